@@ -1,0 +1,133 @@
+import type { ChatEmission, Output } from "../operations/chat.ts";
+import { failure, type Failure } from "../operations/failure.ts";
+import { scanJson } from "../operations/json.ts";
+import { tokenUsage } from "../operations/usage.ts";
+import type { ChatDecoder, SseEvent } from "./adapter.ts";
+import { explainInBand } from "./explain.ts";
+
+/**
+ * Looks at the events of a chat stream without changing them. It knows three things the transport cannot tell: when
+ * the first output came, whether every choice was finished, and so whether the end of the body is an end or a cut.
+ */
+export class OpenAiStream implements ChatDecoder {
+  private readonly open = new Set<number>();
+  private readonly done = new Set<number>();
+  private spoke = false;
+  private ended = false;
+  private finish: string | null = null;
+
+  constructor(private readonly options: { readonly hidesUsage: boolean; readonly choices: number }) {}
+
+  get finished(): boolean {
+    return this.open.size === 0 && this.done.size >= this.options.choices;
+  }
+
+  read(event: SseEvent): readonly ChatEmission[] | Failure {
+    if (this.ended) return none;
+    if (event.data.startsWith("[DONE]")) return this.end(event.frame);
+    const chunk = parse(event);
+    if (chunk === null) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
+    if (isError(chunk, event.name)) return this.broken(explainInBand(chunk.error ?? chunk));
+
+    const usage = tokenUsage(chunk.usage);
+    const choices = Array.isArray(chunk.choices) ? (chunk.choices as readonly (Choice | null)[]) : null;
+    if (usage !== null && choices?.length === 0) {
+      return [{ kind: "usage", frame: this.options.hidesUsage ? null : event.frame, usage }];
+    }
+    let output: Output | null = null;
+    let text = "";
+    let finishes = false;
+    for (const choice of choices ?? []) {
+      if (typeof choice !== "object" || choice === null) continue;
+      const found = this.look(choice);
+      if (found === "failed") return failure("model_failed", "the stream's finish_reason is error before any output");
+      output ??= found;
+      if (typeof choice.delta?.["content"] === "string") text += choice.delta["content"];
+      finishes ||= typeof choice.finish_reason === "string";
+    }
+    if (output !== null) this.spoke = true;
+    const delta: ChatEmission = { kind: "delta", frame: event.frame, output, text, finishes };
+    return usage === null ? [delta] : [delta, { kind: "usage", frame: null, usage }];
+  }
+
+  close(): readonly ChatEmission[] | Failure {
+    if (this.ended) return none;
+    if (this.finished) return this.end(endFrame);
+    return this.broken(failure("bad_response", "the stream ended before its first output"), "the stream ended without a finish_reason");
+  }
+
+  /** What one choice carries, while keeping count of the choices that are still open. */
+  private look(choice: Choice): Output | "failed" | null {
+    const index = typeof choice.index === "number" ? choice.index : 0;
+    const output = outputOf(choice.delta);
+    if (typeof choice.finish_reason === "string") {
+      if (choice.finish_reason === "error" && !this.spoke && output === null) return "failed";
+      this.open.delete(index);
+      this.done.add(index);
+      this.finish = choice.finish_reason;
+      return output ?? "finish";
+    }
+    if (!this.done.has(index) && (output !== null || choice.delta !== undefined)) this.open.add(index);
+    return output;
+  }
+
+  /** An end mark closes a stream that said something; alone it is no answer. A finish_reason is never invented. */
+  private end(frame: Uint8Array): readonly ChatEmission[] | Failure {
+    if (!this.spoke && !this.finished) return failure("bad_response", "the stream ended before its first output");
+    this.ended = true;
+    return [{ kind: "end", frame, finish: this.finish }];
+  }
+
+  /** Before the first output a failure keeps its kind, so that it can be judged; after it, the answer was interrupted. */
+  private broken(cause: Failure, detail = cause.detail): Failure {
+    return this.spoke ? failure("interrupted", detail, { status: cause.status }) : cause;
+  }
+}
+
+interface Chunk {
+  readonly choices?: unknown;
+  readonly usage?: unknown;
+  readonly error?: unknown;
+}
+
+interface Choice {
+  readonly index?: unknown;
+  readonly delta?: Readonly<Record<string, unknown>> | null;
+  readonly finish_reason?: unknown;
+}
+
+const none: readonly ChatEmission[] = [];
+const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
+
+/** Past this size an event is checked for depth first: the engine's parser is slow on hostile nesting. */
+const trustedLength = 16 * 1024;
+
+function parse(event: SseEvent): Chunk | null {
+  if (event.data.length > trustedLength && !scanJson(event.frame.subarray(6, -2)).ok) return null;
+  try {
+    const value: unknown = JSON.parse(event.data);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function isError(chunk: Chunk, eventName: string): boolean {
+  return (chunk.error !== undefined && chunk.error !== null) || eventName === "error";
+}
+
+/** The first kind of output found, the rarer kinds first: a frame with text and a tool call is a tool call. */
+function outputOf(delta: Choice["delta"]): Output | null {
+  if (typeof delta !== "object" || delta === null) return null;
+  if (filled(delta["tool_calls"]) || filled(delta["function_call"])) return "tool_call";
+  if (filled(delta["audio"])) return "audio";
+  if (filled(delta["reasoning_content"]) || filled(delta["reasoning"]) || filled(delta["reasoning_details"])) return "reasoning";
+  if (filled(delta["refusal"])) return "refusal";
+  return filled(delta["content"]) ? "text" : null;
+}
+
+function filled(value: unknown): boolean {
+  if (typeof value === "string") return value !== "";
+  if (Array.isArray(value)) return value.length > 0;
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,100 @@
+import type { Address } from "../channels/channel.ts";
+import type { ChatAsk } from "../operations/chat.ts";
+import { lastMember, membersOf, valueOf } from "../operations/json.ts";
+import { setMember, splice, type Splice } from "../operations/splice.ts";
+import type { Adapter, EncodedChat, Target } from "./adapter.ts";
+import { explain } from "./explain.ts";
+import { readAnswer } from "./openai-answer.ts";
+import { OpenAiStream } from "./openai-stream.ts";
+
+/**
+ * The convention's own dialect. Nothing is translated: the client's bytes go out with a few values spliced in place,
+ * and the upstream's bytes come back.
+ */
+export const openai: Adapter = {
+  name: "openai",
+  chat: {
+    encode: encodeChat,
+    decoder: (options) => new OpenAiStream(options),
+    whole: readAnswer,
+    explain,
+  },
+  models: {
+    path: (address) => address.modelsPath,
+    read: readModels,
+  },
+};
+
+function encodeChat(ask: ChatAsk, target: Target): EncodedChat {
+  const splices: Splice[] = [];
+  renameModel(ask, target, splices);
+  const clampedTo = clamp(ask, target, splices);
+  const hidesUsage = meter(ask, target, splices);
+  return {
+    request: {
+      method: "POST",
+      url: chatUrl(target.channel.address, target.model),
+      headers: {
+        "content-type": "application/json",
+        accept: ask.stream ? "text/event-stream" : "application/json",
+        ...target.forwarded,
+        ...target.channel.headers,
+      },
+      body: splice(ask.body, splices),
+    },
+    clampedTo,
+    hidesUsage,
+  };
+}
+
+function chatUrl(address: Address, model: string): string {
+  const path = address.chatPath.includes("{model}")
+    ? address.chatPath.replace("{model}", encodeURIComponent(model))
+    : address.chatPath;
+  return address.baseUrl + path + address.query;
+}
+
+/** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
+function renameModel(ask: ChatAsk, target: Target, splices: Splice[]): void {
+  const models = ask.members.filter((member) => member.key === "model");
+  if (models.length === 1 && target.model === ask.model) return;
+  for (const { start, end } of models) splices.push({ start, end, text: JSON.stringify(target.model) });
+}
+
+/** A true minimum: a value within the ceiling keeps its bytes, an absent one stays absent. */
+function clamp(ask: ChatAsk, target: Target, splices: Splice[]): number | null {
+  const { ceiling } = target;
+  if (ceiling === null) return null;
+  let clampedTo: number | null = null;
+  for (const member of ask.members) {
+    if (member.key !== "max_tokens" && member.key !== "max_completion_tokens") continue;
+    if (member.kind !== "number" || (valueOf(ask.body, member) as number) <= ceiling) continue;
+    splices.push({ start: member.start, end: member.end, text: String(ceiling) });
+    clampedTo = ceiling;
+  }
+  return clampedTo;
+}
+
+/** Asks for usage on our own account. Returns whether the client must not see it. */
+function meter(ask: ChatAsk, target: Target, splices: Splice[]): boolean {
+  if (!ask.stream || ask.wantsUsage || !target.meterStream) return false;
+  const options = lastMember(ask.members, "stream_options");
+  if (options === undefined || options.kind === "null") {
+    splices.push(setMember(ask.body, ask.document, options, "stream_options", `{"include_usage":true}`));
+    return true;
+  }
+  if (options.kind !== "object") return false;
+  const asked = lastMember(membersOf(ask.body, options.start, options.end), "include_usage");
+  splices.push(setMember(ask.body, options, asked, "include_usage", "true"));
+  return true;
+}
+
+function readModels(body: string): readonly string[] | null {
+  try {
+    const list = JSON.parse(body) as { data?: unknown } | null;
+    if (!Array.isArray(list?.data)) return null;
+    return list.data.flatMap((model: { id?: unknown } | null) => (typeof model?.id === "string" && model.id !== "" ? [model.id] : []));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,189 @@
+import type { Address, Quirks } from "../channels/channel.ts";
+import type { Operation } from "../operations/operation.ts";
+
+/**
+ * What is known about a provider before its operator says anything: where it is, how it takes a key, what it can do.
+ * This is the one index of providers by name. Everything else reads these facts and never asks who a provider is.
+ */
+export interface Preset {
+  readonly name: string;
+  readonly dialect: string;
+  /** May hold `{resource}` or `{region}`, which the channel then has to give. */
+  readonly baseUrl: string;
+  readonly chatPath: string;
+  /** `null` where the provider has no list of what a key may call: the channel then names its models. */
+  readonly modelsPath: string | null;
+  /** What every name in that list begins with, and no client writes. */
+  readonly listedPrefix: string;
+  /** The older, dated way in, chosen by giving an `api_version`; `null` where there is none. */
+  readonly dated: DatedAddress | null;
+  /** `authorization` takes the key as `Bearer …`, any other header bare. */
+  readonly authHeader: string;
+  readonly needsKey: boolean;
+  readonly operations: readonly Operation[];
+  readonly quirks: Quirks;
+  /** Client headers that mean something to this provider, lower case. */
+  readonly forwardHeaders: readonly string[];
+  readonly environment: PresetEnvironment;
+  /** Worth knowing before use; for the documentation. */
+  readonly remark: string | null;
+  /** Something that is likely to disappoint whoever uses it; said each time it is used. */
+  readonly warning: string | null;
+}
+
+export interface DatedAddress {
+  readonly baseUrl: string;
+  readonly chatPath: string;
+}
+
+/** The variables that make a channel of this provider where there is no configuration file. */
+export interface PresetEnvironment {
+  /** Variables that carry its key; the first that is set counts. */
+  readonly key: readonly string[];
+  /** Variables that carry its address, to which `addressPath` is added. */
+  readonly address: readonly string[];
+  readonly addressPath: string;
+  readonly region: readonly string[];
+}
+
+/** The dialect of every provider here, and of a channel that names only an address. */
+export const conventionDialect = "openai";
+
+const chatOnly: readonly Operation[] = ["chat"];
+const everything: readonly Operation[] = ["chat", "transcription", "speech"];
+
+export const presets: readonly Preset[] = [
+  hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", {
+    operations: everything,
+    forwardHeaders: ["openai-beta"],
+  }),
+  hosted("azure-openai", "https://{resource}.openai.azure.com/openai/v1", "AZURE_OPENAI_API_KEY", {
+    authHeader: "api-key",
+    operations: everything,
+    modelsPath: null,
+    dated: {
+      baseUrl: "https://{resource}.openai.azure.com",
+      chatPath: "/openai/deployments/{model}/chat/completions",
+    },
+    environment: {
+      key: ["AZURE_OPENAI_API_KEY"],
+      address: ["AZURE_OPENAI_ENDPOINT"],
+      addressPath: "/openai/v1",
+      region: [],
+    },
+    remark: "models are the names of your deployments; for another host of the resource give `base_url`",
+  }),
+  hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", { operations: everything }),
+  hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", {
+    operations: ["chat", "transcription"],
+    // Refuses the field with 422 and sends usage in every stream without being asked.
+    quirks: { streamOptions: false },
+  }),
+  hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY"),
+  hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", {
+    forwardHeaders: ["http-referer", "x-title", "x-openrouter-title"],
+  }),
+  hosted("together", "https://api.together.ai/v1", "TOGETHER_API_KEY", { operations: everything }),
+  hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+  hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+  hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+  hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY", {
+    modelsPath: null,
+    // Sends usage in every chunk without being asked, and does not document the field.
+    quirks: { streamOptions: false },
+    warning: "the provider announced the end of its chat completions for 2026-09-27; requests may be refused",
+  }),
+  hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+  hosted("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", {
+    listedPrefix: "models/",
+    environment: { key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"], address: [], addressPath: "", region: [] },
+    remark: "the provider's compatible door",
+  }),
+  hosted("bedrock", "https://bedrock-mantle.{region}.api.aws/openai/v1", "AWS_BEARER_TOKEN_BEDROCK", {
+    environment: {
+      key: ["AWS_BEARER_TOKEN_BEDROCK"],
+      address: [],
+      addressPath: "",
+      region: ["AWS_REGION", "AWS_DEFAULT_REGION"],
+    },
+    remark:
+      "some models are served under `/v1` instead of `/openai/v1`: " +
+      "for those give `base_url: https://bedrock-mantle.REGION.api.aws/v1`",
+  }),
+  selfHosted("ollama", "http://127.0.0.1:11434/v1", {
+    environment: { key: [], address: ["OLLAMA_HOST"], addressPath: "/v1", region: [] },
+  }),
+  selfHosted("vllm", "http://127.0.0.1:8000/v1", { operations: ["chat", "transcription"] }),
+  selfHosted("lmstudio", "http://127.0.0.1:1234/v1"),
+  selfHosted("llama.cpp", "http://127.0.0.1:8080/v1"),
+];
+
+const byName: ReadonlyMap<string, Preset> = new Map(presets.map((preset) => [preset.name, preset]));
+
+export function presetNamed(name: string): Preset | null {
+  return byName.get(name) ?? null;
+}
+
+/** What a channel may say about its provider's address. */
+export interface PresetOptions {
+  readonly baseUrl: string | null;
+  readonly resource: string | null;
+  readonly region: string | null;
+  readonly apiVersion: string | null;
+}
+
+export type PresetOption = "resource" | "region";
+
+/** The options without which this provider has no address. */
+export function optionsOf(preset: Preset): readonly PresetOption[] {
+  return (["resource", "region"] as const).filter((option) => preset.baseUrl.includes(`{${option}}`));
+}
+
+/** Where this provider's requests go, or the option that is missing to say so. An explicit base URL always wins. */
+export function presetAddress(
+  preset: Preset,
+  options: PresetOptions,
+): Omit<Address, "host"> | { readonly missing: PresetOption } {
+  const dated = options.apiVersion === null ? null : preset.dated;
+  const missing = options.baseUrl === null ? optionsOf(preset).find((option) => options[option] === null) : undefined;
+  if (missing !== undefined) return { missing };
+  const template = options.baseUrl ?? dated?.baseUrl ?? preset.baseUrl;
+  return {
+    baseUrl: template.replace("{resource}", options.resource ?? "").replace("{region}", options.region ?? ""),
+    chatPath: dated?.chatPath ?? preset.chatPath,
+    modelsPath: dated === null ? preset.modelsPath : null,
+    query: dated === null ? "" : `?api-version=${encodeURIComponent(options.apiVersion ?? "")}`,
+    authHeader: preset.authHeader,
+  };
+}
+
+function hosted(name: string, baseUrl: string, keyVariable: string, facts: Partial<Preset> = {}): Preset {
+  return {
+    name,
+    dialect: conventionDialect,
+    baseUrl,
+    chatPath: "/chat/completions",
+    modelsPath: "/models",
+    listedPrefix: "",
+    dated: null,
+    authHeader: "authorization",
+    needsKey: true,
+    operations: chatOnly,
+    quirks: { streamOptions: true },
+    forwardHeaders: [],
+    environment: { key: [keyVariable], address: [], addressPath: "", region: [] },
+    remark: null,
+    warning: null,
+    ...facts,
+  };
+}
+
+/** On the operator's own machine or network: no key unless the operator set one. */
+function selfHosted(name: string, baseUrl: string, facts: Partial<Preset> = {}): Preset {
+  return {
+    ...hosted(name, baseUrl, ""),
+    needsKey: false,
+    environment: { key: [], address: [], addressPath: "", region: [] },
+    ...facts,
+  };
+}

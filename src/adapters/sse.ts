@@ -1,0 +1,151 @@
+import type { SseEvent } from "./adapter.ts";
+
+/**
+ * Splits a body into server-sent events, however the network cut it. Almost every event arrives whole and as one
+ * canonical `data: …` frame; that case costs one search for a line feed, and its frame is a view of the bytes it came
+ * in. Everything else the format allows (CR, CRLF, fields, comments, several data lines) takes the slow path and
+ * leaves as a canonical frame too, because official clients choke on the other fields.
+ */
+export class SseReader {
+  /** The unfinished line, in a buffer that grows by doubling: a line dripped byte by byte must not cost its square. */
+  private line = nothing;
+  private lineLength = 0;
+  private data: string[] = [];
+  private dataLength = 0;
+  private name = "";
+  private afterReturn = false;
+  private opening = true;
+
+  constructor(private readonly eventBytesMax = 8 * 1024 * 1024) {}
+
+  /** The events that this chunk completed, or `too_large` when one outgrew its bound. */
+  push(chunk: Uint8Array): SseEvent[] | "too_large" {
+    const events: SseEvent[] = [];
+    let at = 0;
+    // A carriage return ends a line as well; from the first one on, this chunk takes the slow path.
+    const carriage = chunk.indexOf(carriageReturn);
+    const canonicalUntil = carriage < 0 ? chunk.length : carriage;
+    while (at < chunk.length) {
+      if (this.lineLength === 0 && this.data.length === 0 && this.name === "" && !this.afterReturn) {
+        const end = canonicalEnd(chunk, at, canonicalUntil);
+        if (end > 0) {
+          if (end - at > this.eventBytesMax) return "too_large";
+          const data = decode(chunk.subarray(at + prefixLength, end - 2));
+          if (data.valid) events.push({ name: "", data: data.text, frame: chunk.subarray(at, end) });
+          else events.push(canonical("", data.text));
+          at = end;
+          this.opening = false;
+          continue;
+        }
+      }
+      at = this.takeLine(chunk, at, events);
+      if (this.lineLength + this.dataLength > this.eventBytesMax) return "too_large";
+    }
+    return events;
+  }
+
+  /** The last event, where the body ended without the blank line that should have closed it. */
+  close(): SseEvent[] {
+    const events: SseEvent[] = [];
+    if (this.lineLength > 0) this.endLine(events);
+    this.dispatch(events);
+    return events;
+  }
+
+  /** Takes bytes up to the end of the line or of the chunk, and returns where the rest begins. */
+  private takeLine(chunk: Uint8Array, from: number, events: SseEvent[]): number {
+    if (this.afterReturn) {
+      this.afterReturn = false;
+      if (chunk[from] === lineFeed) return from + 1;
+    }
+    let end = from;
+    while (end < chunk.length && chunk[end] !== lineFeed && chunk[end] !== carriageReturn) end++;
+    if (end > from) this.append(chunk, from, end);
+    if (end === chunk.length) return end;
+    this.afterReturn = chunk[end] === carriageReturn;
+    this.endLine(events);
+    return end + 1;
+  }
+
+  private append(chunk: Uint8Array, from: number, to: number): void {
+    const length = this.lineLength + to - from;
+    if (length > this.line.length) {
+      const grown = new Uint8Array(Math.max(length, this.line.length * 2, 256));
+      grown.set(this.line.subarray(0, this.lineLength));
+      this.line = grown;
+    }
+    this.line.set(chunk.subarray(from, to), this.lineLength);
+    this.lineLength = length;
+  }
+
+  private endLine(events: SseEvent[]): void {
+    if (this.lineLength === 0) return this.dispatch(events);
+    const { text } = decode(this.line.subarray(this.opensWithMark() ? 3 : 0, this.lineLength));
+    this.opening = false;
+    this.lineLength = 0;
+    this.line = this.line.length > keptLineBytes ? nothing : this.line;
+    const colon = text.indexOf(":");
+    if (colon === 0) return;
+    const field = colon < 0 ? text : text.slice(0, colon);
+    const from = text[colon + 1] === " " ? colon + 2 : colon + 1;
+    const value = colon < 0 ? "" : text.slice(from);
+    if (field === "data") {
+      this.data.push(value);
+      this.dataLength += value.length + 1;
+    } else if (field === "event") {
+      this.name = value;
+    }
+  }
+
+  /** A byte order mark may open the body; anywhere else it is content. */
+  private opensWithMark(): boolean {
+    return this.opening && this.line[0] === 0xef && this.line[1] === 0xbb && this.line[2] === 0xbf;
+  }
+
+  private dispatch(events: SseEvent[]): void {
+    // Payloads are JSON, in which a line break can only stand between tokens: a space says the same on one line.
+    const data = this.data.length === 1 ? this.data[0]! : this.data.join(" ");
+    const { name } = this;
+    this.data = [];
+    this.dataLength = 0;
+    this.name = "";
+    if (data !== "") events.push(canonical(name, data));
+  }
+}
+
+const lineFeed = 10;
+const carriageReturn = 13;
+const prefixLength = "data: ".length;
+const keptLineBytes = 4096;
+const nothing = new Uint8Array(0);
+
+/** The end of a canonical frame that starts here (`data: `, one line, LF LF), or 0 where there is none. */
+function canonicalEnd(chunk: Uint8Array, at: number, until: number): number {
+  if (
+    chunk[at] !== 0x64 ||
+    chunk[at + 1] !== 0x61 ||
+    chunk[at + 2] !== 0x74 ||
+    chunk[at + 3] !== 0x61 ||
+    chunk[at + 4] !== 0x3a ||
+    chunk[at + 5] !== 0x20
+  )
+    return 0;
+  const end = chunk.indexOf(lineFeed, at + prefixLength);
+  return end > at + prefixLength && end < until && chunk[end + 1] === lineFeed ? end + 2 : 0;
+}
+
+const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
+const encoder = new TextEncoder();
+
+function decode(bytes: Uint8Array): { readonly text: string; readonly valid: boolean } {
+  try {
+    return { text: strict.decode(bytes), valid: true };
+  } catch {
+    return { text: lenient.decode(bytes), valid: false };
+  }
+}
+
+function canonical(name: string, data: string): SseEvent {
+  return { name, data, frame: encoder.encode(`data: ${data}\n\n`) };
+}

@@ -1,0 +1,327 @@
+import type { Failure, FailureKind } from "../operations/failure.ts";
+import type { Candidate, Scopes } from "./channel.ts";
+
+/**
+ * How one scope (a host, a credential, a deployment or a quota group) has been doing. Immutable; a scope without an
+ * entry is healthy. Two things can close the way to it, and they are kept apart because they end differently:
+ *
+ * - The upstream asked us to stay away (a 429, a Retry-After). Nobody calls before that time is over, and then the way
+ *   is open again by itself, with little weight at first.
+ * - The breaker opened, because too much failed or because it cannot work as configured. When its time is over single
+ *   requests probe the scope, and two that succeed close the breaker.
+ *
+ * An outcome counts only if its call began after the breaker's last turn: a straggler says how things were before.
+ */
+export interface Health {
+  readonly breaker: Breaker;
+  /** How often the breaker opened for failures, as of its last turn; each healthy minute since then takes one off. */
+  readonly openings: number;
+  /** Until when the upstream asked us to stay away, and in what words. */
+  readonly coolUntilMs: number;
+  readonly cooledBy: FailureKind;
+  /** Refusals (429, 401, …) with no success between them, and when the last one came. */
+  readonly refusals: number;
+  readonly refusedMs: number;
+  /** Failures since the last success. */
+  readonly streak: number;
+  readonly failedMs: number;
+  readonly recent: Recent;
+}
+
+type Breaker =
+  | { readonly state: "closed"; readonly sinceMs: number }
+  | {
+      readonly state: "open";
+      readonly sinceMs: number;
+      readonly untilMs: number;
+      readonly because: FailureKind;
+      /** Probes that succeeded so far. */
+      readonly passed: number;
+      /** When the probe that is under way began. */
+      readonly probeMs: number | null;
+    };
+
+/** Outcomes of the last 30 s: the current bucket, and the ones before it that still count, oldest first. */
+interface Recent extends Bucket {
+  readonly older: readonly Bucket[];
+}
+
+interface Bucket {
+  readonly slot: number;
+  readonly successes: number;
+  readonly failures: number;
+}
+
+const never = Number.NEGATIVE_INFINITY;
+
+export const newHealth: Health = {
+  breaker: { state: "closed", sinceMs: never },
+  openings: 0,
+  coolUntilMs: never,
+  cooledBy: "rate_limited",
+  refusals: 0,
+  refusedMs: never,
+  streak: 0,
+  failedMs: never,
+  recent: { slot: never, successes: 0, failures: 0, older: [] },
+};
+
+// When the breaker opens.
+const streakMax = 5;
+const failedShareMax = 0.5;
+/** Fewer requests than this in the window prove nothing. */
+const requestsMin = 10;
+const bucketMs = 5_000;
+const buckets = 6;
+const windowMs = buckets * bucketMs;
+/**
+ * While nothing fails, a bucket stops counting here, and a success then costs no new value. So many successes outweigh
+ * any failures that are not an outage; from the first failure on, every outcome counts.
+ */
+const successesMax = 64;
+
+// For how long it stays open.
+const openFirstMs = 5_000;
+const openMaxMs = 300_000;
+const openJitter = 0.2;
+const forgivenAfterMs = 60_000;
+const probesToClose = 2;
+/** A probe that never reported back, for whatever reason, must not lock its scope out for ever. */
+const probeLeaseMs = 600_000;
+
+// Refusals, and coming back.
+const coolDefaultMs = 10_000;
+/** A Retry-After of 0 is no licence for a loop. */
+const coolMinMs = 1_000;
+const coolMaxMs = 3_600_000;
+const offFirstMs = 60_000;
+const offMaxMs = 900_000;
+const slowStartMs = 30_000;
+const slowStartFloor = 0.1;
+
+/** `open`: not now. `half_open`: one request at a time may try. */
+export type Standing = "closed" | "half_open" | "open";
+
+export function standing(health: Health | undefined, nowMs: number): Standing {
+  if (health === undefined) return "closed";
+  if (nowMs < health.coolUntilMs) return "open";
+  if (health.breaker.state === "closed") return "closed";
+  return nowMs < health.breaker.untilMs ? "open" : "half_open";
+}
+
+/** From when on requests are let through again, at least as probes. In the past for a scope that takes them now. */
+export function opensAgainMs(health: Health | undefined): number {
+  if (health === undefined) return never;
+  return health.breaker.state === "open" ? Math.max(health.coolUntilMs, health.breaker.untilMs) : health.coolUntilMs;
+}
+
+/** The upstream itself asked us to stay away, and it is not yet time: not even a last resort calls it. */
+export function isHardCooled(health: Health | undefined, nowMs: number): boolean {
+  return health !== undefined && nowMs < health.coolUntilMs;
+}
+
+/** What closed the way; meaningful only while the standing is not `closed`. */
+export function cause(health: Health, nowMs: number): FailureKind {
+  if (nowMs < health.coolUntilMs || health.breaker.state === "closed") return health.cooledBy;
+  return health.breaker.because;
+}
+
+export function isProbing(health: Health | undefined, nowMs: number): boolean {
+  if (health === undefined || health.breaker.state === "closed") return false;
+  return health.breaker.probeMs !== null && nowMs - health.breaker.probeMs < probeLeaseMs;
+}
+
+/** The share of its weight a scope that just came back may take: from a tenth to all of it over half a minute. */
+export function slowStartFactor(health: Health | undefined, nowMs: number): number {
+  if (health === undefined) return 1;
+  if (health.breaker.state === "open") return slowStartFloor;
+  const backForMs = nowMs - Math.max(health.breaker.sinceMs, health.coolUntilMs);
+  if (backForMs >= slowStartMs) return 1;
+  return slowStartFloor + (1 - slowStartFloor) * (Math.max(0, backForMs) / slowStartMs);
+}
+
+/** Says no more than a missing entry would, so its owner may drop it. */
+export function isForgettable(health: Health, nowMs: number): boolean {
+  return (
+    health.breaker.state === "closed" &&
+    openingsLeft(health, nowMs) === 0 &&
+    slowStartFactor(health, nowMs) === 1 &&
+    health.streak === 0 &&
+    health.refusals === 0 &&
+    nowMs - (health.recent.slot + 1) * bucketMs >= windowMs
+  );
+}
+
+/** Returns the same value when there is nothing new to remember, which is the rule for a busy, healthy scope. */
+export function afterSuccess(health: Health | undefined, nowMs: number, beganMs: number): Health {
+  const before = health ?? newHealth;
+  const { breaker } = before;
+  if (breaker.state === "closed") return afterSuccessClosed(before, nowMs, beganMs);
+  if (beganMs <= breaker.sinceMs) return before;
+
+  const passed = breaker.passed + 1;
+  if (passed >= probesToClose) {
+    return { ...before, breaker: { state: "closed", sinceMs: nowMs }, refusals: 0, streak: 0, recent: newHealth.recent };
+  }
+  // Also a last resort's success while the breaker was still open: there is no reason to wait any longer.
+  const untilMs = Math.min(breaker.untilMs, nowMs);
+  return { ...before, breaker: { ...breaker, untilMs, passed, probeMs: probeLeft(breaker.probeMs, beganMs) } };
+}
+
+function afterSuccessClosed(before: Health, nowMs: number, beganMs: number): Health {
+  const { recent } = before;
+  const full = recent.successes >= successesMax && nowMs < (recent.slot + 1) * bucketMs;
+  const spotless = before.refusals === 0 && before.streak === 0 && nowMs - before.failedMs >= windowMs;
+  if (full && spotless) return before;
+  return {
+    ...before,
+    // A success that began after the refusal shows that the upstream lets us in again.
+    refusals: beganMs > before.refusedMs ? 0 : before.refusals,
+    streak: 0,
+    recent: counted(recent, nowMs, 1, 0),
+  };
+}
+
+/** Only for the scope the failure is charged to (`chargedScope`). The dice spread the return of many replicas. */
+export function afterFailure(
+  health: Health | undefined,
+  failure: Failure,
+  nowMs: number,
+  dice: () => number,
+  beganMs: number,
+): Health {
+  const before = health ?? newHealth;
+  if (failure.scope === "request") return probeAbandoned(before);
+  switch (failure.kind) {
+    case "rate_limited":
+      return released(cooled(before, failure, nowMs, beganMs), beganMs);
+    case "unauthorized":
+    case "quota_exhausted":
+    case "model_missing":
+      return switchedOff(before, failure, offFirstMs * 2 ** before.refusals, nowMs, beganMs);
+    case "redirected":
+    case "misconfigured":
+      return switchedOff(before, failure, offFirstMs, nowMs, beganMs);
+    default: {
+      const after = failedOnce(before, failure, nowMs, dice, beganMs);
+      return failure.retryAfterMs === null ? after : cooled(after, failure, nowMs, beganMs);
+    }
+  }
+}
+
+/** The upstream asked us to stay away. Its own figure is taken at its word; without one, ours doubles with each refusal. */
+function cooled(before: Health, failure: Failure, nowMs: number, beganMs: number): Health {
+  const again = beganMs > before.refusedMs;
+  const refusals = again ? before.refusals + 1 : Math.max(1, before.refusals);
+  const waitMs = failure.retryAfterMs ?? coolDefaultMs * 2 ** (refusals - 1);
+  return {
+    ...before,
+    coolUntilMs: Math.max(before.coolUntilMs, nowMs + Math.min(coolMaxMs, Math.max(coolMinMs, waitMs))),
+    cooledBy: failure.kind,
+    refusals,
+    refusedMs: again ? nowMs : before.refusedMs,
+  };
+}
+
+/** It cannot work until somebody mends it: one such answer is enough. */
+function switchedOff(before: Health, failure: Failure, ms: number, nowMs: number, beganMs: number): Health {
+  if (beganMs <= before.breaker.sinceMs) return before;
+  const offMs = Math.max(Math.min(offMaxMs, ms), Math.min(coolMaxMs, failure.retryAfterMs ?? 0));
+  return {
+    ...opened(before, failure, nowMs, offMs),
+    openings: openingsLeft(before, nowMs),
+    refusals: before.refusals + 1,
+    refusedMs: nowMs,
+  };
+}
+
+function failedOnce(before: Health, failure: Failure, nowMs: number, dice: () => number, beganMs: number): Health {
+  const { breaker } = before;
+  if (beganMs <= breaker.sinceMs) return before;
+  const after = { ...before, streak: before.streak + 1, failedMs: nowMs, recent: counted(before.recent, nowMs, 0, 1) };
+  if (breaker.state === "closed" && after.streak < streakMax && !mostlyFailed(after.recent, nowMs)) return after;
+
+  const openings = openingsLeft(before, nowMs) + 1;
+  const openMs = Math.min(openMaxMs, openFirstMs * 2 ** (openings - 1)) * (1 - openJitter + 2 * openJitter * dice());
+  return { ...opened(after, failure, nowMs, openMs), openings };
+}
+
+function opened(before: Health, failure: Failure, nowMs: number, openMs: number): Health {
+  const untilMs = nowMs + openMs;
+  return { ...before, breaker: { state: "open", sinceMs: nowMs, untilMs, because: failure.kind, passed: 0, probeMs: null } };
+}
+
+function openingsLeft(health: Health, nowMs: number): number {
+  if (health.openings === 0 || health.breaker.state === "open") return health.openings;
+  return Math.max(0, health.openings - Math.floor((nowMs - health.breaker.sinceMs) / forgivenAfterMs));
+}
+
+/** Marks that a probe is under way. Whoever sends it must report its outcome, or `probeAbandoned`. */
+export function withProbe(health: Health, nowMs: number): Health {
+  return health.breaker.state === "open" ? { ...health, breaker: { ...health.breaker, probeMs: nowMs } } : health;
+}
+
+/** The probe ended without a word about this scope: the client left, or the failure was charged elsewhere. */
+export function probeAbandoned(health: Health): Health;
+export function probeAbandoned(health: Health | undefined): Health | undefined;
+export function probeAbandoned(health: Health | undefined): Health | undefined {
+  if (health?.breaker.state !== "open" || health.breaker.probeMs === null) return health;
+  return { ...health, breaker: { ...health.breaker, probeMs: null } };
+}
+
+function released(health: Health, beganMs: number): Health {
+  return health.breaker.state === "open" && probeLeft(health.breaker.probeMs, beganMs) === null
+    ? probeAbandoned(health)
+    : health;
+}
+
+/** A call that began before the probe is not the probe. */
+function probeLeft(probeMs: number | null, beganMs: number): number | null {
+  return probeMs !== null && beganMs < probeMs ? probeMs : null;
+}
+
+function counted(recent: Recent, nowMs: number, successes: number, failures: number): Recent {
+  const slot = Math.floor(nowMs / bucketMs);
+  if (recent.slot === slot) {
+    return {
+      slot,
+      successes: recent.successes + successes,
+      failures: recent.failures + failures,
+      older: recent.older,
+    };
+  }
+  const last: Bucket = { slot: recent.slot, successes: recent.successes, failures: recent.failures };
+  return { slot, successes, failures, older: [...recent.older, last].filter((bucket) => bucket.slot > slot - buckets) };
+}
+
+function mostlyFailed(recent: Recent, nowMs: number): boolean {
+  const oldest = Math.floor(nowMs / bucketMs) - buckets + 1;
+  let requests = recent.successes + recent.failures;
+  let failures = recent.failures;
+  for (const bucket of recent.older) {
+    if (bucket.slot < oldest) continue;
+    requests += bucket.successes + bucket.failures;
+    failures += bucket.failures;
+  }
+  return requests >= requestsMin && failures >= failedShareMax * requests;
+}
+
+/** The ids of every scope a success is good news for. */
+export function scopeIds(scopes: Scopes): readonly string[] {
+  const { host, credential, deployment, quota } = scopes;
+  return quota === null ? [host, credential, deployment] : [host, credential, deployment, quota];
+}
+
+/**
+ * The one scope that a failure of this candidate is charged to; `null`: none. Limits belong to whoever has the account:
+ * the quota group if the channel has one; otherwise, in a pool, the credential, so that one exhausted key does not
+ * take the others along.
+ */
+export function chargedScope(candidate: Candidate, failure: Failure): string | null {
+  const { scopes, deployment } = candidate;
+  if (failure.scope === "request") return null;
+  if (failure.kind === "quota_exhausted") return scopes.quota ?? scopes.credential;
+  if (failure.kind === "rate_limited" && scopes.quota !== null) return scopes.quota;
+  if (failure.kind === "rate_limited" && deployment.channel.pooled) return scopes.credential;
+  return failure.scope === "quota" ? (scopes.quota ?? scopes.credential) : scopes[failure.scope];
+}

@@ -1,0 +1,30 @@
+import type { Operation } from "../operations/operation.ts";
+import type { Key } from "./key.ts";
+
+export function allowsModel(key: Key, model: string): boolean {
+  return key.models === null || key.models.some((pattern) => matchesPattern(pattern, model));
+}
+
+export function allowsOperation(key: Key, operation: Operation): boolean {
+  return key.operations === null || key.operations.includes(operation);
+}
+
+/**
+ * Whether a name fits a pattern in which `*` stands for any run of characters, also none. Each fixed part is looked
+ * for once, from where the one before it ended, so no pattern makes a name expensive.
+ */
+export function matchesPattern(pattern: string, name: string): boolean {
+  const parts = pattern.split("*");
+  const first = parts[0] ?? "";
+  if (parts.length === 1) return name === first;
+  const last = parts[parts.length - 1] ?? "";
+  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false;
+  const end = name.length - last.length;
+  let at = first.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = name.indexOf(part, at);
+    if (found === -1 || found + part.length > end) return false;
+    at = found + part.length;
+  }
+  return true;
+}

@@ -1,0 +1,72 @@
+/**
+ * The client keys Sluice makes: `sk-gw_<12 public id>_<43 secret><6 checksum>`, all base62. The prefix lets secret
+ * scanners find a leaked key, the public id names it without revealing it, 43 characters hold 256 bits, and the
+ * checksum tells a mistyped key from an unknown one before anything is looked up.
+ */
+export const tokenPrefix = "sk-gw_";
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const idLength = 12;
+const secretLength = 43;
+const checksumLength = 6;
+const tokenLength = tokenPrefix.length + idLength + 1 + secretLength + checksumLength;
+
+export function makeToken(randomBytes: (count: number) => Uint8Array): {
+  readonly token: string;
+  readonly publicId: string;
+} {
+  const publicId = randomText(idLength, randomBytes);
+  const body = `${tokenPrefix}${publicId}_${randomText(secretLength, randomBytes)}`;
+  return { token: body + checksum(body), publicId };
+}
+
+/** `foreign` was not made by Sluice, though it may still be a key; `damaged` was, and is no longer what it was. */
+export function parseToken(text: string): { readonly publicId: string } | "foreign" | "damaged" {
+  if (!text.startsWith(tokenPrefix)) return "foreign";
+  if (text.length !== tokenLength) return "damaged";
+  const idEnd = tokenPrefix.length + idLength;
+  const publicId = text.slice(tokenPrefix.length, idEnd);
+  if (text[idEnd] !== "_" || !isBase62(publicId) || !isBase62(text.slice(idEnd + 1))) return "damaged";
+  const body = text.slice(0, tokenLength - checksumLength);
+  return checksum(body) === text.slice(tokenLength - checksumLength) ? { publicId } : "damaged";
+}
+
+/** More rounds than any working source of randomness ever needs. */
+const roundsMax = 100;
+
+/** Uniform: bytes of 248 and more are thrown away, because 62 does not divide 256. */
+function randomText(length: number, randomBytes: (count: number) => Uint8Array): string {
+  let text = "";
+  for (let round = 0; round < roundsMax && text.length < length; round++) {
+    for (const byte of randomBytes(length - text.length)) {
+      if (byte < 4 * alphabet.length) text += alphabet.charAt(byte % alphabet.length);
+    }
+  }
+  if (text.length < length) throw new Error("The source of random bytes was believed to be random, and is not.");
+  return text.slice(0, length);
+}
+
+function isBase62(text: string): boolean {
+  for (const character of text) if (!alphabet.includes(character)) return false;
+  return true;
+}
+
+function checksum(text: string): string {
+  let rest = crc32(text);
+  let digits = "";
+  for (let place = 0; place < checksumLength; place++) {
+    digits = alphabet.charAt(rest % alphabet.length) + digits;
+    rest = Math.floor(rest / alphabet.length);
+  }
+  return digits;
+}
+
+/** The checksum of ISO 3309, as in zip and png. The text is ASCII, so a character is a byte. */
+function crc32(text: string): number {
+  let crc = 0xffffffff;
+  for (let at = 0; at < text.length; at++) {
+    crc ^= text.charCodeAt(at) & 0xff;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  }
+  return (crc ^ 0xffffffff) >>> 0;
+}

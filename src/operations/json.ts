@@ -1,0 +1,581 @@
+/**
+ * Reads JSON where it lies. A request body is never parsed as a whole: one pass over its bytes proves that it is valid
+ * and not built to exhaust us, and notes where the values of the top-level object are. Whoever needs one reads that one,
+ * and all other bytes travel on untouched.
+ */
+export function scanJson(bytes: Uint8Array, limits: JsonLimits = jsonLimits): JsonScan {
+  const walk = walkOver(bytes, limits);
+  const start = pastSpace(bytes, 0);
+  const offsets: number[] = [];
+  const end = pastDocument(walk, start, offsets);
+  if (end === failed) return { ok: false, reason: walk.reason, at: walk.at, message: walk.message };
+  return { ok: true, kind: kindAt(bytes, start), start, end, members: membersAt(bytes, offsets) };
+}
+
+/** What a document may cost us. A parser would spend seconds on a few megabytes of `[[[[` or `{},`. */
+export interface JsonLimits {
+  /** Objects and arrays within one another. */
+  readonly depthMax: number;
+  /** Members of objects, in the document as a whole. */
+  readonly membersMax: number;
+  /** Braces, brackets, commas, colons and scalar values, in the document as a whole. A key counts with its colon. */
+  readonly tokensMax: number;
+}
+
+export const jsonLimits: JsonLimits = { depthMax: 64, membersMax: 50_000, tokensMax: 250_000 };
+
+export type JsonScan =
+  | {
+      readonly ok: true;
+      readonly kind: JsonKind;
+      readonly start: number;
+      readonly end: number;
+      /** Of the top-level object, in the order of the document and with duplicates; of any other kind, none. */
+      readonly members: readonly Member[];
+    }
+  | {
+      readonly ok: false;
+      readonly reason: "invalid" | "too_complex";
+      readonly at: number;
+      /** A clause for a sentence: `unexpected character at byte 12`. */
+      readonly message: string;
+    };
+
+export type JsonKind = "object" | "array" | "string" | "number" | "true" | "false" | "null";
+
+/** Where a value stands in the document: its bytes are [start, end). */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+  readonly kind: JsonKind;
+  /** An object or array without elements. */
+  readonly empty: boolean;
+}
+
+export interface Member extends Span {
+  /** Decoded: `"\u006dodel"` is `model`. */
+  readonly key: string;
+  /** The offset of the quote that opens the key. */
+  readonly keyStart: number;
+}
+
+/** The member that counts when a key is repeated, as `JSON.parse` has it: the last. */
+export function lastMember(members: readonly Member[], key: string): Member | undefined {
+  for (let index = members.length - 1; index >= 0; index--) {
+    if (members[index]!.key === key) return members[index];
+  }
+  return undefined;
+}
+
+/** The members of an object within a document that was scanned before. */
+export function membersOf(bytes: Uint8Array, start: number, end: number): readonly Member[] {
+  const offsets: number[] = [];
+  if (pastObject(walkOver(bytes, unlimited), start, offsets) !== end) throw notScanned("object", start, end);
+  return membersAt(bytes, offsets);
+}
+
+/** The elements of an array within a document that was scanned before. */
+export function elementsOf(bytes: Uint8Array, start: number, end: number): readonly Span[] {
+  const elements: Span[] = [];
+  if (pastArray(walkOver(bytes, unlimited), start, elements) !== end) throw notScanned("array", start, end);
+  return elements;
+}
+
+/** The value of a span as JavaScript has it. Meant for small ones. */
+export function valueOf(bytes: Uint8Array, span: { readonly start: number; readonly end: number }): unknown {
+  return JSON.parse(utf8.decode(bytes.subarray(span.start, span.end)));
+}
+
+/** The first byte at or after an offset that is not white space. */
+export function pastSpace(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (at < bytes.length) {
+    const byte = bytes[at]!;
+    if (byte > space || (byte !== space && byte !== newline && byte !== carriageReturn && byte !== tab)) break;
+    at++;
+  }
+  return at;
+}
+
+/**
+ * One pass in progress. The functions below take the offset where something should begin and give the offset just past
+ * it; or they note what is wrong here and give `failed`, so that nothing is allocated or thrown along the way.
+ */
+interface Walk {
+  readonly bytes: Uint8Array;
+  readonly limits: JsonLimits;
+  members: number;
+  tokens: number;
+  /** The end of the key met last. */
+  keyEnd: number;
+  /** Every byte of every string, or-ed together: a cheap proof that there is no UTF-8 to check. */
+  seen: number;
+  /** The same memory four bytes at a time, once a long string makes it worth having. */
+  words: Int32Array | null;
+  reason: "invalid" | "too_complex";
+  at: number;
+  message: string;
+}
+
+const failed = -1;
+const unlimited: JsonLimits = { depthMax: 0x3fffffff, membersMax: 0x3fffffff, tokensMax: 0x3fffffff };
+
+function walkOver(bytes: Uint8Array, limits: JsonLimits): Walk {
+  return {
+    bytes,
+    limits,
+    members: 0,
+    tokens: 0,
+    keyEnd: 0,
+    seen: 0,
+    words: null,
+    reason: "invalid",
+    at: 0,
+    message: "",
+  };
+}
+
+/** Gives the end of the document's one value; only white space follows it. */
+function pastDocument(walk: Walk, start: number, offsets: number[]): number {
+  const { bytes } = walk;
+  const end = bytes[start] === openBrace ? pastObject(walk, start, offsets) : pastValue(walk, start, 0);
+  if (end === failed) return failed;
+  const rest = pastSpace(bytes, end);
+  if (rest < bytes.length) return unexpected(walk, rest);
+  // Outside of strings the grammar is ASCII, so only a string can have brought in anything else.
+  if ((walk.seen & highBits) === 0) return end;
+  const malformed = malformedUtf8(bytes);
+  return malformed === none ? end : fail(walk, "invalid", malformed, `malformed UTF-8 at byte ${malformed}`);
+}
+
+/** Notes four offsets for each member: of its key and of its value, where they start and end. */
+function pastObject(walk: Walk, open: number, offsets: number[]): number {
+  const { bytes } = walk;
+  if (bytes[open] !== openBrace) return unexpected(walk, open);
+  if (walk.limits.depthMax < 1) return tooDeep(walk, open);
+  if (++walk.tokens > walk.limits.tokensMax) return tooManyTokens(walk, open);
+  let at = pastSpace(bytes, open + 1);
+  if (bytes[at] === closeBrace) return pastClose(walk, at);
+  for (;;) {
+    const keyStart = at;
+    const start = pastKey(walk, keyStart);
+    if (start === failed) return failed;
+    const { keyEnd } = walk;
+    const end = pastValue(walk, start, 1);
+    if (end === failed) return failed;
+    offsets.push(keyStart, keyEnd, start, end);
+    at = pastSpace(bytes, end);
+    if (bytes[at] === closeBrace) return pastClose(walk, at);
+    if (bytes[at] !== comma) return unexpected(walk, at);
+    walk.tokens++;
+    at = pastSpace(bytes, at + 1);
+  }
+}
+
+function pastArray(walk: Walk, open: number, elements: Span[]): number {
+  const { bytes } = walk;
+  if (bytes[open] !== openBracket) return unexpected(walk, open);
+  let start = pastSpace(bytes, open + 1);
+  if (bytes[start] === closeBracket) return start + 1;
+  for (;;) {
+    const end = pastValue(walk, start, 1);
+    if (end === failed) return failed;
+    const kind = kindAt(bytes, start);
+    elements.push({ start, end, kind, empty: isEmpty(bytes, start, end, kind) });
+    const next = pastSpace(bytes, end);
+    if (bytes[next] === closeBracket) return next + 1;
+    if (bytes[next] !== comma) return unexpected(walk, next);
+    start = pastSpace(bytes, next + 1);
+  }
+}
+
+/**
+ * Any value, with all that is nested in it. It does not recurse: the kinds of the containers we are in are kept in
+ * `enclosing`, so a deep document costs a byte a level and not our stack.
+ */
+function pastValue(walk: Walk, from: number, depthOutside: number): number {
+  const { bytes } = walk;
+  const { depthMax, tokensMax } = walk.limits;
+  let at = from;
+  let depth = 0;
+  let inObject = false;
+  value: for (;;) {
+    if (++walk.tokens > tokensMax) return tooManyTokens(walk, at);
+    const first = bytes[at];
+    if (first === quote) at = pastString(walk, at);
+    else if (first === openBrace || first === openBracket) {
+      if (depthOutside + depth >= depthMax) return tooDeep(walk, at);
+      if (depth === enclosing.length) enclosing = grown(enclosing);
+      enclosing[depth++] = inObject ? 1 : 0;
+      inObject = first === openBrace;
+      at = pastSpace(bytes, at + 1);
+      if (bytes[at] !== (inObject ? closeBrace : closeBracket)) {
+        if (inObject) at = pastKey(walk, at);
+        if (at === failed) return failed;
+        continue;
+      }
+      at = pastClose(walk, at);
+      inObject = enclosing[--depth] === 1;
+    } else at = first === minus || isDigit(first) ? pastNumber(walk, at) : pastLiteral(walk, at);
+
+    // A value is complete, and with it perhaps the containers around it.
+    for (;;) {
+      if (at === failed || depth === 0) return at;
+      at = pastSpace(bytes, at);
+      const next = bytes[at];
+      if (next === comma) {
+        walk.tokens++;
+        at = pastSpace(bytes, at + 1);
+        if (inObject) at = pastKey(walk, at);
+        if (at === failed) return failed;
+        continue value;
+      }
+      if (next !== (inObject ? closeBrace : closeBracket)) return unexpected(walk, at);
+      at = pastClose(walk, at);
+      inObject = enclosing[--depth] === 1;
+    }
+  }
+}
+
+/** Shared by all passes: a pass never waits and never starts another. */
+let enclosing = new Uint8Array(64);
+
+function grown(stack: Uint8Array): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(stack.length * 2);
+  larger.set(stack);
+  return larger;
+}
+
+function pastClose(walk: Walk, at: number): number {
+  return ++walk.tokens > walk.limits.tokensMax ? tooManyTokens(walk, at) : at + 1;
+}
+
+/** A key and its colon, up to the first byte of the value. */
+function pastKey(walk: Walk, open: number): number {
+  const { bytes } = walk;
+  if (bytes[open] !== quote) return unexpected(walk, open);
+  if (++walk.members > walk.limits.membersMax) return tooManyMembers(walk, open);
+  const end = pastString(walk, open);
+  if (end === failed) return failed;
+  walk.keyEnd = end;
+  const at = pastSpace(bytes, end);
+  if (bytes[at] !== colon) return unexpected(walk, at);
+  walk.tokens++;
+  return pastSpace(bytes, at + 1);
+}
+
+/** Most strings end within a few bytes: what is rare is kept out of their way. */
+function pastString(walk: Walk, open: number): number {
+  const { bytes } = walk;
+  const near = open + shortMax;
+  let at = open + 1;
+  let seen = 0;
+  while (at < near) {
+    const byte = bytes[at]!;
+    if (stops[byte] !== 0) break;
+    seen |= byte;
+    at++;
+  }
+  walk.seen |= seen;
+  return bytes[at] === quote ? at + 1 : pastLongString(walk, at);
+}
+
+const shortMax = 24;
+
+function pastLongString(walk: Walk, from: number): number {
+  const { bytes } = walk;
+  let at = from;
+  for (;;) {
+    // Plain bytes and simple escapes one by one, up to the border of a word; from there by the word.
+    const border = ((bytes.byteOffset + at + wordsAfter) & ~3) - bytes.byteOffset;
+    let seen = 0;
+    while (at < border) {
+      const byte = bytes[at]!;
+      if (stops[byte] === 0) at++;
+      else if (byte === backslash && escapables[bytes[at + 1]!] === 1) at += 2;
+      else break;
+      seen |= byte;
+    }
+    walk.seen |= seen;
+    if (at === border) at = pastWords(walk, at);
+    if (at >= border) continue;
+    const stop = bytes[at];
+    if (stop === quote) return at + 1;
+    if (stop !== backslash) return unexpected(walk, at);
+    at = pastEscape(walk, at);
+    if (at === failed) return failed;
+  }
+}
+
+const wordsAfter = 16;
+
+/**
+ * Leaps over the plain part of a long string, eight bytes at a time, and halts no more than eight bytes short of a quote,
+ * a backslash or a control character. Nearly all of a large image in base64 is passed here.
+ */
+function pastWords(walk: Walk, from: number): number {
+  const { bytes } = walk;
+  const words = (walk.words ??= new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >>> 2));
+  const last = ((bytes.byteOffset + bytes.length) >>> 2) - 1;
+  let index = (bytes.byteOffset + from) >>> 2;
+  let seen = 0;
+  while (index < last) {
+    const left = words[index]!;
+    const right = words[index + 1]!;
+    if (((stopsIn(left) | stopsIn(right)) & highBits) !== 0) break;
+    seen |= left | right;
+    index += 2;
+  }
+  walk.seen |= seen;
+  return index * 4 - bytes.byteOffset;
+}
+
+/**
+ * Whether any of the four bytes of a word must be looked at, as their high bits. Subtracting n from a byte below 0x80
+ * turns its high bit on only when it is less than n; so 0x20 finds control characters, and 1 finds what was xor-ed to 0.
+ * A borrow can only reach the neighbour of a byte that was found already.
+ */
+function stopsIn(word: number): number {
+  return ((word - 0x20202020) | ((word ^ 0x22222222) - 0x01010101) | ((word ^ 0x5c5c5c5c) - 0x01010101)) & ~word;
+}
+
+const highBits = 0x80808080 | 0;
+
+/** A surrogate may stand alone when it is escaped: the grammar has it so, and so does `JSON.parse`. */
+function pastEscape(walk: Walk, start: number): number {
+  const { bytes } = walk;
+  if (start + 1 >= bytes.length) return unexpected(walk, start + 1);
+  if (bytes[start + 1] !== lowerU) return fail(walk, "invalid", start, `unknown escape at byte ${start}`);
+  for (let at = start + 2; at < start + 6; at++) {
+    if (hexDigits[bytes[at]!] !== 1) return unexpected(walk, at);
+  }
+  return start + 6;
+}
+
+/** https://www.rfc-editor.org/rfc/rfc8259#section-6 */
+function pastNumber(walk: Walk, start: number): number {
+  const { bytes } = walk;
+  let at = bytes[start] === minus ? start + 1 : start;
+  if (!isDigit(bytes[at])) return unexpected(walk, at);
+  at = bytes[at] === zero ? at + 1 : pastDigits(bytes, at);
+  if (bytes[at] === point) {
+    if (!isDigit(bytes[at + 1])) return unexpected(walk, at + 1);
+    at = pastDigits(bytes, at + 1);
+  }
+  if (bytes[at] === lowerE || bytes[at] === upperE) {
+    at++;
+    if (bytes[at] === plus || bytes[at] === minus) at++;
+    if (!isDigit(bytes[at])) return unexpected(walk, at);
+    at = pastDigits(bytes, at);
+  }
+  return at;
+}
+
+function pastDigits(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (at < bytes.length) {
+    const byte = bytes[at]!;
+    if (byte < zero || byte > nine) break;
+    at++;
+  }
+  return at;
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= zero && byte <= nine;
+}
+
+function pastLiteral(walk: Walk, start: number): number {
+  const { bytes } = walk;
+  const literal = literalAt(bytes, start);
+  if (literal === undefined) return unexpected(walk, start);
+  for (let index = 1; index < literal.length; index++) {
+    if (bytes[start + index] !== literal.charCodeAt(index)) return unexpected(walk, start + index);
+  }
+  return start + literal.length;
+}
+
+function literalAt(bytes: Uint8Array, start: number): "true" | "false" | "null" | undefined {
+  switch (bytes[start]) {
+    case 0x74:
+      return "true";
+    case 0x66:
+      return "false";
+    case 0x6e:
+      return "null";
+    default:
+      return undefined;
+  }
+}
+
+/** Made only once the document has proved good: a refused one should cost nothing but the pass. */
+function membersAt(bytes: Uint8Array, offsets: readonly number[]): readonly Member[] {
+  const members: Member[] = [];
+  for (let index = 0; index < offsets.length; index += 4) {
+    const keyStart = offsets[index]!;
+    const key = keyText(bytes, keyStart, offsets[index + 1]!);
+    const start = offsets[index + 2]!;
+    const end = offsets[index + 3]!;
+    const kind = kindAt(bytes, start);
+    members.push({ key, keyStart, start, end, kind, empty: isEmpty(bytes, start, end, kind) });
+  }
+  return members;
+}
+
+/** The kind that a first byte announces, which holds once the value has been walked. */
+function kindAt(bytes: Uint8Array, start: number): JsonKind {
+  switch (bytes[start]) {
+    case openBrace:
+      return "object";
+    case openBracket:
+      return "array";
+    case quote:
+      return "string";
+    default:
+      return literalAt(bytes, start) ?? "number";
+  }
+}
+
+function isEmpty(bytes: Uint8Array, start: number, end: number, kind: JsonKind): boolean {
+  return (kind === "object" || kind === "array") && pastSpace(bytes, start + 1) === end - 1;
+}
+
+/**
+ * The text of a key; its span has the quotes. Clients send the same few keys over and over, so the short ones met last are
+ * kept: to recognise one takes a fraction of the time of making its string anew.
+ */
+function keyText(bytes: Uint8Array, open: number, end: number): string {
+  const length = end - open - 2;
+  if (length > keptLengthMax) return decodedKey(bytes, open, end);
+  const slot = (length * 11 + bytes[open + 1]! * 7 + bytes[open + 2]! * 31 + bytes[end - 2]! * 5) % keptMax;
+  const known = kept[slot]!;
+  if (spells(bytes, open + 1, length, known)) return known;
+
+  const key = decodedKey(bytes, open, end);
+  // Spelled byte for byte: no escapes, and nothing beyond ASCII.
+  if (spells(bytes, open + 1, length, key)) kept[slot] = key;
+  return key;
+}
+
+const keptLengthMax = 32;
+const keptMax = 256;
+const kept: string[] = Array.from({ length: keptMax }, () => "");
+
+function spells(bytes: Uint8Array, start: number, length: number, text: string): boolean {
+  if (text.length !== length) return false;
+  for (let index = 0; index < length; index++) {
+    if (bytes[start + index] !== text.charCodeAt(index)) return false;
+  }
+  return true;
+}
+
+function decodedKey(bytes: Uint8Array, open: number, end: number): string {
+  const text = utf8.decode(bytes.subarray(open, end));
+  return text.includes("\\") ? (JSON.parse(text) as string) : text.slice(1, -1);
+}
+
+/** The offset of the first byte that no UTF-8 has in its place, or `none`. */
+function malformedUtf8(bytes: Uint8Array): number {
+  let start = 0;
+  while (start < bytes.length) {
+    const end = characterBorder(bytes, start + sliceMax);
+    const slice = bytes.subarray(start, end);
+    if (!isUtf8(slice)) return start + firstDifference(slice, new TextEncoder().encode(utf8.decode(slice)));
+    start = end;
+  }
+  return none;
+}
+
+const none = -1;
+/** Decoding is the one native check of UTF-8 there is, and it makes a string: small ones stay in the cache and soon die. */
+const sliceMax = 65_536;
+
+/** Cut within a character, a slice would be malformed by our own doing. Four continuation bytes in a row are never right. */
+function characterBorder(bytes: Uint8Array, wanted: number): number {
+  if (wanted >= bytes.length) return bytes.length;
+  let border = wanted;
+  while (border > wanted - 3 && (bytes[border]! & 0xc0) === 0x80) border--;
+  return border;
+}
+
+function isUtf8(slice: Uint8Array): boolean {
+  try {
+    strictUtf8.decode(slice);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function firstDifference(left: Uint8Array, right: Uint8Array): number {
+  let at = 0;
+  while (left[at] === right[at]) at++;
+  return at;
+}
+
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+const strictUtf8 = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
+
+function unexpected(walk: Walk, at: number): number {
+  if (at >= walk.bytes.length) return fail(walk, "invalid", at, `unexpected end at byte ${at}`);
+  const [first, second, third] = walk.bytes;
+  const isMark = at === 0 && first === 0xef && second === 0xbb && third === 0xbf;
+  if (isMark) return fail(walk, "invalid", at, "unexpected byte order mark at byte 0");
+  return fail(walk, "invalid", at, `unexpected character at byte ${at}`);
+}
+
+function tooDeep(walk: Walk, at: number): number {
+  return fail(walk, "too_complex", at, `nested deeper than ${walk.limits.depthMax} levels`);
+}
+
+function tooManyMembers(walk: Walk, at: number): number {
+  return fail(walk, "too_complex", at, `more than ${walk.limits.membersMax} object members`);
+}
+
+function tooManyTokens(walk: Walk, at: number): number {
+  return fail(walk, "too_complex", at, `more than ${walk.limits.tokensMax} tokens`);
+}
+
+function fail(walk: Walk, reason: "invalid" | "too_complex", at: number, message: string): number {
+  walk.reason = reason;
+  walk.at = at;
+  walk.message = message;
+  return failed;
+}
+
+function notScanned(kind: JsonKind, start: number, end: number): Error {
+  return new Error(`bytes ${start} to ${end} were taken for an ${kind} of a scanned document`);
+}
+
+const tab = 0x09;
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+const space = 0x20;
+const quote = 0x22;
+const plus = 0x2b;
+const comma = 0x2c;
+const minus = 0x2d;
+const point = 0x2e;
+const zero = 0x30;
+const nine = 0x39;
+const colon = 0x3a;
+const upperE = 0x45;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const lowerE = 0x65;
+const lowerU = 0x75;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/** What ends the plain part of a string. */
+const stops = marked('"\\' + String.fromCharCode(...Array(0x20).keys()));
+const escapables = marked('"\\/bfnrt');
+const hexDigits = marked("0123456789abcdefABCDEF");
+
+/** One byte for each byte there is: 1 for those of the characters, 0 for the others. */
+function marked(characters: string): Uint8Array {
+  const table = new Uint8Array(256);
+  for (const character of characters) table[character.charCodeAt(0)] = 1;
+  return table;
+}

@@ -1,0 +1,60 @@
+import { type Member, pastSpace } from "./json.ts";
+
+/** Replaces the bytes [start, end) by a text. Where both are the same offset, the text is inserted there. */
+export interface Splice {
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/**
+ * The document with its splices made, in one copy; every byte outside of them is as it was. Without splices it is the very
+ * same array. Splices may come in any order, and insertions at one offset keep theirs; overlapping ones are a bug.
+ */
+export function splice(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array {
+  if (splices.length === 0) return bytes;
+  const ordered = splices.length === 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
+  const texts = ordered.map(({ text }) => encoder.encode(text));
+
+  let length = bytes.length;
+  let from = 0;
+  for (const [index, { start, end }] of ordered.entries()) {
+    if (!(from <= start && start <= end && end <= bytes.length)) {
+      throw new RangeError(`cannot splice bytes ${start} to ${end} of ${bytes.length}: the first ${from} are taken`);
+    }
+    length += texts[index]!.length - (end - start);
+    from = end;
+  }
+
+  const spliced = new Uint8Array(length);
+  let taken = 0;
+  let written = 0;
+  for (const [index, { start, end }] of ordered.entries()) {
+    const text = texts[index]!;
+    spliced.set(bytes.subarray(taken, start), written);
+    spliced.set(text, written + start - taken);
+    written += start - taken + text.length;
+    taken = end;
+  }
+  spliced.set(bytes.subarray(taken), written);
+  return spliced;
+}
+
+const encoder = new TextEncoder();
+
+/**
+ * Gives a member of the object at `document` another value, or gives the object that member as its first. Into an empty
+ * object there can be one insertion only, for it brings no comma.
+ */
+export function setMember(
+  bytes: Uint8Array,
+  document: { readonly start: number; readonly end: number },
+  member: Member | undefined,
+  key: string,
+  json: string,
+): Splice {
+  if (member !== undefined) return { start: member.start, end: member.end, text: json };
+  const inside = document.start + 1;
+  const isEmpty = pastSpace(bytes, inside) === document.end - 1;
+  return { start: inside, end: inside, text: `${JSON.stringify(key)}:${json}${isEmpty ? "" : ","}` };
+}

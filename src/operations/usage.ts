@@ -1,0 +1,28 @@
+/** What an answer consumed, as the upstream reported it. `null` where it did not say. */
+export interface TokenUsage {
+  readonly promptTokens: number | null;
+  readonly completionTokens: number | null;
+  readonly cachedTokens: number | null;
+  readonly reasoningTokens: number | null;
+}
+
+/** More tokens than any answer holds: a figure above it is a fault of the upstream, not a count. */
+const tokensMax = 1e9;
+
+/** Reads a `usage` object of the convention. A figure that cannot be a count is unknown, never zero and never negative. */
+export function tokenUsage(value: unknown): TokenUsage | null {
+  if (typeof value !== "object" || value === null) return null;
+  const usage = value as Record<string, unknown>;
+  const prompt = usage["prompt_tokens_details"] as Record<string, unknown> | null | undefined;
+  const completion = usage["completion_tokens_details"] as Record<string, unknown> | null | undefined;
+  return {
+    promptTokens: count(usage["prompt_tokens"]),
+    completionTokens: count(usage["completion_tokens"]),
+    cachedTokens: count(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"]),
+    reasoningTokens: count(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]),
+  };
+}
+
+function count(value: unknown): number | null {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= tokensMax ? value : null;
+}

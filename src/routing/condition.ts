@@ -1,0 +1,50 @@
+import type { Scopes } from "../channels/channel.ts";
+import { cause, type Health, isHardCooled, isProbing, opensAgainMs, slowStartFactor, standing } from "../channels/health.ts";
+import type { FailureKind } from "../operations/failure.ts";
+
+/** What the healths of a candidate's scopes say together: it is as usable as the worst of them. */
+export type Condition =
+  | { readonly kind: "ready"; /** The share of its weight it may take. */ readonly share: number }
+  | { readonly kind: "half_open"; readonly busy: boolean; readonly sinceMs: number; readonly scope: string; readonly cause: FailureKind }
+  | { readonly kind: "cooling"; readonly untilMs: number; /** By the upstream's own word. */ readonly told: boolean; readonly scope: string; readonly cause: FailureKind };
+
+export type HealthOf = (scope: string) => Health | undefined;
+
+export function condition(scopes: Scopes, healthOf: HealthOf, nowMs: number): Condition {
+  let worst = ready;
+  worst = worse(worst, scopes.deployment, healthOf(scopes.deployment), nowMs);
+  worst = worse(worst, scopes.credential, healthOf(scopes.credential), nowMs);
+  worst = worse(worst, scopes.host, healthOf(scopes.host), nowMs);
+  return scopes.quota === null ? worst : worse(worst, scopes.quota, healthOf(scopes.quota), nowMs);
+}
+
+/** Takes an attempt now: as one of many, or as the one probe. */
+export function admits(scopes: Scopes, healthOf: HealthOf, nowMs: number): boolean {
+  const found = condition(scopes, healthOf, nowMs);
+  return found.kind === "ready" || (found.kind === "half_open" && !found.busy);
+}
+
+const ready: Condition = { kind: "ready", share: 1 };
+
+function worse(so: Condition, scope: string, health: Health | undefined, nowMs: number): Condition {
+  if (health === undefined) return so;
+  switch (standing(health, nowMs)) {
+    case "closed": {
+      const share = slowStartFactor(health, nowMs);
+      return so.kind === "ready" && share < so.share ? { kind: "ready", share } : so;
+    }
+    case "half_open": {
+      if (so.kind === "cooling") return so;
+      const busy = isProbing(health, nowMs) || (so.kind === "half_open" && so.busy);
+      return { kind: "half_open", busy, sinceMs: opensAgainMs(health), scope, cause: cause(health, nowMs) };
+    }
+    case "open": {
+      const untilMs = opensAgainMs(health);
+      const told = isHardCooled(health, nowMs);
+      if (so.kind !== "cooling") return { kind: "cooling", untilMs, told, scope, cause: cause(health, nowMs) };
+      // Blocked twice: free when the longer wait is over, and off limits if either scope was told so.
+      const longer = untilMs > so.untilMs ? { untilMs, scope, cause: cause(health, nowMs) } : so;
+      return { kind: "cooling", untilMs: longer.untilMs, told: told || so.told, scope: longer.scope, cause: longer.cause };
+    }
+  }
+}

@@ -1,0 +1,300 @@
+import type { Candidate } from "../channels/channel.ts";
+import { chargedScope } from "../channels/health.ts";
+import type { Failure } from "../operations/failure.ts";
+import { backoffMs, elsewhereMs } from "./backoff.ts";
+import type { Ahead, Choice } from "./plan.ts";
+import type { RoutingPolicy } from "./policy.ts";
+
+/** What to do after an attempt that failed before any content had reached the client. */
+export type Verdict = Next | Stop;
+
+export interface Next {
+  readonly go: "next";
+  readonly candidate: Candidate;
+  /** As in the plan: the attempt is the candidate's probe. */
+  readonly probe: boolean;
+  readonly afterMs: number;
+  /** The same candidate as the attempt before. */
+  readonly same: boolean;
+  /** Costs no retry: the attempt before never got through, by our own connection's fault. */
+  readonly free: boolean;
+}
+
+export interface Stop {
+  readonly go: "stop";
+  readonly because:
+    | "client_fault"
+    | "client_gone"
+    | "committed"
+    | "gateway"
+    | "hosted_tools"
+    | "attempts"
+    | "deadline"
+    | "budget"
+    | "no_candidate";
+}
+
+export interface Tried {
+  readonly candidate: Candidate;
+  readonly failure: Failure;
+  readonly tookMs: number;
+}
+
+export interface JudgeInput {
+  readonly policy: RoutingPolicy;
+  readonly plan: Ahead;
+  /** Every attempt so far, in order; at least one. */
+  readonly tried: readonly Tried[];
+  /** The deadline for everything before first content, as configured, and what is left of it. */
+  readonly deadlineMs: number;
+  readonly remainingMs: number;
+  /** How long one attempt may wait for its first content. */
+  readonly attemptTimerMs: number;
+  readonly bodyBytes: number;
+  readonly hostedTools: boolean;
+  readonly promptTokensEstimate: number;
+  /** The retry budget of the model group has one left. */
+  readonly canRetry: boolean;
+  /** By its health as it is now. */
+  readonly admits: (candidate: Candidate) => boolean;
+  readonly dice: () => number;
+}
+
+const largeBodyBytes = 1024 * 1024;
+const largeBodyAttemptsMax = 2;
+/** Sleeping on an upstream's Retry-After is worth this much at most. */
+const retryAfterMaxMs = 5_000;
+/** A failure that took longer has had its chance. */
+const quickMs = 5_000;
+const attemptMinMs = 2_000;
+
+export function judge(input: JudgeInput): Verdict {
+  const { tried } = input;
+  const last = tried.at(-1);
+  if (last === undefined) throw new Error("judge was asked about a call without an attempt");
+
+  const ending = endingOf(last.failure);
+  if (ending !== null) return stop(ending);
+  if (input.hostedTools && !isSurelyUnprocessed(last.failure)) return stop("hosted_tools");
+
+  const counted = tried.filter((attempt) => attempt.failure.kind !== "stale_socket").length;
+  const attemptsMax = Math.min(input.policy.attemptsMax, input.bodyBytes > largeBodyBytes ? largeBodyAttemptsMax : Infinity);
+  if (counted >= attemptsMax) return stop("attempts");
+
+  const next = chosen(input, last, attemptsMax - counted);
+  if (next.go === "stop") return next;
+  if (!fits(input, next.afterMs)) return stop("deadline");
+  return next.free || input.canRetry ? next : stop("budget");
+}
+
+/** Failures after which nobody is asked, whatever the plan holds. */
+function endingOf(failure: Failure): Stop["because"] | null {
+  switch (failure.kind) {
+    case "invalid_request":
+    case "content_policy":
+      return "client_fault";
+    case "client_gone":
+      return "client_gone";
+    case "interrupted":
+      return "committed";
+    case "deadline":
+      return "deadline";
+    case "no_channel":
+    case "shutting_down":
+      return "gateway";
+    default:
+      return null;
+  }
+}
+
+/** Tools that act at the upstream may have acted, unless the request never got there or was turned away as one too many. */
+function isSurelyUnprocessed(failure: Failure): boolean {
+  switch (failure.kind) {
+    case "unreachable":
+    case "tls_failed":
+    case "connect_timeout":
+    case "saturated":
+    case "rate_limited":
+      return true;
+    default:
+      return failure.status === 429 || failure.status === 503;
+  }
+}
+
+function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
+  const { failure } = last;
+  switch (failure.kind) {
+    case "stale_socket":
+      return timesFailed(input, last, "stale_socket") === 1 ? again(input, last, 0, true) : moveOn(input, last, attemptsLeft);
+    case "ceiling":
+      // With the ceiling it told us the same candidate will do. A second such refusal means it told us nothing.
+      if (failure.ceiling !== null && timesFailed(input, last, "ceiling") === 1) return again(input, last, 0, false);
+      return toAnotherChannelOnce(input, last);
+    case "unsupported":
+      if (asksForStreamOptions(failure) && timesFailed(input, last, "unsupported") === 1) return again(input, last, 0, false);
+      return toAnotherChannelOnce(input, last);
+    case "context_length":
+    case "too_large":
+      return toLarger(input, last);
+    case "model_failed":
+      if (input.tried.filter((attempt) => attempt.failure.kind === "model_failed").length > 1) return stop("attempts");
+      return elsewhere(input, usable(input)) ?? stop("no_candidate");
+    default:
+      return moveOn(input, last, attemptsLeft);
+  }
+}
+
+/**
+ * On to the next in the plan. Before that means a lower tier, which is often a lesser model, a tier that failed quickly is
+ * asked once more, provided an attempt is left for the lower one: a healthy channel anywhere must be enough. With nobody
+ * else left at all, the same ones again.
+ */
+function moveOn(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
+  const next = usable(input);
+  if (next === undefined) return onceMore(input);
+  const tier = tierOf(input.plan, last.candidate);
+  if (next.tier > tier && attemptsLeft >= 2) {
+    const second = secondTry(input, last, tier);
+    if (second !== null) return second;
+  }
+  return elsewhere(input, next) ?? stop("no_candidate");
+}
+
+/** The first in the plan that is not ruled out by what failed so far. */
+function usable(input: JudgeInput, wanted: (choice: Choice) => boolean = () => true): Choice | undefined {
+  return input.plan.candidates.find(
+    (choice) => !isRuledOut(choice.candidate, input.tried) && wanted(choice) && input.admits(choice.candidate),
+  );
+}
+
+/** Whatever a failure is charged to is out for this call, with everyone who depends on it; otherwise its deployment is. */
+function isRuledOut(candidate: Candidate, tried: readonly Tried[]): boolean {
+  const { host, credential, deployment, quota } = candidate.scopes;
+  return tried.some((attempt) => {
+    if (attempt.candidate === candidate) return true;
+    const charged = chargedScope(attempt.candidate, attempt.failure) ?? attempt.candidate.scopes.deployment;
+    return charged === host || charged === credential || charged === deployment || charged === quota;
+  });
+}
+
+function elsewhere(input: JudgeInput, choice: Choice | undefined): Next | null {
+  if (choice === undefined) return null;
+  const { candidate, probe } = choice;
+  return { go: "next", candidate, probe, afterMs: elsewhereMs(input.dice), same: false, free: false };
+}
+
+function again(input: JudgeInput, attempt: Tried, afterMs: number, free: boolean): Next {
+  const { candidate } = attempt;
+  const probe = input.plan.candidates.some((choice) => choice.candidate === candidate && choice.probe);
+  return { go: "next", candidate, probe, afterMs, same: candidate === input.tried.at(-1)?.candidate, free };
+}
+
+/** One more try for a tier whose failures were all quick, and only one. A silent upstream never gets it. */
+function secondTry(input: JudgeInput, last: Tried, tier: number): Next | null {
+  const inTier = input.tried.filter((attempt) => tierOf(input.plan, attempt.candidate) === tier);
+  if (new Set(inTier.map((attempt) => attempt.candidate)).size < inTier.length) return null;
+  if (!inTier.every(isQuick)) return null;
+  const { failure, candidate } = last;
+  if (failure.kind === "rate_limited") {
+    if (failure.retryAfterMs === null || failure.retryAfterMs > retryAfterMaxMs) return null;
+  } else if (!input.admits(candidate)) {
+    return null;
+  }
+  const next = again(input, last, waitMs(input, failure, 1), false);
+  return next.afterMs <= retryAfterMaxMs && fits(input, next.afterMs) ? next : null;
+}
+
+function isQuick({ failure, tookMs }: Tried): boolean {
+  const { kind } = failure;
+  return tookMs <= quickMs && (kind === "overloaded" || kind === "disconnected" || kind === "rate_limited");
+}
+
+/** Nobody else is left: the one asked least so far, the best of the plan first, after a backoff. */
+function onceMore(input: JudgeInput): Verdict {
+  let best: { readonly attempt: Tried; readonly times: number } | null = null;
+  for (const { candidate } of input.plan.candidates) {
+    const attempts = input.tried.filter((attempt) => attempt.candidate === candidate);
+    const attempt = attempts.at(-1);
+    if (attempt === undefined || !isWorthRepeating(attempt.failure)) continue;
+    if (isRuledOutByOthers(candidate, input.tried)) continue;
+    if (best === null || attempts.length < best.times) best = { attempt, times: attempts.length };
+  }
+  if (best === null) return stop("no_candidate");
+
+  const { attempt, times } = best;
+  const toldMs = attempt.failure.retryAfterMs;
+  if (toldMs !== null && toldMs > Math.min(retryAfterMaxMs, input.remainingMs / 4)) return stop("no_candidate");
+  return again(input, attempt, waitMs(input, attempt.failure, times), false);
+}
+
+/** A host that is down is down for its neighbours too, even if one of them failed for a lesser reason. */
+function isRuledOutByOthers(candidate: Candidate, tried: readonly Tried[]): boolean {
+  const others = tried.filter((attempt) => attempt.candidate !== candidate && !isWorthRepeating(attempt.failure));
+  return isRuledOut(candidate, others);
+}
+
+/** Passing troubles. Not a timeout: it took its time already, and may still be working on the answer. */
+function isWorthRepeating(failure: Failure): boolean {
+  switch (failure.kind) {
+    case "unreachable":
+    case "connect_timeout":
+    case "disconnected":
+    case "overloaded":
+    case "rate_limited":
+    case "bad_response":
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** The upstream's own figure is a lower bound: never sooner than it asked. */
+function waitMs(input: JudgeInput, failure: Failure, times: number): number {
+  if (failure.retryAfterMs !== null) return failure.retryAfterMs + elsewhereMs(input.dice);
+  return backoffMs(failure, times, input.dice);
+}
+
+function toAnotherChannelOnce(input: JudgeInput, last: Tried): Verdict {
+  const refusals = input.tried.filter(({ failure }) => failure.kind === "unsupported" || failure.kind === "ceiling");
+  if (new Set(refusals.map(({ candidate }) => candidate.deployment.channel)).size > 1) return stop("client_fault");
+  const { channel } = last.candidate.deployment;
+  return elsewhere(input, usable(input, ({ candidate }) => candidate.deployment.channel !== channel)) ?? stop("client_fault");
+}
+
+/** Only to a channel that declares more room than everyone who refused so far. */
+function toLarger(input: JudgeInput, last: Tried): Verdict {
+  let refusedTokens = 0;
+  for (const { candidate, failure } of input.tried) {
+    if (failure.kind !== "context_length" && failure.kind !== "too_large") continue;
+    const declared = candidate.deployment.channel.capabilities.contextTokens;
+    refusedTokens = Math.max(refusedTokens, declared ?? input.promptTokensEstimate);
+  }
+  const { channel } = last.candidate.deployment;
+  const larger = usable(input, ({ candidate }) => {
+    const { contextTokens } = candidate.deployment.channel.capabilities;
+    return candidate.deployment.channel !== channel && contextTokens !== null && contextTokens > refusedTokens;
+  });
+  return elsewhere(input, larger) ?? stop("client_fault");
+}
+
+/** `stream_options`, or a member of it, which we may have added ourselves: the caller leaves it out. */
+function asksForStreamOptions(failure: Failure): boolean {
+  return failure.param?.startsWith("stream_options") ?? false;
+}
+
+function timesFailed(input: JudgeInput, { candidate }: Tried, kind: Failure["kind"]): number {
+  return input.tried.filter((attempt) => attempt.candidate === candidate && attempt.failure.kind === kind).length;
+}
+
+/** An attempt needs time to be worth its cost: two seconds or a tenth of its timer, but where deadlines are short, a fifth. */
+function fits({ remainingMs, attemptTimerMs, deadlineMs }: JudgeInput, afterMs: number): boolean {
+  return remainingMs - afterMs >= Math.min(Math.max(attemptMinMs, attemptTimerMs / 10), deadlineMs / 5);
+}
+
+function tierOf(plan: Ahead, candidate: Candidate): number {
+  return plan.candidates.find((choice) => choice.candidate === candidate)?.tier ?? 0;
+}
+
+function stop(because: Stop["because"]): Stop {
+  return { go: "stop", because };
+}

@@ -1,0 +1,325 @@
+import type { Candidate, Channel, Route } from "../channels/channel.ts";
+import { newThrottle, type Throttle, throttleAdmits } from "../limits/throttle.ts";
+import { balanced, type LoadOf } from "./balance.ts";
+import { type Condition, condition, type HealthOf } from "./condition.ts";
+import { drawOne, indexOf, inDrawnOrder } from "./draw.ts";
+
+/** With whom a call will be tried, in order and with the reasons for whom it will not; or why nobody may be asked now. */
+export type Plan = Ahead | Refused;
+
+export interface Ahead {
+  readonly go: "ahead";
+  /** `last_resort`: nobody is well, and this call tries all the same. It counts as running until it ends. */
+  readonly mode: "normal" | "last_resort";
+  /** Never empty. */
+  readonly candidates: readonly Choice[];
+  readonly skipped: readonly Skipped[];
+}
+
+export interface Refused {
+  readonly go: "refuse";
+  readonly kind: "rate_limited" | "no_channel" | "saturated";
+  /** How long until the first candidate may be asked again. */
+  readonly soonestMs: number;
+  /** So short a wait that the call may sleep it out and plan once more; `null`: it should be answered now. */
+  readonly waitMs: number | null;
+  readonly skipped: readonly Skipped[];
+}
+
+export interface Choice {
+  readonly candidate: Candidate;
+  /** Its place among the route's tiers, from 0. */
+  readonly tier: number;
+  /** It is half-open: this attempt is its probe, to be marked as such and reported. */
+  readonly probe: boolean;
+}
+
+export interface Skipped {
+  readonly candidate: Candidate;
+  readonly because: "cooling" | "half_open_busy" | "half_open_alone" | "saturated" | "context_too_small";
+  /** Until when it cools, on the clock of `nowMs`. */
+  readonly untilMs: number | null;
+  /** The scope that holds it back, and the kind of failure that did. */
+  readonly scope: string | null;
+  readonly cause: string | null;
+}
+
+export interface PlanInput {
+  readonly route: Route;
+  readonly health: HealthOf;
+  readonly load: LoadOf;
+  /** Calls in flight on a whole channel, over all its models. */
+  readonly channelInFlight: (channel: Channel) => number;
+  /** Of the route; needed where it has a single deployment. */
+  readonly throttle: Throttle | undefined;
+  /** Calls of this route under way in last resort, and how many are under way in normal times. */
+  readonly panic: { readonly running: number; readonly normal: number };
+  readonly ask: { readonly promptTokensEstimate: number };
+  /** Of the deadline for everything before first content. */
+  readonly remainingMs: number;
+  readonly nowMs: number;
+  readonly dice: () => number;
+}
+
+/** More than a call may ever try, so that the judge has someone left when a whole host or account is out. */
+const choicesMax = 8;
+/** Places kept for the tiers below: they must not be crowded out by a large first tier. */
+const reservedPerTier = 2;
+const reservedMax = 4;
+const skippedMax = 32;
+/** The count of a prompt's tokens is rough: only a candidate that is clearly too small is passed over. */
+const contextSlack = 1.25;
+
+/** Last resort: this share of normal concurrency, and one at least. */
+const panicShare = 0.1;
+const waitMaxMs = 5_000;
+const waitJitter = 0.2;
+/** When a full channel has a place again nobody knows; soon. */
+const saturatedRetryMs = 1_000;
+
+export function plan(input: PlanInput): Plan {
+  const { tiers } = input.route;
+  const survey = newSurvey();
+  const choices: Choice[] = [];
+  for (let tier = 0; tier < tiers.length && choices.length < choicesMax; tier += 1) {
+    const reserved = Math.min(reservedMax, reservedPerTier * (tiers.length - 1 - tier));
+    const room = Math.max(1, choicesMax - choices.length - reserved);
+    placeTier(choices, drawnFrom(tiers[tier]!, tier, room, input, survey), room, input);
+  }
+  if (survey.ready > 0) return { go: "ahead", mode: "normal", candidates: choices, skipped: survey.skipped };
+  // The prompt looks too long for every one of them: then it is theirs to say so.
+  if (survey.tooSmall > 0 && survey.tooSmall === survey.seen) return plan({ ...input, ask: { promptTokensEstimate: 0 } });
+  return withNobodyReady(input, survey, choices);
+}
+
+/** A candidate that may be asked now. */
+interface Contender {
+  readonly candidate: Candidate;
+  readonly tier: number;
+  readonly probe: boolean;
+  /** The share of its weight it may take, and that weight: its chance to be drawn. */
+  readonly share: number;
+  readonly weight: number;
+}
+
+/**
+ * A half-open candidate that is drawn first gets its probe now, if the tier is the first that has anyone: a lower tier
+ * is there to be safe. The others come last, for when all else has failed. The cheaper of two sorts out the rest.
+ */
+function placeTier(choices: Choice[], drawn: readonly Contender[], room: number, input: PlanInput): void {
+  const roomEnd = choices.length + room;
+  const probing = choices.length === 0 && drawn[0]?.probe === true ? drawn[0] : null;
+  if (probing !== null) choices.push(probing);
+  const well = drawn.filter((contender) => !contender.probe);
+  const wanted = roomEnd - choices.length;
+  for (const contender of withOtherHost(balanced(well, input.load, input.nowMs), wanted)) choices.push(contender);
+  for (const contender of drawn) {
+    if (contender.probe && contender !== probing && choices.length < roomEnd) choices.push(contender);
+  }
+}
+
+/** The first so many; but where all of them hang on one host, the last place goes to the first who does not. */
+function withOtherHost(order: readonly Contender[], wanted: number): readonly Contender[] {
+  if (order.length <= wanted) return order;
+  const kept = order.slice(0, wanted);
+  const host = kept[0]?.candidate.scopes.host;
+  if (kept.some((contender) => contender.candidate.scopes.host !== host)) return kept;
+  const other = order.find((contender) => contender.candidate.scopes.host !== host);
+  return other === undefined ? kept : [...kept.slice(0, -1), other];
+}
+
+/** What was seen on the way, for the case that nobody is ready. */
+interface Survey {
+  seen: number;
+  ready: number;
+  tooSmall: number;
+  saturated: number;
+  /** Cooling by the upstream's own word, and how many of them for its limits. */
+  told: number;
+  limited: number;
+  soonestMs: number;
+  /** The first to be free again of those that nobody forbade to ask. */
+  lastResort: { readonly choice: Choice; readonly busy: boolean; readonly freeMs: number } | null;
+  readonly skipped: Skipped[];
+}
+
+function newSurvey(): Survey {
+  return {
+    seen: 0,
+    ready: 0,
+    tooSmall: 0,
+    saturated: 0,
+    told: 0,
+    limited: 0,
+    soonestMs: Number.POSITIVE_INFINITY,
+    lastResort: null,
+    skipped: [],
+  };
+}
+
+/** Up to here a tier is looked at whole. */
+const wholeTierMax = choicesMax;
+/** From a larger one so many are wanted, by so many draws, and then so many steps through it. */
+const drawnWanted = 4;
+const drawsMax = 16;
+const stepsMax = 64;
+const otherHostSteps = 4;
+
+/** The tier's candidates that may be asked now, in random order by weight. */
+function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: PlanInput, survey: Survey): Contender[] {
+  if (tier.length > wholeTierMax) return drawnFromLarge(tier, at, Math.min(room, drawnWanted), input, survey);
+  const contenders: Contender[] = [];
+  for (const candidate of tier) {
+    const contender = assess(candidate, at, input, survey);
+    if (contender !== null) contenders.push(contender);
+  }
+  return contenders.length < 2 ? contenders : inDrawnOrder(contenders, input.dice);
+}
+
+/**
+ * Most of a large tier is well, as a rule, and a few draws find enough of them. Where they do not, because of skewed weights
+ * or many that are down, the tier is looked through; to its end only as long as nobody at all was found.
+ */
+function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, input: PlanInput, survey: Survey): Contender[] {
+  const { dice } = input;
+  const index = indexOf(tier);
+  const seen = new Set<Candidate>();
+  const drawn: Contender[] = [];
+  let well = 0;
+  const take = (contender: Contender): void => {
+    drawn.push(contender);
+    if (!contender.probe) well += 1;
+  };
+  const look = (candidate: Candidate): Contender | null => {
+    if (seen.has(candidate)) return null;
+    seen.add(candidate);
+    return assess(candidate, at, input, survey);
+  };
+
+  const slow: Contender[] = [];
+  for (let draw = 0; draw < drawsMax && well < wanted; draw += 1) {
+    const contender = look(tier[drawOne(index, dice)]!);
+    if (contender === null) continue;
+    if (contender.share < 1 && dice() >= contender.share) slow.push(contender);
+    else take(contender);
+  }
+  if (well === 0) slow.forEach(take);
+
+  const start = Math.floor(dice() * tier.length);
+  for (let step = 0; step < tier.length && (well === 0 || (well < wanted && step < stepsMax)); step += 1) {
+    const contender = look(tier[(start + step) % tier.length]!);
+    if (contender !== null) take(contender);
+  }
+
+  // Neighbours fall together: one more, from elsewhere.
+  const host = drawn[0]?.candidate.scopes.host;
+  if (host !== undefined && index.hosts.length > 1 && drawn.every(({ candidate }) => candidate.scopes.host === host)) {
+    const from = Math.floor(dice() * index.hosts.length);
+    for (let step = 0; step < otherHostSteps; step += 1) {
+      const other = index.hosts[(from + step) % index.hosts.length]!;
+      const there = index.byHost.get(other)!;
+      const contender = other === host ? null : look(there[Math.floor(dice() * there.length)]!);
+      if (contender === null) continue;
+      take(contender);
+      break;
+    }
+  }
+  return drawn;
+}
+
+/** May this candidate be asked now? If not, the survey keeps the reason. */
+function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Survey): Contender | null {
+  const { channel } = candidate.deployment;
+  survey.seen += 1;
+  const { contextTokens } = channel.capabilities;
+  if (contextTokens !== null && input.ask.promptTokensEstimate > contextTokens * contextSlack) {
+    survey.tooSmall += 1;
+    return skip(survey, candidate, "context_too_small", null);
+  }
+  const found = condition(candidate.scopes, input.health, input.nowMs);
+  if (found.kind === "cooling") {
+    noteCooling(survey, { candidate, tier, probe: false }, found, input.nowMs);
+    return skip(survey, candidate, "cooling", found);
+  }
+  if (input.channelInFlight(channel) >= channel.concurrencyMax) {
+    survey.saturated += 1;
+    return skip(survey, candidate, "saturated", null);
+  }
+  if (found.kind === "ready") {
+    survey.ready += 1;
+    return { candidate, tier, probe: false, share: found.share, weight: candidate.weight * found.share };
+  }
+  survey.soonestMs = 0;
+  noteLastResort(survey, { candidate, tier, probe: true }, found.busy, found.sinceMs);
+  if (found.busy) return skip(survey, candidate, "half_open_busy", found);
+  return { candidate, tier, probe: true, share: 1, weight: candidate.weight };
+}
+
+function noteCooling(survey: Survey, choice: Choice, found: Condition & { kind: "cooling" }, nowMs: number): void {
+  survey.soonestMs = Math.min(survey.soonestMs, found.untilMs - nowMs);
+  if (!found.told) return noteLastResort(survey, choice, false, found.untilMs);
+  survey.told += 1;
+  if (found.cause === "rate_limited") survey.limited += 1;
+}
+
+function noteLastResort(survey: Survey, choice: Choice, busy: boolean, freeMs: number): void {
+  const best = survey.lastResort;
+  if (best !== null && (busy === best.busy ? freeMs >= best.freeMs : busy)) return;
+  survey.lastResort = { choice, busy, freeMs };
+}
+
+function skip(survey: Survey, candidate: Candidate, because: Skipped["because"], found: Condition | null): null {
+  if (survey.skipped.length >= skippedMax) return null;
+  const held = found === null || found.kind === "ready" ? null : found;
+  survey.skipped.push({
+    candidate,
+    because,
+    untilMs: held?.kind === "cooling" ? held.untilMs : null,
+    scope: held?.scope ?? null,
+    cause: held?.cause ?? null,
+  });
+  return null;
+}
+
+/**
+ * Where every upstream asked us to stay away, we do. Where places are merely full, one will be free soon. Otherwise
+ * somebody has to find out whether the worst is over, but only a few calls at a time.
+ */
+function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choice[]): Plan {
+  const { lastResort } = survey;
+  const skipped = [...survey.skipped];
+  for (const { candidate } of probes) {
+    skipped.push({ candidate, because: "half_open_alone", untilMs: null, scope: null, cause: null });
+  }
+  if (survey.saturated > 0) return { go: "refuse", kind: "saturated", soonestMs: saturatedRetryMs, waitMs: null, skipped };
+  const soonestMs = Number.isFinite(survey.soonestMs) ? Math.max(0, survey.soonestMs) : 0;
+  if (lastResort === null) {
+    const kind = survey.told > 0 && survey.limited === survey.told ? "rate_limited" : "no_channel";
+    const waits = survey.told > 0 && soonestMs <= Math.min(waitMaxMs, input.remainingMs / 4);
+    // Those who wait here all wait for the same moment: the jitter keeps them from arriving as one.
+    const waitMs = waits ? soonestMs * (1 + waitJitter * input.dice()) : null;
+    return { go: "refuse", kind, soonestMs, waitMs, skipped };
+  }
+  if (!lastResortAdmits(input)) return { go: "refuse", kind: "no_channel", soonestMs, waitMs: null, skipped };
+  const { choice } = lastResort;
+  return { go: "ahead", mode: "last_resort", candidates: [choice], skipped: skipped.filter((one) => one.candidate !== choice.candidate) };
+}
+
+function lastResortAdmits({ route, throttle, panic, nowMs, dice }: PlanInput): boolean {
+  if (hasOneDeployment(route)) return throttleAdmits(throttle ?? newThrottle, nowMs, dice);
+  return panic.running < Math.max(1, panicShare * panic.normal);
+}
+
+/** Nothing to fall back on: such a route is throttled in trouble instead of being shut off, so its requests are counted. */
+export function hasOneDeployment(route: Route): boolean {
+  if (route.size <= 1) return true;
+  const known = oneDeployment.get(route);
+  if (known !== undefined) return known;
+  const first = route.tiers[0]?.[0]?.deployment.id;
+  const has = route.tiers.every((tier) => tier.every((candidate) => candidate.deployment.id === first));
+  oneDeployment.set(route, has);
+  return has;
+}
+
+/** Asked on every call, and a large pool has one deployment too. */
+const oneDeployment = new WeakMap<Route, boolean>();
