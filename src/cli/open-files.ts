@@ -1,0 +1,14 @@
+import { readFileSync } from "node:fs";
+
+/** How many files this process may have open: the bound under all bounds on connections. */
+export function openFilesMax(): number {
+  try {
+    const limit = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
+    return limit === null ? fallback : Number(limit[1]);
+  } catch {
+    return fallback;
+  }
+}
+
+/** The customary soft limit, where the system does not tell. */
+const fallback = 1024;

@@ -1,0 +1,199 @@
+import { conventionDialect, optionsOf, presetAddress, presetNamed } from "../adapters/presets.ts";
+import type { Preset } from "../adapters/presets.ts";
+import type { Address } from "../channels/channel.ts";
+import { operations } from "../operations/operation.ts";
+import { checkAddress } from "./address.ts";
+import { problem, warning } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+import { Mistake, secret } from "./kinds.ts";
+import type { ModelsSetting } from "./kinds.ts";
+import type { Path } from "./problem.ts";
+import type { ChannelEntry } from "./schema.ts";
+import type { ChannelSetting } from "./settings.ts";
+
+/** One channel of the file as the gateway uses it, its keys apart from it, and what is to be said about it. */
+export interface ChannelReading {
+  readonly setting: ChannelSetting | null;
+  readonly secrets: readonly (readonly [credential: string, secret: string])[];
+  readonly findings: readonly Finding[];
+}
+
+/** The contents of a file that holds a key, or null when it cannot be read. */
+export type ReadSecretFile = (path: string) => string | null;
+
+/** Pooled keys are shared by many: one client's very large `max_tokens` must not reserve the budget of all. */
+const pooledCeiling = 16_384;
+
+export function readChannel(entry: ChannelEntry, path: Path, readSecretFile: ReadSecretFile): ChannelReading {
+  const preset = entry.provider === undefined ? null : presetNamed(entry.provider);
+  const place = placeOf(entry, preset, path);
+  const keys = keysOf(entry, preset, path, readSecretFile);
+  const models: ModelsSetting = entry.models ?? { kind: "discovered", listedPrefix: preset?.listedPrefix ?? "" };
+  const findings = [...place.findings, ...keys.findings];
+  if (place.address === null) return { setting: null, secrets: [], findings };
+  const { address } = place;
+
+  if (models.kind === "discovered" && address.modelsPath === null) {
+    findings.push(
+      problem(
+        [...path, "models"],
+        "this upstream has no list of models to discover",
+        'name its models, or write models: "*"',
+      ),
+    );
+  }
+  if (!place.secure && !place.near && keys.secrets.length > 0) {
+    findings.push(warning([...path, "base_url"], "the key travels unencrypted over a public network", "use https"));
+  }
+  if (preset !== null && preset.warning !== null) {
+    findings.push(warning([...path, "provider"], preset.warning, "use another provider, or remove the channel"));
+  }
+
+  // A channel without keys still needs one credential for health and choice to hang on.
+  const credentials =
+    keys.secrets.length === 0 ? [`${entry.name}#1`] : keys.secrets.map((_, at) => `${entry.name}#${at + 1}`);
+  const pooled = entry.pooled ?? credentials.length > 1;
+  const { timeouts, capabilities } = entry;
+  return {
+    setting: {
+      name: entry.name,
+      dialect: entry.dialect ?? preset?.dialect ?? conventionDialect,
+      address,
+      credentials,
+      pooled,
+      tier: entry.tier,
+      weight: entry.weight,
+      maxTokensCeiling:
+        entry.max_tokens_ceiling === undefined ? (pooled ? pooledCeiling : null) : entry.max_tokens_ceiling,
+      timeouts: {
+        connectMs: timeouts.connect,
+        firstByteMs: timeouts.first_byte,
+        firstContentMs: timeouts.first_content,
+        idleMs: timeouts.idle,
+        progressMs: timeouts.progress,
+        totalMs: timeouts.total,
+      },
+      quota: entry.quota ?? null,
+      concurrencyMax: entry.concurrency,
+      capabilities: {
+        prefill: capabilities?.prefill ?? false,
+        contextTokens: capabilities?.context_tokens ?? null,
+        operations: capabilities?.operations ?? preset?.operations ?? operations,
+      },
+      quirks: { ...(preset?.quirks ?? conventionQuirks), ...streamOptionsOf(capabilities?.stream_options) },
+      headers: Object.fromEntries(entry.headers ?? []),
+      forwardHeaders: [...new Set([...(preset?.forwardHeaders ?? []), ...(entry.forward_headers ?? [])])],
+      proxy: entry.proxy ?? null,
+      models,
+    },
+    secrets: keys.secrets.map((key, at) => [`${entry.name}#${at + 1}`, key]),
+    findings,
+  };
+}
+
+const conventionQuirks = { streamOptions: true };
+
+function streamOptionsOf(value: boolean | undefined): { readonly streamOptions?: boolean } {
+  return value === undefined ? {} : { streamOptions: value };
+}
+
+interface Place {
+  readonly address: Address | null;
+  readonly secure: boolean;
+  readonly near: boolean;
+  readonly findings: readonly Finding[];
+}
+
+function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place {
+  const nowhere = (...findings: Finding[]): Place => ({ address: null, secure: true, near: true, findings });
+  if (preset === null && entry.base_url === undefined) {
+    return nowhere(problem(path, "this channel has neither a provider nor a base_url", "give one of the two"));
+  }
+  const unused = unusedOptions(entry, preset, path);
+  if (unused.length > 0) return nowhere(...unused);
+  if (preset !== null && entry.dialect !== undefined && entry.dialect !== preset.dialect) {
+    return nowhere(
+      problem([...path, "dialect"], "the provider speaks another dialect", "remove this line, or the provider"),
+    );
+  }
+
+  const plain = { chatPath: "/chat/completions", modelsPath: "/models", query: "", authHeader: "authorization" };
+  const found =
+    preset === null
+      ? { ...plain, baseUrl: entry.base_url ?? "" }
+      : presetAddress(preset, {
+          baseUrl: entry.base_url ?? null,
+          resource: entry.resource ?? null,
+          region: entry.region ?? null,
+          apiVersion: entry.api_version ?? null,
+        });
+  if ("missing" in found) {
+    return nowhere(
+      problem([...path, found.missing], "this is missing: the provider's address holds it", `add ${found.missing}: …`),
+    );
+  }
+  if (found.baseUrl.endsWith("/chat/completions")) {
+    return nowhere(
+      problem([...path, "base_url"], "this is the address of one operation", "leave out /chat/completions"),
+    );
+  }
+  const verdict = checkAddress(found.baseUrl);
+  if (!verdict.ok) return nowhere(problem([...path, "base_url"], verdict.reason, verdict.mend));
+  return {
+    address: { ...found, baseUrl: verdict.url, host: verdict.host, authHeader: entry.auth_header ?? found.authHeader },
+    secure: verdict.secure,
+    near: verdict.near,
+    findings: [],
+  };
+}
+
+/** An option that changes nothing was given in the belief that it does. */
+function unusedOptions(entry: ChannelEntry, preset: Preset | null, path: Path): Finding[] {
+  const taken: readonly string[] = preset === null || entry.base_url !== undefined ? [] : optionsOf(preset);
+  const idle = (["resource", "region"] as const).filter(
+    (option) => entry[option] !== undefined && !taken.includes(option),
+  );
+  const findings = idle.map((option) =>
+    problem([...path, option], "the address of this channel does not hold it", "remove this line"),
+  );
+  if (entry.api_version !== undefined && (preset === null || preset.dated === null)) {
+    findings.push(problem([...path, "api_version"], "this channel has no dated address", "remove this line"));
+  }
+  return findings;
+}
+
+interface Keys {
+  readonly secrets: readonly string[];
+  readonly findings: readonly Finding[];
+}
+
+function keysOf(entry: ChannelEntry, preset: Preset | null, path: Path, readSecretFile: ReadSecretFile): Keys {
+  const given = (["api_key", "api_keys", "api_key_file"] as const).filter((setting) => entry[setting] !== undefined);
+  const [first, second] = given;
+  if (first !== undefined && second !== undefined) {
+    return { secrets: [], findings: [problem([...path, second], `${first} is given as well`, "keep one of the two")] };
+  }
+  if (entry.api_key_file !== undefined) {
+    const contents = readSecretFile(entry.api_key_file);
+    const place = [...path, "api_key_file"];
+    if (contents === null) {
+      return {
+        secrets: [],
+        findings: [problem(place, "this file cannot be read", "check the path and its permissions")],
+      };
+    }
+    const key = secret().read(contents.trim());
+    return key instanceof Mistake
+      ? { secrets: [], findings: [problem(place, `what the file holds is not a key: ${key.reason}`, key.mend)] }
+      : { secrets: [key], findings: [] };
+  }
+  const secrets = entry.api_keys ?? (entry.api_key === undefined ? [] : [entry.api_key]);
+  if (secrets.length > 0 || preset === null || !preset.needsKey) return { secrets, findings: [] };
+  const variable = preset.environment.key[0] ?? "NAME";
+  return {
+    secrets,
+    findings: [
+      problem([...path, "api_key"], "this is missing: the provider asks for a key", `add api_key: \${${variable}}`),
+    ],
+  };
+}

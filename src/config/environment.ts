@@ -1,0 +1,147 @@
+import { optionsOf, presets } from "../adapters/presets.ts";
+import type { Preset } from "../adapters/presets.ts";
+import type { Environment } from "./interpolate.ts";
+import { normalise } from "./normalise.ts";
+import type { Problem } from "./problem.ts";
+import type { Settings } from "./settings.ts";
+
+/** A provider that the environment gave us, and the variable that did. */
+export interface Found {
+  readonly channel: string;
+  readonly variable: string;
+}
+
+export type EnvironmentSettings =
+  | {
+      readonly ok: true;
+      readonly settings: Settings;
+      readonly found: readonly Found[];
+      readonly lookedFor: readonly string[];
+      readonly warnings: readonly Problem[];
+    }
+  | { readonly ok: false; readonly problems: readonly Problem[]; readonly lookedFor: readonly string[] };
+
+/** Carries the one client key of a gateway without a file. */
+export const clientKeyVariable = "SLUICE_KEY";
+
+/** Each of these makes a channel, where it is set. */
+export const providerVariables: readonly string[] = presets.flatMap(({ environment, needsKey }) =>
+  needsKey ? environment.key : environment.address,
+);
+
+/**
+ * Without a file: every provider whose key is in the environment becomes a channel of that name. Its models are
+ * discovered; where the provider has no list, it takes any name that no other channel lists.
+ */
+export function settingsFromEnvironment({
+  env,
+  nofile,
+  nowMs,
+}: {
+  readonly env: Environment;
+  readonly nofile: number;
+  readonly nowMs?: number;
+}): EnvironmentSettings {
+  const entries: Record<string, unknown>[] = [];
+  const found: Found[] = [];
+  const warnings: Problem[] = [];
+  for (const preset of presets) {
+    const reading = entryOf(preset, env);
+    if (reading === null) continue;
+    if ("lacks" in reading) {
+      warnings.push({
+        line: null,
+        path: reading.variable,
+        reason: `this is set, but ${reading.lacks.join(" or ")} is not, so it makes no channel`,
+        mend: `set ${reading.lacks[0] ?? ""} as well`,
+      });
+      continue;
+    }
+    entries.push(reading.entry);
+    found.push({ channel: preset.name, variable: reading.variable });
+  }
+  const clientKey = valueOf(env, clientKeyVariable);
+  const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
+  const normalised = normalise(
+    { value: { channels: entries, keys }, lineOf: () => null },
+    { nofile, nowMs: nowMs ?? Date.now(), readSecretFile: () => null },
+  );
+  // There is no file to point into: what a human can mend is the variable.
+  const byVariable = (problem: Problem): Problem => ({ ...problem, path: variableAt(problem.path, found) });
+  if (!normalised.ok) return { ok: false, problems: normalised.problems.map(byVariable), lookedFor: providerVariables };
+  const said = normalised.warnings.filter((warning) => warning.path !== "channels").map(byVariable);
+  return {
+    ok: true,
+    settings: normalised.settings,
+    found,
+    lookedFor: providerVariables,
+    warnings: [...warnings, ...said],
+  };
+}
+
+type EntryReading =
+  | { readonly entry: Record<string, unknown>; readonly variable: string }
+  | { readonly variable: string; readonly lacks: readonly string[] }
+  | null;
+
+function entryOf(preset: Preset, env: Environment): EntryReading {
+  const { environment } = preset;
+  const key = firstSet(env, environment.key);
+  const address = firstSet(env, environment.address);
+  const region = firstSet(env, environment.region);
+  const cause = preset.needsKey ? key : address;
+  if (cause === null) return null;
+  const options = optionsOf(preset);
+  if (environment.address.length > 0 && address === null) return { variable: cause.name, lacks: environment.address };
+  if (options.includes("region") && region === null) return { variable: cause.name, lacks: environment.region };
+  const entry: Record<string, unknown> = { name: preset.name, provider: preset.name };
+  if (key !== null) entry["api_key"] = key.value;
+  if (region !== null && options.includes("region")) entry["region"] = region.value;
+  if (address !== null) entry["base_url"] = baseUrlOf(address.value, preset);
+  if (preset.modelsPath === null) entry["models"] = "*";
+  return { entry, variable: cause.name };
+}
+
+/**
+ * Servers take their address as `host`, `host:port` or a whole URL, and clients read the same variable. A server that
+ * listens everywhere is reached on this machine.
+ */
+export function baseUrlOf(text: string, preset: Preset): string {
+  const { port, protocol } = new URL(preset.baseUrl.replaceAll(/[{}]/g, ""));
+  const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
+  const trimmed = (whole ? text : `${protocol}//${text.startsWith(":") ? `127.0.0.1${text}` : text}`).replace(
+    /\/+$/,
+    "",
+  );
+  if (!URL.canParse(trimmed)) return text;
+  const url = new URL(trimmed);
+  if (!whole && url.port === "") url.port = port;
+  if (url.hostname === "0.0.0.0") url.hostname = "127.0.0.1";
+  if (url.hostname === "[::]") url.hostname = "[::1]";
+  const path = url.pathname.replace(/\/+$/, "");
+  // Checked like any other address afterwards, so whatever else it holds is refused there and not lost here.
+  url.pathname = path.endsWith(preset.environment.addressPath) ? path : path + preset.environment.addressPath;
+  return url.href.replace(/\/+$/, "");
+}
+
+function firstSet(
+  env: Environment,
+  names: readonly string[],
+): { readonly name: string; readonly value: string } | null {
+  for (const name of names) {
+    const value = valueOf(env, name);
+    if (value !== null) return { name, value };
+  }
+  return null;
+}
+
+function valueOf(env: Environment, name: string): string | null {
+  const value = Object.hasOwn(env, name) ? env[name]?.trim() : undefined;
+  return value === undefined || value === "" ? null : value;
+}
+
+function variableAt(path: string, found: readonly Found[]): string {
+  const index = /^channels\[(\d+)\]/.exec(path)?.[1];
+  if (index !== undefined) return found[Number(index)]?.variable ?? "";
+  return path.startsWith("keys") ? clientKeyVariable : path;
+}

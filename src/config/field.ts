@@ -1,0 +1,78 @@
+import { z } from "zod";
+import { Mistake } from "./kinds.ts";
+import type { Kind } from "./kinds.ts";
+
+/** What the documentation says of a setting, kept beside its schema so that the two cannot part. */
+export interface Notes {
+  readonly about: string;
+  readonly type: string;
+  /** As it would be written in the file, or in words where it depends on something. */
+  readonly default: string | null;
+  readonly required: boolean;
+}
+
+export function required<T>(kind: Kind<T>, about: string) {
+  return noted(fieldOf(kind), { about, type: kind.type, default: null, required: true });
+}
+
+/** Absent means absent. `otherwise` says in words what happens then. */
+export function optional<T>(kind: Kind<T>, about: string, otherwise: string | null = null) {
+  return noted(fieldOf(kind).optional(), { about, type: kind.type, default: otherwise, required: false });
+}
+
+/** The default is read like any other value, so what the documentation shows is what happens. */
+export function defaulted<T>(kind: Kind<T>, value: string | number | boolean, about: string) {
+  return noted(fieldOf(kind).prefault(value), {
+    about,
+    type: kind.type,
+    default: `\`${value}\``,
+    required: false,
+  });
+}
+
+/** A group of settings that may be left out: each of its settings then has its default. */
+export function group<S extends z.ZodRawShape>(shape: S, about: string) {
+  return noted(z.strictObject(shape).prefault({} as never), { about, type: "group", default: null, required: false });
+}
+
+/** A group whose absence means that nothing in it applies. */
+export function optionalGroup<S extends z.ZodRawShape>(shape: S, about: string) {
+  return noted(z.strictObject(shape).optional(), { about, type: "group", default: null, required: false });
+}
+
+export function groups<S extends z.ZodRawShape>(shape: S, about: string) {
+  return noted(z.array(z.strictObject(shape)).prefault([]), {
+    about,
+    type: "list of groups",
+    default: null,
+    required: false,
+  });
+}
+
+export function notesOf(schema: z.core.$ZodType): Notes | null {
+  return notes.get(schema) ?? null;
+}
+
+/** The settings of a group, or of each group in a list; null for a single value. */
+export function shapeOf(schema: z.core.$ZodType): Readonly<Record<string, z.core.$ZodType>> | null {
+  if (schema instanceof z.ZodObject) return schema.shape;
+  if (schema instanceof z.ZodArray) return shapeOf(schema.element);
+  if (schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional) return shapeOf(schema.unwrap());
+  return null;
+}
+
+const notes = new WeakMap<z.core.$ZodType, Notes>();
+
+function noted<S extends z.ZodType>(schema: S, note: Notes): S {
+  notes.set(schema, note);
+  return schema;
+}
+
+function fieldOf<T>(kind: Kind<T>) {
+  return z.unknown().transform((value, context): T => {
+    const read = kind.read(value);
+    if (!(read instanceof Mistake)) return read;
+    context.addIssue({ code: "custom", message: read.reason, params: { mend: read.mend }, path: [...read.path] });
+    return z.NEVER;
+  });
+}

@@ -1,0 +1,17 @@
+import type { Path } from "./problem.ts";
+
+/** What a look at one part of the configuration brought up: `problem` stops the start, `warning` does not. */
+export interface Finding {
+  readonly weight: "problem" | "warning";
+  readonly path: Path;
+  readonly reason: string;
+  readonly mend: string;
+}
+
+export function problem(path: Path, reason: string, mend: string): Finding {
+  return { weight: "problem", path, reason, mend };
+}
+
+export function warning(path: Path, reason: string, mend: string): Finding {
+  return { weight: "warning", path, reason, mend };
+}

@@ -1,0 +1,53 @@
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface InterpolationFault {
+  readonly reason: string;
+  readonly mend: string;
+}
+
+/**
+ * Replaces `${NAME}` and `${NAME:-default}` by values from the environment; `$${` stands for a literal `${`. What is
+ * put in is not looked at again, so a value that happens to hold `${` stays as it is.
+ */
+export function interpolate(text: string, environment: Environment): string | InterpolationFault {
+  let result = "";
+  let at = 0;
+  for (;;) {
+    const open = text.indexOf("${", at);
+    if (open === -1) return result + text.slice(at);
+    if (open > at && text[open - 1] === "$") {
+      result += `${text.slice(at, open - 1)}\${`;
+      at = open + 2;
+      continue;
+    }
+    const close = text.indexOf("}", open);
+    if (close === -1) return unclosed;
+    const inner = text.slice(open + 2, close);
+    const split = inner.indexOf(":-");
+    const name = split === -1 ? inner : inner.slice(0, split);
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return badName;
+    const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
+    // As in a shell, the default also stands in for a variable that is set to nothing.
+    if (split !== -1 && (value === undefined || value === "")) result += text.slice(at, open) + inner.slice(split + 2);
+    else if (value === undefined) return missing(name);
+    else result += text.slice(at, open) + value;
+    at = close + 1;
+  }
+}
+
+const unclosed: InterpolationFault = {
+  reason: "a `${` has no closing brace",
+  mend: "close it as in ${NAME}, or write $${ for a literal ${",
+};
+
+const badName: InterpolationFault = {
+  reason: "what stands between ${ and } is not the name of a variable",
+  mend: "use letters, digits and underscores, as in ${NAME} or ${NAME:-default}, or write $${ for a literal ${",
+};
+
+function missing(name: string): InterpolationFault {
+  return {
+    reason: `the environment variable ${name} is not set`,
+    mend: `set ${name} before starting, or give a default: \${${name}:-…}`,
+  };
+}

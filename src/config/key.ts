@@ -1,0 +1,69 @@
+import { isBearerToken } from "../keys/bearer.ts";
+import { parseToken, tokenPrefix } from "../keys/token.ts";
+import { problem, warning } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+import type { Path } from "./problem.ts";
+import type { KeyEntry } from "./schema.ts";
+import type { ClientKey } from "./settings.ts";
+
+/** Shorter keys can be guessed. */
+const keyCharactersMin = 16;
+
+export interface KeyReading {
+  readonly key: ClientKey;
+  readonly findings: readonly Finding[];
+}
+
+export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading {
+  const parsed = parseToken(entry.key);
+  const findings: Finding[] = [];
+  if (entry.key.length < keyCharactersMin) {
+    findings.push(
+      problem(
+        [...path, "key"],
+        `a key needs at least ${keyCharactersMin} characters`,
+        `take a random one, such as the output of \`openssl rand -hex 32\`; keys that Sluice makes look like ${tokenPrefix}…`,
+      ),
+    );
+  } else if (parsed === "damaged") {
+    findings.push(
+      problem(
+        [...path, "key"],
+        `a key that begins with ${tokenPrefix} carries a checksum, and this one's is wrong`,
+        `copy the key again, or choose one that does not begin with ${tokenPrefix}`,
+      ),
+    );
+  } else if (!isBearerToken(entry.key)) {
+    findings.push(
+      problem([...path, "key"], "clients could not send this key: it is too long or holds a comma", "choose another"),
+    );
+  }
+  if (entry.limits !== undefined) {
+    findings.push(
+      warning(
+        [...path, "limits"],
+        "this version does not enforce limits: the key is not limited",
+        "limit it at the upstream meanwhile",
+      ),
+    );
+  }
+  const expiresMs = entry.expires ?? null;
+  if (expiresMs !== null && expiresMs <= nowMs) {
+    findings.push(
+      warning([...path, "expires"], "this key has expired and is refused", "remove it, or give a later date"),
+    );
+  }
+  return {
+    key: {
+      key: {
+        id: typeof parsed === "string" ? `file:${entry.name}` : parsed.publicId,
+        name: entry.name,
+        models: entry.models ?? null,
+        operations: entry.operations ?? null,
+        expiresMs,
+      },
+      token: entry.key,
+    },
+    findings,
+  };
+}

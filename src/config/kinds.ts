@@ -1,0 +1,388 @@
+import { operations } from "../operations/operation.ts";
+import type { Operation } from "../operations/operation.ts";
+import { checkAddress } from "./address.ts";
+import { parseListen } from "./listen.ts";
+import type { Listen } from "./listen.ts";
+import { nearest } from "./nearest.ts";
+import { durationText, parseDuration, parseSize } from "./quantity.ts";
+
+/** What a setting may be: how the documentation calls it, and how a value is read. Reading never quotes the value. */
+export interface Kind<T> {
+  readonly type: string;
+  readonly read: (value: unknown) => T | Mistake;
+}
+
+export class Mistake {
+  constructor(
+    readonly reason: string,
+    readonly mend: string,
+    /** Where inside the value, when it has parts. */
+    readonly path: readonly (string | number)[] = [],
+  ) {}
+}
+
+/** The models of a channel, as a client may ask for them. */
+export type ModelsSetting =
+  | { readonly kind: "map"; readonly names: ReadonlyMap<string, string> }
+  | { readonly kind: "any" }
+  /** `listedPrefix` is what the upstream's list puts before each name, and clients leave out. */
+  | { readonly kind: "discovered"; readonly listedPrefix?: string };
+
+/** A number and a boolean may also come out of a variable, where everything is text. */
+export function integer(min: number, max: number): Kind<number> {
+  const mend = `write a whole number from ${min} to ${max}`;
+  return {
+    type: "whole number",
+    read: (value) => {
+      const number = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
+      if (typeof number !== "number" || !Number.isInteger(number)) return notA("a whole number", value, mend);
+      return number < min || number > max ? new Mistake("this is out of range", mend) : number;
+    },
+  };
+}
+
+export function positiveNumber(max: number): Kind<number> {
+  const mend = `write a number above 0 and at most ${max}`;
+  return {
+    type: "number",
+    read: (value) => {
+      const number = typeof value === "string" && /^\d{1,15}(\.\d{1,6})?$/.test(value) ? Number(value) : value;
+      if (typeof number !== "number") return notA("a number", value, mend);
+      return number > 0 && number <= max ? number : new Mistake("this is out of range", mend);
+    },
+  };
+}
+
+export function flag(): Kind<boolean> {
+  return {
+    type: "true or false",
+    read: (value) => {
+      if (value === true || value === "true") return true;
+      return value === false || value === "false" ? false : notA("yes or no", value, "write true or false");
+    },
+  };
+}
+
+export function choice<const T extends string>(values: readonly T[]): Kind<T> {
+  const list = values.join(", ");
+  return {
+    type: values.length > 6 ? "one of the names below" : values.map((value) => `\`${value}\``).join(" or "),
+    read: (value) => {
+      const found = values.find((candidate) => candidate === value);
+      if (found !== undefined) return found;
+      if (typeof value !== "string") return notA("a name", value, `write one of ${list}`);
+      const near = nearest(value, values);
+      return new Mistake(
+        "this is not a known name",
+        near === null ? `write one of ${list}` : `did you mean ${near}? Known are ${list}`,
+      );
+    },
+  };
+}
+
+const nameMend = "give it a name: up to 64 letters, digits, dots, dashes and underscores";
+const textMend = "write text; put it in quotes if it looks like a number";
+
+export function text(charactersMax = 256): Kind<string> {
+  return {
+    type: "text",
+    read: (value) => {
+      if (typeof value !== "string") return notA("text", value, textMend);
+      if (value === "") return new Mistake("this is empty", "give it a value, or remove the line");
+      if (value.length > charactersMax)
+        return new Mistake(`this is longer than ${charactersMax} characters`, "shorten it");
+      return /\p{Cc}/u.test(value)
+        ? new Mistake("this holds a control character", "remove line breaks and tabs")
+        : value;
+    },
+  };
+}
+
+/** A name of the operator's choosing. It stands in headers, logs and identifiers, so it stays plain. */
+export function name(): Kind<string> {
+  return {
+    type: "name",
+    read: (value) => {
+      if (typeof value !== "string") return notA("a name", value, nameMend);
+      if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(value)) return value;
+      return new Mistake("this cannot be a name", nameMend);
+    },
+  };
+}
+
+/** A part of a host name, such as a region: it must not be able to name another host. */
+export function label(): Kind<string> {
+  return {
+    type: "name",
+    read: (value) => {
+      if (typeof value !== "string") return notA("a name", value, textMend);
+      if (/^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(value)) return value;
+      return new Mistake("this cannot be part of a host name", "use letters, digits and dashes, as in us-east-1");
+    },
+  };
+}
+
+/** A key for an upstream. It travels in a header, which takes visible ASCII only. */
+export function secret(): Kind<string> {
+  return {
+    type: "secret text",
+    read: (value) => {
+      if (typeof value !== "string") return notA("text", value, textMend);
+      if (value === "")
+        return new Mistake("this is empty", "give the key; if it comes from a variable, the variable is empty");
+      if (value.length <= 8192 && /^[\x21-\x7e]+$/.test(value)) return value;
+      return new Mistake(
+        "this cannot travel in a header: it holds a space, a line break or a character outside ASCII",
+        "check that the key was copied whole and alone",
+      );
+    },
+  };
+}
+
+const dayMs = 86_400_000;
+
+export function duration(minMs = 1, maxMs = dayMs): Kind<number> {
+  const mend = "write a number and a unit (ms, s, m, h), such as 300ms, 5s or 30m";
+  return {
+    type: "duration",
+    read: (value) => {
+      const ms = typeof value === "string" ? parseDuration(value) : null;
+      if (ms === null) return notA("a duration", value, mend);
+      if (ms >= minMs && ms <= maxMs) return ms;
+      return new Mistake(
+        "this is out of range",
+        `write a duration from ${durationText(minMs)} to ${durationText(maxMs)}`,
+      );
+    },
+  };
+}
+
+export function size(minBytes: number, maxBytes: number): Kind<number> {
+  return {
+    type: "size",
+    read: (value) => {
+      const bytes = typeof value === "string" ? parseSize(value) : null;
+      if (bytes === null) return notA("a size", value, "write a number and a unit, such as 64MiB or 25MB");
+      if (bytes >= minBytes && bytes <= maxBytes) return bytes;
+      return new Mistake("this is out of range", `write a size from ${minBytes}B to ${maxBytes}B`);
+    },
+  };
+}
+
+/** `off` turns a thing off; YAML's `false` says the same. */
+export function orOff<T>(kind: Kind<T>): Kind<T | null> {
+  return {
+    type: `${kind.type} or \`off\``,
+    read: (value) => {
+      if (value === "off" || value === false) return null;
+      const read = kind.read(value);
+      return read instanceof Mistake ? new Mistake(read.reason, `${read.mend}, or off`, read.path) : read;
+    },
+  };
+}
+
+export function listen(): Kind<Listen> {
+  const mend = "write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400";
+  return {
+    type: "host and port",
+    read: (value) => (typeof value === "string" ? parseListen(value) : null) ?? notA("a host and a port", value, mend),
+  };
+}
+
+export function address(): Kind<string> {
+  return {
+    type: "http or https address",
+    read: (value) => {
+      if (typeof value !== "string") return notA("an address", value, "write it as in https://api.example.com/v1");
+      const verdict = checkAddress(value);
+      return verdict.ok ? verdict.url : new Mistake(verdict.reason, verdict.mend);
+    },
+  };
+}
+
+/** A point in time, in milliseconds of the wall clock. A date alone is its first moment in UTC. */
+export function moment(): Kind<number> {
+  const mend = "write a date such as 2027-01-01, or a time such as 2027-01-01T12:00:00Z";
+  return {
+    type: "date",
+    read: (value) => {
+      const shaped =
+        typeof value === "string" && /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(\.\d{1,3})?(Z|[+-]\d\d:\d\d))?$/.test(value);
+      if (!shaped) return notA("a date", value, mend);
+      const ms = Date.parse(value);
+      // Some engines roll 2027-02-31 over into March.
+      const day = value.slice(0, 10);
+      const exists =
+        new Date(`${day}T00:00:00Z`).getTime() >= 0 && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
+      return Number.isFinite(ms) && exists ? ms : new Mistake("there is no such day or time", mend);
+    },
+  };
+}
+
+export function list<T>(kind: Kind<T>, itemsMax: number): Kind<readonly T[]> {
+  return {
+    type: `list of ${kind.type}`,
+    read: (value) => {
+      if (!Array.isArray(value)) return notA("a list", value, "write a list, as in [a, b]");
+      if (value.length === 0) return new Mistake("this list is empty", "fill it, or remove the line");
+      if (value.length > itemsMax) return new Mistake(`this list is longer than ${itemsMax}`, "shorten it");
+      const seen = new Set<T>();
+      for (const [at, item] of value.entries()) {
+        const read = kind.read(item);
+        if (read instanceof Mistake) return new Mistake(read.reason, read.mend, [at, ...read.path]);
+        if (seen.has(read)) return new Mistake("this is in the list twice", "remove one of the two", [at]);
+        seen.add(read);
+      }
+      return [...seen];
+    },
+  };
+}
+
+/** Names of the operator's choosing to values of one kind. */
+export function mapOf<T>(keys: Kind<string>, values: Kind<T>, type: string): Kind<ReadonlyMap<string, T>> {
+  return {
+    type,
+    read: (value) => {
+      if (!isGroup(value)) return notA("a group of settings", value, "write { name: value, … }");
+      const result = new Map<string, T>();
+      for (const [key, item] of Object.entries(value)) {
+        const name = keys.read(key);
+        if (name instanceof Mistake) return new Mistake(name.reason, name.mend, [key]);
+        const read = values.read(item);
+        if (read instanceof Mistake) return new Mistake(read.reason, read.mend, [key, ...read.path]);
+        if (result.has(name)) return new Mistake("this is set twice", "remove one of the two", [key]);
+        result.set(name, read);
+      }
+      return result;
+    },
+  };
+}
+
+export function operationList(): Kind<readonly Operation[]> {
+  return { ...list(choice(operations), operations.length), type: `list of ${operations.join(", ")}` };
+}
+
+export function models(): Kind<ModelsSetting> {
+  const modelName: Kind<string> = {
+    type: "model",
+    read: (value) => {
+      const read = text().read(value);
+      if (read instanceof Mistake || !read.includes("*")) return read;
+      return new Mistake(
+        "a star cannot stand for part of a model's name here",
+        'name each model, or write models: "*" for any',
+      );
+    },
+  };
+  const asList = list(modelName, modelsMax);
+  const asMap = mapOf(modelName, modelName, "map");
+  return {
+    type: 'map, list or `"*"`',
+    read: (value) => {
+      if (value === "*") return { kind: "any" };
+      if (Array.isArray(value)) {
+        const names = asList.read(value);
+        return names instanceof Mistake ? names : { kind: "map", names: new Map(names.map((name) => [name, name])) };
+      }
+      if (!isGroup(value))
+        return notA("a list or map of models", value, 'write [a, b], { name: upstream-name } or "*"');
+      const names = asMap.read(value);
+      if (names instanceof Mistake) return names;
+      if (names.size === 0)
+        return new Mistake("this names no model", "fill it, or remove the line to have models discovered");
+      return { kind: "map", names };
+    },
+  };
+}
+
+const modelsMax = 10_000;
+
+/** Names of headers the gateway itself is responsible for, or that belong to one connection only. */
+const reservedHeaders = new Set([
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "content-type",
+  "cookie",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+const keyHeaders = new Set(["authorization", "api-key", "x-api-key", "x-goog-api-key"]);
+
+/** A header's name in lower case. */
+export function headerName(): Kind<string> {
+  return {
+    type: "header name",
+    read: (value) => {
+      if (typeof value !== "string") return notA("a name of a header", value, textMend);
+      if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(value)) {
+        return new Mistake("this cannot be the name of a header", "use letters, digits and dashes");
+      }
+      const lower = value.toLowerCase();
+      return reservedHeaders.has(lower) ? new Mistake("this header is the gateway's own business", "remove it") : lower;
+    },
+  };
+}
+
+/** Headers besides the one that carries the key. */
+export function plainHeaderName(): Kind<string> {
+  return {
+    type: "header name",
+    read: (value) => {
+      const read = headerName().read(value);
+      if (read instanceof Mistake || !keyHeaders.has(read)) return read;
+      return new Mistake(
+        "keys do not belong here",
+        "give the key as api_key; auth_header says which header carries it",
+      );
+    },
+  };
+}
+
+export function headerValue(): Kind<string> {
+  return {
+    type: "text",
+    read: (value) => {
+      const read = text(4096).read(value);
+      if (read instanceof Mistake || /^[\x20-\x7e]*$/.test(read)) return read;
+      return new Mistake("a header takes only ASCII", "remove other characters");
+    },
+  };
+}
+
+/** `sqlite`, `memory` or the address of a server, which may hold a password and is therefore never looked into. */
+export function backend(builtIn: string, schemes: readonly string[]): Kind<string> {
+  return {
+    type: `\`${builtIn}\` or ${schemes.map((scheme) => `\`${scheme}://…\``).join(" or ")}`,
+    read: (value) => {
+      if (value === builtIn) return builtIn;
+      const known = typeof value === "string" && schemes.some((scheme) => value.startsWith(`${scheme}://`));
+      return known
+        ? value
+        : notA(
+            "a known kind of it",
+            value,
+            `write ${builtIn} or ${schemes.map((scheme) => `${scheme}://…`).join(" or ")}`,
+          );
+    },
+  };
+}
+
+export function isGroup(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The commonest mistakes have words of their own: a line left out, a line left empty. */
+export function notA(what: string, value: unknown, mend: string): Mistake {
+  if (value === undefined) return new Mistake("this is missing", mend);
+  if (value === null) return new Mistake("this has no value", `${mend}, or remove the line`);
+  return new Mistake(`this is not ${what}`, mend);
+}

@@ -1,0 +1,24 @@
+/** Where a listener waits for connections. */
+export interface Listen {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Reads `HOST:PORT`, with an IPv6 host in brackets. Port 0 lets the system choose. */
+export function parseListen(text: string): Listen | null {
+  const match = /^(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})))?:(\d{1,5})$/.exec(text);
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3]);
+  if (host === undefined || !(port <= 65_535)) return null;
+  if (match?.[1] !== undefined && !URL.canParse(`http://[${host}]/`)) return null;
+  return { host, port };
+}
+
+/** Only this machine can reach it. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+export function listenText({ host, port }: Listen): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}

@@ -1,0 +1,57 @@
+import { readFileSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { readDocument } from "./document.ts";
+import type { Environment } from "./interpolate.ts";
+import { normalise } from "./normalise.ts";
+import type { Normalised } from "./normalise.ts";
+
+export { renderProblem } from "./problem.ts";
+export type { Problem } from "./problem.ts";
+export type { ChannelSetting, ClientKey, LogLevel, Settings } from "./settings.ts";
+export type { ModelsSetting } from "./kinds.ts";
+export type { Listen } from "./listen.ts";
+
+export interface ConfigSource {
+  /** Where the text came from: files it names are relative to it. */
+  readonly path: string | null;
+  readonly text: string;
+  readonly env: Environment;
+  /** How many files the process may have open. */
+  readonly nofile: number;
+  /** The wall clock; now, unless a test says otherwise. */
+  readonly nowMs?: number;
+}
+
+export type Loaded = Normalised;
+
+/**
+ * Reads a configuration file: YAML, with variables put in, checked against the schema and made complete. Never throws,
+ * whatever the text holds.
+ */
+export function loadConfig({ path, text, env, nofile, nowMs }: ConfigSource): Loaded {
+  try {
+    const document = readDocument(text, env);
+    if ("problems" in document) return { ok: false, problems: document.problems };
+    return normalise(document, {
+      nofile,
+      nowMs: nowMs ?? Date.now(),
+      readSecretFile: (name) => readSecretFile(resolve(path === null ? "." : dirname(path), name)),
+    });
+  } catch {
+    // The parser is not ours and the text is anybody's. What it threw may quote the file, so it is not repeated.
+    const mend = "check the file for unusual characters and deep nesting";
+    return { ok: false, problems: [{ line: null, path: "", reason: "the file cannot be understood", mend }] };
+  }
+}
+
+/** Far more than any key; a path that names something else must not be read into memory whole. */
+const secretBytesMax = 64 * 1024;
+
+function readSecretFile(path: string): string | null {
+  try {
+    const file = statSync(path);
+    return file.isFile() && file.size <= secretBytesMax ? readFileSync(path, "utf8") : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,55 @@
+import type { z } from "zod";
+import { nearest } from "./nearest.ts";
+import { pathText } from "./problem.ts";
+import type { Path, Problem } from "./problem.ts";
+import { settingsAt, shownPath } from "./shown-path.ts";
+
+/** Enough to see what is wrong; a file of another program should not fill the screen. */
+const problemsMax = 50;
+
+/** Turns what the schema found into problems a human can act on. */
+export function mistakes(
+  issues: readonly z.core.$ZodIssue[],
+  schema: z.core.$ZodType,
+  lineOf: (path: Path) => number | null,
+): Problem[] {
+  return issues.slice(0, problemsMax).flatMap((issue) => {
+    const path = issue.path.filter((step) => typeof step !== "symbol");
+    if (issue.code === "unrecognized_keys") {
+      const known = settingsAt(schema, path);
+      return issue.keys.slice(0, problemsMax).map((key) => unknownSetting(key, path, known, lineOf));
+    }
+    return [{ line: lineOf(path), path: shownPath(schema, path), ...wordsFor(issue) }];
+  });
+}
+
+function unknownSetting(
+  key: string,
+  path: Path,
+  known: readonly string[],
+  lineOf: (path: Path) => number | null,
+): Problem {
+  const near = nearest(key, known);
+  // A name that is nothing like a setting might be a secret in the wrong place.
+  const shown = near !== null || /^[A-Za-z_]{1,32}$/.test(key);
+  return {
+    line: lineOf([...path, key]),
+    path: pathText(shown ? [...path, key] : path),
+    reason: shown ? "this setting is not known" : "there is a setting here that is not known",
+    mend: near === null ? `remove it; known here are ${known.join(", ")}` : `did you mean ${near}?`,
+  };
+}
+
+function wordsFor(issue: z.core.$ZodIssue): Pick<Problem, "reason" | "mend"> {
+  if (issue.code === "custom") {
+    const mend: unknown = issue.params?.["mend"];
+    return { reason: issue.message, mend: typeof mend === "string" ? mend : "" };
+  }
+  if (issue.code === "invalid_type" && issue.expected === "array") {
+    return { reason: "this must be a list", mend: "begin each entry with a dash, or remove the line" };
+  }
+  return {
+    reason: "this must be a group of settings",
+    mend: "write name: value lines under it, indented, or remove the line",
+  };
+}

@@ -1,0 +1,138 @@
+import { createHash } from "node:crypto";
+import { readChannel } from "./channel.ts";
+import type { ReadSecretFile } from "./channel.ts";
+import type { Document } from "./document.ts";
+import { problem } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+import { readKey } from "./key.ts";
+import { mistakes } from "./mistakes.ts";
+import { pathText } from "./problem.ts";
+import type { Path, Problem } from "./problem.ts";
+import { fileSchema } from "./schema.ts";
+import type { ConfigFile } from "./schema.ts";
+import type { Settings } from "./settings.ts";
+import { surprises } from "./surprises.ts";
+
+export type Normalised =
+  | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** What a configuration depends on besides its own text. */
+export interface Surroundings {
+  /** How many files the process may have open. */
+  readonly nofile: number;
+  readonly nowMs: number;
+  readonly readSecretFile: ReadSecretFile;
+}
+
+/** Checks plain values against the schema and against one another, and makes them complete. */
+export function normalise(document: Document, surroundings: Surroundings): Normalised {
+  const parsed = fileSchema.safeParse(document.value);
+  if (!parsed.success) {
+    return { ok: false, problems: inOrder(mistakes(parsed.error.issues, fileSchema, document.lineOf)) };
+  }
+  const file = parsed.data;
+  const channels = file.channels.map((entry, at) => readChannel(entry, ["channels", at], surroundings.readSecretFile));
+  const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], surroundings.nowMs));
+  const findings: Finding[] = [
+    ...repeated(
+      file.channels.map((entry) => entry.name),
+      "channels",
+      "name",
+      "another channel has this name",
+    ),
+    ...repeated(
+      file.keys.map((entry) => entry.name),
+      "keys",
+      "name",
+      "another key has this name",
+    ),
+    ...repeated(
+      file.keys.map((entry) => entry.key),
+      "keys",
+      "key",
+      "another entry has the same key",
+    ),
+    ...channels.flatMap((channel) => channel.findings),
+    ...keys.flatMap((key) => key.findings),
+    ...surprises(file, document.value),
+  ];
+  const said = (weight: Finding["weight"]): Problem[] =>
+    inOrder(
+      findings
+        .filter((finding) => finding.weight === weight)
+        .map(({ path, reason, mend }) => ({ line: document.lineOf(path), path: pathText(path), reason, mend })),
+    );
+  const problems = said("problem");
+  if (problems.length > 0) return { ok: false, problems };
+
+  const secrets = new Map(channels.flatMap((channel) => channel.secrets));
+  return {
+    ok: true,
+    settings: {
+      listen: file.listen,
+      admin: file.admin,
+      dataDir: file.data_dir,
+      channels: channels.flatMap((channel) => channel.setting ?? []),
+      secrets,
+      keys: keys.map((key) => key.key),
+      routing: routingOf(file),
+      service: serviceOf(file, surroundings.nofile),
+      logLevel: file.log.level,
+      version: versionOf(document.value, secrets),
+    },
+    warnings: said("warning"),
+  };
+}
+
+/** As one reads the file. */
+function inOrder(problems: readonly Problem[]): Problem[] {
+  return [...problems].sort((one, other) => (one.line ?? 0) - (other.line ?? 0));
+}
+
+function repeated(values: readonly string[], list: string, setting: string, reason: string): Finding[] {
+  const seen = new Set<string>();
+  return values.flatMap((value, at) => {
+    if (!seen.has(value)) {
+      seen.add(value);
+      return [];
+    }
+    const path: Path = [list, at, setting];
+    return [problem(path, reason, "give each its own")];
+  });
+}
+
+function routingOf({ routing }: ConfigFile): Settings["routing"] {
+  return {
+    attemptsMax: routing.attempts,
+    hedgeAfterMs: routing.hedge_after,
+    rescue: routing.rescue,
+    streamDeadlineMs: routing.deadlines.stream,
+    wholeDeadlineMs: routing.deadlines.whole,
+  };
+}
+
+function serviceOf({ server, expose }: ConfigFile, nofile: number): Settings["service"] {
+  return {
+    bodyBytesMax: server.body_limit,
+    keepAliveMs: server.keep_alive ?? 0,
+    earlyHeadersMs: server.early_headers ?? 0,
+    writeStallMs: server.write_stall,
+    bodyReadMs: server.body_read,
+    inFlightMax: server.in_flight ?? inFlightOf(nofile),
+    exposeChannels: expose === "all",
+    lingerMs: server.linger,
+    drainMs: server.drain,
+  };
+}
+
+/** Each request may hold two sockets, and the process needs some files for itself. */
+function inFlightOf(nofile: number): number {
+  return Math.max(16, Math.min(10_000, Math.floor((nofile - 256) / 2)));
+}
+
+function versionOf(value: unknown, secrets: ReadonlyMap<string, string>): string {
+  const hash = createHash("sha256");
+  hash.update(JSON.stringify([value, [...secrets]]) ?? "");
+  return hash.digest("hex").slice(0, 12);
+}

@@ -1,0 +1,32 @@
+/**
+ * Something wrong with a configuration, or worth a warning: where, why and what to do about it. Values are never
+ * quoted, because any of them may be a secret that ended up in the wrong place.
+ */
+export interface Problem {
+  /** `null` where there is no file, or where the fault is in no single line. */
+  readonly line: number | null;
+  /** Such as `channels[0].api_key`; empty for the file as a whole. */
+  readonly path: string;
+  readonly reason: string;
+  readonly mend: string;
+}
+
+export type Path = readonly (string | number)[];
+
+/** One or two lines for a human. */
+export function renderProblem(file: string | null, problem: Problem): string {
+  const place = [file, problem.line].filter((part) => part !== null).join(":");
+  const head = [place, problem.path, problem.reason].filter((part) => part !== "").join(": ");
+  return problem.mend === "" ? head : `${head}\n  ${problem.mend}`;
+}
+
+/** Keys that are not plain words stand in quotes, so that a path can be read back. */
+export function pathText(path: Path): string {
+  return path
+    .map((step, at) => {
+      if (typeof step === "number") return `[${step}]`;
+      if (!/^[\w-]+$/.test(step)) return `[${JSON.stringify(step)}]`;
+      return at === 0 ? step : `.${step}`;
+    })
+    .join("");
+}

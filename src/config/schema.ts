@@ -1,0 +1,262 @@
+import { z } from "zod";
+import { adapters } from "../adapters/index.ts";
+import { presets } from "../adapters/presets.ts";
+import { defaulted, group, groups, optional, optionalGroup, required } from "./field.ts";
+import {
+  address,
+  backend,
+  choice,
+  duration,
+  flag,
+  headerName,
+  headerValue,
+  integer,
+  label,
+  list,
+  listen,
+  mapOf,
+  models,
+  moment,
+  name,
+  operationList,
+  orOff,
+  plainHeaderName,
+  positiveNumber,
+  secret,
+  size,
+  text,
+} from "./kinds.ts";
+
+/** The configuration file: every setting, what it may be, its default and what it is for. */
+
+const keyShape = {
+  name: required(name(), "Names the key in logs and receipts. Unique."),
+  key: required(
+    secret(),
+    "What the client sends as `Authorization: Bearer …`. At least 16 characters; take it from a variable.",
+  ),
+  models: optional(
+    list(text(), 1000),
+    "The models it may ask for. A `*` stands for any run of characters.",
+    "every model",
+  ),
+  operations: optional(operationList(), "What it may ask for.", "all"),
+  limits: optionalGroup(
+    {
+      rpm: optional(integer(1, 1e9), "Requests per minute."),
+      tpm: optional(integer(1, 1e12), "Tokens per minute."),
+      concurrency: optional(integer(1, 1e6), "Requests at the same time."),
+      budget_usd: optional(positiveNumber(1e12), "Spending limit in US dollars."),
+      budget_period: optional(choice(["hour", "day", "week", "month", "total"]), "What the budget is counted over."),
+    },
+    "What it may use. Read and checked, but not yet enforced by this version, which says so at each start.",
+  ),
+  expires: optional(
+    moment(),
+    "From this moment on the key is refused. A date alone is its first moment in UTC.",
+    "never",
+  ),
+};
+
+const channelShape = {
+  name: required(name(), "Names the channel in logs and in `x-sluice-channel`. Unique."),
+  provider: optional(
+    choice(presets.map((preset) => preset.name)),
+    "A known provider: brings its address, dialect and peculiarities (see Providers).",
+  ),
+  base_url: optional(
+    address(),
+    "The upstream's address up to and without `/chat/completions`. Needed without a provider; with one it replaces the provider's own.",
+  ),
+  dialect: optional(
+    choice([...adapters.keys()]),
+    "How the upstream speaks.",
+    "the provider's; else the convention's own",
+  ),
+  api_key: optional(
+    secret(),
+    "The upstream's key; take it from a variable. Not needed where the upstream asks for none.",
+  ),
+  api_keys: optional(list(secret(), 1000), "Several keys, used in turn: this makes a pooled channel."),
+  api_key_file: optional(
+    text(4096),
+    "A file that holds the key and nothing else, such as a mounted secret. Relative to the configuration file. Read at start and at each reload.",
+  ),
+  auth_header: optional(
+    headerName(),
+    "The header that carries the key: `authorization` takes it as `Bearer …`, any other bare.",
+    "the provider's; else `authorization`",
+  ),
+  resource: optional(label(), "The name of your resource, for a provider whose address holds it."),
+  region: optional(label(), "The region, for a provider whose address holds it."),
+  api_version: optional(
+    text(32),
+    "A dated version, for a provider that also has a dated address; choosing one chooses that address.",
+  ),
+  models: optional(
+    models(),
+    "Which models it serves: a map from the client's name to the upstream's, a list where the two are equal, or `\"*\"` for any name that no other channel lists.",
+    "discovered from the upstream's own list",
+  ),
+  tier: defaulted(integer(0, 1000), 1, "Tiers are tried in ascending order; channels of one tier share the load."),
+  weight: defaulted(positiveNumber(1e6), 1, "Its share of the tier's traffic."),
+  concurrency: defaulted(integer(1, 1e6), 512, "Requests at the same time; beyond that the next channel is tried."),
+  pooled: optional(
+    flag(),
+    "Whether its keys are shared by many, so that a very large `max_tokens` is lowered.",
+    "true with several keys",
+  ),
+  max_tokens_ceiling: optional(
+    orOff(integer(1, 1e9)),
+    "The most output tokens a client may ask for; more is lowered to it, and `x-sluice-max-tokens` says so.",
+    "`16384` for a pooled channel, else `off`",
+  ),
+  quota: optional(name(), "Channels that name the same quota share an account, and so its cool-down."),
+  timeouts: group(
+    {
+      connect: defaulted(duration(), "5s", "To connect, with TLS."),
+      first_byte: defaulted(duration(), "300s", "Until the first byte of an answer that is not streamed."),
+      first_content: defaulted(
+        duration(),
+        "60s",
+        "Until the first content of a stream. Reasoning models need more, such as `300s`.",
+      ),
+      idle: defaulted(duration(), "120s", "Between any two bytes of a stream."),
+      progress: defaulted(duration(), "300s", "Between two data events of a stream; heartbeats do not count."),
+      total: defaulted(duration(), "30m", "For a whole stream."),
+    },
+    "How long to wait for this upstream.",
+  ),
+  headers: optional(
+    mapOf(plainHeaderName(), headerValue(), "map of headers"),
+    "Fixed headers for every request. Not for keys.",
+  ),
+  forward_headers: optional(
+    list(plainHeaderName(), 32),
+    "Client headers that travel on to the upstream, besides those the provider is known for.",
+  ),
+  proxy: optional(address(), "An HTTP proxy on the way. Proxies named in the environment are not used."),
+  capabilities: optionalGroup(
+    {
+      operations: optional(operationList(), "What it can do.", "the provider's; else all"),
+      prefill: optional(flag(), "It continues an assistant message that ends the conversation.", "`false`"),
+      context_tokens: optional(
+        integer(1, 1e9),
+        "The size of its context; longer requests go to channels that declare more.",
+      ),
+      stream_options: optional(
+        flag(),
+        "It accepts `stream_options`. Where it does not, streamed usage is what it sends by itself, or an estimate.",
+        "the provider's; else `true`",
+      ),
+      transcription_formats: optional(
+        list(choice(["json", "text", "srt", "vtt", "verbose_json"]), 5),
+        "Transcript formats it can answer in. Not yet used by this version.",
+      ),
+      speech_formats: optional(
+        list(choice(["mp3", "wav", "opus", "aac", "flac", "pcm"]), 6),
+        "Audio formats it can answer in. Not yet used by this version.",
+      ),
+    },
+    "What the preset does not know.",
+  ),
+  voices: optional(
+    mapOf(text(), text(), "map of voices"),
+    "The client's name of a voice to the upstream's. Not yet used by this version.",
+  ),
+};
+
+export const fileSchema = z.strictObject({
+  listen: defaulted(
+    listen(),
+    "127.0.0.1:4400",
+    "Where clients connect. Use `0.0.0.0:4400` to be reachable from other machines.",
+  ),
+  admin: defaulted(
+    orOff(listen()),
+    "127.0.0.1:4401",
+    "Where the admin API and the console listen. Not yet used by this version.",
+  ),
+  data_dir: defaulted(text(4096), "./data", "Where durable data lives. Relative to the working directory."),
+  store: defaulted(
+    backend("sqlite", ["postgres", "postgresql"]),
+    "sqlite",
+    "Where keys and receipts are kept. This version keeps none yet.",
+  ),
+  state: defaulted(
+    backend("memory", ["redis", "rediss"]),
+    "memory",
+    "Where limits and cool-downs are shared between replicas. This version uses memory only.",
+  ),
+  expose: defaulted(
+    choice(["all", "none"]),
+    "all",
+    "`none` hides `x-sluice-channel` and `x-sluice-attempts` from clients.",
+  ),
+  allow_private: defaulted(
+    flag(),
+    false,
+    "Whether channels added through the admin API may point at private addresses. Not yet used by this version.",
+  ),
+  keys: groups(keyShape, "Who may call. Without any, one is made at the start and printed once."),
+  channels: groups(channelShape, "Where calls go."),
+  routing: group(
+    {
+      attempts: defaulted(integer(1, 10), 3, "How many channels may be tried for one call."),
+      hedge_after: defaulted(
+        orOff(duration()),
+        "off",
+        "Silence after which a second attempt starts elsewhere while the first lives on.",
+      ),
+      rescue: defaulted(
+        choice(["error", "continue"]),
+        "error",
+        "What happens to a stream that breaks after content was sent: an error in the stream, or one try to continue it elsewhere.",
+      ),
+      deadlines: group(
+        {
+          stream: defaulted(duration(), "120s", "Over all attempts, until a stream's first content."),
+          whole: defaulted(duration(), "600s", "Over all attempts, for an answer that is not streamed."),
+        },
+        "How long a client is kept waiting over all attempts.",
+      ),
+    },
+    "How hard the gateway tries.",
+  ),
+  server: group(
+    {
+      body_limit: defaulted(size(1024, 1024 ** 3), "64MiB", "The largest request body."),
+      keep_alive: defaulted(orOff(duration()), "15s", "Silence in a stream after which a comment line is sent."),
+      early_headers: defaulted(
+        orOff(duration()),
+        "15s",
+        "Silence after which a waiting stream gets its status line, so that proxies do not give up.",
+      ),
+      write_stall: defaulted(duration(), "60s", "A client that takes no bytes for this long is cut off."),
+      body_read: defaulted(duration(), "120s", "How long a client may take to send its body."),
+      in_flight: optional(
+        integer(1, 1e6),
+        "Requests at the same time, over all clients; beyond that they get 503.",
+        "(open files allowed − 256) / 2, at most 10000",
+      ),
+      linger: defaulted(duration(0), "5s", "After SIGTERM: how long to go on accepting, for load balancers to notice."),
+      drain: defaulted(duration(0), "120s", "After that: how long running streams may go on."),
+    },
+    "How the gateway behaves towards its clients.",
+  ),
+  log: group(
+    {
+      level: defaulted(
+        choice(["debug", "info", "warn", "error"]),
+        "info",
+        "How much is logged. Prompts and answers never are.",
+      ),
+    },
+    "What is written to the log.",
+  ),
+});
+
+/** A file that fits, with every default filled in. */
+export type ConfigFile = z.infer<typeof fileSchema>;
+export type ChannelEntry = ConfigFile["channels"][number];
+export type KeyEntry = ConfigFile["keys"][number];

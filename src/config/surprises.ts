@@ -1,0 +1,65 @@
+import { warning } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+import { isGroup } from "./kinds.ts";
+import { isLoopback } from "./listen.ts";
+import type { Path } from "./problem.ts";
+import type { ConfigFile } from "./schema.ts";
+
+/**
+ * Warnings about settings that are understood but change nothing in this version, where their author would believe
+ * otherwise, and about settings that may surprise. `given` is the file before defaults.
+ */
+export function surprises(file: ConfigFile, given: unknown): Finding[] {
+  const wrote = (path: Path): boolean => path.reduce<unknown>(member, given) !== undefined;
+  const findings: Finding[] = [];
+  const idle = (path: Path, reason: string, mend: string) =>
+    findings.push(warning(path, `this version ${reason}`, mend));
+
+  if (file.admin !== null && wrote(["admin"])) idle(["admin"], "has no admin listener yet", "write admin: off");
+  if (file.store !== "sqlite") idle(["store"], "keeps nothing in a database", "remove the line");
+  if (file.state !== "memory")
+    idle(["state"], "keeps cool-downs in memory: replicas do not share them", "remove the line");
+  if (file.allow_private) idle(["allow_private"], "has no admin API, which this is for", "remove the line");
+  for (const [at, channel] of file.channels.entries()) {
+    const path = ["channels", at];
+    if (channel.voices !== undefined) idle([...path, "voices"], "does not map voices", "remove the line");
+    for (const setting of ["transcription_formats", "speech_formats"] as const) {
+      if (channel.capabilities?.[setting] !== undefined) {
+        idle([...path, "capabilities", setting], "does not convert formats", "remove the line");
+      }
+    }
+    const { stream, whole } = file.routing.deadlines;
+    const firstContent = [...path, "timeouts", "first_content"];
+    if (channel.timeouts.first_content > stream && wrote(firstContent)) findings.push(outlived(firstContent, "stream"));
+    const firstByte = [...path, "timeouts", "first_byte"];
+    if (channel.timeouts.first_byte > whole && wrote(firstByte)) findings.push(outlived(firstByte, "whole"));
+  }
+  if (file.channels.length === 0) {
+    findings.push(
+      warning(["channels"], "there is no channel: every request will be refused", "add one under channels:"),
+    );
+  }
+  if (!isLoopback(file.listen.host)) {
+    findings.push(
+      warning(
+        ["listen"],
+        "other machines can connect, and keys and prompts travel unencrypted",
+        "put a TLS proxy in front, or listen on 127.0.0.1",
+      ),
+    );
+  }
+  return findings;
+}
+
+function outlived(path: Path, deadline: string): Finding {
+  return warning(
+    path,
+    `routing.deadlines.${deadline} is shorter and ends the wait first`,
+    "raise that deadline as well",
+  );
+}
+
+function member(value: unknown, step: string | number): unknown {
+  if (Array.isArray(value)) return typeof step === "number" ? value[step] : undefined;
+  return isGroup(value) ? value[step] : undefined;
+}

@@ -1,0 +1,122 @@
+import { readlinkSync, statSync, watch } from "node:fs";
+import type { FSWatcher } from "node:fs";
+import { dirname, resolve } from "node:path";
+
+export interface FileWatch {
+  readonly close: () => void;
+}
+
+export interface WatchOptions {
+  /** Editors and copies write in several steps; this much quiet means they are done. */
+  readonly debounceMs?: number;
+  /** Some file systems report nothing: network shares, mounts of other machines. */
+  readonly pollMs?: number;
+}
+
+/**
+ * Calls back when a file was written, or replaced by another: by a rename, as editors do, or by a swapped symbolic
+ * link anywhere on the way to it, as mounted ConfigMaps do. A file that is gone is waited for.
+ */
+export function watchFile(path: string, changed: () => void, options: WatchOptions = {}): FileWatch {
+  const { debounceMs = 100, pollMs = 2000 } = options;
+  let last = identityOf(path);
+  let pending: ReturnType<typeof setTimeout> | null = null;
+  let watchers = new Map<string, FSWatcher>();
+  let closed = false;
+
+  const settle = (): void => {
+    pending = null;
+    if (closed) return;
+    watchDirectories();
+    const now = identityOf(path);
+    if (now === null || now === last) return;
+    last = now;
+    changed();
+  };
+  const stir = (): void => {
+    if (closed) return;
+    if (pending !== null) clearTimeout(pending);
+    pending = setTimeout(settle, debounceMs);
+  };
+  const watchDirectories = (): void => {
+    const wanted = directoriesOf(path);
+    for (const [directory, watcher] of watchers) if (!wanted.has(directory)) watcher.close();
+    watchers = new Map(
+      [...wanted].flatMap((directory) => {
+        const watcher = watchers.get(directory) ?? watchDirectory(directory, stir, () => watchers.delete(directory));
+        return watcher === null ? [] : [[directory, watcher] as const];
+      }),
+    );
+  };
+
+  watchDirectories();
+  const poll = setInterval(() => {
+    const now = identityOf(path);
+    if (now !== null && now !== last && pending === null) stir();
+  }, pollMs);
+  poll.unref();
+  return {
+    close: () => {
+      closed = true;
+      if (pending !== null) clearTimeout(pending);
+      clearInterval(poll);
+      for (const watcher of watchers.values()) watcher.close();
+    },
+  };
+}
+
+function watchDirectory(directory: string, stir: () => void, lost: () => void): FSWatcher | null {
+  try {
+    const watcher = watch(directory, { persistent: false }, stir);
+    // The directory itself may be removed. Polling goes on, and the next change begins to watch it again.
+    watcher.on("error", () => {
+      watcher.close();
+      lost();
+    });
+    return watcher;
+  } catch {
+    return null;
+  }
+}
+
+/** More than any path has, so that a loop of links ends. */
+const placesMax = 256;
+
+/** The directories in which a change can lead to another file: that of the path and of each link it leads through. */
+function directoriesOf(path: string): ReadonlySet<string> {
+  const directories = new Set<string>();
+  const seen = new Set<string>();
+  const follow = (place: string): void => {
+    const parent = dirname(place);
+    if (parent === place || seen.has(place) || seen.size === placesMax) return;
+    seen.add(place);
+    follow(parent);
+    const target = linkOf(place);
+    if (target === null) return;
+    const next = resolve(parent, target);
+    directories.add(parent).add(dirname(next));
+    follow(next);
+  };
+  const whole = resolve(path);
+  directories.add(dirname(whole));
+  follow(whole);
+  return directories;
+}
+
+function linkOf(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
+  }
+}
+
+/** Tells one state of a file from another without reading it; null where there is no file. */
+function identityOf(path: string): string | null {
+  try {
+    const { dev, ino, size, mtimeNs } = statSync(path, { bigint: true });
+    return `${dev}:${ino}:${size}:${mtimeNs}`;
+  } catch {
+    return null;
+  }
+}

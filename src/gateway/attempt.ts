@@ -1,0 +1,144 @@
+import type { ChatCodec, EncodedChat } from "../adapters/adapter.ts";
+import type { Candidate } from "../channels/channel.ts";
+import type { ChatWhole } from "../operations/chat.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import type { Cancellation } from "./cancellation.ts";
+import { LiveStream, sniffsAsEvents } from "./live-stream.ts";
+import type { Ports, Reply } from "./ports.ts";
+import { Watch, type Alarm } from "./watch.ts";
+
+/**
+ * One try of one candidate. It ends with a whole answer, with a stream whose first output is in hand, or with a
+ * failure, and never with two of them: that is the commit point. Until then nothing has been promised to the client.
+ */
+export class Attempt {
+  readonly startedMs: number;
+  private readonly controller = new AbortController();
+  private readonly watch: Watch;
+  private readonly unlisten: () => void;
+  /** Why we ended it ourselves; whatever the network then says is a consequence. */
+  private reason: Failure | null = null;
+
+  constructor(
+    readonly candidate: Candidate,
+    private readonly options: AttemptOptions,
+  ) {
+    const { ports, cancellation } = options;
+    this.startedMs = ports.nowMs();
+    this.watch = new Watch(ports, { timeouts: candidate.deployment.channel.timeouts, ...options }, (alarm) => this.alarm(alarm));
+    this.unlisten = cancellation.listen(() => this.abandon(cancellation.failure!));
+  }
+
+  async run(encoded: EncodedChat): Promise<ChatWhole | LiveStream | Failure> {
+    const outcome = await this.exchange(encoded);
+    if (outcome instanceof LiveStream) return outcome;
+    this.settle();
+    if (!isFailure(outcome)) return outcome;
+    // Whatever is left of this exchange must not hold a connection until it is garbage.
+    this.controller.abort();
+    return this.reason ?? outcome;
+  }
+
+  /** Ends the attempt from outside: the client left, or another attempt won. */
+  abandon(reason: Failure): void {
+    this.reason ??= reason;
+    this.settle();
+    this.controller.abort();
+  }
+
+  private async exchange(encoded: EncodedChat): Promise<ChatWhole | LiveStream | Failure> {
+    if (this.reason !== null) return this.reason;
+    const { ports, codec, stream, choices } = this.options;
+    const { deployment, credential } = this.candidate;
+    const reply = await ports.send(encoded.request, { channel: deployment.channel, credential, signal: this.controller.signal, fresh: false });
+    if (isFailure(reply)) return reply;
+    this.watch.headArrived();
+    if (reply.status < 200 || reply.status > 299) return this.refused(reply);
+    if (!stream) return this.whole(reply);
+    if (isJson(reply)) return this.wholeInsteadOfStream(reply);
+    const live = new LiveStream({
+      reply,
+      decoder: codec.decoder({ hidesUsage: encoded.hidesUsage, choices }),
+      watch: this.watch,
+      reason: () => this.reason,
+      settle: () => this.settle(),
+      abandon: (reason) => this.abandon(reason),
+      nowMs: ports.nowMs,
+      after: ports.after,
+    });
+    const broken = await live.open();
+    return broken ?? live;
+  }
+
+  private async refused(reply: Reply): Promise<Failure> {
+    const body = await reply.bytes(refusalBytesMax);
+    const text = isFailure(body) ? "" : new TextDecoder().decode(body);
+    return this.options.codec.explain({ status: reply.status, header: reply.header, body: text });
+  }
+
+  private async whole(reply: Reply): Promise<ChatWhole | Failure> {
+    const body = await reply.bytes(answerBytesMax);
+    if (isFailure(body)) return afterHead(body);
+    if (sniffsAsEvents(body)) return failure("bad_response", "a stream came where a whole answer was asked for", { status: reply.status });
+    return this.options.codec.whole(body);
+  }
+
+  /** Errors come as JSON with status 200, too. A good answer that is not streamed is not what was asked for either. */
+  private async wholeInsteadOfStream(reply: Reply): Promise<Failure> {
+    const whole = await this.whole(reply);
+    return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status: reply.status });
+  }
+
+  private settle(): void {
+    this.watch.stop();
+    this.unlisten();
+  }
+
+  private alarm(alarm: Alarm): void {
+    const { ports, stream } = this.options;
+    const { channel } = this.candidate.deployment;
+    const { timeouts } = channel;
+    switch (alarm) {
+      case "connect": {
+        void ports.reach(channel, timeouts.connectMs / 2).then((reached) => {
+          if (!reached) this.abandon(failure("connect_timeout", `no connection within ${timeouts.connectMs} ms`));
+        });
+        return;
+      }
+      case "first":
+        return this.abandon(failure("timed_out", `no ${stream ? `content within ${timeouts.firstContentMs}` : `answer within ${timeouts.firstByteMs}`} ms`));
+      case "deadline":
+        return this.abandon(failure("deadline", "the call's own time ran out"));
+      case "idle":
+        return this.abandon(failure("timed_out", `silent for ${timeouts.idleMs} ms`));
+      case "progress":
+        return this.abandon(failure("timed_out", `no event for ${timeouts.progressMs} ms`));
+      case "total":
+        return this.abandon(failure("timed_out", `not complete within ${timeouts.totalMs} ms`));
+      case "lingering":
+        return this.abandon(failure("timed_out", "silent after the last choice was finished"));
+    }
+  }
+}
+
+export interface AttemptOptions {
+  readonly ports: Ports;
+  readonly codec: ChatCodec;
+  readonly cancellation: Cancellation;
+  readonly stream: boolean;
+  readonly choices: number;
+  /** What is left of the call's time before its first content. */
+  readonly deadlineMs: number;
+}
+
+const refusalBytesMax = 64 * 1024;
+const answerBytesMax = 16 * 1024 * 1024;
+
+function isJson(reply: Reply): boolean {
+  return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;
+}
+
+/** A connection that breaks inside the body gave half an answer: the deployment's fault, not a refusal to connect. */
+function afterHead(cause: Failure): Failure {
+  return cause.kind === "bad_response" ? cause : failure("disconnected", `${cause.detail} inside the answer`);
+}

@@ -1,0 +1,231 @@
+import type { Candidate, Route } from "../channels/channel.ts";
+import { afterFailure, afterSuccess, chargedScope, isForgettable, opensAgainMs, probeAbandoned, scopeIds, standing, withProbe, type Health } from "../channels/health.ts";
+import { begun, ended, newLoad, observed, type Load } from "../channels/load.ts";
+import { afterCall, newHedgeQuota, tryHedge } from "../limits/hedge-quota.ts";
+import { afterClientRetry, afterFirst, mayRetry, newRetryBudget, tryRetry, type RetryBudget } from "../limits/retry-budget.ts";
+import { afterAccept, afterRequest, newThrottle, type Throttle } from "../limits/throttle.ts";
+import type { Failure } from "../operations/failure.ts";
+import { admits } from "../routing/condition.ts";
+import { hasOneDeployment, plan, type Ahead, type Choice, type Plan } from "../routing/plan.ts";
+import type { Ports } from "./ports.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/**
+ * What the gateway remembers between calls: how its upstreams are doing and what they taught it. It only holds values
+ * and asks the pure rules how they change. It outlives reloads, and every table has a bound, because a channel that
+ * takes any model lets clients choose the names.
+ */
+export class Board {
+  private readonly healths = new Map<string, Health>();
+  private readonly loads = new Map<string, Load>();
+  private readonly routes = new Map<string, RouteState>();
+  private readonly channelCalls = new Map<string, number>();
+  private readonly lessons = new Map<string, Lesson>();
+  private hedges = newHedgeQuota;
+
+  constructor(
+    private readonly ports: Pick<Ports, "nowMs" | "dice">,
+    private readonly notice: (event: string, fields: Readonly<Record<string, unknown>>) => void = () => {},
+  ) {}
+
+  plan(route: Route, promptTokensEstimate: number, remainingMs: number): Plan {
+    const { nowMs, dice } = this.ports;
+    const state = this.route(route.model);
+    const planned = plan({
+      route,
+      health: this.health,
+      load: (deployment) => this.loads.get(deployment),
+      channelInFlight: (channel) => this.channelCalls.get(channel.name) ?? 0,
+      throttle: state.throttle,
+      panic: { running: state.lastResorts, normal: state.normalCalls },
+      ask: { promptTokensEstimate },
+      remainingMs,
+      nowMs: nowMs(),
+      dice,
+    });
+    if (hasOneDeployment(route)) state.throttle = afterRequest(state.throttle, nowMs(), planned.go === "ahead");
+    return planned;
+  }
+
+  /** A call was let in; `retried` says that its client itself repeats an earlier one. */
+  callBegins(model: string, mode: Ahead["mode"], retried: boolean): () => void {
+    const nowMs = this.ports.nowMs();
+    const state = this.route(model);
+    state.budget = retried ? afterClientRetry(state.budget, nowMs) : afterFirst(state.budget, nowMs);
+    this.hedges = afterCall(this.hedges, nowMs);
+    state.calls += 1;
+    if (mode === "last_resort") state.lastResorts += 1;
+    else state.normalCalls += (state.calls - state.normalCalls) * normalShare;
+    return () => {
+      state.calls -= 1;
+      if (mode === "last_resort") state.lastResorts -= 1;
+    };
+  }
+
+  mayRetry(model: string): boolean {
+    return mayRetry(this.route(model).budget, this.ports.nowMs());
+  }
+
+  takeRetry(model: string): boolean {
+    const state = this.route(model);
+    const { allowed, budget } = tryRetry(state.budget, this.ports.nowMs());
+    state.budget = budget;
+    return allowed;
+  }
+
+  takeHedge(): boolean {
+    const { allowed, quota } = tryHedge(this.hedges, this.ports.nowMs());
+    this.hedges = quota;
+    return allowed;
+  }
+
+  admits(candidate: Candidate): boolean {
+    return admits(candidate.scopes, this.health, this.ports.nowMs());
+  }
+
+  /** How long until the first of these may be asked again. */
+  soonestMs(candidates: readonly Candidate[]): number {
+    const freeMs = candidates.map(({ scopes }) => Math.max(...scopeIds(scopes).map((scope) => opensAgainMs(this.healths.get(scope)))));
+    return Math.max(0, Math.min(...freeMs) - this.ports.nowMs());
+  }
+
+  loadOf(candidate: Candidate): Load | undefined {
+    return this.loads.get(candidate.deployment.id);
+  }
+
+  /** What an earlier refusal of this deployment taught us. */
+  lessonOf(candidate: Candidate): Lesson {
+    return this.lessons.get(candidate.deployment.id) ?? nothingLearned;
+  }
+
+  /** Remembers what a refusal says about the deployment, so that the next request respects it. */
+  learn(candidate: Candidate, failure: Failure): void {
+    const known = this.lessonOf(candidate);
+    if (failure.kind === "ceiling" && failure.ceiling !== null) {
+      bounded(this.lessons).set(candidate.deployment.id, { ...known, ceiling: failure.ceiling });
+    }
+    if (failure.kind === "unsupported" && failure.param?.startsWith("stream_options") === true) {
+      bounded(this.lessons).set(candidate.deployment.id, { ...known, streamOptions: false });
+    }
+  }
+
+  /** Books an attempt. Whoever begins one ends it exactly once, through the ticket. */
+  begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string): Ticket {
+    const beganMs = this.ports.nowMs();
+    const { deployment, scopes } = candidate;
+    let load = this.loads.get(deployment.id);
+    if (load === undefined) bounded(this.loads).set(deployment.id, (load = newLoad()));
+    begun(load);
+    const { name } = deployment.channel;
+    this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
+    if (probe) this.each(scopeIds(scopes), (health) => (health === undefined ? undefined : withProbe(health, beganMs)));
+    let open = true;
+    const close = (): void => {
+      if (!open) throw new Error("an attempt was ended twice");
+      open = false;
+      ended(load);
+      this.channelCalls.set(name, this.channelCalls.get(name)! - 1);
+    };
+    return {
+      firstContent: () => {
+        const nowMs = this.ports.nowMs();
+        observed(load, nowMs - beganMs, nowMs);
+      },
+      succeeded: () => {
+        close();
+        const nowMs = this.ports.nowMs();
+        this.each(scopeIds(scopes), (health) => afterSuccess(health, nowMs, beganMs));
+        const state = this.routes.get(model);
+        if (state !== undefined) state.throttle = afterAccept(state.throttle, nowMs);
+      },
+      failed: (failure) => {
+        close();
+        this.charge(candidate, failure, beganMs);
+        if (failure.kind === "timed_out") observed(load, this.ports.nowMs() - beganMs, this.ports.nowMs());
+      },
+      abandoned: () => {
+        close();
+        if (probe) this.each(scopeIds(scopes), (health) => probeAbandoned(health));
+      },
+    };
+  }
+
+  /** After a reload: what belongs to nobody any more is dropped. */
+  forgetStrangers(snapshot: Snapshot): void {
+    const nowMs = this.ports.nowMs();
+    for (const [scope, health] of this.healths) if (isForgettable(health, nowMs)) this.healths.delete(scope);
+    if (snapshot.wildcard !== null) return;
+    for (const model of this.routes.keys()) if (!snapshot.routes.has(model)) this.routes.delete(model);
+  }
+
+  private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
+
+  private charge(candidate: Candidate, failure: Failure, beganMs: number): void {
+    const nowMs = this.ports.nowMs();
+    const charged = chargedScope(candidate, failure);
+    for (const scope of scopeIds(candidate.scopes)) {
+      const before = this.healths.get(scope);
+      if (scope !== charged) {
+        const released = probeAbandoned(before);
+        if (released !== before && released !== undefined) this.healths.set(scope, released);
+        continue;
+      }
+      const after = afterFailure(before, failure, nowMs, this.ports.dice, beganMs);
+      bounded(this.healths).set(scope, after);
+      if (standing(before, nowMs) !== "open" && standing(after, nowMs) === "open") {
+        this.notice("cooling", { scope, channel: candidate.deployment.channel.name, error: failure.kind, detail: failure.detail, for_ms: Math.round(opensAgainMs(after) - nowMs) });
+      }
+    }
+  }
+
+  private each(scopes: readonly string[], change: (health: Health | undefined) => Health | undefined): void {
+    for (const scope of scopes) {
+      const before = this.healths.get(scope);
+      const after = change(before);
+      if (after !== before && after !== undefined) bounded(this.healths).set(scope, after);
+    }
+  }
+
+  private route(model: string): RouteState {
+    let state = this.routes.get(model);
+    if (state === undefined) {
+      state = { budget: newRetryBudget, throttle: newThrottle, calls: 0, lastResorts: 0, normalCalls: 0 };
+      bounded(this.routes).set(model, state);
+    }
+    return state;
+  }
+}
+
+/** An attempt under way. Exactly one of the last three ends it. */
+export interface Ticket {
+  firstContent(): void;
+  succeeded(): void;
+  failed(failure: Failure): void;
+  /** It ended without a word about the upstream: the client left, or another attempt won. */
+  abandoned(): void;
+}
+
+export interface Lesson {
+  readonly ceiling: number | null;
+  readonly streamOptions: boolean;
+}
+
+interface RouteState {
+  budget: RetryBudget;
+  throttle: Throttle;
+  calls: number;
+  lastResorts: number;
+  /** A slow average of calls in flight while all was well. */
+  normalCalls: number;
+}
+
+const nothingLearned: Lesson = { ceiling: null, streamOptions: true };
+const normalShare = 0.01;
+const entriesMax = 20_000;
+
+/** Makes room before an entry is added: the one that was added first goes. */
+function bounded<K, V>(map: Map<K, V>): Map<K, V> {
+  if (map.size >= entriesMax) map.delete(map.keys().next().value!);
+  return map;
+}
+

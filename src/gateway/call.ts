@@ -1,0 +1,32 @@
+import type { Route } from "../channels/channel.ts";
+import type { Key } from "../keys/key.ts";
+import type { ChatAsk } from "../operations/chat.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { Cancellation } from "./cancellation.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** One admitted request on its way through the gateway. It keeps the snapshot it began with. */
+export interface Call {
+  readonly facts: CallFacts;
+  readonly key: Key;
+  readonly ask: ChatAsk;
+  /** The ways to serve the asked model. */
+  readonly route: Route;
+  readonly snapshot: Snapshot;
+  /** A header of the client's request. */
+  readonly header: (name: string) => string | null;
+  readonly cancellation: Cancellation;
+}
+
+/** What is remembered of a call until its end. Small on purpose: a long stream must not hold its request body. */
+export interface CallFacts {
+  readonly id: string;
+  /** `null` until the caller is known. */
+  readonly keyId: string | null;
+  readonly operation: Operation;
+  /** `null` until the request was read. */
+  readonly model: string | null;
+  readonly stream: boolean;
+  readonly bytesIn: number;
+  readonly startedMs: number;
+}

@@ -1,0 +1,96 @@
+import type { ChatEmission } from "../operations/chat.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import type { TokenUsage } from "../operations/usage.ts";
+import type { EmissionSource } from "./rescued-stream.ts";
+
+/**
+ * A committed stream on its way to the client: the frames that came together leave together, usage is read in passing,
+ * and however it ends, `settled` is told exactly once, before the last bytes leave. It holds nothing of the request.
+ */
+export class Relay {
+  private readonly tally: Tally = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
+  private first: readonly ChatEmission[] | null;
+  private ended = false;
+
+  constructor(
+    private readonly stream: EmissionSource,
+    private readonly settled: (failure: Failure | null, tally: Readonly<Tally>) => void,
+  ) {
+    this.first = stream.first;
+    stream.first = [];
+  }
+
+  /** Frames ready to be sent, the failure that interrupted them, or `null` after the stream's own end. */
+  async next(): Promise<Uint8Array | Failure | null> {
+    while (!this.ended) {
+      const emissions = this.first ?? (await this.stream.next());
+      this.first = null;
+      if (emissions === null) return this.end(null);
+      if (isFailure(emissions)) return this.end(emissions);
+      const bytes = this.pass(emissions);
+      this.tally.bytesOut += bytes.length;
+      if (emissions.at(-1)?.kind === "end") this.end(null);
+      if (bytes.length > 0) return bytes;
+    }
+    return null;
+  }
+
+  cancel(reason: Failure): void {
+    this.stream.abandon(reason);
+    this.end(reason);
+  }
+
+  private end(cause: Failure | null): Failure | null {
+    if (this.ended) return null;
+    this.ended = true;
+    this.settled(cause, this.tally);
+    return cause;
+  }
+
+  private pass(emissions: readonly ChatEmission[]): Uint8Array {
+    const frames: Uint8Array[] = [];
+    for (const emission of emissions) {
+      if (emission.kind === "usage") this.tally.usage = emission.usage;
+      if (emission.kind === "end") this.tally.finish = emission.finish;
+      if (emission.kind === "skipped") this.tally.skippedEvents++;
+      else if (emission.frame !== null) frames.push(emission.frame);
+    }
+    return joined(frames);
+  }
+}
+
+export interface Tally {
+  usage: TokenUsage | null;
+  finish: string | null;
+  bytesOut: number;
+  skippedEvents: number;
+}
+
+/** Neighbours in one buffer are sent as one view of it; only what really lies apart is copied together. */
+export function joined(frames: readonly Uint8Array[]): Uint8Array {
+  const first = frames[0];
+  if (first === undefined) return nothing;
+  if (frames.length === 1) return first;
+  let end = first.byteOffset + first.length;
+  let length = first.length;
+  let adjacent = true;
+  for (let at = 1; at < frames.length; at++) {
+    const frame = frames[at]!;
+    adjacent &&= frame.buffer === first.buffer && frame.byteOffset === end;
+    end += frame.length;
+    length += frame.length;
+  }
+  if (adjacent) return new Uint8Array(first.buffer, first.byteOffset, length);
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const frame of frames) {
+    whole.set(frame, at);
+    at += frame.length;
+  }
+  return whole;
+}
+
+const nothing = new Uint8Array(0);
+
+/** For a stream that was abandoned before anyone read it. */
+export const unread = failure("client_gone", "the client left before the stream began");

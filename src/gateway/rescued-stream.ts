@@ -1,0 +1,100 @@
+import type { ChatEmission } from "../operations/chat.ts";
+import { adopted, identityOf, type StreamIdentity } from "../operations/chat-frame.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { Seam } from "../operations/resume.ts";
+import type { LiveStream } from "./live-stream.ts";
+
+/** What a relay reads from: a stream of one upstream, or of a second one that took over. */
+export interface EmissionSource {
+  first: ChatEmission[];
+  next(): Promise<readonly ChatEmission[] | Failure | null>;
+  abandon(reason: Failure): void;
+}
+
+/** Another channel's stream for the same call, and whether it was told what the client already has. */
+export interface Successor {
+  readonly stream: LiveStream;
+  readonly expects: "continues" | "repeats";
+}
+
+/**
+ * `rescue: continue`: when a text stream breaks off, another channel takes over once, and the client sees one answer.
+ * Only plain text is joined; from the first tool call, thought or other output on, a broken stream is told as broken.
+ */
+export class RescuedStream implements EmissionSource {
+  first: ChatEmission[];
+  private text = "";
+  private joinable = true;
+  private identity: StreamIdentity | null = null;
+  private seam: Seam | null = null;
+  private source: EmissionSource;
+
+  constructor(
+    stream: LiveStream,
+    private readonly succeed: (text: string, cause: Failure) => Promise<Successor | null>,
+  ) {
+    this.source = stream;
+    this.first = stream.first;
+    this.note(stream.first);
+  }
+
+  async next(): Promise<readonly ChatEmission[] | Failure | null> {
+    const emissions = await this.source.next();
+    if (emissions === null) return null;
+    if (!isFailure(emissions)) return this.seam === null ? this.note(emissions) : this.joined(emissions, this.seam);
+    if (this.seam !== null || !this.joinable || emissions.kind !== "interrupted" || this.identity === null) return emissions;
+    const successor = await this.succeed(this.text, emissions);
+    if (successor === null) return emissions;
+    this.source = successor.stream;
+    this.seam = new Seam(this.text, successor.expects);
+    return this.joined(successor.stream.first, this.seam);
+  }
+
+  abandon(reason: Failure): void {
+    this.source.abandon(reason);
+  }
+
+  private note(emissions: readonly ChatEmission[]): readonly ChatEmission[] {
+    for (const emission of emissions) {
+      if (emission.kind !== "delta") continue;
+      this.identity ??= identityOf(emission.frame);
+      this.text += emission.text;
+      if ((emission.output !== null && emission.output !== "text") || this.text.length > joinableLengthMax) this.joinable = false;
+    }
+    return emissions;
+  }
+
+  private joined(emissions: readonly ChatEmission[], seam: Seam): readonly ChatEmission[] | Failure {
+    const out: ChatEmission[] = [];
+    for (const emission of emissions) {
+      const piece = this.adopt(emission, seam);
+      if (piece === "differs") return this.contradicted();
+      if (piece !== null) out.push(...piece);
+    }
+    return out;
+  }
+
+  /** One emission of the successor in the first stream's clothes; nothing while it only repeats what the client has. */
+  private adopt(emission: ChatEmission, seam: Seam): readonly ChatEmission[] | "differs" | null {
+    const identity = this.identity!;
+    if (emission.kind === "usage") {
+      return [emission.frame === null ? emission : { ...emission, frame: adopted(emission.frame, identity, "", false) }];
+    }
+    if (emission.kind !== "delta") return [emission];
+    if (emission.output !== null && emission.output !== "text" && emission.output !== "finish") return "differs";
+    const fresh = seam.push(emission.text);
+    const held = emission.finishes ? seam.close() : "";
+    if (fresh === "differs" || held === "differs") return "differs";
+    const text = fresh + held;
+    if (text === "" && !emission.finishes) return null;
+    return [{ ...emission, text, frame: adopted(emission.frame, identity, text, emission.finishes) }];
+  }
+
+  private contradicted(): Failure {
+    const broken = failure("interrupted", "the channel that took over gave a different answer");
+    this.source.abandon(broken);
+    return broken;
+  }
+}
+
+const joinableLengthMax = 32 * 1024;

@@ -1,0 +1,305 @@
+import type { Candidate } from "../channels/channel.ts";
+import { continued } from "../operations/chat-frame.ts";
+import type { ChatWhole } from "../operations/chat.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { finalFailure } from "../routing/final-failure.ts";
+import { hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
+import { judge, type Tried } from "../routing/judge.ts";
+import type { Ahead, Plan, Refused } from "../routing/plan.ts";
+import type { Call } from "./call.ts";
+import type { Cancellation } from "./cancellation.ts";
+import type { Gateway } from "./gateway.ts";
+import type { LiveStream } from "./live-stream.ts";
+import { pause } from "./pause.ts";
+import type { CallRecord } from "./record.ts";
+import { Relay, type Tally } from "./relay.ts";
+import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
+import { Trial } from "./trial.ts";
+
+/** What became of a call, for the edge to write. */
+export type Answer = AnswerFacts &
+  (
+    | { readonly kind: "whole"; readonly body: Uint8Array }
+    | { readonly kind: "stream"; readonly source: Relay }
+    /** `recorded` is told the status the client saw. */
+    | { readonly kind: "failed"; readonly failure: Failure; readonly retryAfterMs: number | null; readonly recorded: (status: number) => void }
+  );
+
+interface AnswerFacts {
+  readonly channel: string | null;
+  readonly attempts: number;
+  readonly clampedTo: number | null;
+}
+
+/** Serves one call: plan, try, judge, until there is an answer or no sense in trying on. */
+export function serve(call: Call, gateway: Gateway): Promise<Answer> {
+  return new Course(call, gateway).run();
+}
+
+class Course {
+  private readonly tried: Tried[] = [];
+  private readonly trials: Trial[] = [];
+  private readonly deadlineMs: number;
+  private callEnds: () => void = () => {};
+
+  constructor(
+    private readonly call: Call,
+    private readonly gateway: Gateway,
+  ) {
+    const { routing } = call.snapshot;
+    this.deadlineMs = call.ask.stream ? routing.streamDeadlineMs : routing.wholeDeadlineMs;
+  }
+
+  async run(): Promise<Answer> {
+    const { call, gateway } = this;
+    const plan = await this.plan();
+    if (plan.go === "refuse") return this.refused(plan);
+    const clientRetries = call.header("x-stainless-retry-count");
+    this.callEnds = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
+
+    let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
+    for (;;) {
+      const won = await this.attempt(choice, plan);
+      if (won !== null) return this.answer(won, plan);
+      if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
+      const verdict = this.judge(plan);
+      if (verdict.go === "stop") return this.failed(this.finalFailure(), verdict.because);
+      if (!verdict.free) gateway.board.takeRetry(call.route.model);
+      if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
+      if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
+      choice = verdict;
+    }
+  }
+
+  /** A plan; where every upstream asked for a short wait, the plan after that wait. */
+  private async plan(): Promise<Plan> {
+    const { call, gateway } = this;
+    const ask = (): Plan => gateway.board.plan(call.route, call.ask.promptTokensEstimate, this.remainingMs());
+    const first = ask();
+    if (first.go === "ahead" || first.waitMs === null) return first;
+    await pause(first.waitMs, call.cancellation, gateway.ports);
+    return call.cancellation.failure === null ? ask() : first;
+  }
+
+  private judge(plan: Ahead): ReturnType<typeof judge> {
+    const { call, gateway, tried } = this;
+    const { timeouts } = tried.at(-1)!.candidate.deployment.channel;
+    return judge({
+      policy: call.snapshot.routing,
+      plan,
+      tried,
+      deadlineMs: this.deadlineMs,
+      remainingMs: this.remainingMs(),
+      attemptTimerMs: call.ask.stream ? timeouts.firstContentMs : timeouts.firstByteMs,
+      bodyBytes: call.ask.body.length,
+      hostedTools: call.ask.hostedTools,
+      promptTokensEstimate: call.ask.promptTokensEstimate,
+      canRetry: gateway.board.mayRetry(call.route.model),
+      admits: (candidate) => gateway.board.admits(candidate),
+      dice: gateway.ports.dice,
+    });
+  }
+
+  /** One attempt, or two when the first is slow and hedging is on. Failures are noted; `null` when nobody won. */
+  private async attempt(choice: { readonly candidate: Candidate; readonly probe: boolean }, plan: Ahead): Promise<Won | null> {
+    const { call, gateway } = this;
+    const first = this.begin(choice, false);
+    const running = this.settled(first);
+    const delayMs = hedgeDelayMs(call.snapshot.routing, gateway.board.loadOf(choice.candidate), gateway.ports.nowMs());
+    if (delayMs === null) return running;
+
+    const early = await Promise.race([running, pause(delayMs, call.cancellation, gateway.ports)]);
+    if (early !== "paused") return early;
+    const mate = this.hedgeMate(plan);
+    if (mate === null || call.cancellation.failure !== null) return running;
+    const second = this.begin({ candidate: mate, probe: false }, true);
+    return this.firstWin([
+      { trial: first, running },
+      { trial: second, running: this.settled(second) },
+    ]);
+  }
+
+  private hedgeMate(plan: Ahead): Candidate | null {
+    const { call, gateway } = this;
+    const mate = hedgeWith({
+      plan,
+      asked: this.trials.map(({ candidate }) => candidate),
+      bodyBytes: call.ask.body.length,
+      choices: call.ask.choices,
+      hostedTools: call.ask.hostedTools,
+      mayHedge: true,
+      canRetry: gateway.board.mayRetry(call.route.model),
+      admits: (candidate) => gateway.board.admits(candidate),
+    });
+    if (mate === null || !gateway.board.takeHedge()) return null;
+    gateway.board.takeRetry(call.route.model);
+    return mate;
+  }
+
+  /** The first to have content wins and the other is ended at once; `null` when both failed. */
+  private async firstWin(contest: readonly { readonly trial: Trial; readonly running: Promise<Won | null> }[]): Promise<Won | null> {
+    let open = contest.length;
+    return new Promise((resolve, reject) => {
+      for (const { running } of contest) {
+        running.then((won) => {
+          open -= 1;
+          if (won !== null) for (const other of contest) if (other.trial !== won.trial) other.trial.lose();
+          if (won !== null || open === 0) resolve(won);
+        }, reject);
+      }
+    });
+  }
+
+  private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, hedge: boolean): Trial {
+    const trial = new Trial(this.call, this.call.ask, this.gateway, { choice, deadlineMs: this.remainingMs(), hedge });
+    this.trials.push(trial);
+    return trial;
+  }
+
+  private async settled(trial: Trial): Promise<Won | null> {
+    const outcome = await trial.run();
+    if (!isFailure(outcome)) return { trial, outcome };
+    this.tried.push({ candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs });
+    return null;
+  }
+
+  private answer(won: Won, plan: Ahead): Answer {
+    const { trial, outcome } = won;
+    const facts = { channel: trial.candidate.deployment.channel.name, attempts: this.trials.length, clampedTo: trial.clampedTo };
+    if (outcome.kind === "whole") {
+      this.callEnds();
+      this.record({ status: 200, state: "complete", usage: outcome.usage, finish: outcome.finish, bytesOut: outcome.body.length, firstContentMs: this.elapsedMs() });
+      return { kind: "whole", body: outcome.body, ...facts };
+    }
+    return { kind: "stream", source: this.relay(trial, outcome, plan), ...facts };
+  }
+
+  private relay(trial: Trial, stream: LiveStream, plan: Ahead): Relay {
+    const { call } = this;
+    const rescues = call.snapshot.routing.rescue === "continue" && call.ask.plainText;
+    const last = { trial };
+    const source: EmissionSource = rescues ? new RescuedStream(stream, (text, cause) => this.succeed(text, cause, last, plan)) : stream;
+    const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
+    const relay = new Relay(source, settle);
+    endWithClient(relay, call.cancellation);
+    return relay;
+  }
+
+  /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
+  private settlement(last: { trial: Trial }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => void {
+    const { gateway, trials, callEnds } = this;
+    const { facts } = this.call;
+    return (cause, tally) => {
+      callEnds();
+      if (cause === null) last.trial.succeed();
+      else last.trial.fail(cause);
+      gateway.record({
+        ...facts,
+        ...tally,
+        status: 200,
+        state: cause === null ? "complete" : cause.kind === "client_gone" ? "abandoned" : "interrupted",
+        failure: cause,
+        tries: trials.map((one) => one.try),
+        endedMs: gateway.ports.nowMs(),
+        firstContentMs,
+        clampedTo: last.trial.clampedTo,
+      });
+    };
+  }
+
+  /** `rescue: continue`: another channel goes on where this one broke off. Once, and never twice to the same deployment. */
+  private async succeed(text: string, cause: Failure, last: { trial: Trial }, plan: Ahead): Promise<Successor | null> {
+    const { call, gateway } = this;
+    last.trial.fail(cause);
+    const fresh = plan.candidates.filter(
+      ({ candidate, probe }) => !probe && gateway.board.admits(candidate) && this.trials.every((one) => one.candidate.deployment !== candidate.deployment),
+    );
+    const able = fresh.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
+    const choice = able ?? fresh[0];
+    if (choice === undefined || call.cancellation.failure !== null || !gateway.board.takeRetry(call.route.model)) return null;
+    const ask = able === undefined ? call.ask : continued(call.ask, text);
+    if (ask === null) return null;
+    const { timeouts } = choice.candidate.deployment.channel;
+    const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false });
+    this.trials.push(trial);
+    const outcome = await trial.run();
+    if (isFailure(outcome) || outcome.kind === "whole") return null;
+    last.trial = trial;
+    return { stream: outcome, expects: able === undefined ? "repeats" : "continues" };
+  }
+
+  private finalFailure(): Failure {
+    const final = finalFailure(this.tried);
+    // A channel that takes any model has only the client's word for its name: then the name is the mistake.
+    const named = final.kind === "model_missing" && !this.call.snapshot.routes.has(this.call.route.model);
+    return named ? { ...final, code: "model_not_found", param: "model" } : final;
+  }
+
+  private refused(plan: Refused): Answer {
+    const { cancellation } = this.call;
+    if (cancellation.failure !== null) return this.failed(cancellation.failure);
+    return this.failed(failure(plan.kind, `no candidate may be asked: ${plan.skipped.map((one) => `${one.candidate.deployment.id} ${one.because}`).slice(0, 4).join(", ")}`), null, plan.soonestMs);
+  }
+
+  private failed(cause: Failure, because: string | null = null, soonestMs: number | null = null): Answer {
+    this.callEnds();
+    const attempts = this.trials.length;
+    const explained = because === null || because === "client_fault" ? cause : { ...cause, detail: `${cause.detail} (stopped: ${because})` };
+    return {
+      kind: "failed",
+      failure: explained,
+      retryAfterMs: this.retryAfterMs(cause, soonestMs),
+      recorded: (status) => this.record({ status, state: cause.kind === "client_gone" ? "abandoned" : "failed", failure: explained }),
+      channel: attempts === 0 ? null : (this.trials.at(-1)?.candidate.deployment.channel.name ?? null),
+      attempts,
+      clampedTo: null,
+    };
+  }
+
+  /** When a client may try again, where waiting helps: spread a little, so that they do not all come back at once. */
+  private retryAfterMs(cause: Failure, soonestMs: number | null): number | null {
+    if (cause.kind !== "rate_limited" && cause.kind !== "no_channel" && cause.kind !== "saturated") return null;
+    const waitMs = soonestMs ?? this.gateway.board.soonestMs(this.tried.map(({ candidate }) => candidate));
+    return Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
+  }
+
+  private record(end: Pick<CallRecord, "status" | "state"> & Partial<CallRecord>): void {
+    const { gateway, call } = this;
+    gateway.record({
+      ...call.facts,
+      failure: null,
+      tries: this.trials.map((one) => one.try),
+      endedMs: gateway.ports.nowMs(),
+      firstContentMs: null,
+      usage: null,
+      finish: null,
+      bytesOut: 0,
+      clampedTo: this.trials.at(-1)?.clampedTo ?? null,
+      skippedEvents: 0,
+      ...end,
+    });
+  }
+
+  private elapsedMs(): number {
+    return this.gateway.ports.nowMs() - this.call.facts.startedMs;
+  }
+
+  private remainingMs(): number {
+    return this.deadlineMs - this.elapsedMs();
+  }
+}
+
+interface Won {
+  readonly trial: Trial;
+  readonly outcome: ChatWhole | LiveStream;
+}
+
+const retryJitter = 0.2;
+
+/** A client that leaves before anyone reads its stream would otherwise leave it open. */
+function endWithClient(relay: Relay, cancellation: Cancellation): void {
+  cancellation.listen(() => {
+    const reason = cancellation.failure!;
+    if (reason.kind === "client_gone") relay.cancel(reason);
+  });
+}

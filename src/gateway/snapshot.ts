@@ -1,0 +1,39 @@
+import type { Channel, Route } from "../channels/channel.ts";
+import type { Key } from "../keys/key.ts";
+import type { RoutingPolicy } from "../routing/policy.ts";
+
+/**
+ * One version of the configuration, complete and immutable. It is built and validated aside, then swapped in; a call
+ * keeps the one it began with, so a reload never changes a call half-way.
+ */
+export interface Snapshot {
+  /** Short hash of what it was built from, shown in health and logs. */
+  readonly version: string;
+  readonly channels: readonly Channel[];
+  /** Client-visible model name to the ways of serving it. */
+  readonly routes: ReadonlyMap<string, Route>;
+  /** For models no route names: the channels that take any model (`models: "*"`), as a function of the asked name. */
+  readonly wildcard: ((model: string) => Route | null) | null;
+  /** Who owns a model in `/v1/models`: the name of its first channel. */
+  readonly keys: readonly Key[];
+  readonly routing: RoutingPolicy;
+  readonly service: ServiceSettings;
+}
+
+/** How the data plane behaves towards its clients. */
+export interface ServiceSettings {
+  readonly bodyBytesMax: number;
+  /** Silence after which a stream gets a comment line, and after which a waiting stream gets its head; 0: never. */
+  readonly keepAliveMs: number;
+  readonly earlyHeadersMs: number;
+  /** A client that takes no bytes for this long is cut off. */
+  readonly writeStallMs: number;
+  /** How long a client may take to send its body. */
+  readonly bodyReadMs: number;
+  readonly inFlightMax: number;
+  /** Show `x-sluice-channel` and `x-sluice-attempts`. */
+  readonly exposeChannels: boolean;
+  /** After SIGTERM: how long to keep accepting, and how long running streams may go on. */
+  readonly lingerMs: number;
+  readonly drainMs: number;
+}

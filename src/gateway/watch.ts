@@ -1,0 +1,134 @@
+import type { Timeouts } from "../channels/channel.ts";
+import type { Ports } from "./ports.ts";
+
+export type Alarm = "connect" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
+
+/**
+ * Every timer of one attempt in a single one. It is armed for the next thing that could be due and looks again when
+ * it rings, so that a stream of a thousand chunks moves two numbers a chunk and touches no timer. While nobody reads
+ * (the client is slow, not the upstream) the upstream's silence does not count.
+ */
+export class Watch {
+  private phase: "connecting" | "waiting" | "reading" | "committed" | "finished" | "over" = "connecting";
+  private readonly startedMs: number;
+  private byteMs: number;
+  private eventMs: number;
+  private pausedMs: number | null = null;
+  private armedMs = Infinity;
+  private disarm: (() => void) | null = null;
+
+  constructor(
+    private readonly ports: Pick<Ports, "nowMs" | "after">,
+    private readonly limits: WatchLimits,
+    private readonly ring: (alarm: Alarm) => void,
+  ) {
+    this.startedMs = ports.nowMs();
+    this.byteMs = this.startedMs;
+    this.eventMs = this.startedMs;
+    this.arm();
+  }
+
+  /** The head of the answer is here. A whole answer is now read; a stream still owes its first content. */
+  headArrived(): void {
+    this.byteMs = this.ports.nowMs();
+    this.phase = "reading";
+    this.arm();
+  }
+
+  committed(): void {
+    this.phase = "committed";
+    this.eventMs = this.byteMs;
+    this.arm();
+  }
+
+  /** Every choice is finished; an upstream that then says nothing more has said it all. */
+  finished(): void {
+    if (this.phase !== "committed") return;
+    this.phase = "finished";
+    this.arm();
+  }
+
+  readBegins(): void {
+    const nowMs = this.ports.nowMs();
+    if (this.pausedMs !== null) this.eventMs += nowMs - this.pausedMs;
+    this.pausedMs = null;
+    this.byteMs = nowMs;
+  }
+
+  readEnds(withEvents: boolean): void {
+    const nowMs = this.ports.nowMs();
+    this.byteMs = nowMs;
+    this.pausedMs = nowMs;
+    if (withEvents) this.eventMs = nowMs;
+  }
+
+  stop(): void {
+    this.phase = "over";
+    this.disarm?.();
+    this.disarm = null;
+  }
+
+  private arm(): void {
+    const { atMs } = this.due();
+    if (atMs >= this.armedMs || this.phase === "over") return;
+    this.disarm?.();
+    this.armedMs = atMs;
+    this.disarm = this.ports.after(Math.max(0, atMs - this.ports.nowMs()), () => this.look());
+  }
+
+  private look(): void {
+    this.armedMs = Infinity;
+    this.disarm = null;
+    if (this.phase === "over") return;
+    const { atMs, alarm } = this.due();
+    if (atMs <= this.ports.nowMs()) {
+      if (this.phase === "connecting") this.phase = "waiting";
+      else this.phase = "over";
+      this.ring(alarm);
+    }
+    this.arm();
+  }
+
+  private due(): { readonly atMs: number; readonly alarm: Alarm } {
+    const { timeouts, stream, deadlineMs } = this.limits;
+    const patienceMs = stream ? timeouts.firstContentMs : timeouts.firstByteMs;
+    const first = this.startedMs + Math.min(deadlineMs, patienceMs);
+    const firstAlarm: Alarm = deadlineMs < patienceMs ? "deadline" : "first";
+    const total = this.startedMs + timeouts.totalMs;
+    switch (this.phase) {
+      case "connecting": {
+        const connect = this.startedMs + timeouts.connectMs / 2;
+        return connect < first ? { atMs: connect, alarm: "connect" } : { atMs: first, alarm: firstAlarm };
+      }
+      case "waiting":
+        return { atMs: first, alarm: firstAlarm };
+      case "reading": {
+        if (stream) return { atMs: first, alarm: firstAlarm };
+        const idle = this.byteMs + timeouts.idleMs;
+        const end = Math.min(total, this.startedMs + deadlineMs);
+        return idle < end ? { atMs: idle, alarm: "idle" } : { atMs: end, alarm: end === total ? "total" : "deadline" };
+      }
+      case "committed":
+      case "finished": {
+        if (this.pausedMs !== null) return { atMs: Math.min(total, this.ports.nowMs() + timeouts.idleMs), alarm: "total" };
+        if (this.phase === "finished") return { atMs: this.byteMs + lingerMs, alarm: "lingering" };
+        const idle = this.byteMs + timeouts.idleMs;
+        const progress = this.eventMs + timeouts.progressMs;
+        if (total <= idle && total <= progress) return { atMs: total, alarm: "total" };
+        return idle <= progress ? { atMs: idle, alarm: "idle" } : { atMs: progress, alarm: "progress" };
+      }
+      case "over":
+        return { atMs: Infinity, alarm: "total" };
+    }
+  }
+}
+
+export interface WatchLimits {
+  readonly timeouts: Timeouts;
+  readonly stream: boolean;
+  /** What is left of the call's own time before its first content. */
+  readonly deadlineMs: number;
+}
+
+/** How long a finished stream may take to send its usage and its end mark. */
+const lingerMs = 10_000;

@@ -1,0 +1,100 @@
+import type { Failure, FailureKind } from "../operations/failure.ts";
+
+/** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */
+export function errorResponse(failure: Failure, context: ErrorContext): Response {
+  const shown = shownOf(failure);
+  const headers: Record<string, string> = { ...context.headers, "content-type": "application/json" };
+  if (context.retryAfterMs !== undefined && context.retryAfterMs !== null) addRetryAfter(headers, context.retryAfterMs);
+  else if (shown.final && headers["x-should-retry"] === undefined) headers["x-should-retry"] = "false";
+  return new Response(envelope(failure, context.requestId), { status: shown.status, headers });
+}
+
+export interface ErrorContext {
+  readonly requestId: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** When asking again has a chance, if waiting helps at all. */
+  readonly retryAfterMs?: number | null;
+}
+
+/** The in-band form, for a stream whose status is already spent. No end mark follows it. */
+export function errorEvent(failure: Failure, requestId: string): Uint8Array {
+  return encoder.encode(`data: ${envelope(failure, requestId)}\n\n`);
+}
+
+export function statusOf(failure: Failure): number {
+  return shownOf(failure).status;
+}
+
+interface Shown {
+  readonly status: number;
+  readonly type: string;
+  readonly code: string | null;
+  /** Our own attempts are spent: a client that repeats the call multiplies the load and gains nothing. */
+  readonly final: boolean;
+}
+
+const shown: { readonly [K in FailureKind]: Shown } = {
+  unreachable: { status: 502, type: "api_error", code: "upstream_unreachable", final: true },
+  tls_failed: { status: 502, type: "api_error", code: "upstream_tls_error", final: true },
+  connect_timeout: { status: 502, type: "api_error", code: "upstream_unreachable", final: true },
+  stale_socket: { status: 502, type: "api_error", code: "upstream_disconnected", final: true },
+  disconnected: { status: 502, type: "api_error", code: "upstream_disconnected", final: true },
+  timed_out: { status: 504, type: "api_error", code: "upstream_timeout", final: true },
+  overloaded: { status: 502, type: "api_error", code: "upstream_error", final: true },
+  rate_limited: { status: 429, type: "rate_limit_error", code: "rate_limit_exceeded", final: false },
+  quota_exhausted: { status: 502, type: "api_error", code: "upstream_auth_failed", final: true },
+  unauthorized: { status: 502, type: "api_error", code: "upstream_auth_failed", final: true },
+  model_missing: { status: 502, type: "api_error", code: "upstream_model_missing", final: true },
+  misconfigured: { status: 502, type: "api_error", code: "upstream_misconfigured", final: true },
+  redirected: { status: 502, type: "api_error", code: "upstream_redirect", final: true },
+  invalid_request: { status: 400, type: "invalid_request_error", code: null, final: true },
+  too_large: { status: 413, type: "invalid_request_error", code: "request_too_large", final: true },
+  context_length: { status: 400, type: "invalid_request_error", code: "context_length_exceeded", final: true },
+  content_policy: { status: 400, type: "invalid_request_error", code: "content_policy_violation", final: true },
+  bad_response: { status: 502, type: "api_error", code: "upstream_invalid_response", final: true },
+  model_failed: { status: 502, type: "api_error", code: "upstream_error", final: true },
+  unsupported: { status: 400, type: "invalid_request_error", code: "unsupported_parameter", final: true },
+  ceiling: { status: 400, type: "invalid_request_error", code: "integer_above_max_value", final: true },
+  interrupted: { status: 502, type: "upstream_error", code: "upstream_stream_interrupted", final: true },
+  client_gone: { status: 499, type: "invalid_request_error", code: "client_closed_request", final: true },
+  deadline: { status: 504, type: "api_error", code: "upstream_timeout", final: true },
+  no_channel: { status: 503, type: "service_unavailable_error", code: "no_channel_available", final: false },
+  saturated: { status: 503, type: "service_unavailable_error", code: "overloaded", final: false },
+  shutting_down: { status: 503, type: "service_unavailable_error", code: "server_shutting_down", final: false },
+};
+
+/** The table, except where the upstream's own words on a client's mistake say more. */
+function shownOf(failure: Failure): Shown {
+  const usual = shown[failure.kind];
+  if (failure.kind === "overloaded") return overload(failure, usual);
+  if (failure.kind === "model_missing" && failure.code === "model_not_found") return { ...usual, status: 404, type: "invalid_request_error", code: failure.code };
+  if (failure.blame !== "client") return usual;
+  const passesStatus = failure.status !== null && failure.status >= 400 && failure.status < 500 && failure.kind === "invalid_request";
+  return {
+    status: passesStatus ? failure.status! : usual.status,
+    type: failure.type ?? usual.type,
+    code: failure.code ?? usual.code,
+    final: true,
+  };
+}
+
+function overload(failure: Failure, usual: Shown): Shown {
+  const unavailable = failure.status === 503 || failure.status === 529;
+  return unavailable ? { ...usual, status: 503, type: "service_unavailable_error", code: "upstream_unavailable" } : usual;
+}
+
+function envelope(failure: Failure, requestId: string): string {
+  const { type, code } = shownOf(failure);
+  return JSON.stringify({ error: { message: failure.publicMessage, type, param: failure.param, code, request_id: requestId } });
+}
+
+/** Official clients obey waits of up to a minute and do strange things with longer ones, so a longer one is said plainly. */
+function addRetryAfter(headers: Record<string, string>, waitMs: number): void {
+  const shownMs = Math.min(Math.max(Math.ceil(waitMs), 1000), retryAfterMaxMs);
+  headers["retry-after"] = String(Math.ceil(shownMs / 1000));
+  headers["retry-after-ms"] = String(shownMs);
+  if (waitMs > retryAfterMaxMs) headers["x-should-retry"] = "false";
+}
+
+const retryAfterMaxMs = 60_000;
+const encoder = new TextEncoder();

@@ -1,0 +1,59 @@
+import { failure, type Failure } from "../operations/failure.ts";
+
+/** What the data plane refuses by itself, before any call exists. Each message names the mend. */
+export const keyInUrl = refusal(400, "key_in_url", "API keys do not belong in a URL. Send yours as 'Authorization: Bearer <key>', and replace it: it may have been logged.");
+
+export const ambiguousHost = refusal(400, "ambiguous_host", "The request has more than one Host header.");
+
+export const noResponses = refusal(
+  404,
+  "unknown_route",
+  "This gateway speaks chat completions: use POST /v1/chat/completions. In the AI SDK that is openai.chat('model') or @ai-sdk/openai-compatible.",
+);
+
+export const notJson = refusal(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
+
+export const encodedBody = refusal(415, "unsupported_media_type", "Compressed request bodies are not accepted: send it without 'Content-Encoding'.");
+
+export const internalError = failure("saturated", "a bug", { message: "The gateway made a mistake. It has been logged.", status: 500 });
+
+export function unknownRoute(method: string, path: string): Failure {
+  return refusal(404, null, `Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}. The chat endpoint is POST /v1/chat/completions.`);
+}
+
+export function wrongMethod(method: string, path: string): Failure {
+  return refusal(405, null, `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}.`);
+}
+
+export function unknownModel(model: string): Failure {
+  return failure("invalid_request", "unknown model", {
+    message: `The model '${model.slice(0, 200)}' does not exist here. GET /v1/models lists what this key may use.`,
+    status: 404,
+    type: "invalid_request_error",
+    code: "model_not_found",
+    param: "model",
+  });
+}
+
+export function forbiddenModel(model: string): Failure {
+  return failure("invalid_request", "model not allowed", {
+    message: `This key may not use the model '${model.slice(0, 200)}'. GET /v1/models lists what it may use.`,
+    status: 403,
+    type: "permission_error",
+    code: "model_not_allowed",
+    param: "model",
+  });
+}
+
+export function forbiddenOperation(operation: string): Failure {
+  return failure("invalid_request", "operation not allowed", {
+    message: `This key may not be used for ${operation}.`,
+    status: 403,
+    type: "permission_error",
+    code: "operation_not_allowed",
+  });
+}
+
+function refusal(status: number, code: string | null, message: string): Failure {
+  return failure("invalid_request", message, { message, status, type: "invalid_request_error", code });
+}

@@ -1,0 +1,42 @@
+/** Every path the data plane answers, and who may ask: the router and the authority read the same table. */
+export type Route =
+  | { readonly name: "chat"; readonly method: "POST"; readonly access: "key" }
+  | { readonly name: "models"; readonly method: "GET"; readonly access: "key" }
+  | { readonly name: "model"; readonly method: "GET"; readonly access: "key"; readonly id: string }
+  | { readonly name: "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" }
+  | { readonly name: "responses"; readonly method: "POST"; readonly access: "key" };
+
+const fixed: ReadonlyMap<string, Route> = new Map<string, Route>([
+  ["/v1/chat/completions", { name: "chat", method: "POST", access: "key" }],
+  ["/v1/models", { name: "models", method: "GET", access: "key" }],
+  ["/v1/responses", { name: "responses", method: "POST", access: "key" }],
+  ["/healthz", { name: "healthz", method: "GET", access: "public" }],
+  ["/readyz", { name: "readyz", method: "GET", access: "public" }],
+]);
+
+const modelPrefix = "/v1/models/";
+
+/** The route of a path, exactly as it was sent: no dot segments, no doubled slashes, no case folding. */
+export function routeOf(path: string): Route | null {
+  const known = fixed.get(path);
+  if (known !== undefined) return known;
+  if (!path.startsWith(modelPrefix)) return null;
+  const id = percentDecoded(path.slice(modelPrefix.length));
+  return id === null || id === "" ? null : { name: "model", method: "GET", access: "key", id };
+}
+
+/** The path and query of a request URL, which may be absolute or relative, without the cost of a full parse. */
+export function targetOf(url: string): { readonly path: string; readonly query: string } {
+  const authority = url.indexOf("://");
+  const from = authority < 0 ? 0 : url.indexOf("/", authority + 3);
+  const question = url.indexOf("?", from);
+  return question < 0 ? { path: url.slice(from), query: "" } : { path: url.slice(from, question), query: url.slice(question + 1) };
+}
+
+function percentDecoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,34 @@
+import type { Adapter } from "../adapters/adapter.ts";
+import type { Channel } from "../channels/channel.ts";
+import type { Send } from "../gateway/ports.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
+
+/** Asks a channel which models it has. */
+export async function discoverModels(channel: Channel, adapter: Adapter | undefined, send: Send): Promise<readonly string[] | Failure> {
+  const path = adapter?.models?.path(channel.address) ?? null;
+  if (path === null || adapter?.models === undefined) {
+    return failure("misconfigured", "this channel cannot list its models; name them in `models`");
+  }
+  const signal = AbortSignal.timeout(discoveryMs);
+  const reply = await send(
+    {
+      method: "GET",
+      url: channel.address.baseUrl + path + channel.address.query,
+      headers: { accept: "application/json", ...channel.headers },
+      body: null,
+    },
+    { channel, credential: channel.credentials[0] ?? "", signal, fresh: false },
+  );
+  if (isFailure(reply)) return signal.aborted ? failure("timed_out", `no list of models within ${discoveryMs} ms`) : reply;
+  const body = await reply.bytes(listBytesMax);
+  if (isFailure(body)) return body;
+  const text = new TextDecoder().decode(body);
+  if (reply.status !== 200) {
+    const refusal = { status: reply.status, header: reply.header, body: text };
+    return adapter.chat?.explain(refusal) ?? failure("bad_response", `status ${reply.status}`);
+  }
+  return adapter.models.read(text) ?? failure("bad_response", "the list of models could not be read");
+}
+
+const discoveryMs = 10_000;
+const listBytesMax = 16 * 1024 * 1024;

@@ -1,0 +1,90 @@
+import type { Reply } from "../gateway/ports.ts";
+import { failure, type Failure } from "../operations/failure.ts";
+import { connectionFailure } from "./connection-failure.ts";
+import { decoded } from "./decoded.ts";
+
+/** An answer's head with its body, read with a bound and without exceptions. */
+export function replyOf(response: Response): Reply {
+  const body = new Body(response);
+  return {
+    kind: "reply",
+    status: response.status,
+    header: (name) => response.headers.get(name),
+    bytes: (bytesMax) => body.bytes(bytesMax),
+    next: () => body.next(),
+    cancel: () => body.cancel(),
+  };
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+class Body {
+  private reader: Reader | null = null;
+
+  constructor(private readonly response: Response) {}
+
+  async bytes(bytesMax: number): Promise<Uint8Array | Failure> {
+    const { headers } = this.response;
+    const length = headers.get("content-length");
+    if (length !== null && Number(length) > bytesMax) return this.tooLarge(bytesMax);
+    // A body of known, allowed length may be read in one go; the transport reports one that ends early.
+    if (length !== null && !headers.has("content-encoding")) {
+      try {
+        return await this.response.bytes();
+      } catch (error) {
+        return connectionFailure(error);
+      }
+    }
+    return this.collect(bytesMax);
+  }
+
+  async next(): Promise<Uint8Array | null | Failure> {
+    if (this.reader === null) {
+      const body = decoded(this.response);
+      if (body === null) return null;
+      if ("blame" in body) return body;
+      this.reader = body.getReader();
+    }
+    try {
+      const { done, value } = await this.reader.read();
+      return done ? null : value;
+    } catch (error) {
+      return connectionFailure(error);
+    }
+  }
+
+  cancel(): void {
+    (this.reader ?? this.response.body)?.cancel().catch(ignore);
+  }
+
+  private async collect(bytesMax: number): Promise<Uint8Array | Failure> {
+    const chunks: Uint8Array[] = [];
+    let length = 0;
+    for (;;) {
+      const chunk = await this.next();
+      if (chunk === null) return join(chunks, length);
+      if ("blame" in chunk) return chunk;
+      length += chunk.length;
+      if (length > bytesMax) return this.tooLarge(bytesMax);
+      chunks.push(chunk);
+    }
+  }
+
+  private tooLarge(bytesMax: number): Failure {
+    this.cancel();
+    return failure("bad_response", `the answer is larger than ${bytesMax} bytes`, { status: this.response.status });
+  }
+}
+
+function join(chunks: readonly Uint8Array[], length: number): Uint8Array {
+  if (chunks.length === 1) return chunks[0]!;
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
+}
+
+function ignore(): void {}
