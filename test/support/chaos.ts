@@ -1,0 +1,293 @@
+import net, { type AddressInfo, type Server, type Socket } from "node:net";
+import tls from "node:tls";
+import { answer, jsonType } from "./chaos/answer.ts";
+import { askOf, type Ask } from "./chaos/ask.ts";
+import { Exchange } from "./chaos/exchange.ts";
+import { Ledger, type Attempt, type Connection } from "./chaos/ledger.ts";
+import { healthyManner, taggedWords, type Tempo } from "./chaos/manner.ts";
+import { readRequest, type ChaosRequest } from "./chaos/request.ts";
+import { Departed, Wire } from "./chaos/wire.ts";
+import { eventually } from "./eventually.ts";
+import { misbehave, partsOf } from "./faults.ts";
+import { Inbox } from "./inbox.ts";
+
+/** Starts an upstream that speaks the OpenAI convention and misbehaves on demand; see `faults.ts` for the ways. */
+export async function startChaos(options: ChaosOptions = {}): Promise<Chaos> {
+  const chaos = new Chaos(options);
+  await chaos.listen(options.port ?? 0);
+  return chaos;
+}
+
+export interface ChaosOptions {
+  /** Begins the id of each attempt, and so the tag of each token. Default: a letter no other instance has. */
+  readonly name?: string;
+  readonly port?: number;
+  readonly tls?: ChaosTls;
+  /** Overrides what the model asks for. */
+  readonly behaviour?: string;
+  readonly models?: readonly string[];
+  /** Tokens and pace of an answer to a request that does not set its own. */
+  readonly tempo?: Partial<Tempo>;
+}
+
+export interface ChaosTls {
+  readonly key: string;
+  readonly cert: string;
+  readonly minVersion?: tls.SecureVersion;
+  readonly maxVersion?: tls.SecureVersion;
+}
+
+export class Chaos implements AsyncDisposable {
+  readonly name: string;
+  readonly ledger = new Ledger();
+  models: readonly string[];
+  readonly #secure: boolean;
+  readonly #tempo: Tempo;
+  readonly #server: Server;
+  readonly #guests = new Set<Guest>();
+  readonly #bugs: unknown[] = [];
+  #behaviour: string | null = null;
+  #modelsBehaviour = "ok";
+  #script: string[] = [];
+
+  constructor(options: ChaosOptions) {
+    this.name = options.name ?? nextName();
+    this.models = options.models ?? ["chaos"];
+    this.behaviour = options.behaviour ?? null;
+    this.#tempo = { tokens: 5, firstMs: 0, paceMs: 0, ...options.tempo };
+    this.#secure = options.tls !== undefined;
+    this.#server = serverOf(options.tls, (socket) => this.#receive(socket));
+  }
+
+  async listen(port: number): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen(port, "127.0.0.1", resolve);
+    });
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `${this.#secure ? "https" : "http"}://127.0.0.1:${this.port}/v1`;
+  }
+
+  /** What every chat attempt meets, whatever its model says; null leaves it to the model. */
+  get behaviour(): string | null {
+    return this.#behaviour;
+  }
+
+  set behaviour(behaviour: string | null) {
+    partsOf(behaviour ?? "");
+    this.#behaviour = behaviour;
+  }
+
+  /** What a call for the list of models meets. */
+  get modelsBehaviour(): string {
+    return this.#modelsBehaviour;
+  }
+
+  set modelsBehaviour(behaviour: string) {
+    partsOf(behaviour);
+    this.#modelsBehaviour = behaviour;
+  }
+
+  /** The next chat attempts meet these behaviours, one each, before `behaviour` and the model count again. */
+  script(behaviours: readonly string[]): void {
+    for (const behaviour of behaviours) partsOf(behaviour);
+    this.#script.push(...behaviours);
+  }
+
+  async waitFor(holds: (ledger: Ledger) => boolean, withinMs = 5_000): Promise<void> {
+    await eventually(
+      `what is awaited of upstream ${this.name}`,
+      () => holds(this.ledger),
+      withinMs,
+    );
+  }
+
+  /** FIN on every connection that has been used and waits for more. One that was never used is not waiting but lost. */
+  closeIdleConnections(): void {
+    for (const { wire, busy, connection } of this.#guests) {
+      if (!busy && connection.requests > 0) wire.finish();
+    }
+  }
+
+  /** RST on every connection, whatever it is in the middle of. */
+  async resetConnections(): Promise<void> {
+    await Promise.all([...this.#guests].map((guest) => guest.wire.reset(0).catch(() => {})));
+  }
+
+  /** Ends everything. Throws if a request named a fault that does not exist, or if the upstream itself failed. */
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const guest of this.#guests) guest.wire.destroy();
+    await closed;
+    await this.waitFor((ledger) => ledger.connectionsOpen === 0);
+    await this.ledger.settled();
+    if (this.#bugs.length > 0) throw this.#bugs[0];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #receive(socket: Socket): void {
+    const connection: Connection = {
+      number: this.ledger.connections.length + 1,
+      acceptedAt: performance.now(),
+      closedAt: null,
+      requests: 0,
+      closedOnReuse: false,
+    };
+    const guest: Guest = { wire: new Wire(socket), inbox: new Inbox(), connection, busy: false };
+    this.ledger.connections.push(connection);
+    this.#guests.add(guest);
+    socket.on("data", (bytes: Buffer) => guest.inbox.push(bytes));
+    socket.on("end", () => guest.inbox.end());
+    socket.on("close", () => {
+      guest.inbox.end();
+      connection.closedAt = performance.now();
+      this.#guests.delete(guest);
+    });
+    void this.#serve(guest).catch((bug: unknown) => {
+      this.#bugs.push(bug);
+      guest.wire.destroy();
+    });
+  }
+
+  async #serve(guest: Guest): Promise<void> {
+    const { wire, inbox, connection } = guest;
+    let onReuse: Exchange["onReuse"] = "serve";
+    while (await inbox.stirs()) {
+      if (onReuse !== "serve") {
+        connection.closedOnReuse = true;
+        return onReuse === "reset" ? wire.reset(0) : wire.destroy();
+      }
+      guest.busy = true;
+      const request = await readRequest(inbox);
+      // Bytes that are no request are neither answered nor turned away, like a handshake that stalls.
+      if (request === null) return wire.untilDeparture().catch(() => wire.destroy());
+      connection.requests += 1;
+      const exchange = await this.#answer(guest, request);
+      guest.busy = false;
+      if (!exchange.reusable) return;
+      onReuse = exchange.onReuse;
+    }
+    wire.finish();
+  }
+
+  async #answer(guest: Guest, request: ChaosRequest): Promise<Exchange> {
+    const ask = askOf(request.body);
+    const behaviour = this.#nextBehaviour(request, ask);
+    const attempt = this.#record(guest.connection, request, ask, behaviour);
+    const manner = healthyManner(taggedWords(attempt.id), {
+      tokens: ask.tokens ?? this.#tempo.tokens,
+      firstMs: ask.firstMs ?? this.#tempo.firstMs,
+      paceMs: ask.paceMs ?? this.#tempo.paceMs,
+    });
+    const { wire } = guest;
+    const exchange = new Exchange({ instance: this.name, request, ask, attempt, manner, wire });
+    try {
+      await misbehave(exchange, behaviour);
+      if (!exchange.ended) await this.#behave(exchange);
+    } catch (error) {
+      attempt.endedBy = error instanceof Departed ? "client_closed" : "fault";
+      attempt.closedAt = performance.now();
+      wire.destroy();
+      if (!(error instanceof Departed)) this.#bugs.push(error);
+    }
+    return exchange;
+  }
+
+  async #behave(exchange: Exchange): Promise<void> {
+    const { method, path } = exchange.request;
+    if (isChat(exchange.request)) return answer(exchange);
+    if (method === "GET" && path.startsWith("/v1/models")) {
+      const data = this.models.map((id) => ({
+        id,
+        object: "model",
+        created: 0,
+        owned_by: "chaos",
+      }));
+      const body = JSON.stringify({ object: "list", data });
+      return exchange.reply({ contentType: jsonType, body });
+    }
+    const error = {
+      message: `Unknown request URL: ${method} ${path}`,
+      type: "invalid_request_error",
+    };
+    const body = JSON.stringify({ error: { ...error, param: null, code: "unknown_url" } });
+    return exchange.reply({ status: 404, contentType: jsonType, body });
+  }
+
+  #nextBehaviour(request: ChaosRequest, ask: Ask): string {
+    if (!isChat(request)) return request.method === "GET" ? this.#modelsBehaviour : "ok";
+    return this.#script.shift() ?? this.#behaviour ?? ask.model ?? "ok";
+  }
+
+  #record(connection: Connection, request: ChaosRequest, ask: Ask, behaviour: string): Attempt {
+    const tokensSent: string[] = [];
+    const attempt: Attempt = {
+      ...request,
+      id: `${this.name}${this.ledger.attempts.length + 1}`,
+      connection: connection.number,
+      at: performance.now(),
+      model: ask.model,
+      call: ask.call,
+      streamed: ask.stream,
+      behaviour,
+      tokensSent,
+      choicesSent: [tokensSent],
+      usageSent: null,
+      bytesSent: 0,
+      endedBy: null,
+      closedAt: null,
+    };
+    this.ledger.attempts.push(attempt);
+    return attempt;
+  }
+}
+
+/** A port on which nobody listens. */
+export async function refusedPort(): Promise<number> {
+  const server = net.createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** The address of an upstream that refuses the connection. */
+export async function refusedUrl(): Promise<string> {
+  return `http://127.0.0.1:${await refusedPort()}/v1`;
+}
+
+interface Guest {
+  readonly wire: Wire;
+  readonly inbox: Inbox;
+  readonly connection: Connection;
+  busy: boolean;
+}
+
+function serverOf(secure: ChaosTls | undefined, receive: (socket: Socket) => void): Server {
+  if (secure === undefined) return net.createServer({ allowHalfOpen: true }, receive);
+  const server = tls.createServer({ ...secure, allowHalfOpen: true }, receive);
+  // A client that does not like our certificate is what these servers are for.
+  server.on("tlsClientError", () => {});
+  return server;
+}
+
+function isChat(request: ChaosRequest): boolean {
+  return request.method === "POST" && request.path.startsWith("/v1/chat/completions");
+}
+
+let instances = 0;
+
+function nextName(): string {
+  const number = instances++;
+  const letter = String.fromCharCode(97 + (number % 26));
+  return number < 26 ? letter : `${letter}${Math.floor(number / 26)}x`;
+}
