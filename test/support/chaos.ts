@@ -115,6 +115,11 @@ export class Chaos implements AsyncDisposable {
     }
   }
 
+  /** FIN on every connection, whatever it is in the middle of. */
+  finishConnections(): void {
+    for (const { wire } of this.#guests) wire.finish();
+  }
+
   /** RST on every connection, whatever it is in the middle of. */
   async resetConnections(): Promise<void> {
     await Promise.all([...this.#guests].map((guest) => guest.wire.reset(0).catch(() => {})));

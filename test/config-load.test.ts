@@ -1,0 +1,939 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { loadConfig, renderProblem } from "../src/config/load.ts";
+import type { ConfigSource, Loaded, Problem, Settings } from "../src/config/load.ts";
+
+const env = { APP_KEY: "client-key-0123456789", OPENAI_API_KEY: "sk-upstream-secret", EMPTY: "", SPACED: "two words" };
+
+/** Properties take a second or two; a busy machine may need many times that. */
+const propertyMs = 120_000;
+
+function load(text: string, more: Partial<ConfigSource> = {}): Loaded {
+  return loadConfig({ path: "sluice.yaml", text, env, nofile: 20_000, nowMs: Date.parse("2026-11-15"), ...more });
+}
+
+function settingsOf(text: string, more: Partial<ConfigSource> = {}): Settings {
+  const loaded = load(text, more);
+  if (!loaded.ok) throw new Error(loaded.problems.map((problem) => renderProblem("sluice.yaml", problem)).join("\n"));
+  return loaded.settings;
+}
+
+function problemsOf(text: string, more: Partial<ConfigSource> = {}): readonly Problem[] {
+  const loaded = load(text, more);
+  return loaded.ok ? [] : loaded.problems;
+}
+
+function warningsOf(text: string): readonly Problem[] {
+  const loaded = load(text);
+  return loaded.ok ? loaded.warnings : [];
+}
+
+/** A channel with one more line, so that a mistake can stand on line 5. */
+function channelWith(line: string): string {
+  return `channels:\n  - name: main\n    base_url: https://up.example.com/v1\n    models: [m]\n    ${line}\n`;
+}
+
+function firstChannel(settings: Settings): Settings["channels"][number] {
+  const [channel] = settings.channels;
+  if (channel === undefined) throw new Error("there is no channel");
+  return channel;
+}
+
+const contract = `listen: 127.0.0.1:4400        # the data plane
+admin: 127.0.0.1:4401         # admin API and console: a listener of its own, or \`off\`
+data_dir: ./data
+store: sqlite                 # or postgres://…
+state: memory                 # or redis://… (needed only with several replicas)
+
+keys:                         # more are made with \`sluice keys create\`, the admin API or the console
+  - name: app
+    key: \${APP_KEY}
+    models: [fast, whisper-1]         # default: every model
+    operations: [chat]                # default: all
+    limits: { rpm: 600, tpm: 200000, concurrency: 32, budget_usd: 50, budget_period: month }
+    expires: 2027-01-01
+
+channels:
+  - name: main
+    provider: openai          # a preset: dialect, address and quirks. Or name them: dialect: openai, base_url: https://…/v1
+    api_key: \${OPENAI_API_KEY}        # api_keys: [a, b, c] makes it a pooled channel
+    models: { fast: gpt-5-mini, whisper-1: whisper-1 }   # client's name -> upstream's; a list where they are equal; absent: discovered
+    tier: 1                   # tiers are tried in order; channels of one tier share by weight and health
+    weight: 1
+    max_tokens_ceiling: 16384 # pooled channels have a default ceiling
+    timeouts: { connect: 5s, first_content: 60s, idle: 120s, total: 30m }
+    quota: acme-org           # channels that share an account share its cool-down
+    capabilities:             # what the preset does not know, per channel
+      prefill: true           # continues an assistant message that ends the conversation
+      context_tokens: 128000
+      transcription_formats: [json, verbose_json]
+      speech_formats: [pcm, mp3]
+    voices: { alloy: af_heart }
+
+routing: { attempts: 3, hedge_after: 10s, rescue: error }   # rescue: error | continue
+`;
+
+describe("the file of the contract", () => {
+  test("is read as it stands", () => {
+    const settings = settingsOf(contract);
+    expect(settings.listen).toEqual({ host: "127.0.0.1", port: 4400 });
+    expect(settings.admin).toEqual({ host: "127.0.0.1", port: 4401 });
+    expect(settings.routing).toEqual({
+      attemptsMax: 3,
+      hedgeAfterMs: 10_000,
+      rescue: "error",
+      streamDeadlineMs: 120_000,
+      wholeDeadlineMs: 600_000,
+    });
+    expect(settings.keys).toEqual([
+      {
+        key: {
+          id: "file:app",
+          name: "app",
+          models: ["fast", "whisper-1"],
+          operations: ["chat"],
+          expiresMs: Date.parse("2027-01-01T00:00:00Z"),
+        },
+        token: env.APP_KEY,
+      },
+    ]);
+    expect(firstChannel(settings)).toMatchObject({
+      name: "main",
+      dialect: "openai",
+      address: { baseUrl: "https://api.openai.com/v1", host: "api.openai.com:443", chatPath: "/chat/completions" },
+      credentials: ["main#1"],
+      pooled: false,
+      maxTokensCeiling: 16_384,
+      quota: "acme-org",
+      timeouts: {
+        connectMs: 5000,
+        firstByteMs: 300_000,
+        firstContentMs: 60_000,
+        idleMs: 120_000,
+        progressMs: 300_000,
+        totalMs: 1_800_000,
+      },
+      capabilities: { prefill: true, contextTokens: 128_000 },
+      models: {
+        kind: "map",
+        names: new Map([
+          ["fast", "gpt-5-mini"],
+          ["whisper-1", "whisper-1"],
+        ]),
+      },
+    });
+    expect(settings.secrets).toEqual(new Map([["main#1", env.OPENAI_API_KEY]]));
+  });
+
+  test("warns of everything in it that this version does not use", () => {
+    expect(warningsOf(contract).map(({ line, path }) => [line, path])).toEqual([
+      [2, "admin"],
+      [12, "keys[0].limits"],
+      [28, "channels[0].capabilities.transcription_formats"],
+      [29, "channels[0].capabilities.speech_formats"],
+      [30, "channels[0].voices"],
+    ]);
+  });
+});
+
+describe("defaults", () => {
+  test("an empty file is a complete configuration, with a warning that it leads nowhere", () => {
+    expect(settingsOf("")).toMatchObject({
+      listen: { host: "127.0.0.1", port: 4400 },
+      admin: { host: "127.0.0.1", port: 4401 },
+      dataDir: "./data",
+      channels: [],
+      keys: [],
+      routing: {
+        attemptsMax: 3,
+        hedgeAfterMs: null,
+        rescue: "error",
+        streamDeadlineMs: 120_000,
+        wholeDeadlineMs: 600_000,
+      },
+      service: {
+        bodyBytesMax: 64 * 1024 * 1024,
+        keepAliveMs: 15_000,
+        earlyHeadersMs: 15_000,
+        writeStallMs: 60_000,
+        bodyReadMs: 120_000,
+        inFlightMax: 9872,
+        exposeChannels: true,
+        lingerMs: 5000,
+        drainMs: 120_000,
+      },
+      logLevel: "info",
+    });
+    expect(warningsOf("").map(({ path }) => path)).toEqual(["channels"]);
+  });
+
+  test("the number of calls in flight follows the open files allowed, within bounds", () => {
+    const inFlight = (nofile: number): number => settingsOf("", { nofile }).service.inFlightMax;
+    expect([1024, 4096, 1e6, 0, Infinity].map(inFlight)).toEqual([384, 1920, 10_000, 16, 10_000]);
+    expect(settingsOf("server: { in_flight: 7 }", { nofile: 1e6 }).service.inFlightMax).toBe(7);
+  });
+
+  test("a channel without keys has one credential and no secret for it", () => {
+    const settings = settingsOf(channelWith("tier: 2"));
+    expect(firstChannel(settings).credentials).toEqual(["main#1"]);
+    expect(settings.secrets.size).toBe(0);
+  });
+
+  test("a pooled channel has a ceiling unless it is turned off, and no other channel has", () => {
+    const ceiling = (line: string): number | null => firstChannel(settingsOf(channelWith(line))).maxTokensCeiling;
+    expect(ceiling("api_keys: [a, b]")).toBe(16_384);
+    expect(ceiling("api_keys: [a, b]\n    max_tokens_ceiling: off")).toBeNull();
+    expect(ceiling("api_keys: [a, b]\n    max_tokens_ceiling: 99")).toBe(99);
+    expect(ceiling("api_keys: [a, b]\n    pooled: false")).toBeNull();
+    expect(ceiling("pooled: true")).toBe(16_384);
+    expect(ceiling("api_key: a")).toBeNull();
+  });
+});
+
+describe("variables", () => {
+  test("are put in, with defaults for the unset and the empty, and $${ stays literal", () => {
+    const dataDir = (value: string): string => settingsOf(`data_dir: ${value}`).dataDir;
+    expect(dataDir("${APP_KEY}")).toBe(env.APP_KEY);
+    expect(dataDir("/a/${APP_KEY}/${NOPE:-b}/${EMPTY:-c}/${NOPE:-}x")).toBe(`/a/${env.APP_KEY}/b/c/x`);
+    expect(dataDir("$${APP_KEY} $ $$")).toBe("${APP_KEY} $ $$");
+  });
+
+  test("what a variable holds is not looked at again", () => {
+    expect(settingsOf("data_dir: ${A}", { env: { A: "${B} ${", B: "no" } }).dataDir).toBe("${B} ${");
+  });
+
+  test("may carry numbers and switches", () => {
+    const settings = settingsOf(
+      "routing: { attempts: '${N}' }\nchannels:\n  - {name: a, base_url: 'http://h', pooled: '${P}'}",
+      {
+        env: { N: "2", P: "true" },
+      },
+    );
+    expect([settings.routing.attemptsMax, firstChannel(settings).pooled]).toEqual([2, true]);
+  });
+
+  test("names that every object has are not variables", () => {
+    expect(problemsOf("data_dir: ${constructor}")).toMatchObject([
+      { line: 1, reason: expect.stringContaining("is not set") },
+    ]);
+  });
+});
+
+/** Every class of mistake: the file, then the line, the place, the reason and the mend it must name. */
+const mistakes: readonly (readonly [string, string, number | null, string, RegExp, RegExp])[] = [
+  ["an unknown setting", "listne: 127.0.0.1:1", 1, "listne", /not known/, /did you mean listen\?/],
+  ["an unknown setting with dashes", channelWith("base-url: x"), 5, "channels[0].base-url", /not known/, /base_url/],
+  ["a setting like no other", "\n\nfrobnicate: 1", 3, "frobnicate", /not known/, /known here are listen, admin/],
+  ["an unknown setting in a group", "routing:\n  attemps: 2", 2, "routing.attemps", /not known/, /attempts/],
+  [
+    "a missing variable",
+    channelWith("api_key: ${NOT_SET}"),
+    5,
+    "channels[0].api_key",
+    /NOT_SET is not set/,
+    /set NOT_SET/,
+  ],
+  ["an unclosed variable", "data_dir: ${A", 1, "data_dir", /no closing brace/, /\$\$\{/],
+  ["a variable without a name", "data_dir: ${}", 1, "data_dir", /not the name of a variable/, /letters/],
+  ["a bare variable in brackets", channelWith("api_keys: [${A}, ${B}]"), 5, "", /needs quotes/, /\["\$\{NAME\}"\]/],
+  [
+    "an empty variable as a key",
+    channelWith("api_key: ${EMPTY}"),
+    5,
+    "channels[0].api_key",
+    /empty/,
+    /variable is empty/,
+  ],
+  [
+    "a key with a space",
+    channelWith("api_key: ${SPACED}"),
+    5,
+    "channels[0].api_key",
+    /cannot travel in a header/,
+    /whole and alone/,
+  ],
+  [
+    "a duration without a unit",
+    channelWith("timeouts: { idle: 5 }"),
+    5,
+    "channels[0].timeouts.idle",
+    /not a duration/,
+    /5s/,
+  ],
+  ["a duration in words", "server: { drain: 5 sec }", 1, "server.drain", /not a duration/, /30m/],
+  ["a duration out of range", "server: { drain: 9999h }", 1, "server.drain", /out of range/, /to 1440m/],
+  ["a size without a unit", "server: { body_limit: 64 }", 1, "server.body_limit", /not a size/, /64MiB/],
+  ["a size out of range", "server: { body_limit: 1B }", 1, "server.body_limit", /out of range/, /1024B/],
+  ["a listener without a port", "listen: 127.0.0.1", 1, "listen", /host and a port/, /HOST:PORT/],
+  ["a port that cannot be", "listen: 127.0.0.1:99999", 1, "listen", /host and a port/, /HOST:PORT/],
+  ["an admin listener in words", "admin: yes", 1, "admin", /host and a port/, /or off/],
+  ["a number in words", channelWith("tier: first"), 5, "channels[0].tier", /not a whole number/, /0 to 1000/],
+  ["a number out of range", "routing: { attempts: 0 }", 1, "routing.attempts", /out of range/, /1 to 10/],
+  ["a weight of nothing", channelWith("weight: 0"), 5, "channels[0].weight", /out of range/, /above 0/],
+  [
+    "a choice that does not exist",
+    "routing: { rescue: retry }",
+    1,
+    "routing.rescue",
+    /not a known name/,
+    /error, continue/,
+  ],
+  [
+    "a provider that does not exist",
+    channelWith("provider: opnai"),
+    5,
+    "channels[0].provider",
+    /not a known name/,
+    /openai/,
+  ],
+  ["a setting without a value", channelWith("api_key:"), 5, "channels[0].api_key", /no value/, /remove the line/],
+  ["a group without a value", "routing:", 1, "routing", /group/, /remove the line/],
+  ["a list where a group belongs", "routing: []", 1, "routing", /group/, /indented/],
+  ["a group where a list belongs", "channels: { name: a }", 1, "channels", /list/, /dash/],
+  ["a channel that is text", "channels:\n  - a", 2, "channels[0]", /group/, /indented/],
+  ["a channel without a name", "channels:\n  - provider: ollama", 2, "channels[0].name", /missing/, /name/],
+  ["a name with a slash", "channels:\n  - name: a/b", 2, "channels[0].name", /cannot be a name/, /letters/],
+  [
+    "two channels of one name",
+    "channels:\n  - {name: a, base_url: http://h}\n  - {name: a, base_url: http://h}",
+    3,
+    "channels[1].name",
+    /another channel/,
+    /its own/,
+  ],
+  [
+    "a channel that leads nowhere",
+    "channels:\n  - name: a",
+    2,
+    "channels[0]",
+    /neither a provider nor a base_url/,
+    /one of the two/,
+  ],
+  [
+    "a provider without its key",
+    "channels:\n  - name: a\n    provider: openai",
+    2,
+    "channels[0].api_key",
+    /asks for a key/,
+    /api_key: \$\{OPENAI_API_KEY\}/,
+  ],
+  [
+    "a key given twice",
+    channelWith("api_key: a\n    api_keys: [b]"),
+    6,
+    "channels[0].api_keys",
+    /api_key is given as well/,
+    /one of the two/,
+  ],
+  ["the same key twice in a pool", channelWith("api_keys: [a, a]"), 5, "channels[0].api_keys[1]", /twice/, /remove/],
+  [
+    "a missing region",
+    "channels:\n  - {name: a, provider: bedrock, api_key: k}",
+    2,
+    "channels[0].region",
+    /missing/,
+    /region:/,
+  ],
+  [
+    "a region that is a host",
+    "channels:\n  - name: a\n    provider: bedrock\n    api_key: k\n    region: evil.com/x",
+    5,
+    "channels[0].region",
+    /host name/,
+    /us-east-1/,
+  ],
+  [
+    "a region nobody asked for",
+    channelWith("region: us-east-1"),
+    5,
+    "channels[0].region",
+    /does not hold it/,
+    /remove/,
+  ],
+  [
+    "a version nobody asked for",
+    channelWith("api_version: 2024-10-21"),
+    5,
+    "channels[0].api_version",
+    /no dated address/,
+    /remove/,
+  ],
+  [
+    "models of an upstream without a list",
+    "channels:\n  - {name: a, provider: azure-openai, resource: r, api_key: k}",
+    2,
+    "channels[0].models",
+    /no list/,
+    /name its models/,
+  ],
+  ["no models", channelWith("tier: 1").replace("[m]", "[]"), 4, "channels[0].models", /empty/, /fill it/],
+  [
+    "no models in a map",
+    channelWith("tier: 1").replace("[m]", "{}"),
+    4,
+    "channels[0].models",
+    /names no model/,
+    /discovered/,
+  ],
+  [
+    "a model that is a number",
+    channelWith("tier: 1").replace("[m]", "{ a: 4 }"),
+    4,
+    "channels[0].models",
+    /not text/,
+    /quotes/,
+  ],
+  [
+    "a pattern of models",
+    channelWith("tier: 1").replace("[m]", "['gpt-*']"),
+    4,
+    "channels[0].models[0]",
+    /star/,
+    /"\*"/,
+  ],
+  ["a bare star", channelWith("tier: 1").replace("[m]", "*"), 4, "", /alias/, /"\*" in quotes/],
+  [
+    "the address of one operation",
+    channelWith("tier: 1").replace("/v1", "/v1/chat/completions"),
+    3,
+    "channels[0].base_url",
+    /one operation/,
+    /leave out/,
+  ],
+  [
+    "a password in an address",
+    channelWith("tier: 1").replace("up.", "u:p@up."),
+    3,
+    "channels[0].base_url",
+    /password/,
+    /api_key/,
+  ],
+  [
+    "a proxy with a password",
+    channelWith("proxy: http://u:p@proxy"),
+    5,
+    "channels[0].proxy",
+    /password/,
+    /take it out/,
+  ],
+  [
+    "a proxy at a metadata address",
+    channelWith("proxy: http://169.254.169.254"),
+    5,
+    "channels[0].proxy",
+    /metadata/,
+    /upstream/,
+  ],
+  [
+    "a key among the headers",
+    channelWith("headers: { Authorization: x }"),
+    5,
+    "channels[0].headers",
+    /keys do not belong/,
+    /api_key/,
+  ],
+  [
+    "a header of the connection",
+    channelWith("headers: { Host: x }"),
+    5,
+    "channels[0].headers",
+    /own business/,
+    /remove/,
+  ],
+  [
+    "a header with a line break",
+    channelWith('headers: { x-a: "a\\r\\nb: c" }'),
+    5,
+    "channels[0].headers",
+    /control character/,
+    /line breaks/,
+  ],
+  [
+    "a forwarded key",
+    channelWith("forward_headers: [authorization]"),
+    5,
+    "channels[0].forward_headers[0]",
+    /keys do not belong/,
+    /api_key/,
+  ],
+  [
+    "an unknown operation",
+    channelWith("capabilities: { operations: [chta] }"),
+    5,
+    "channels[0].capabilities.operations[0]",
+    /not a known name/,
+    /chat/,
+  ],
+  [
+    "a key file that is not there",
+    channelWith("api_key_file: /nowhere/at/all"),
+    5,
+    "channels[0].api_key_file",
+    /cannot be read/,
+    /permissions/,
+  ],
+  ["a short key", "keys:\n  - name: a\n    key: short", 3, "keys[0].key", /at least 16 characters/, /sk-gw_…/],
+  [
+    "a damaged key",
+    "keys:\n  - name: a\n    key: sk-gw_0123456789ab_nonsense",
+    3,
+    "keys[0].key",
+    /checksum/,
+    /copy the key again/,
+  ],
+  ["a key with a comma", "keys:\n  - name: a\n    key: aaaaaaaa,bbbbbbbbbb", 3, "keys[0].key", /comma/, /another/],
+  ["a key without a name", "keys:\n  - key: aaaaaaaabbbbbbbb", 2, "keys[0].name", /missing/, /name/],
+  [
+    "two keys of one name",
+    "keys:\n  - {name: a, key: aaaaaaaabbbbbbbb}\n  - {name: a, key: aaaaaaaabbbbbbbc}",
+    3,
+    "keys[1].name",
+    /another key/,
+    /its own/,
+  ],
+  [
+    "one key under two names",
+    "keys:\n  - {name: a, key: aaaaaaaabbbbbbbb}\n  - {name: b, key: aaaaaaaabbbbbbbb}",
+    3,
+    "keys[1].key",
+    /same key/,
+    /its own/,
+  ],
+  [
+    "a date in words",
+    "keys:\n  - name: a\n    key: aaaaaaaabbbbbbbb\n    expires: soon",
+    4,
+    "keys[0].expires",
+    /not a date/,
+    /2027-01-01/,
+  ],
+  [
+    "a day that does not exist",
+    "keys:\n  - name: a\n    key: aaaaaaaabbbbbbbb\n    expires: 2027-02-31",
+    4,
+    "keys[0].expires",
+    /no such day/,
+    /2027/,
+  ],
+  [
+    "an unknown limit",
+    "keys:\n  - name: a\n    key: aaaaaaaabbbbbbbb\n    limits: { rps: 1 }",
+    4,
+    "keys[0].limits.rps",
+    /not known/,
+    /rpm/,
+  ],
+  ["an unknown store", "store: mysql://h", 1, "store", /not a known kind/, /postgres/],
+  ["a tab", "routing:\n\tattempts: 2", 2, "", /tab/, /spaces/],
+  ["an unclosed bracket", "channels: [\nlisten: 127.0.0.1:1\n", 2, "", /missing|bracket/, /close every/],
+  ["an unclosed quote", 'data_dir: "abc', 1, "", /closing quote/, /quote/],
+  ["a value with a colon", "data_dir: a: b", 1, "", /not YAML/, /quote values/],
+  ["a setting given twice", "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2", 2, "listen", /set twice/, /remove one/],
+  ["two documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2", 2, "", /more than one document/, /---/],
+  ["an alias to nothing", "data_dir: *nothing", 1, "data_dir", /points at nothing/, /anchor/],
+  ["a tag that makes things", "data_dir: !!js/function 'x'", 1, "data_dir", /tags/, /!/],
+  ["a prototype", "__proto__: { listen: x }", 1, "", /plain text/, /name: value/],
+  ["text instead of settings", "hello", 1, "", /group of settings/, /name: value/],
+  ["a list instead of settings", "- a\n- b", 1, "", /group of settings/, /name: value/],
+  ["an alias that holds itself", "routing: &a { rescue: *a }", 1, "", /nested too deeply/, /aliases/],
+];
+
+describe("a mistake is named with its line and its mend:", () => {
+  test.each(mistakes)("%s", (_title, text, line, path, reason, mend) => {
+    const problems = problemsOf(text);
+    const found = problems.find(
+      (problem) => problem.path === path && problem.line === line && reason.test(problem.reason),
+    );
+    expect(problems, JSON.stringify(problems)).not.toEqual([]);
+    expect(found, JSON.stringify(problems)).toBeDefined();
+    expect(found?.mend).toMatch(mend);
+  });
+
+  test("all of a file's mistakes are told at once, in the order of its lines", () => {
+    const problems = problemsOf(
+      "routing: { attempts: 0 }\nlisten: 1\nchannels:\n  - name: ''\n    provider: x\nnope: 1\n",
+    );
+    expect(problems.map(({ line }) => line)).toEqual([1, 2, 4, 5, 6]);
+  });
+
+  test("a file of another program gives a screenful of problems, not thousands", () => {
+    const foreign = Array.from({ length: 5000 }, (_, at) => `key${at}: 1`).join("\n");
+    expect(problemsOf(foreign).length).toBeLessThanOrEqual(50);
+  });
+
+  test("a problem is rendered for a human in two lines at most", () => {
+    const [problem] = problemsOf("\nlisten: 1");
+    if (problem === undefined) throw new Error("there is no problem");
+    expect(renderProblem("sluice.yaml", problem)).toBe(
+      "sluice.yaml:2: listen: this is not a host and a port\n" +
+        "  write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400",
+    );
+    expect(renderProblem(null, { line: null, path: "A_KEY", reason: "this is wrong", mend: "" })).toBe(
+      "A_KEY: this is wrong",
+    );
+  });
+});
+
+describe("warnings", () => {
+  const warned = (text: string): (readonly [number | null, string])[] =>
+    warningsOf(text)
+      .filter(({ path }) => path !== "channels")
+      .map(({ line, path }) => [line, path]);
+
+  test("are given for what this version does not use, and only where it was asked for", () => {
+    expect(warned("admin: off")).toEqual([]);
+    expect(warned("store: postgres://u:p@h/d\nstate: redis://h\nallow_private: true")).toEqual([
+      [1, "store"],
+      [2, "state"],
+      [3, "allow_private"],
+    ]);
+  });
+
+  test("are given for a listener that other machines reach", () => {
+    expect(warned("listen: 0.0.0.0:4400")).toEqual([[1, "listen"]]);
+    for (const host of ["127.0.0.1", "127.0.0.2", "localhost", "[::1]"])
+      expect(warned(`listen: ${host}:4400`)).toEqual([]);
+  });
+
+  test("are given for a key that travels unencrypted in public, not at home", () => {
+    const over = (address: string): unknown =>
+      warned(channelWith("api_key: k").replace("https://up.example.com/v1", address));
+    expect(over("http://up.example.com/v1")).toEqual([[3, "channels[0].base_url"]]);
+    for (const near of [
+      "http://127.0.0.1:1",
+      "http://10.1.2.3/v1",
+      "http://vllm:8000",
+      "http://[::1]",
+      "http://a.local",
+    ]) {
+      expect(over(near)).toEqual([]);
+    }
+  });
+
+  test("are given for a timeout that a deadline cuts short, and only if it was written", () => {
+    expect(warned(channelWith("timeouts: { first_content: 300s }"))).toEqual([
+      [5, "channels[0].timeouts.first_content"],
+    ]);
+    expect(warned(`${channelWith("tier: 1")}routing: { deadlines: { stream: 10s, whole: 10s } }`)).toEqual([]);
+  });
+
+  test("are given for a key that has expired", () => {
+    expect(warned("keys:\n  - {name: a, key: aaaaaaaabbbbbbbb, expires: 2020-01-01}")).toEqual([
+      [2, "keys[0].expires"],
+    ]);
+  });
+});
+
+describe("channels", () => {
+  const azure = (line: string): Settings["channels"][number]["address"] =>
+    firstChannel(
+      settingsOf(`channels:\n  - name: a\n    provider: azure-openai\n    api_key: k\n    models: [d]\n    ${line}`),
+    ).address;
+
+  test("of a provider with a resource have either of its two addresses", () => {
+    expect(azure("resource: res")).toEqual({
+      baseUrl: "https://res.openai.azure.com/openai/v1",
+      host: "res.openai.azure.com:443",
+      chatPath: "/chat/completions",
+      modelsPath: null,
+      query: "",
+      authHeader: "api-key",
+    });
+    expect(azure("resource: res\n    api_version: 2024-10-21")).toMatchObject({
+      baseUrl: "https://res.openai.azure.com",
+      chatPath: "/openai/deployments/{model}/chat/completions",
+      query: "?api-version=2024-10-21",
+    });
+    expect(azure("base_url: https://res.services.ai.azure.com/openai/v1")).toMatchObject({
+      baseUrl: "https://res.services.ai.azure.com/openai/v1",
+      authHeader: "api-key",
+    });
+  });
+
+  test("of an address alone speak the convention and can do everything", () => {
+    expect(firstChannel(settingsOf(channelWith("auth_header: X-Key")))).toMatchObject({
+      dialect: "openai",
+      address: {
+        baseUrl: "https://up.example.com/v1",
+        host: "up.example.com:443",
+        modelsPath: "/models",
+        authHeader: "x-key",
+      },
+      capabilities: { operations: ["chat", "transcription", "speech"], prefill: false, contextTokens: null },
+      quirks: { streamOptions: true },
+    });
+  });
+
+  test("lose a trailing slash and keep their port", () => {
+    const channel = firstChannel(
+      settingsOf(channelWith("tier: 1").replace("https://up.example.com/v1", "http://h:81/v1//")),
+    );
+    expect([channel.address.baseUrl, channel.address.host]).toEqual(["http://h:81/v1", "h:81"]);
+  });
+
+  test("take headers in lower case, and forward the provider's with their own", () => {
+    const channel = firstChannel(
+      settingsOf(
+        channelWith(
+          "headers: { X-Team: search }\n    provider: openai\n    api_key: k\n    forward_headers: [X-Trace, openai-beta]",
+        ),
+      ),
+    );
+    expect(channel.headers).toEqual({ "x-team": "search" });
+    expect(channel.forwardHeaders).toEqual(["openai-beta", "x-trace"]);
+  });
+
+  test("name their models by map, by list, by star or not at all", () => {
+    const models = (line: string): unknown =>
+      firstChannel(settingsOf(`channels:\n  - name: a\n    base_url: http://h\n    ${line}`)).models;
+    expect(models("models: { a: b }")).toEqual({ kind: "map", names: new Map([["a", "b"]]) });
+    expect(models("models: [a, 'b/c:d']")).toEqual({
+      kind: "map",
+      names: new Map([
+        ["a", "a"],
+        ["b/c:d", "b/c:d"],
+      ]),
+    });
+    expect(models("models: '*'")).toEqual({ kind: "any" });
+    expect(models("tier: 1")).toMatchObject({ kind: "discovered" });
+  });
+
+  test("have their keys numbered, in the order they are given", () => {
+    const settings = settingsOf(channelWith("api_keys: [first, second]"));
+    expect(firstChannel(settings).credentials).toEqual(["main#1", "main#2"]);
+    expect([...settings.secrets]).toEqual([
+      ["main#1", "first"],
+      ["main#2", "second"],
+    ]);
+  });
+
+  test("may have their key in a file beside the configuration", () => {
+    const directory = mkdtempSync(join(tmpdir(), "sluice-"));
+    writeFileSync(join(directory, "key"), "sk-from-a-file\n");
+    const path = join(directory, "sluice.yaml");
+    expect([...settingsOf(channelWith("api_key_file: key"), { path }).secrets]).toEqual([["main#1", "sk-from-a-file"]]);
+    writeFileSync(join(directory, "two"), "sk one\nsk two\n");
+    expect(problemsOf(channelWith("api_key_file: two"), { path })).toMatchObject([
+      { line: 5, reason: expect.stringMatching(/not a key/) },
+    ]);
+    chmodSync(join(directory, "two"), 0o600);
+    expect(problemsOf(channelWith("api_key_file: ."), { path })).toMatchObject([
+      { reason: "this file cannot be read" },
+    ]);
+  });
+});
+
+describe("the version", () => {
+  const version = (text: string, value: string): string => settingsOf(text, { env: { ...env, K: value } }).version;
+
+  test("is the same for the same settings, and another for every change, a secret's too", () => {
+    const text = channelWith("api_key: ${K}");
+    expect(version(text, "a")).toBe(version(text, "a"));
+    expect(version(text, "a")).toBe(version(`# a comment\n${text}`, "a"));
+    expect(version(text, "a")).not.toBe(version(text, "b"));
+    expect(version(text, "a")).not.toBe(version(channelWith("api_key: ${K}\n    tier: 2"), "a"));
+    expect(version(text, "a")).toMatch(/^[0-9a-f]{12}$/);
+  });
+});
+
+describe("secrets", () => {
+  const canary = "canary-7f3a-SECRET";
+
+  test("are never in the channels of the settings", () => {
+    const settings = settingsOf(channelWith(`api_keys: ["\${A}", "\${A}2"]`), { env: { A: canary } });
+    expect(JSON.stringify(settings.channels)).not.toContain(canary);
+    expect([...settings.secrets.values()]).toEqual([canary, `${canary}2`]);
+  });
+
+  const places = mistakes.map(([, text]) => text).concat(contract);
+
+  test(
+    "are never in a problem or a warning, wherever in the file they ended up",
+    () => {
+      fc.assert(
+        fc.property(
+          fc.constantFrom(...places),
+          fc.nat(),
+          fc.constantFrom(
+            "${CANARY}",
+            canary,
+            `"${canary}`,
+            `[${canary}`,
+            `{ ${canary}: 1 }`,
+            `*${canary}`,
+            `!${canary} x`,
+            `@${canary}`,
+          ),
+          (text, at, value) => {
+            const lines = text.split("\n");
+            const line = at % lines.length;
+            lines[line] = (lines[line] ?? "").replace(/: .*$/, `: ${value}`);
+            const loaded = load(lines.join("\n"), { env: { ...env, CANARY: canary } });
+            const said = loaded.ok ? loaded.warnings : loaded.problems;
+            expect(JSON.stringify(said)).not.toContain(canary);
+          },
+        ),
+        { numRuns: 1000 },
+      );
+    },
+    propertyMs,
+  );
+
+  test("are not shown as the name of an unknown setting", () => {
+    expect(JSON.stringify(problemsOf("sk-live-0a1b2c3d: 1\nchannels:\n  - sk-live-0a1b2c3d: x"))).not.toContain(
+      "0a1b2c3d",
+    );
+  });
+});
+
+describe("whatever the text holds, loading answers and never throws:", () => {
+  const yamlish = fc.array(
+    fc.constantFrom(
+      "channels",
+      "keys",
+      "name",
+      ": ",
+      ":",
+      "- ",
+      "\n",
+      "\n  ",
+      "\t",
+      "[",
+      "]",
+      "{",
+      "}",
+      ",",
+      "&a ",
+      "*a",
+      "!!",
+      "|",
+      ">",
+      "'",
+      '"',
+      "#",
+      "%",
+      "---",
+      "${",
+      "}",
+      "$",
+      "~",
+      "?",
+      "<<",
+      "0x1",
+      "\u0000",
+      "é",
+      "\ud800",
+      "\u2028",
+    ),
+    { maxLength: 60 },
+  );
+
+  test(
+    "anything",
+    () => {
+      fc.assert(
+        fc.property(
+          fc.oneof(
+            fc.string({ unit: "binary", maxLength: 200 }),
+            fc.json(),
+            yamlish.map((parts) => parts.join("")),
+          ),
+          (text) => {
+            const loaded = load(text);
+            if (loaded.ok) return;
+            expect(loaded.problems.length).toBeGreaterThan(0);
+            for (const problem of loaded.problems) expect(problem.reason).not.toBe("");
+          },
+        ),
+        { numRuns: 1000 },
+      );
+    },
+    propertyMs,
+  );
+
+  test(
+    "bytes that are no text",
+    () => {
+      fc.assert(
+        fc.property(fc.uint8Array({ maxLength: 500 }), (bytes) => {
+          load(new TextDecoder("latin1").decode(bytes));
+          load(new TextDecoder().decode(bytes));
+        }),
+      );
+    },
+    propertyMs,
+  );
+
+  test(
+    "any value for any setting",
+    () => {
+      const value = fc.oneof(
+        fc.jsonValue(),
+        fc.constantFrom<unknown>(null, -1, Infinity, "", "*", "off", [[]], { a: {} }),
+      );
+      const setting = fc.constantFrom(
+        "listen",
+        "admin",
+        "store",
+        "state",
+        "expose",
+        "keys",
+        "channels",
+        "routing",
+        "server",
+        "log",
+        "data_dir",
+      );
+      const channel = fc.constantFrom(
+        "name",
+        "provider",
+        "base_url",
+        "api_key",
+        "api_keys",
+        "models",
+        "timeouts",
+        "headers",
+        "capabilities",
+        "voices",
+        "tier",
+        "proxy",
+      );
+      fc.assert(fc.property(fc.dictionary(setting, value), (file) => void load(JSON.stringify(file))));
+      fc.assert(
+        fc.property(fc.dictionary(channel, value), (entry) => void load(JSON.stringify({ channels: [entry] }))),
+        { numRuns: 500 },
+      );
+    },
+    propertyMs,
+  );
+
+  test(
+    "depth without end, aliases without end, length without end",
+    () => {
+      const doubling = Array.from(
+        { length: 30 },
+        (_, at) => `a${at}: &a${at} [${at === 0 ? "x" : `*a${at - 1}, *a${at - 1}`}]`,
+      );
+      for (const text of [
+        "[".repeat(20_000),
+        "- ".repeat(20_000),
+        "? ".repeat(20_000),
+        doubling.join("\n"),
+        "x".repeat(17 * 1024 * 1024),
+      ]) {
+        expect(load(text).ok).toBe(false);
+      }
+    },
+    propertyMs,
+  );
+
+  test("reading a file leaves every object's prototype alone", () => {
+    load('{"__proto__": {"polluted": 1}, "channels": [{"__proto__": {"polluted": 1}, "models": {"__proto__": "x"}}]}');
+    load("constructor: { prototype: { polluted: 1 } }\nchannels:\n  - models: { constructor: x, toString: y }");
+    expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+});

@@ -1,0 +1,63 @@
+import { describe, expect, test } from "bun:test";
+import { adapters } from "../src/adapters/index.ts";
+import { optionsOf, presetAddress, presetNamed, presets } from "../src/adapters/presets.ts";
+import { checkAddress } from "../src/config/address.ts";
+import { loadConfig } from "../src/config/load.ts";
+
+const options = { baseUrl: null, resource: "res", region: "us-east-1", apiVersion: null };
+
+describe("every preset", () => {
+  test("has a name of its own, in a dialect that exists", () => {
+    expect(new Set(presets.map(({ name }) => name)).size).toBe(presets.length);
+    for (const { dialect } of presets) expect([...adapters.keys()]).toContain(dialect);
+    expect(presetNamed("nobody")).toBeNull();
+  });
+
+  test.each(presets.map((preset) => [preset.name, preset] as const))(
+    "%s has an address that may be dialled",
+    (_name, preset) => {
+      const address = presetAddress(preset, options);
+      if ("missing" in address) throw new Error(`it lacks ${address.missing}`);
+      expect(checkAddress(address.baseUrl)).toMatchObject({ ok: true, url: address.baseUrl, secure: preset.needsKey });
+      expect(address.baseUrl).not.toMatch(/[{}]/);
+      expect(preset.operations).toContain("chat");
+      expect(preset.forwardHeaders).toEqual(preset.forwardHeaders.map((name) => name.toLowerCase()));
+      expect(preset.needsKey ? preset.environment.key.length : 1).toBeGreaterThan(0);
+    },
+  );
+
+  test.each(presets.map((preset) => [preset.name, preset] as const))(
+    "%s makes a channel with nothing but what it asks for",
+    (name, preset) => {
+      const lines = [
+        ...(preset.needsKey ? ["api_key: k"] : []),
+        ...optionsOf(preset).map((option) => `${option}: here`),
+        ...(preset.modelsPath === null ? ["models: [m]"] : []),
+      ];
+      const text = `channels:\n  - name: a\n    provider: ${name}\n${lines.map((line) => `    ${line}\n`).join("")}`;
+      const loaded = loadConfig({ path: null, text, env: {}, nofile: 20_000 });
+      expect(loaded).toMatchObject({
+        ok: true,
+        warnings: preset.warning === null ? [] : [{ path: "channels[0].provider" }],
+      });
+      if (loaded.ok) expect(loaded.settings.channels[0]?.quirks).toEqual(preset.quirks);
+    },
+  );
+});
+
+test("an option that is missing is named, and an explicit address needs none", () => {
+  const preset = presetNamed("azure-openai");
+  if (preset === null) throw new Error("there is no such preset");
+  expect(presetAddress(preset, { ...options, resource: null })).toEqual({ missing: "resource" });
+  expect(presetAddress(preset, { ...options, resource: null, baseUrl: "https://x/openai/v1" })).toMatchObject({
+    baseUrl: "https://x/openai/v1",
+  });
+});
+
+test("a version in an address cannot add to the query", () => {
+  const preset = presetNamed("azure-openai");
+  if (preset === null) throw new Error("there is no such preset");
+  expect(presetAddress(preset, { ...options, apiVersion: "a&b=c#d" })).toMatchObject({
+    query: "?api-version=a%26b%3Dc%23d",
+  });
+});

@@ -1,0 +1,241 @@
+import { afterAll, beforeAll, test } from "bun:test";
+import { startChaos, type Chaos, type ChaosOptions } from "./chaos.ts";
+import type { Attempt } from "./chaos/ledger.ts";
+import { header } from "./chaos/request.ts";
+import { chat, openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
+import { startGateway, type Gateway, type GatewayOptions, type LogLine } from "./gateway.ts";
+import { checkInvariants, takeBaseline, type Scene } from "./invariants.ts";
+
+/**
+ * The real gateway in front of many groups of upstreams, a before b. Each fault is played on a group of its own, because a
+ * gateway remembers: what one fault taught it must not decide the next. After each, the universal invariants are checked.
+ * Groups are declared first, by `row` or `group`; the gateway starts before the first test of the file.
+ */
+export class Stage {
+  readonly #options: StageOptions;
+  readonly #groups: Group[] = [];
+  #gateway: Gateway | null = null;
+
+  constructor(options: StageOptions = {}) {
+    this.#options = options;
+    beforeAll(() => this.#open(), 60_000);
+    afterAll(() => this.#close(), 30_000);
+  }
+
+  get gateway(): Gateway {
+    if (this.#gateway === null) throw new Error("the stage opens before the first test, not while tests are declared");
+    return this.#gateway;
+  }
+
+  /** A test that plays one fault on upstreams of its own, and holds the invariants over everything that was asked. */
+  row(promise: string, play: (row: Row) => Promise<void>, options: RowOptions = {}): void {
+    const group = this.group(options);
+    test(promise, () => this.play(group, play, options), options.withinMs ?? 20_000);
+  }
+
+  /** Upstreams and channels for `play`. */
+  group(options: GroupOptions = {}): Group {
+    const group: Group = { number: this.#groups.length, options, upstreams: [] };
+    this.#groups.push(group);
+    return group;
+  }
+
+  async play(group: Group, play: (row: Row) => Promise<void>, demands: Partial<Scene> = {}): Promise<void> {
+    const { upstreams } = group;
+    const baseline = await takeBaseline(this.gateway, upstreams);
+    const row = new Row(this.gateway, group);
+    await play(row);
+    const { replies, calls } = row;
+    await checkInvariants({ gateway: this.gateway, upstreams, replies, calls, baseline, secrets, ...demands });
+    checkCredentials(group);
+  }
+
+  async #open(): Promise<void> {
+    const warm = this.group();
+    await Promise.all(this.#groups.map(raise));
+    const { config = {}, env } = this.#options;
+    const given = typeof env === "function" ? await env() : env;
+    this.#gateway = await startGateway({
+      config: { keys: [{ name: "app", key: clientKey }], channels: this.#groups.flatMap(channelsOf), ...config },
+      readyWithinMs: 20_000,
+      ...(given === undefined ? {} : { env: given }),
+    });
+    // What a process opens once, at its first call, would otherwise look like a leak of the first fault.
+    const row = new Row(this.#gateway, warm);
+    for (const stream of [false, true]) await row.line(await row.ask({ stream }));
+  }
+
+  async #close(): Promise<void> {
+    await this.#gateway?.kill();
+    await Promise.all(this.#groups.flatMap(({ upstreams }) => upstreams.map((upstream) => upstream.close())));
+  }
+}
+
+export interface StageOptions {
+  /** More of the configuration. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly env?: GatewayOptions["env"] | (() => Promise<GatewayOptions["env"]>);
+}
+
+export interface GroupOptions {
+  /** How many upstreams, a, b, c. Default 2. */
+  readonly size?: 1 | 2 | 3;
+  /** All in one tier; else each is the fallback of the one before it. */
+  readonly equals?: boolean;
+  /** What the first upstream is, and where it is said to be when that is not the truth. */
+  readonly upstream?: ChaosOptions | (() => Promise<ChaosOptions>);
+  readonly url?: string | (() => Promise<string>);
+  /** Settings of the first channel. */
+  readonly channel?: Readonly<Record<string, unknown>>;
+}
+
+/** With demands that differ from the usual ones. */
+export interface RowOptions extends GroupOptions, Partial<Pick<Scene, "attemptsMax" | "tolerance" | "withinMs">> {}
+
+/** One fault: its upstreams, and calls through the gateway to them. */
+export class Row {
+  readonly gateway: Gateway;
+  readonly replies: ChatReply[] = [];
+  calls = 0;
+  readonly #group: Group;
+
+  constructor(gateway: Gateway, group: Group) {
+    this.gateway = gateway;
+    this.#group = group;
+  }
+
+  get a(): Chaos {
+    return this.#upstream(0);
+  }
+
+  get b(): Chaos {
+    return this.#upstream(1);
+  }
+
+  /** The name of a channel. */
+  channel(letter: Letter): string {
+    return channelName(this.#group, letters.indexOf(letter));
+  }
+
+  /** One call to all upstreams in order, or to the first `alone`. */
+  async ask(options: AskOptions = {}): Promise<ChatReply> {
+    const call = await this.open(options);
+    return call.reply;
+  }
+
+  /** The same, returning while the answer is still on its way. */
+  async open({ alone = false, body, ...options }: AskOptions = {}): Promise<ChatCall> {
+    this.calls += 1;
+    const messages = [{ role: "user", content: `Repeat nothing of ${promptCanary}.` }];
+    const asked = { model: alone ? aloneModel(this.#group) : model(this.#group), messages, ...body };
+    const call = await openChat(this.gateway, asked, { key: clientKey, ...options });
+    const reply = call.reply.then((ended) => {
+      this.replies.push(ended);
+      return ended;
+    });
+    return { ...call, reply };
+  }
+
+  /** The access line of a call. */
+  line(reply: ChatReply): Promise<LogLine> {
+    return this.gateway.waitForLog((line) => line["event"] === "call" && line["id"] === reply.requestId);
+  }
+
+  /** Which upstreams a call reached, in order, such as `aab`. */
+  path(reply: ChatReply): string {
+    const attempts = this.#group.upstreams.flatMap(({ ledger }, index) =>
+      ledger.ofCall(reply.call ?? "").map(({ at }) => ({ at, letter: letters[index] })),
+    );
+    return attempts
+      .toSorted((one, other) => one.at - other.at)
+      .map(({ letter }) => letter)
+      .join("");
+  }
+
+  /** The text that an upstream's last attempt at this call has sent. */
+  sent(reply: ChatReply, upstream: Chaos): string {
+    return upstream.ledger.ofCall(reply.call ?? "").at(-1)?.tokensSent.join("") ?? "";
+  }
+
+  /** What the gateway has said about staying away from the first channel. */
+  coolings(): readonly LogLine[] {
+    const channel = this.channel("a");
+    return this.gateway.logs.filter((line) => line["event"] === "cooling" && line["channel"] === channel);
+  }
+
+  #upstream(index: number): Chaos {
+    const upstream = this.#group.upstreams[index];
+    if (upstream === undefined) throw new Error(`this row has no upstream ${letters[index]}`);
+    return upstream;
+  }
+}
+
+export interface AskOptions extends ChatOptions {
+  /** Without the second upstream. */
+  readonly alone?: boolean;
+  /** More fields of the request. */
+  readonly body?: Readonly<Record<string, unknown>>;
+}
+
+export interface Group {
+  readonly number: number;
+  readonly options: GroupOptions;
+  upstreams: readonly Chaos[];
+}
+
+export const clientKey = "canary-client-5f0c1d7e9b2a4863";
+export const promptCanary = "canary-prompt-3b8e61f0";
+
+const letters = ["a", "b", "c"] as const;
+type Letter = (typeof letters)[number];
+const upstreamKeys = ["canary-upstream-84e1c06f2d", "canary-upstream-19d7f35ac4", "canary-upstream-6a02b9ee71"] as const;
+
+/** None of these may stand in an answer or in the log. */
+export const secrets: readonly string[] = [clientKey, promptCanary, ...upstreamKeys];
+
+async function raise(group: Group): Promise<void> {
+  const { size = 2, upstream = {} } = group.options;
+  const special = typeof upstream === "function" ? await upstream() : upstream;
+  group.upstreams = await Promise.all(
+    Array.from({ length: size }, (_, index) =>
+      startChaos({ name: `${letters[index]}${group.number}x`, ...(index === 0 ? special : {}) }),
+    ),
+  );
+  if (typeof group.options.url === "function") Object.assign(group.options, { url: await group.options.url() });
+}
+
+function channelsOf(group: Group): object[] {
+  const { equals = false, url, channel = {} } = group.options;
+  return group.upstreams.map((upstream, index) => ({
+    name: channelName(group, index),
+    base_url: index === 0 && typeof url === "string" ? url : upstream.url,
+    api_key: upstreamKeys[index],
+    models: index === 0 ? [model(group), aloneModel(group)] : [model(group)],
+    tier: equals ? 1 : index + 1,
+    ...(index === 0 ? channel : {}),
+  }));
+}
+
+function channelName({ number }: Group, index: number): string {
+  return `${letters[index]}${number}`;
+}
+
+function model({ number }: Group): string {
+  return `all-${number}`;
+}
+
+function aloneModel({ number }: Group): string {
+  return `alone-${number}`;
+}
+
+/** Each upstream is shown its own key, and the client's is shown to nobody. */
+function checkCredentials({ upstreams }: Group): void {
+  for (const [index, { ledger }] of upstreams.entries()) {
+    const wrong = ledger.chats.filter((attempt) => isWrong(attempt, upstreamKeys[index] ?? ""));
+    if (wrong.length > 0) throw new Error(`attempts with a wrong credential: ${wrong.map(({ id }) => id).join(", ")}`);
+  }
+}
+
+function isWrong(attempt: Attempt, key: string): boolean {
+  return header(attempt, "authorization") !== `Bearer ${key}` || Buffer.from(attempt.head).includes(clientKey);
+}
