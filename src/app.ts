@@ -9,7 +9,7 @@ import { KeyRing } from "./http/key-ring.ts";
 import { listen, type Current, type Listener } from "./http/server.ts";
 import { makeToken } from "./keys/token.ts";
 import { failure, isFailure } from "./operations/failure.ts";
-import { accessFields } from "./telemetry/access.ts";
+import { accessLine } from "./telemetry/access.ts";
 import type { Log } from "./telemetry/log.ts";
 import { discoverModels } from "./upstream/discover.ts";
 import { Discovery } from "./upstream/discovery.ts";
@@ -45,7 +45,7 @@ export class App {
       },
     };
     const board = new Board(ports, (event, fields) => log.warn(event, fields));
-    this.gateway = new Gateway(ports, board, adapters, (record) => log.info("call", accessFields(record)));
+    this.gateway = new Gateway(ports, board, adapters, (record) => log.traffic("call", accessLine(record)));
     this.discovery = new Discovery(
       (channel) => discoverModels(channel, adapters.get(channel.dialect), ports.send),
       (channel, outcome) => {

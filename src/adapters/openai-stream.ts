@@ -1,9 +1,9 @@
 import type { ChatEmission, Output } from "../operations/chat.ts";
 import { failure, type Failure } from "../operations/failure.ts";
-import { scanJson } from "../operations/json.ts";
 import { tokenUsage } from "../operations/usage.ts";
 import type { ChatDecoder, SseEvent } from "./adapter.ts";
 import { explainInBand } from "./explain.ts";
+import { parseUntrusted } from "./untrusted.ts";
 
 /**
  * Looks at the events of a chat stream without changing them. It knows three things the transport cannot tell: when
@@ -99,17 +99,9 @@ interface Choice {
 const none: readonly ChatEmission[] = [];
 const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
 
-/** Past this size an event is checked for depth first: the engine's parser is slow on hostile nesting. */
-const trustedLength = 16 * 1024;
-
 function parse(event: SseEvent): Chunk | null {
-  if (event.data.length > trustedLength && !scanJson(event.frame.subarray(6, -2)).ok) return null;
-  try {
-    const value: unknown = JSON.parse(event.data);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
-  } catch {
-    return null;
-  }
+  const value = parseUntrusted(event.data, event.frame.subarray("data: ".length, -2));
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
 }
 
 function isError(chunk: Chunk, eventName: string): boolean {

@@ -91,9 +91,11 @@ function meter(ask: ChatAsk, target: Target, splices: Splice[]): boolean {
 
 function readModels(body: string): readonly string[] | null {
   try {
-    const list = JSON.parse(body) as { data?: unknown } | null;
-    if (!Array.isArray(list?.data)) return null;
-    return list.data.flatMap((model: { id?: unknown } | null) => (typeof model?.id === "string" && model.id !== "" ? [model.id] : []));
+    const list = JSON.parse(body) as { data?: unknown } | unknown[] | null;
+    // Some compatible servers send the bare array.
+    const models = Array.isArray(list) ? list : list?.data;
+    if (!Array.isArray(models)) return null;
+    return (models as ({ id?: unknown } | null)[]).flatMap((model) => (typeof model?.id === "string" && model.id !== "" ? [model.id] : []));
   } catch {
     return null;
   }

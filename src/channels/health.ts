@@ -67,7 +67,8 @@ export const newHealth: Health = {
 };
 
 // When the breaker opens.
-const streakMax = 5;
+const streakUsual = 5;
+const failedShareUsual = 0.05;
 const failedShareMax = 0.5;
 /** Fewer requests than this in the window prove nothing. */
 const requestsMin = 10;
@@ -113,6 +114,11 @@ export function standing(health: Health | undefined, nowMs: number): Standing {
 export function opensAgainMs(health: Health | undefined): number {
   if (health === undefined) return never;
   return health.breaker.state === "open" ? Math.max(health.coolUntilMs, health.breaker.untilMs) : health.coolUntilMs;
+}
+
+/** When the breaker last opened, or a call failed while it was open. */
+export function failedLastMs(health: Health): number {
+  return health.breaker.state === "open" ? health.breaker.sinceMs : never;
 }
 
 /** The upstream itself asked us to stay away, and it is not yet time: not even a last resort calls it. */
@@ -161,7 +167,13 @@ export function afterSuccess(health: Health | undefined, nowMs: number, beganMs:
 
   const passed = breaker.passed + 1;
   if (passed >= probesToClose) {
-    return { ...before, breaker: { state: "closed", sinceMs: nowMs }, refusals: 0, streak: 0, recent: newHealth.recent };
+    return {
+      ...before,
+      breaker: { state: "closed", sinceMs: nowMs },
+      refusals: 0,
+      streak: 0,
+      recent: newHealth.recent,
+    };
   }
   // Also a last resort's success while the breaker was still open: there is no reason to wait any longer.
   const untilMs = Math.min(breaker.untilMs, nowMs);
@@ -225,7 +237,10 @@ function cooled(before: Health, failure: Failure, nowMs: number, beganMs: number
 
 /** It cannot work until somebody mends it: one such answer is enough. */
 function switchedOff(before: Health, failure: Failure, ms: number, nowMs: number, beganMs: number): Health {
-  if (beganMs <= before.breaker.sinceMs) return before;
+  const { breaker } = before;
+  if (beganMs <= breaker.sinceMs) return before;
+  if (breaker.state === "open" && nowMs < breaker.untilMs)
+    return { ...before, breaker: { ...breaker, sinceMs: nowMs } };
   const offMs = Math.max(Math.min(offMaxMs, ms), Math.min(coolMaxMs, failure.retryAfterMs ?? 0));
   return {
     ...opened(before, failure, nowMs, offMs),
@@ -239,8 +254,10 @@ function failedOnce(before: Health, failure: Failure, nowMs: number, dice: () =>
   const { breaker } = before;
   if (beganMs <= breaker.sinceMs) return before;
   const after = { ...before, streak: before.streak + 1, failedMs: nowMs, recent: counted(before.recent, nowMs, 0, 1) };
-  if (breaker.state === "closed" && after.streak < streakMax && !mostlyFailed(after.recent, nowMs)) return after;
+  if (breaker.state === "closed" && !isTooMuch(after, nowMs)) return after;
 
+  // A last resort, or a late second try, failed while the breaker was open: its time of waiting is as good as it was.
+  if (breaker.state === "open" && nowMs < breaker.untilMs) return { ...after, breaker: { ...breaker, sinceMs: nowMs } };
   const openings = openingsLeft(before, nowMs) + 1;
   const openMs = Math.min(openMaxMs, openFirstMs * 2 ** (openings - 1)) * (1 - openJitter + 2 * openJitter * dice());
   return { ...opened(after, failure, nowMs, openMs), openings };
@@ -248,7 +265,10 @@ function failedOnce(before: Health, failure: Failure, nowMs: number, dice: () =>
 
 function opened(before: Health, failure: Failure, nowMs: number, openMs: number): Health {
   const untilMs = nowMs + openMs;
-  return { ...before, breaker: { state: "open", sinceMs: nowMs, untilMs, because: failure.kind, passed: 0, probeMs: null } };
+  return {
+    ...before,
+    breaker: { state: "open", sinceMs: nowMs, untilMs, because: failure.kind, passed: 0, probeMs: null },
+  };
 }
 
 function openingsLeft(health: Health, nowMs: number): number {
@@ -294,16 +314,32 @@ function counted(recent: Recent, nowMs: number, successes: number, failures: num
   return { slot, successes, failures, older: [...recent.older, last].filter((bucket) => bucket.slot > slot - buckets) };
 }
 
-function mostlyFailed(recent: Recent, nowMs: number): boolean {
-  const oldest = Math.floor(nowMs / bucketMs) - buckets + 1;
+/**
+ * Half of what was asked lately failed; or so many in a row that it cannot be chance. A share needs a few seconds to mean
+ * something: ten requests are over in an instant, and of those a channel that fails three times in ten often fails five.
+ */
+function isTooMuch({ recent, streak }: Health, nowMs: number): boolean {
+  const slot = Math.floor(nowMs / bucketMs);
   let requests = recent.successes + recent.failures;
   let failures = recent.failures;
+  let watched = false;
   for (const bucket of recent.older) {
-    if (bucket.slot < oldest) continue;
+    if (bucket.slot <= slot - buckets) continue;
     requests += bucket.successes + bucket.failures;
     failures += bucket.failures;
+    watched ||= bucket.slot < slot - 1;
   }
-  return requests >= requestsMin && failures >= failedShareMax * requests;
+  if (watched && requests >= requestsMin && failures >= failedShareMax * requests) return true;
+  return streak >= streakMax(requests - streak, failures - streak);
+}
+
+/**
+ * Five failures in a row are a sign where failures are rare. Of a channel that fails three times in ten they are bound to
+ * come every few minutes, and it is still worth having: there it takes as many as are just as unlikely.
+ */
+function streakMax(otherRequests: number, otherFailures: number): number {
+  if (otherRequests < requestsMin || otherFailures <= 0) return streakUsual;
+  return Math.max(streakUsual, (streakUsual * Math.log(failedShareUsual)) / Math.log(otherFailures / otherRequests));
 }
 
 /** The ids of every scope a success is good news for. */

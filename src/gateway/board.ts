@@ -99,69 +99,41 @@ export class Board {
   }
 
   /** Remembers what a refusal says about the deployment, so that the next request respects it. */
-  learn(candidate: Candidate, failure: Failure): void {
+  learn(candidate: Candidate, failure: Failure, askedTokens: number): void {
+    if (failure.kind !== "ceiling" && failure.kind !== "unsupported") return;
     const known = this.lessonOf(candidate);
-    if (failure.kind === "ceiling" && failure.ceiling !== null) {
+    // A figure that would not have helped this very request says something else than it seems to.
+    if (failure.kind === "ceiling" && failure.ceiling !== null && failure.ceiling < askedTokens) {
       bounded(this.lessons).set(candidate.deployment.id, { ...known, ceiling: failure.ceiling });
     }
-    if (failure.kind === "unsupported" && failure.param?.startsWith("stream_options") === true) {
+    if (failure.kind === "unsupported" && failure.param === "stream_options") {
       bounded(this.lessons).set(candidate.deployment.id, { ...known, streamOptions: false });
     }
   }
 
   /** Books an attempt. Whoever begins one ends it exactly once, through the ticket. */
-  begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string): Ticket {
-    const beganMs = this.ports.nowMs();
+  begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string, nowMs: number): Ticket {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
     if (load === undefined) bounded(this.loads).set(deployment.id, (load = newLoad()));
     begun(load);
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
-    if (probe) this.each(scopeIds(scopes), (health) => (health === undefined ? undefined : withProbe(health, beganMs)));
-    let open = true;
-    const close = (): void => {
-      if (!open) throw new Error("an attempt was ended twice");
-      open = false;
-      ended(load);
-      this.channelCalls.set(name, this.channelCalls.get(name)! - 1);
-    };
-    return {
-      firstContent: () => {
-        const nowMs = this.ports.nowMs();
-        observed(load, nowMs - beganMs, nowMs);
-      },
-      succeeded: () => {
-        close();
-        const nowMs = this.ports.nowMs();
-        this.each(scopeIds(scopes), (health) => afterSuccess(health, nowMs, beganMs));
-        const state = this.routes.get(model);
-        if (state !== undefined) state.throttle = afterAccept(state.throttle, nowMs);
-      },
-      failed: (failure) => {
-        close();
-        this.charge(candidate, failure, beganMs);
-        if (failure.kind === "timed_out") observed(load, this.ports.nowMs() - beganMs, this.ports.nowMs());
-      },
-      abandoned: () => {
-        close();
-        if (probe) this.each(scopeIds(scopes), (health) => probeAbandoned(health));
-      },
-    };
+    if (probe) this.each(scopeIds(scopes), (health) => (health === undefined ? undefined : withProbe(health, nowMs)));
+    return new Ticket(this, candidate, probe, model, load, nowMs);
   }
 
-  /** After a reload: what belongs to nobody any more is dropped. */
-  forgetStrangers(snapshot: Snapshot): void {
-    const nowMs = this.ports.nowMs();
-    for (const [scope, health] of this.healths) if (isForgettable(health, nowMs)) this.healths.delete(scope);
-    if (snapshot.wildcard !== null) return;
-    for (const model of this.routes.keys()) if (!snapshot.routes.has(model)) this.routes.delete(model);
+  succeeded({ candidate, model, beganMs }: Ticket, nowMs: number): void {
+    for (const scope of scopeIds(candidate.scopes)) {
+      const before = this.healths.get(scope);
+      const after = afterSuccess(before, nowMs, beganMs);
+      if (after !== before) bounded(this.healths).set(scope, after);
+    }
+    const state = this.routes.get(model);
+    if (state !== undefined) state.throttle = afterAccept(state.throttle, nowMs);
   }
 
-  private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
-
-  private charge(candidate: Candidate, failure: Failure, beganMs: number): void {
-    const nowMs = this.ports.nowMs();
+  failed({ candidate, beganMs }: Ticket, failure: Failure, nowMs: number): void {
     const charged = chargedScope(candidate, failure);
     for (const scope of scopeIds(candidate.scopes)) {
       const before = this.healths.get(scope);
@@ -177,6 +149,24 @@ export class Board {
       }
     }
   }
+
+  abandoned({ candidate, probe }: Ticket): void {
+    if (probe) this.each(scopeIds(candidate.scopes), (health) => probeAbandoned(health));
+  }
+
+  callEnded(channel: string): void {
+    this.channelCalls.set(channel, this.channelCalls.get(channel)! - 1);
+  }
+
+  /** After a reload: what belongs to nobody any more is dropped. */
+  forgetStrangers(snapshot: Snapshot): void {
+    const nowMs = this.ports.nowMs();
+    for (const [scope, health] of this.healths) if (isForgettable(health, nowMs)) this.healths.delete(scope);
+    if (snapshot.wildcard !== null) return;
+    for (const model of this.routes.keys()) if (!snapshot.routes.has(model)) this.routes.delete(model);
+  }
+
+  private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
 
   private each(scopes: readonly string[], change: (health: Health | undefined) => Health | undefined): void {
     for (const scope of scopes) {
@@ -196,13 +186,46 @@ export class Board {
   }
 }
 
-/** An attempt under way. Exactly one of the last three ends it. */
-export interface Ticket {
-  firstContent(): void;
-  succeeded(): void;
-  failed(failure: Failure): void;
+/** An attempt under way. Exactly one of `succeeded`, `failed` and `abandoned` ends it. */
+export class Ticket {
+  private open = true;
+
+  constructor(
+    private readonly board: Board,
+    readonly candidate: Candidate,
+    readonly probe: boolean,
+    readonly model: string,
+    private readonly load: Load,
+    readonly beganMs: number,
+  ) {}
+
+  firstContent(nowMs: number): void {
+    observed(this.load, nowMs - this.beganMs, nowMs);
+  }
+
+  succeeded(nowMs: number): void {
+    this.close();
+    this.board.succeeded(this, nowMs);
+  }
+
+  failed(failure: Failure, nowMs: number): void {
+    this.close();
+    this.board.failed(this, failure, nowMs);
+    if (failure.kind === "timed_out") observed(this.load, nowMs - this.beganMs, nowMs);
+  }
+
   /** It ended without a word about the upstream: the client left, or another attempt won. */
-  abandoned(): void;
+  abandoned(): void {
+    this.close();
+    this.board.abandoned(this);
+  }
+
+  private close(): void {
+    if (!this.open) throw new Error("an attempt was ended twice");
+    this.open = false;
+    ended(this.load);
+    this.board.callEnded(this.candidate.deployment.channel.name);
+  }
 }
 
 export interface Lesson {

@@ -101,13 +101,16 @@ class Course {
   }
 
   /** One attempt, or two when the first is slow and hedging is on. Failures are noted; `null` when nobody won. */
-  private async attempt(choice: { readonly candidate: Candidate; readonly probe: boolean }, plan: Ahead): Promise<Won | null> {
+  private attempt(choice: { readonly candidate: Candidate; readonly probe: boolean }, plan: Ahead): Promise<Won | null> {
     const { call, gateway } = this;
     const first = this.begin(choice, false);
     const running = this.settled(first);
     const delayMs = hedgeDelayMs(call.snapshot.routing, gateway.board.loadOf(choice.candidate), gateway.ports.nowMs());
-    if (delayMs === null) return running;
+    return delayMs === null ? running : this.hedged(first, running, delayMs, plan);
+  }
 
+  private async hedged(first: Trial, running: Promise<Won | null>, delayMs: number, plan: Ahead): Promise<Won | null> {
+    const { call, gateway } = this;
     const early = await Promise.race([running, pause(delayMs, call.cancellation, gateway.ports)]);
     if (early !== "paused") return early;
     const mate = this.hedgeMate(plan);

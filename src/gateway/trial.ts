@@ -15,6 +15,7 @@ export class Trial {
   readonly clampedTo: number | null;
   private readonly ticket: Ticket;
   private readonly attempt: Attempt;
+  private readonly askedTokens: number;
   private encoded: EncodedChat | null;
   private ended: Try | null = null;
 
@@ -37,7 +38,8 @@ export class Trial {
       forwarded: forwarded(call, channel.forwardHeaders),
     });
     this.clampedTo = this.encoded.clampedTo;
-    this.ticket = gateway.board.begin(options.choice, call.route.model);
+    this.askedTokens = Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0);
+    this.ticket = gateway.board.begin(options.choice, call.route.model, gateway.ports.nowMs());
     this.attempt = new Attempt(candidate, {
       ports: gateway.ports,
       codec,
@@ -55,19 +57,19 @@ export class Trial {
     this.encoded = null;
     const outcome = await this.attempt.run(encoded);
     if (outcome instanceof LiveStream) {
-      this.ticket.firstContent();
+      this.ticket.firstContent(this.gateway.ports.nowMs());
     } else if (isFailure(outcome)) {
-      this.gateway.board.learn(this.candidate, outcome);
+      this.gateway.board.learn(this.candidate, outcome, this.askedTokens);
       this.fail(outcome);
     } else {
-      this.ticket.firstContent();
+      this.ticket.firstContent(this.gateway.ports.nowMs());
       this.succeed();
     }
     return outcome;
   }
 
   succeed(): void {
-    if (this.end("answered", null)) this.ticket.succeeded();
+    if (this.end("answered", null)) this.ticket.succeeded(this.gateway.ports.nowMs());
   }
 
   /** Ends it with a failure, charged to whoever it belongs to, or to nobody when the upstream had no part in it. */
@@ -75,7 +77,7 @@ export class Trial {
     const abandoned = cause.blame === "gateway" || cause.kind === "client_gone";
     if (!this.end(abandoned ? "abandoned" : "failed", cause)) return;
     if (abandoned) this.ticket.abandoned();
-    else this.ticket.failed(cause);
+    else this.ticket.failed(cause, this.gateway.ports.nowMs());
   }
 
   /** Another attempt won. */

@@ -1,24 +1,11 @@
-import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { failure, type Failure } from "../operations/failure.ts";
 
 /** Reads a request body with a bound on its size and on its time. What is too large is refused before it is held. */
-export async function readBody(request: Request, limits: BodyLimits): Promise<Uint8Array | Failure> {
+export function readBody(request: Request, limits: BodyLimits): Promise<Uint8Array | Failure> {
   const declared = request.headers.get("content-length");
-  if (declared !== null && Number(declared) > limits.bytesMax) return tooLarge(limits.bytesMax);
-  if (request.body === null) return nothing;
-  let disarm = (): void => {};
-  const slow = new Promise<Failure>((resolve) => {
-    disarm = limits.after(limits.readMs, () => resolve(tooSlow(limits.readMs)));
-  });
-  const read = declared === null ? collect(request.body, limits.bytesMax) : request.bytes();
-  try {
-    const body = await Promise.race([read, slow]);
-    if (isFailure(body)) read.catch(ignore);
-    return body;
-  } catch {
-    return failure("client_gone", "the client left while it sent its request");
-  } finally {
-    disarm();
-  }
+  if (declared !== null && Number(declared) > limits.bytesMax) return Promise.resolve(tooLarge(limits.bytesMax));
+  // Only a body without a declared length needs to be counted as it comes; touching the stream makes any body slower.
+  return within(declared === null ? collect(request, limits.bytesMax) : request.bytes(), limits);
 }
 
 export interface BodyLimits {
@@ -27,8 +14,24 @@ export interface BodyLimits {
   readonly after: (ms: number, then: () => void) => () => void;
 }
 
-/** A body without a declared length is counted as it comes. */
-async function collect(body: ReadableStream<Uint8Array>, bytesMax: number): Promise<Uint8Array | Failure> {
+function within(reading: Promise<Uint8Array | Failure>, { readMs, after }: BodyLimits): Promise<Uint8Array | Failure> {
+  return new Promise((resolve) => {
+    const disarm = after(readMs, () => resolve(tooSlow(readMs)));
+    reading.then(
+      (body) => {
+        disarm();
+        resolve(body);
+      },
+      () => {
+        disarm();
+        resolve(failure("client_gone", "the client left while it sent its request"));
+      },
+    );
+  });
+}
+
+async function collect({ body }: Request, bytesMax: number): Promise<Uint8Array | Failure> {
+  if (body === null) return nothing;
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body) {
@@ -54,5 +57,3 @@ function tooSlow(readMs: number): Failure {
 }
 
 const nothing = new Uint8Array(0);
-
-function ignore(): void {}

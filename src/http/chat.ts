@@ -8,7 +8,7 @@ import { readChatRequest } from "../operations/chat-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { readBody } from "./body.ts";
 import { errorResponse, statusOf } from "./errors.ts";
-import { encodedBody, forbiddenModel, forbiddenOperation, notJson, unknownModel } from "./refusals.ts";
+import { encodedBody, forbiddenModel, forbiddenOperation, internalError, notJson, unknownModel } from "./refusals.ts";
 import { streamResponse, type ByteSource } from "./stream-response.ts";
 
 export interface ChatContext {
@@ -23,9 +23,18 @@ export interface ChatContext {
 }
 
 /** POST /v1/chat/completions: admit, read, serve, write. Whatever happens, one line about it is recorded. */
-export async function chat(request: Request, context: ChatContext): Promise<Response> {
-  const { gateway, snapshot } = context;
+export function chat(request: Request, context: ChatContext): Promise<Response> {
   const cancellation = new Cancellation();
+  return handle(request, context, cancellation).catch((error: unknown) => {
+    context.onBug(error);
+    cancellation.cancel(internalError);
+    context.gateway.calls.end(cancellation);
+    return errorResponse(internalError, context);
+  });
+}
+
+async function handle(request: Request, context: ChatContext, cancellation: Cancellation): Promise<Response> {
+  const { gateway, snapshot } = context;
   request.signal.addEventListener("abort", () => cancellation.cancel(clientGone), { once: true });
   gateway.calls.begin(cancellation);
   const startedMs = gateway.ports.nowMs();

@@ -61,6 +61,7 @@ const shown: { readonly [K in FailureKind]: Shown } = {
   no_channel: { status: 503, type: "service_unavailable_error", code: "no_channel_available", final: false },
   saturated: { status: 503, type: "service_unavailable_error", code: "overloaded", final: false },
   shutting_down: { status: 503, type: "service_unavailable_error", code: "server_shutting_down", final: false },
+  internal: { status: 500, type: "api_error", code: "internal_error", final: true },
 };
 
 /** The table, except where the upstream's own words on a client's mistake say more. */

@@ -15,7 +15,7 @@ export const notJson = refusal(415, "unsupported_media_type", "The request body 
 
 export const encodedBody = refusal(415, "unsupported_media_type", "Compressed request bodies are not accepted: send it without 'Content-Encoding'.");
 
-export const internalError = failure("saturated", "a bug", { message: "The gateway made a mistake. It has been logged.", status: 500 });
+export const internalError = failure("internal", "a bug");
 
 export function unknownRoute(method: string, path: string): Failure {
   return refusal(404, null, `Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}. The chat endpoint is POST /v1/chat/completions.`);

@@ -36,7 +36,7 @@ export type FailureScope = "request" | "deployment" | "credential" | "host" | "q
  * | bad payload | bad_response, model_failed |
  * | capability of the pair | unsupported, ceiling |
  * | after content | interrupted |
- * | local | client_gone, deadline, no_channel, saturated, shutting_down |
+ * | local | client_gone, deadline, no_channel, saturated, shutting_down, internal |
  */
 export type FailureKind =
   | "unreachable"
@@ -65,7 +65,8 @@ export type FailureKind =
   | "deadline"
   | "no_channel"
   | "saturated"
-  | "shutting_down";
+  | "shutting_down"
+  | "internal";
 
 type Charge = Pick<Failure, "blame" | "scope">;
 
@@ -97,6 +98,7 @@ const charges: { readonly [K in FailureKind]: Charge } = {
   no_channel: { blame: "gateway", scope: "request" },
   saturated: { blame: "gateway", scope: "request" },
   shutting_down: { blame: "gateway", scope: "request" },
+  internal: { blame: "gateway", scope: "request" },
 };
 
 export type FailureFacts = Partial<Omit<Failure, "kind" | "blame" | "publicMessage">> & { readonly message?: string };
@@ -147,6 +149,7 @@ const publicMessages: { readonly [K in FailureKind]: string } = {
   no_channel: "No channel can serve this request at the moment. Try again later.",
   saturated: "The gateway is at its limit of concurrent requests. Try again later.",
   shutting_down: "The gateway is shutting down.",
+  internal: "The gateway made a mistake. It has been logged.",
 };
 
 export function isFailure(value: object): value is Failure {

@@ -14,30 +14,29 @@ export interface Splice {
 export function splice(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array {
   if (splices.length === 0) return bytes;
   const ordered = splices.length === 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
-  const texts = ordered.map(({ text }) => encoder.encode(text));
-
-  let length = bytes.length;
-  let from = 0;
-  for (const [index, { start, end }] of ordered.entries()) {
-    if (!(from <= start && start <= end && end <= bytes.length)) {
-      throw new RangeError(`cannot splice bytes ${start} to ${end} of ${bytes.length}: the first ${from} are taken`);
-    }
-    length += texts[index]!.length - (end - start);
-    from = end;
-  }
-
-  const spliced = new Uint8Array(length);
+  const pieces: Uint8Array[] = [];
   let taken = 0;
-  let written = 0;
-  for (const [index, { start, end }] of ordered.entries()) {
-    const text = texts[index]!;
-    spliced.set(bytes.subarray(taken, start), written);
-    spliced.set(text, written + start - taken);
-    written += start - taken + text.length;
+  for (const { start, end, text } of ordered) {
+    if (!(taken <= start && start <= end && end <= bytes.length)) {
+      throw new RangeError(`cannot splice bytes ${start} to ${end} of ${bytes.length}: the first ${taken} are taken`);
+    }
+    pieces.push(bytes.subarray(taken, start), encoder.encode(text));
     taken = end;
   }
-  spliced.set(bytes.subarray(taken), written);
-  return spliced;
+  pieces.push(bytes.subarray(taken));
+  return joined(pieces);
+}
+
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  let length = 0;
+  for (const piece of pieces) length += piece.length;
+  const whole = new Uint8Array(length);
+  let written = 0;
+  for (const piece of pieces) {
+    whole.set(piece, written);
+    written += piece.length;
+  }
+  return whole;
 }
 
 const encoder = new TextEncoder();

@@ -43,7 +43,11 @@ interface Burden {
 function burden({ candidate, share }: Contender, loadOf: LoadOf, nowMs: number): Burden {
   const { deployment } = candidate;
   const load = loadOf(deployment.id);
-  return { latencyMs: latencyMs(load, nowMs), inFlight: load?.inFlight ?? 0, weight: deployment.channel.weight * share };
+  return {
+    latencyMs: latencyMs(load, nowMs),
+    inFlight: load?.inFlight ?? 0,
+    weight: deployment.channel.weight * share,
+  };
 }
 
 /** Less than a factor of two between two costs is noise: latencies of models vary that much with the prompt. */

@@ -1,12 +1,42 @@
 import type { Scopes } from "../channels/channel.ts";
-import { cause, type Health, isHardCooled, isProbing, opensAgainMs, slowStartFactor, standing } from "../channels/health.ts";
+import {
+  cause,
+  failedLastMs,
+  type Health,
+  isHardCooled,
+  isProbing,
+  opensAgainMs,
+  slowStartFactor,
+  standing,
+} from "../channels/health.ts";
 import type { FailureKind } from "../operations/failure.ts";
 
 /** What the healths of a candidate's scopes say together: it is as usable as the worst of them. */
 export type Condition =
   | { readonly kind: "ready"; /** The share of its weight it may take. */ readonly share: number }
-  | { readonly kind: "half_open"; readonly busy: boolean; readonly sinceMs: number; readonly scope: string; readonly cause: FailureKind }
-  | { readonly kind: "cooling"; readonly untilMs: number; /** By the upstream's own word. */ readonly told: boolean; readonly scope: string; readonly cause: FailureKind };
+  | Held;
+
+/** Why it is not simply ready: the scope that matters most, what happened to it, and when it last failed. */
+export type Held = HalfOpen | Cooling;
+
+interface HalfOpen {
+  readonly kind: "half_open";
+  /** Its probe is under way. */
+  readonly busy: boolean;
+  readonly failedMs: number;
+  readonly scope: string;
+  readonly cause: FailureKind;
+}
+
+interface Cooling {
+  readonly kind: "cooling";
+  readonly untilMs: number;
+  /** By the upstream's own word. */
+  readonly told: boolean;
+  readonly failedMs: number;
+  readonly scope: string;
+  readonly cause: FailureKind;
+}
 
 export type HealthOf = (scope: string) => Health | undefined;
 
@@ -36,15 +66,17 @@ function worse(so: Condition, scope: string, health: Health | undefined, nowMs: 
     case "half_open": {
       if (so.kind === "cooling") return so;
       const busy = isProbing(health, nowMs) || (so.kind === "half_open" && so.busy);
-      return { kind: "half_open", busy, sinceMs: opensAgainMs(health), scope, cause: cause(health, nowMs) };
+      return { kind: "half_open", busy, failedMs: failedLastMs(health), scope, cause: cause(health, nowMs) };
     }
     case "open": {
       const untilMs = opensAgainMs(health);
       const told = isHardCooled(health, nowMs);
-      if (so.kind !== "cooling") return { kind: "cooling", untilMs, told, scope, cause: cause(health, nowMs) };
-      // Blocked twice: free when the longer wait is over, and off limits if either scope was told so.
-      const longer = untilMs > so.untilMs ? { untilMs, scope, cause: cause(health, nowMs) } : so;
-      return { kind: "cooling", untilMs: longer.untilMs, told: told || so.told, scope: longer.scope, cause: longer.cause };
+      const failedMs = failedLastMs(health);
+      const held: Cooling = { kind: "cooling", untilMs, told, failedMs, scope, cause: cause(health, nowMs) };
+      if (so.kind !== "cooling") return held;
+      // Held twice: free when the longer wait is over, and off limits if either scope was told so.
+      const longer = untilMs > so.untilMs ? held : so;
+      return { ...longer, told: told || so.told, failedMs: Math.max(failedMs, so.failedMs) };
     }
   }
 }

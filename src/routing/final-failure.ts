@@ -18,7 +18,8 @@ export function finalFailure(tried: readonly { readonly failure: Failure }[]): F
   const last = failures.at(-1);
   if (last === undefined) throw new Error("no attempt was made, so none of them failed");
 
-  const ending = failures.find(({ kind }) => standing[kind] === "ended") ?? failures.find(({ kind }) => standing[kind] === "client");
+  const ending =
+    failures.find(({ kind }) => standing[kind] === "ended") ?? failures.find(({ kind }) => standing[kind] === "client");
   if (ending !== undefined) return ending;
 
   const passing = failures.filter(({ kind }) => standing[kind] !== "pair");
@@ -36,6 +37,7 @@ const standing: { readonly [K in FailureKind]: "ended" | "client" | "pair" | "re
   client_gone: "ended",
   interrupted: "ended",
   shutting_down: "ended",
+  internal: "ended",
   invalid_request: "client",
   content_policy: "client",
   too_large: "pair",

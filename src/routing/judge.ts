@@ -78,7 +78,10 @@ export function judge(input: JudgeInput): Verdict {
   if (input.hostedTools && !isSurelyUnprocessed(last.failure)) return stop("hosted_tools");
 
   const counted = tried.filter((attempt) => attempt.failure.kind !== "stale_socket").length;
-  const attemptsMax = Math.min(input.policy.attemptsMax, input.bodyBytes > largeBodyBytes ? largeBodyAttemptsMax : Infinity);
+  const attemptsMax = Math.min(
+    input.policy.attemptsMax,
+    input.bodyBytes > largeBodyBytes ? largeBodyAttemptsMax : Infinity,
+  );
   if (counted >= attemptsMax) return stop("attempts");
 
   const next = chosen(input, last, attemptsMax - counted);
@@ -101,6 +104,7 @@ function endingOf(failure: Failure): Stop["because"] | null {
       return "deadline";
     case "no_channel":
     case "shutting_down":
+    case "internal":
       return "gateway";
     default:
       return null;
@@ -125,13 +129,16 @@ function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
   const { failure } = last;
   switch (failure.kind) {
     case "stale_socket":
-      return timesFailed(input, last, "stale_socket") === 1 ? again(input, last, 0, true) : moveOn(input, last, attemptsLeft);
+      return timesFailed(input, last, "stale_socket") === 1
+        ? again(input, last, 0, true)
+        : moveOn(input, last, attemptsLeft);
     case "ceiling":
       // With the ceiling it told us the same candidate will do. A second such refusal means it told us nothing.
       if (failure.ceiling !== null && timesFailed(input, last, "ceiling") === 1) return again(input, last, 0, false);
       return toAnotherChannelOnce(input, last);
     case "unsupported":
-      if (asksForStreamOptions(failure) && timesFailed(input, last, "unsupported") === 1) return again(input, last, 0, false);
+      if (asksForStreamOptions(failure) && timesFailed(input, last, "unsupported") === 1)
+        return again(input, last, 0, false);
       return toAnotherChannelOnce(input, last);
     case "context_length":
     case "too_large":
@@ -258,7 +265,12 @@ function toAnotherChannelOnce(input: JudgeInput, last: Tried): Verdict {
   const refusals = input.tried.filter(({ failure }) => failure.kind === "unsupported" || failure.kind === "ceiling");
   if (new Set(refusals.map(({ candidate }) => candidate.deployment.channel)).size > 1) return stop("client_fault");
   const { channel } = last.candidate.deployment;
-  return elsewhere(input, usable(input, ({ candidate }) => candidate.deployment.channel !== channel)) ?? stop("client_fault");
+  return (
+    elsewhere(
+      input,
+      usable(input, ({ candidate }) => candidate.deployment.channel !== channel),
+    ) ?? stop("client_fault")
+  );
 }
 
 /** Only to a channel that declares more room than everyone who refused so far. */
@@ -277,9 +289,9 @@ function toLarger(input: JudgeInput, last: Tried): Verdict {
   return elsewhere(input, larger) ?? stop("client_fault");
 }
 
-/** `stream_options`, or a member of it, which we may have added ourselves: the caller leaves it out. */
+/** What we may have added ourselves, and the caller now leaves out. A fault inside it is the client's own. */
 function asksForStreamOptions(failure: Failure): boolean {
-  return failure.param?.startsWith("stream_options") ?? false;
+  return failure.param === "stream_options";
 }
 
 function timesFailed(input: JudgeInput, { candidate }: Tried, kind: Failure["kind"]): number {

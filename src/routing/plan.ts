@@ -1,7 +1,7 @@
 import type { Candidate, Channel, Route } from "../channels/channel.ts";
 import { newThrottle, type Throttle, throttleAdmits } from "../limits/throttle.ts";
 import { balanced, type LoadOf } from "./balance.ts";
-import { type Condition, condition, type HealthOf } from "./condition.ts";
+import { condition, type HealthOf, type Held } from "./condition.ts";
 import { drawOne, indexOf, inDrawnOrder } from "./draw.ts";
 
 /** With whom a call will be tried, in order and with the reasons for whom it will not; or why nobody may be asked now. */
@@ -88,7 +88,8 @@ export function plan(input: PlanInput): Plan {
   }
   if (survey.ready > 0) return { go: "ahead", mode: "normal", candidates: choices, skipped: survey.skipped };
   // The prompt looks too long for every one of them: then it is theirs to say so.
-  if (survey.tooSmall > 0 && survey.tooSmall === survey.seen) return plan({ ...input, ask: { promptTokensEstimate: 0 } });
+  if (survey.tooSmall > 0 && survey.tooSmall === survey.seen)
+    return plan({ ...input, ask: { promptTokensEstimate: 0 } });
   return withNobodyReady(input, survey, choices);
 }
 
@@ -138,8 +139,8 @@ interface Survey {
   told: number;
   limited: number;
   soonestMs: number;
-  /** The first to be free again of those that nobody forbade to ask. */
-  lastResort: { readonly choice: Choice; readonly busy: boolean; readonly freeMs: number } | null;
+  /** The best of those that are held back, but not by the upstream's own word. */
+  lastResort: { readonly choice: Choice; readonly held: Held } | null;
   readonly skipped: Skipped[];
 }
 
@@ -166,7 +167,13 @@ const stepsMax = 64;
 const otherHostSteps = 4;
 
 /** The tier's candidates that may be asked now, in random order by weight. */
-function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: PlanInput, survey: Survey): Contender[] {
+function drawnFrom(
+  tier: readonly Candidate[],
+  at: number,
+  room: number,
+  input: PlanInput,
+  survey: Survey,
+): Contender[] {
   if (tier.length > wholeTierMax) return drawnFromLarge(tier, at, Math.min(room, drawnWanted), input, survey);
   const contenders: Contender[] = [];
   for (const candidate of tier) {
@@ -180,7 +187,13 @@ function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: 
  * Most of a large tier is well, as a rule, and a few draws find enough of them. Where they do not, because of skewed weights
  * or many that are down, the tier is looked through; to its end only as long as nobody at all was found.
  */
-function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, input: PlanInput, survey: Survey): Contender[] {
+function drawnFromLarge(
+  tier: readonly Candidate[],
+  at: number,
+  wanted: number,
+  input: PlanInput,
+  survey: Survey,
+): Contender[] {
   const { dice } = input;
   const index = indexOf(tier);
   const seen = new Set<Candidate>();
@@ -238,7 +251,13 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
   }
   const found = condition(candidate.scopes, input.health, input.nowMs);
   if (found.kind === "cooling") {
-    noteCooling(survey, { candidate, tier, probe: false }, found, input.nowMs);
+    survey.soonestMs = Math.min(survey.soonestMs, found.untilMs - input.nowMs);
+    if (found.told) {
+      survey.told += 1;
+      if (found.cause === "rate_limited") survey.limited += 1;
+    } else {
+      noteLastResort(survey, { candidate, tier, probe: false }, found);
+    }
     return skip(survey, candidate, "cooling", found);
   }
   if (input.channelInFlight(channel) >= channel.concurrencyMax) {
@@ -250,27 +269,29 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
     return { candidate, tier, probe: false, share: found.share, weight: candidate.weight * found.share };
   }
   survey.soonestMs = 0;
-  noteLastResort(survey, { candidate, tier, probe: true }, found.busy, found.sinceMs);
+  noteLastResort(survey, { candidate, tier, probe: true }, found);
   if (found.busy) return skip(survey, candidate, "half_open_busy", found);
   return { candidate, tier, probe: true, share: 1, weight: candidate.weight };
 }
 
-function noteCooling(survey: Survey, choice: Choice, found: Condition & { kind: "cooling" }, nowMs: number): void {
-  survey.soonestMs = Math.min(survey.soonestMs, found.untilMs - nowMs);
-  if (!found.told) return noteLastResort(survey, choice, false, found.untilMs);
-  survey.told += 1;
-  if (found.cause === "rate_limited") survey.limited += 1;
+/**
+ * Whose time is up goes first, then whoever failed longest ago: so all of them are asked in turn, and the one that has
+ * recovered is found. By the time that is left, one that fails for good could keep the others waiting.
+ */
+function noteLastResort(survey: Survey, choice: Choice, held: Held): void {
+  const best = survey.lastResort?.held;
+  const better =
+    best === undefined || rank(held) < rank(best) || (rank(held) === rank(best) && held.failedMs < best.failedMs);
+  if (better) survey.lastResort = { choice, held };
 }
 
-function noteLastResort(survey: Survey, choice: Choice, busy: boolean, freeMs: number): void {
-  const best = survey.lastResort;
-  if (best !== null && (busy === best.busy ? freeMs >= best.freeMs : busy)) return;
-  survey.lastResort = { choice, busy, freeMs };
+function rank(held: Held): number {
+  if (held.kind === "cooling") return 1;
+  return held.busy ? 2 : 0;
 }
 
-function skip(survey: Survey, candidate: Candidate, because: Skipped["because"], found: Condition | null): null {
+function skip(survey: Survey, candidate: Candidate, because: Skipped["because"], held: Held | null): null {
   if (survey.skipped.length >= skippedMax) return null;
-  const held = found === null || found.kind === "ready" ? null : found;
   survey.skipped.push({
     candidate,
     because,
@@ -291,7 +312,8 @@ function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choi
   for (const { candidate } of probes) {
     skipped.push({ candidate, because: "half_open_alone", untilMs: null, scope: null, cause: null });
   }
-  if (survey.saturated > 0) return { go: "refuse", kind: "saturated", soonestMs: saturatedRetryMs, waitMs: null, skipped };
+  if (survey.saturated > 0)
+    return { go: "refuse", kind: "saturated", soonestMs: saturatedRetryMs, waitMs: null, skipped };
   const soonestMs = Number.isFinite(survey.soonestMs) ? Math.max(0, survey.soonestMs) : 0;
   if (lastResort === null) {
     const kind = survey.told > 0 && survey.limited === survey.told ? "rate_limited" : "no_channel";
@@ -302,7 +324,12 @@ function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choi
   }
   if (!lastResortAdmits(input)) return { go: "refuse", kind: "no_channel", soonestMs, waitMs: null, skipped };
   const { choice } = lastResort;
-  return { go: "ahead", mode: "last_resort", candidates: [choice], skipped: skipped.filter((one) => one.candidate !== choice.candidate) };
+  return {
+    go: "ahead",
+    mode: "last_resort",
+    candidates: [choice],
+    skipped: skipped.filter((one) => one.candidate !== choice.candidate),
+  };
 }
 
 function lastResortAdmits({ route, throttle, panic, nowMs, dice }: PlanInput): boolean {

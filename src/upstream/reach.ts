@@ -30,8 +30,9 @@ function connects(channel: Channel, withinMs: number): Promise<boolean> {
     let socket: { terminate(): void } | null = null;
     const settle = (reached: boolean): void => {
       clearTimeout(timer);
-      socket?.terminate();
+      // The verdict first: terminating calls `close` before it returns.
       resolve(reached);
+      socket?.terminate();
     };
     const timer = setTimeout(() => settle(false), withinMs);
     Bun.connect({
