@@ -29,7 +29,7 @@ export class SseReader {
       if (this.lineLength === 0 && this.data.length === 0 && this.name === "" && !this.afterReturn) {
         const end = canonicalEnd(chunk, at, canonicalUntil);
         if (end > 0) {
-          if (end - at > this.eventBytesMax) return "too_large";
+          if (end - 2 - at > this.eventBytesMax) return "too_large";
           const data = decode(chunk.subarray(at + prefixLength, end - 2));
           if (data.valid) events.push({ name: "", data: data.text, frame: chunk.subarray(at, end) });
           else events.push(canonical("", data.text));
@@ -61,7 +61,8 @@ export class SseReader {
     let end = from;
     while (end < chunk.length && chunk[end] !== lineFeed && chunk[end] !== carriageReturn) end++;
     if (end > from) this.append(chunk, from, end);
-    if (end === chunk.length) return end;
+    // A line that is too long stays where it is, so that its length is judged alike however the body was cut.
+    if (end === chunk.length || this.lineLength + this.dataLength > this.eventBytesMax) return end;
     this.afterReturn = chunk[end] === carriageReturn;
     this.endLine(events);
     return end + 1;
@@ -79,16 +80,16 @@ export class SseReader {
   }
 
   private endLine(events: SseEvent[]): void {
-    if (this.lineLength === 0) return this.dispatch(events);
-    const { text } = decode(this.line.subarray(this.opensWithMark() ? 3 : 0, this.lineLength));
+    const from = this.opensWithMark() ? 3 : 0;
     this.opening = false;
+    if (this.lineLength === 0) return this.dispatch(events);
+    const { text } = decode(this.line.subarray(from, this.lineLength));
     this.lineLength = 0;
     this.line = this.line.length > keptLineBytes ? nothing : this.line;
     const colon = text.indexOf(":");
     if (colon === 0) return;
     const field = colon < 0 ? text : text.slice(0, colon);
-    const from = text[colon + 1] === " " ? colon + 2 : colon + 1;
-    const value = colon < 0 ? "" : text.slice(from);
+    const value = colon < 0 ? "" : text.slice(text[colon + 1] === " " ? colon + 2 : colon + 1);
     if (field === "data") {
       this.data.push(value);
       this.dataLength += value.length + 1;

@@ -77,7 +77,7 @@ export class Attempt {
   }
 
   private async whole(reply: Reply): Promise<ChatWhole | Failure> {
-    const body = await reply.bytes(answerBytesMax);
+    const body = await reply.bytes(answerBytesMax, () => this.watch.bytesArrived());
     if (isFailure(body)) return afterHead(body);
     if (sniffsAsEvents(body)) return failure("bad_response", "a stream came where a whole answer was asked for", { status: reply.status });
     return this.options.codec.whole(body);

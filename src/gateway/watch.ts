@@ -35,6 +35,11 @@ export class Watch {
     this.arm();
   }
 
+  /** A part of a whole answer: an upstream that sends blank space while it works on it is not silent. */
+  bytesArrived(): void {
+    this.byteMs = this.ports.nowMs();
+  }
+
   committed(): void {
     this.phase = "committed";
     this.eventMs = this.byteMs;

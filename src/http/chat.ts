@@ -50,7 +50,9 @@ async function handle(request: Request, context: ChatContext, cancellation: Canc
   const refuse = (why: Failure): Response => {
     gateway.refused(facts, why, statusOf(why));
     gateway.calls.end(cancellation);
-    return errorResponse(why, { ...context, retryAfterMs: why.kind === "saturated" ? 1000 : null });
+    // Whoever is too slow to send a body would otherwise hold its connection for as long as it likes.
+    const headers = why.status === 408 ? { ...context.headers, connection: "close" } : context.headers;
+    return errorResponse(why, { ...context, headers, retryAfterMs: why.kind === "saturated" ? 1000 : null });
   };
 
   const { key } = context;
@@ -108,14 +110,16 @@ function respond(answer: Answer, call: Call, context: ChatContext): Response {
 function respondEarly(answering: Promise<Answer>, call: Call, context: ChatContext): Response {
   const { cancellation } = call;
   let source: ByteSource | null = null;
+  // Recorded here and not when it is read: a client may leave before anything is read for it.
+  const recorded = answering.then((answer) => {
+    if (answer.kind === "failed") answer.recorded(200);
+    return answer;
+  });
   const later: ByteSource = {
     async next() {
       if (source !== null) return source.next();
-      const answer = await answering;
-      if (answer.kind === "failed") {
-        answer.recorded(200);
-        return answer.failure;
-      }
+      const answer = await recorded;
+      if (answer.kind === "failed") return answer.failure;
       if (answer.kind === "whole") throw new Error("a stream was asked for, and a whole answer came through");
       source = answer.source;
       return source.next();

@@ -89,7 +89,10 @@ class OutgoingStream {
     const silentMs = nowMs() - this.wroteMs;
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.write(keepAlive);
     if (!this.pulling && silentMs >= writeStallMs) {
-      this.end(failure("client_gone", `the client took no bytes for ${writeStallMs} ms`));
+      const reason = failure("client_gone", `the client took no bytes for ${writeStallMs} ms`, { message: stalledMessage });
+      // A client that wakes up in time for the last bytes must not take the cut for the end of the answer.
+      this.write(errorEvent(reason, this.options.requestId));
+      this.end(reason);
       connection("cut");
       this.controller?.close();
       return;
@@ -106,4 +109,5 @@ class OutgoingStream {
   }
 }
 
+const stalledMessage = "The stream was cut off because nothing was read from it for too long.";
 const keepAlive = new TextEncoder().encode(": keep-alive\n\n");

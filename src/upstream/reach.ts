@@ -1,3 +1,5 @@
+import net from "node:net";
+import tls from "node:tls";
 import type { Channel } from "../channels/channel.ts";
 
 /**
@@ -15,42 +17,37 @@ export function makeReach(nowMs: () => number): (channel: Channel, withinMs: num
     const last = known.get(host);
     if (last !== undefined && now - last.askedMs < sharedForMs) return last.answer;
     const answer = connects(channel, withinMs);
-    known.set(host, { askedMs: now, answer });
+    const asked = { askedMs: now, answer };
+    known.set(host, asked);
+    // Bad news is shared only with those who wait for it: the next attempt may find the host back, and gets its whole time.
+    void answer.then((reached) => {
+      if (!reached && known.get(host) === asked) known.delete(host);
+    });
     return answer;
   };
 }
 
 const sharedForMs = 10_000;
 
+/** By node's sockets, because one of them can be called off while it still connects. */
 function connects(channel: Channel, withinMs: number): Promise<boolean> {
   const url = new URL(channel.address.baseUrl);
   const secure = url.protocol === "https:";
-  const hostname = url.hostname.replace(/^\[|\]$/g, "");
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const port = Number(url.port || (secure ? 443 : 80));
   return new Promise((resolve) => {
-    let socket: { terminate(): void } | null = null;
     const settle = (reached: boolean): void => {
       clearTimeout(timer);
-      // The verdict first: terminating calls `close` before it returns.
       resolve(reached);
-      socket?.terminate();
+      socket.destroy();
     };
     const timer = setTimeout(() => settle(false), withinMs);
-    Bun.connect({
-      hostname,
-      port: Number(url.port || (secure ? 443 : 80)),
-      ...(secure ? { tls: { serverName: hostname, rejectUnauthorized: false } } : undefined),
-      socket: {
-        open(opened) {
-          socket = opened;
-          if (!secure) settle(true);
-        },
-        // Whether the certificate is good is for the real request to find out; here it only has to be spoken of.
-        handshake: () => settle(true),
-        data() {},
-        error: () => settle(false),
-        connectError: () => settle(false),
-        close: () => settle(false),
-      },
-    }).catch(() => settle(false));
+    // Whether the certificate is good is for the real request to find out; here it only has to be spoken of.
+    const socket = secure
+      ? tls.connect({ host, port, rejectUnauthorized: false, ...(net.isIP(host) === 0 ? { servername: host } : undefined) })
+      : net.connect({ host, port });
+    socket.once(secure ? "secureConnect" : "connect", () => settle(true));
+    socket.on("error", () => settle(false));
+    socket.once("close", () => settle(false));
   });
 }

@@ -10,7 +10,7 @@ export function replyOf(response: Response): Reply {
     kind: "reply",
     status: response.status,
     header: (name) => response.headers.get(name),
-    bytes: (bytesMax) => body.bytes(bytesMax),
+    bytes: (bytesMax, arrived) => body.bytes(bytesMax, arrived),
     next: () => body.next(),
     cancel: () => body.cancel(),
   };
@@ -23,7 +23,7 @@ class Body {
 
   constructor(private readonly response: Response) {}
 
-  async bytes(bytesMax: number): Promise<Uint8Array | Failure> {
+  async bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
     const { headers } = this.response;
     const length = headers.get("content-length");
     if (length !== null && Number(length) > bytesMax) return this.tooLarge(bytesMax);
@@ -35,7 +35,7 @@ class Body {
         return connectionFailure(error);
       }
     }
-    return this.collect(bytesMax);
+    return this.collect(bytesMax, arrived);
   }
 
   async next(): Promise<Uint8Array | null | Failure> {
@@ -57,13 +57,14 @@ class Body {
     (this.reader ?? this.response.body)?.cancel().catch(ignore);
   }
 
-  private async collect(bytesMax: number): Promise<Uint8Array | Failure> {
+  private async collect(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
     const chunks: Uint8Array[] = [];
     let length = 0;
     for (;;) {
       const chunk = await this.next();
       if (chunk === null) return join(chunks, length);
       if ("blame" in chunk) return chunk;
+      arrived?.();
       length += chunk.length;
       if (length > bytesMax) return this.tooLarge(bytesMax);
       chunks.push(chunk);
