@@ -101,11 +101,13 @@ export class App {
     const { lingerMs, drainMs } = this.current.snapshot.service;
     this.log.info("stopping", { calls: this.gateway.calls.size });
     if (lingers) await sleep(lingerMs);
-    void this.listener?.stopListening();
+    const listenerEnded = this.listener?.stopListening();
     const noticeMs = Math.min(lastWordMs, drainMs);
     await Promise.race([this.gateway.calls.whenIdle(), sleep(drainMs - noticeMs)]);
     this.gateway.calls.cancelAll(failure("shutting_down", "the gateway is shutting down"));
     await Promise.race([this.gateway.calls.whenIdle(), sleep(noticeMs)]);
+    // A call has ended when its last bytes were handed over; they still have to leave.
+    await Promise.race([listenerEnded, sleep(lastBytesMs)]);
     this.close();
   }
 
@@ -159,6 +161,7 @@ export interface StartFacts {
 const firstDiscoveryMs = 3000;
 /** What the last streams get to tell their clients that the gateway goes down. */
 const lastWordMs = 5000;
+const lastBytesMs = 500;
 
 function madeClientKey(): Settings["keys"][number] {
   const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));

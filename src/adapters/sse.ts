@@ -30,9 +30,7 @@ export class SseReader {
         const end = canonicalEnd(chunk, at, canonicalUntil);
         if (end > 0) {
           if (end - 2 - at > this.eventBytesMax) return "too_large";
-          const data = decode(chunk.subarray(at + prefixLength, end - 2));
-          if (data.valid) events.push({ name: "", data: data.text, frame: chunk.subarray(at, end) });
-          else events.push(canonical("", data.text));
+          events.push(eventIn(chunk, at, end));
           at = end;
           this.opening = false;
           continue;
@@ -133,6 +131,15 @@ function canonicalEnd(chunk: Uint8Array, at: number, until: number): number {
     return 0;
   const end = chunk.indexOf(lineFeed, at + prefixLength);
   return end > at + prefixLength && end < until && chunk[end + 1] === lineFeed ? end + 2 : 0;
+}
+
+/** The event of a canonical frame. One that came alone, as most do, is its own frame: a view of it would cost more. */
+function eventIn(chunk: Uint8Array, at: number, end: number): SseEvent {
+  const alone = at === 0 && end === chunk.length;
+  const frame = alone ? chunk : chunk.subarray(at, end);
+  const { text, valid } = decode(frame);
+  const data = text.slice(prefixLength, -2);
+  return valid ? { name: "", data, frame } : canonical("", data);
 }
 
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

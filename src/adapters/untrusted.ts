@@ -4,8 +4,8 @@ import { type JsonLimits, scanJson } from "../operations/json.ts";
  * Parses what an upstream sent, or returns `undefined`. The engine's own parser is the quickest there is on ordinary
  * answers and takes seconds on hostile nesting, so a long text has its depth checked first, in linear time.
  */
-export function parseUntrusted(text: string, bytes: Uint8Array): unknown {
-  if (bytes.length > trustedBytes && !scanJson(bytes, limits).ok) return undefined;
+export function parseUntrusted(text: string, bytes: () => Uint8Array): unknown {
+  if (text.length > trustedLength && !scanJson(bytes(), limits).ok) return undefined;
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -13,7 +13,7 @@ export function parseUntrusted(text: string, bytes: Uint8Array): unknown {
   }
 }
 
-const trustedBytes = 32 * 1024;
+const trustedLength = 32 * 1024;
 
 /** Answers may hold many log probabilities; only their depth needs a bound. */
 const limits: JsonLimits = { depthMax: 512, membersMax: Infinity, tokensMax: Infinity };

@@ -239,8 +239,8 @@ function cooled(before: Health, failure: Failure, nowMs: number, beganMs: number
 function switchedOff(before: Health, failure: Failure, ms: number, nowMs: number, beganMs: number): Health {
   const { breaker } = before;
   if (beganMs <= breaker.sinceMs) return before;
-  if (breaker.state === "open" && nowMs < breaker.untilMs)
-    return { ...before, breaker: { ...breaker, sinceMs: nowMs } };
+  const waiting = breaker.state === "open" && nowMs < breaker.untilMs;
+  if (waiting) return { ...before, breaker: { ...breaker, sinceMs: nowMs } };
   const offMs = Math.max(Math.min(offMaxMs, ms), Math.min(coolMaxMs, failure.retryAfterMs ?? 0));
   return {
     ...opened(before, failure, nowMs, offMs),

@@ -45,10 +45,11 @@ function channelLines({ channels, configFile }: WelcomeFacts): string[] {
 
 function nextLines({ channels, url, firstModel, variables, configFile }: WelcomeFacts): string[] {
   if (channels.length === 0) {
+    const [example, ...others] = variables;
     return [
       "There is no channel yet, so no model can answer. Either",
-      `  - set a provider's key and start again, such as OPENAI_API_KEY=… npm start`,
-      `    (also known: ${variables.filter((name) => name !== "OPENAI_API_KEY").join(", ")}), or`,
+      `  - set a provider's key and start again, such as ${example}=… npm start`,
+      `    (also known: ${others.join(", ")}), or`,
       `  - write a configuration file and start with: npm start -- --config sluice.yaml`,
       `    (an example is examples/sluice.yaml, every setting is in docs/configuration.md)${configFile === null ? "" : `; ${configFile} lists no channels`}`,
     ];

@@ -29,8 +29,12 @@ export class Attempt {
     this.unlisten = cancellation.listen(() => this.abandon(cancellation.failure!));
   }
 
-  async run(encoded: EncodedChat): Promise<ChatWhole | LiveStream | Failure> {
-    const outcome = await this.exchange(encoded);
+  async run({ request, hidesUsage }: EncodedChat): Promise<ChatWhole | LiveStream | Failure> {
+    const { ports, stream } = this.options;
+    const { deployment, credential } = this.candidate;
+    const { channel } = deployment;
+    const reply = this.reason ?? (await ports.send(request, { channel, credential, signal: this.controller.signal, fresh: false }));
+    const outcome = isFailure(reply) ? reply : await (stream ? this.readStream(reply, hidesUsage) : this.readWhole(reply));
     if (outcome instanceof LiveStream) return outcome;
     this.settle();
     if (!isFailure(outcome)) return outcome;
@@ -46,19 +50,23 @@ export class Attempt {
     this.controller.abort();
   }
 
-  private async exchange(encoded: EncodedChat): Promise<ChatWhole | LiveStream | Failure> {
-    if (this.reason !== null) return this.reason;
-    const { ports, codec, stream, choices } = this.options;
-    const { deployment, credential } = this.candidate;
-    const reply = await ports.send(encoded.request, { channel: deployment.channel, credential, signal: this.controller.signal, fresh: false });
-    if (isFailure(reply)) return reply;
+  private async readWhole(reply: Reply): Promise<ChatWhole | Failure> {
     this.watch.headArrived();
-    if (reply.status < 200 || reply.status > 299) return this.refused(reply);
-    if (!stream) return this.whole(reply);
-    if (isJson(reply)) return this.wholeInsteadOfStream(reply);
+    if (!isSuccess(reply)) return this.refused(reply);
+    const body = await reply.bytes(answerBytesMax, () => this.watch.bytesArrived());
+    if (isFailure(body)) return afterHead(body);
+    if (sniffsAsEvents(body)) return failure("bad_response", "a stream came where a whole answer was asked for", { status: reply.status });
+    return this.options.codec.whole(body);
+  }
+
+  private async readStream(reply: Reply, hidesUsage: boolean): Promise<LiveStream | Failure> {
+    if (isSuccess(reply) && isJson(reply)) return this.wholeInsteadOfStream(reply);
+    this.watch.headArrived();
+    if (!isSuccess(reply)) return this.refused(reply);
+    const { ports, codec, choices } = this.options;
     const live = new LiveStream({
       reply,
-      decoder: codec.decoder({ hidesUsage: encoded.hidesUsage, choices }),
+      decoder: codec.decoder({ hidesUsage, choices }),
       watch: this.watch,
       reason: () => this.reason,
       settle: () => this.settle(),
@@ -66,27 +74,19 @@ export class Attempt {
       nowMs: ports.nowMs,
       after: ports.after,
     });
-    const broken = await live.open();
-    return broken ?? live;
+    return (await live.open()) ?? live;
+  }
+
+  /** Errors come as JSON with status 200, too. A good answer that is not streamed is not what was asked for either. */
+  private async wholeInsteadOfStream(reply: Reply): Promise<Failure> {
+    const whole = await this.readWhole(reply);
+    return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status: reply.status });
   }
 
   private async refused(reply: Reply): Promise<Failure> {
     const body = await reply.bytes(refusalBytesMax);
     const text = isFailure(body) ? "" : new TextDecoder().decode(body);
-    return this.options.codec.explain({ status: reply.status, header: reply.header, body: text });
-  }
-
-  private async whole(reply: Reply): Promise<ChatWhole | Failure> {
-    const body = await reply.bytes(answerBytesMax, () => this.watch.bytesArrived());
-    if (isFailure(body)) return afterHead(body);
-    if (sniffsAsEvents(body)) return failure("bad_response", "a stream came where a whole answer was asked for", { status: reply.status });
-    return this.options.codec.whole(body);
-  }
-
-  /** Errors come as JSON with status 200, too. A good answer that is not streamed is not what was asked for either. */
-  private async wholeInsteadOfStream(reply: Reply): Promise<Failure> {
-    const whole = await this.whole(reply);
-    return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status: reply.status });
+    return this.options.codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
   }
 
   private settle(): void {
@@ -133,6 +133,10 @@ export interface AttemptOptions {
 
 const refusalBytesMax = 64 * 1024;
 const answerBytesMax = 16 * 1024 * 1024;
+
+function isSuccess({ status }: Reply): boolean {
+  return status >= 200 && status <= 299;
+}
 
 function isJson(reply: Reply): boolean {
   return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;

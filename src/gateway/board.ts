@@ -28,7 +28,8 @@ export class Board {
     private readonly notice: (event: string, fields: Readonly<Record<string, unknown>>) => void = () => {},
   ) {}
 
-  plan(route: Route, promptTokensEstimate: number, remainingMs: number): Plan {
+  /** `again`: the same call asks a second time, after a wait. */
+  plan(route: Route, promptTokensEstimate: number, remainingMs: number, again = false): Plan {
     const { nowMs, dice } = this.ports;
     const state = this.route(route.model);
     const planned = plan({
@@ -43,7 +44,7 @@ export class Board {
       nowMs: nowMs(),
       dice,
     });
-    if (hasOneDeployment(route)) state.throttle = afterRequest(state.throttle, nowMs(), planned.go === "ahead");
+    if (!again && hasOneDeployment(route)) state.throttle = afterRequest(state.throttle, nowMs(), planned.go === "ahead");
     return planned;
   }
 
@@ -133,12 +134,12 @@ export class Board {
     if (state !== undefined) state.throttle = afterAccept(state.throttle, nowMs);
   }
 
-  failed({ candidate, beganMs }: Ticket, failure: Failure, nowMs: number): void {
+  failed({ candidate, probe, beganMs }: Ticket, failure: Failure, nowMs: number): void {
     const charged = chargedScope(candidate, failure);
     for (const scope of scopeIds(candidate.scopes)) {
       const before = this.healths.get(scope);
       if (scope !== charged) {
-        const released = probeAbandoned(before);
+        const released = probe ? probeAbandoned(before) : before;
         if (released !== before && released !== undefined) this.healths.set(scope, released);
         continue;
       }

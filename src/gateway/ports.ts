@@ -30,10 +30,10 @@ export interface SendOptions {
 export interface Reply {
   readonly kind: "reply";
   readonly status: number;
-  readonly header: (name: string) => string | null;
+  header(name: string): string | null;
   /** The whole body, decoded; a failure when it breaks off or is larger than allowed. Says when a part of it arrived. */
-  readonly bytes: (bytesMax: number, arrived?: () => void) => Promise<Uint8Array | Failure>;
+  bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure>;
   /** The body as it comes, decoded. `null` is its clean end. */
-  readonly next: () => Promise<Uint8Array | null | Failure>;
-  readonly cancel: () => void;
+  next(): Promise<Uint8Array | null | Failure>;
+  cancel(): void;
 }

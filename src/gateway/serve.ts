@@ -52,7 +52,8 @@ class Course {
 
   async run(): Promise<Answer> {
     const { call, gateway } = this;
-    const plan = await this.plan();
+    const first = this.plan();
+    const plan = first.go === "refuse" && first.waitMs !== null ? await this.planAfter(first, first.waitMs) : first;
     if (plan.go === "refuse") return this.refused(plan);
     const clientRetries = call.header("x-stainless-retry-count");
     this.callEnds = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
@@ -71,14 +72,15 @@ class Course {
     }
   }
 
-  /** A plan; where every upstream asked for a short wait, the plan after that wait. */
-  private async plan(): Promise<Plan> {
-    const { call, gateway } = this;
-    const ask = (): Plan => gateway.board.plan(call.route, call.ask.promptTokensEstimate, this.remainingMs());
-    const first = ask();
-    if (first.go === "ahead" || first.waitMs === null) return first;
-    await pause(first.waitMs, call.cancellation, gateway.ports);
-    return call.cancellation.failure === null ? ask() : first;
+  private plan(again = false): Plan {
+    return this.gateway.board.plan(this.call.route, this.call.ask.promptTokensEstimate, this.remainingMs(), again);
+  }
+
+  /** Every upstream asked for a wait, and a short one: the plan after it. */
+  private async planAfter(refused: Plan, waitMs: number): Promise<Plan> {
+    const { cancellation } = this.call;
+    await pause(waitMs, cancellation, this.gateway.ports);
+    return cancellation.failure === null ? this.plan(true) : refused;
   }
 
   private judge(plan: Ahead): ReturnType<typeof judge> {

@@ -115,9 +115,11 @@ export class Watch {
       }
       case "committed":
       case "finished": {
-        if (this.pausedMs !== null) return { atMs: Math.min(total, this.ports.nowMs() + timeouts.idleMs), alarm: "total" };
-        if (this.phase === "finished") return { atMs: this.byteMs + lingerMs, alarm: "lingering" };
-        const idle = this.byteMs + timeouts.idleMs;
+        const silentMs = this.phase === "finished" ? Math.min(lingerMs, timeouts.idleMs) : timeouts.idleMs;
+        // While nobody reads only the total can be due; a look before anything else could be is soon enough.
+        if (this.pausedMs !== null) return { atMs: Math.min(total, this.ports.nowMs() + Math.min(silentMs, timeouts.progressMs)), alarm: "total" };
+        const idle = this.byteMs + silentMs;
+        if (this.phase === "finished") return { atMs: idle, alarm: "lingering" };
         const progress = this.eventMs + timeouts.progressMs;
         if (total <= idle && total <= progress) return { atMs: total, alarm: "total" };
         return idle <= progress ? { atMs: idle, alarm: "idle" } : { atMs: progress, alarm: "progress" };

@@ -92,11 +92,12 @@ function isJson(type: string): boolean {
 
 function respond(answer: Answer, call: Call, context: ChatContext): Response {
   const { gateway, requestId } = context;
-  const headers = { ...context.headers, ...answerHeaders(answer, call) };
+  const headers = answerHeaders(context.headers, answer, call.snapshot);
   switch (answer.kind) {
     case "whole":
       gateway.calls.end(call.cancellation);
-      return new Response(answer.body as Uint8Array<ArrayBuffer>, { headers: { ...headers, "content-type": "application/json" } });
+      headers["content-type"] = "application/json";
+      return new Response(answer.body as Uint8Array<ArrayBuffer>, { headers });
     case "failed":
       gateway.calls.end(call.cancellation);
       answer.recorded(statusOf(answer.failure));
@@ -155,10 +156,10 @@ const idleSeconds = 120;
 
 const streamHeaders = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache, no-store", "x-accel-buffering": "no" };
 
-function answerHeaders(answer: Answer, call: Call): Record<string, string> {
-  const headers: Record<string, string> = {};
+function answerHeaders(base: Readonly<Record<string, string>>, answer: Answer, { service }: Snapshot): Record<string, string> {
+  const headers: Record<string, string> = { ...base };
   if (answer.clampedTo !== null) headers["x-sluice-max-tokens"] = String(answer.clampedTo);
-  if (!call.snapshot.service.exposeChannels) return headers;
+  if (!service.exposeChannels) return headers;
   if (answer.channel !== null) headers["x-sluice-channel"] = answer.channel;
   if (answer.attempts > 0) headers["x-sluice-attempts"] = String(answer.attempts);
   return headers;

@@ -72,7 +72,7 @@ function shownOf(failure: Failure): Shown {
   if (failure.blame !== "client") return usual;
   const passesStatus = failure.status !== null && failure.status >= 400 && failure.status < 500 && failure.kind === "invalid_request";
   return {
-    status: passesStatus ? failure.status! : usual.status,
+    status: passesStatus ? failure.status : usual.status,
     type: failure.type ?? usual.type,
     code: failure.code ?? usual.code,
     final: true,

@@ -81,9 +81,26 @@ export function elementsOf(bytes: Uint8Array, start: number, end: number): reado
   return elements;
 }
 
-/** The value of a span as JavaScript has it. Meant for small ones. */
-export function valueOf(bytes: Uint8Array, span: { readonly start: number; readonly end: number }): unknown {
-  return JSON.parse(utf8.decode(bytes.subarray(span.start, span.end)));
+/**
+ * The value of a span as JavaScript has it. Meant for small ones: names and whole numbers, which are read in place. A
+ * view of part of the memory would cost more than all the rest of reading a request.
+ */
+export function valueOf(bytes: Uint8Array, { start, end }: { readonly start: number; readonly end: number }): unknown {
+  if (bytes[start] === quote) return keyText(bytes, start, end);
+  return smallInteger(bytes, start, end) ?? JSON.parse(utf8.decode(bytes.subarray(start, end)));
+}
+
+const smallDigitsMax = 9;
+
+function smallInteger(bytes: Uint8Array, start: number, end: number): number | null {
+  if (end - start > smallDigitsMax) return null;
+  let value = 0;
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at];
+    if (!isDigit(byte)) return null;
+    value = value * 10 + byte! - zero;
+  }
+  return value;
 }
 
 /** The first byte at or after an offset that is not white space. */
@@ -307,7 +324,8 @@ function pastLongString(walk: Walk, from: number): number {
   }
 }
 
-const wordsAfter = 16;
+/** A second view of the memory costs as much as a few thousand bytes one by one. */
+const wordsAfter = 2048;
 
 /**
  * Leaps over the plain part of a long string, eight bytes at a time, and halts no more than eight bytes short of a quote,
@@ -446,6 +464,7 @@ function isEmpty(bytes: Uint8Array, start: number, end: number, kind: JsonKind):
  */
 function keyText(bytes: Uint8Array, open: number, end: number): string {
   const length = end - open - 2;
+  if (length === 0) return "";
   if (length > keptLengthMax) return decodedKey(bytes, open, end);
   const slot = (length * 11 + bytes[open + 1]! * 7 + bytes[open + 2]! * 31 + bytes[end - 2]! * 5) % keptMax;
   const known = kept[slot]!;

@@ -153,25 +153,33 @@ function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
 
 /**
  * On to the next in the plan. Before that means a lower tier, which is often a lesser model, a tier that failed quickly is
- * asked once more, provided an attempt is left for the lower one: a healthy channel anywhere must be enough. With nobody
+ * asked once more, provided an attempt is left for each lower one: a healthy tier anywhere must be enough. With nobody
  * else left at all, the same ones again.
  */
 function moveOn(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
   const next = usable(input);
   if (next === undefined) return onceMore(input);
   const tier = tierOf(input.plan, last.candidate);
-  if (next.tier > tier && attemptsLeft >= 2) {
+  if (next.tier > tier && attemptsLeft > tiersBelow(input, tier)) {
     const second = secondTry(input, last, tier);
     if (second !== null) return second;
   }
   return elsewhere(input, next) ?? stop("no_candidate");
 }
 
+/** How many lower tiers still have somebody to ask: each of them keeps an attempt. */
+function tiersBelow(input: JudgeInput, tier: number): number {
+  const below = input.plan.candidates.filter((choice) => choice.tier > tier && isUsable(choice, input));
+  return new Set(below.map((choice) => choice.tier)).size;
+}
+
 /** The first in the plan that is not ruled out by what failed so far. */
 function usable(input: JudgeInput, wanted: (choice: Choice) => boolean = () => true): Choice | undefined {
-  return input.plan.candidates.find(
-    (choice) => !isRuledOut(choice.candidate, input.tried) && wanted(choice) && input.admits(choice.candidate),
-  );
+  return input.plan.candidates.find((choice) => wanted(choice) && isUsable(choice, input));
+}
+
+function isUsable({ candidate }: Choice, input: JudgeInput): boolean {
+  return !isRuledOut(candidate, input.tried) && input.admits(candidate);
 }
 
 /** Whatever a failure is charged to is out for this call, with everyone who depends on it; otherwise its deployment is. */

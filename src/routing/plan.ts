@@ -61,7 +61,7 @@ export interface PlanInput {
   readonly dice: () => number;
 }
 
-/** More than a call may ever try, so that the judge has someone left when a whole host or account is out. */
+/** More than a call will try, so that the judge has someone left when a whole host or account is out. */
 const choicesMax = 8;
 /** Places kept for the tiers below: they must not be crowded out by a large first tier. */
 const reservedPerTier = 2;
@@ -81,15 +81,15 @@ export function plan(input: PlanInput): Plan {
   const { tiers } = input.route;
   const survey = newSurvey();
   const choices: Choice[] = [];
-  for (let tier = 0; tier < tiers.length && choices.length < choicesMax; tier += 1) {
+  for (let tier = 0; tier < tiers.length && (choices.length < choicesMax || survey.ready === 0); tier += 1) {
     const reserved = Math.min(reservedMax, reservedPerTier * (tiers.length - 1 - tier));
     const room = Math.max(1, choicesMax - choices.length - reserved);
     placeTier(choices, drawnFrom(tiers[tier]!, tier, room, input, survey), room, input);
   }
   if (survey.ready > 0) return { go: "ahead", mode: "normal", candidates: choices, skipped: survey.skipped };
   // The prompt looks too long for every one of them: then it is theirs to say so.
-  if (survey.tooSmall > 0 && survey.tooSmall === survey.seen)
-    return plan({ ...input, ask: { promptTokensEstimate: 0 } });
+  const allTooSmall = survey.tooSmall > 0 && survey.tooSmall === survey.seen;
+  if (allTooSmall) return plan({ ...input, ask: { promptTokensEstimate: 0 } });
   return withNobodyReady(input, survey, choices);
 }
 

@@ -24,7 +24,7 @@ export async function discoverModels(channel: Channel, adapter: Adapter | undefi
   if (isFailure(body)) return body;
   const text = new TextDecoder().decode(body);
   if (reply.status !== 200) {
-    const refusal = { status: reply.status, header: reply.header, body: text };
+    const refusal = { status: reply.status, header: (name: string) => reply.header(name), body: text };
     return adapter.chat?.explain(refusal) ?? failure("bad_response", `status ${reply.status}`);
   }
   return adapter.models.read(text) ?? failure("bad_response", "the list of models could not be read");

@@ -3,38 +3,28 @@ import { failure, type Failure } from "../operations/failure.ts";
 import { connectionFailure } from "./connection-failure.ts";
 import { decoded } from "./decoded.ts";
 
-/** An answer's head with its body, read with a bound and without exceptions. */
-export function replyOf(response: Response): Reply {
-  const body = new Body(response);
-  return {
-    kind: "reply",
-    status: response.status,
-    header: (name) => response.headers.get(name),
-    bytes: (bytesMax, arrived) => body.bytes(bytesMax, arrived),
-    next: () => body.next(),
-    cancel: () => body.cancel(),
-  };
-}
-
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
-class Body {
+/** An answer's head with its body, read with a bound and without exceptions. */
+export class UpstreamReply implements Reply {
+  readonly kind = "reply";
+  readonly status: number;
   private reader: Reader | null = null;
 
-  constructor(private readonly response: Response) {}
+  constructor(private readonly response: Response) {
+    this.status = response.status;
+  }
 
-  async bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
+  header(name: string): string | null {
+    return this.response.headers.get(name);
+  }
+
+  bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
     const { headers } = this.response;
     const length = headers.get("content-length");
-    if (length !== null && Number(length) > bytesMax) return this.tooLarge(bytesMax);
+    if (length !== null && Number(length) > bytesMax) return Promise.resolve(this.tooLarge(bytesMax));
     // A body of known, allowed length may be read in one go; the transport reports one that ends early.
-    if (length !== null && !headers.has("content-encoding")) {
-      try {
-        return await this.response.bytes();
-      } catch (error) {
-        return connectionFailure(error);
-      }
-    }
+    if (length !== null && !headers.has("content-encoding")) return this.response.bytes().catch(connectionFailure);
     return this.collect(bytesMax, arrived);
   }
 

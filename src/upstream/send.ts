@@ -2,7 +2,7 @@ import type { UpstreamRequest } from "../adapters/adapter.ts";
 import type { Reply, Send, SendOptions } from "../gateway/ports.ts";
 import { failure, type Failure } from "../operations/failure.ts";
 import { connectionFailure } from "./connection-failure.ts";
-import { replyOf } from "./reply.ts";
+import { UpstreamReply } from "./reply.ts";
 
 /**
  * The only place that talks to upstreams. It never throws, never follows a redirect, never decompresses behind our
@@ -15,12 +15,18 @@ export function makeSend(secret: (credential: string) => string | undefined, now
   return async function send(request, options) {
     const { host } = options.channel.address;
     const begunMs = nowMs();
-    let reply = await exchange(request, options, secret(options.credential));
-    if ("blame" in reply && isStale(reply, nowMs() - begunMs, answeredMs.get(host)) && !options.signal.aborted) {
-      reply = await exchange(request, { ...options, fresh: true }, secret(options.credential));
+    for (let fresh = options.fresh; ; fresh = true) {
+      try {
+        const response = await fetch(request.url, requestInit(request, options, secret(options.credential), fresh));
+        answeredMs.set(host, nowMs());
+        return soundReply(response);
+      } catch (error) {
+        const cause = connectionFailure(error);
+        // Closed on a fresh connection, too: the kept one was not to blame, and the next request is sent but once.
+        if (fresh && cause.kind === "disconnected") answeredMs.delete(host);
+        if (fresh || options.signal.aborted || !isStale(cause, nowMs() - begunMs, answeredMs.get(host))) return cause;
+      }
     }
-    if (!("blame" in reply)) answeredMs.set(host, nowMs());
-    return reply;
   };
 }
 
@@ -34,33 +40,31 @@ function isStale(reply: Failure, tookMs: number, answeredMs: number | undefined)
 
 const staleWithinMs = 1000;
 
-async function exchange(request: UpstreamRequest, options: SendOptions, secret: string | undefined): Promise<Reply | Failure> {
-  const { channel } = options;
+function requestInit(request: UpstreamRequest, { channel, signal }: SendOptions, secret: string | undefined, fresh: boolean): RequestInit {
   const { authHeader } = channel.address;
   const headers: Record<string, string> = { ...request.headers, "accept-encoding": "identity", "user-agent": userAgent };
   if (secret !== undefined && secret !== "") headers[authHeader] = authHeader === "authorization" ? `Bearer ${secret}` : secret;
-  try {
-    const response = await fetch(request.url, {
-      method: request.method,
-      headers,
-      body: request.body,
-      signal: options.signal,
-      redirect: "manual",
-      decompress: false,
-      timeout: false,
-      keepalive: !options.fresh,
-      ...(channel.proxy === null ? undefined : { proxy: channel.proxy }),
-      // Bun keeps its idle connections per TLS context; naming the server gives each channel's host its own.
-      ...(request.url.startsWith("https:") ? { tls: { serverName: serverName(channel.address.host) } } : undefined),
-    } as RequestInit);
-    if (response.headers.has("transfer-encoding") && response.headers.has("content-length")) {
-      response.body?.cancel().catch(ignore);
-      return failure("bad_response", "the answer has both a length and a transfer encoding", { status: response.status });
-    }
-    return replyOf(response);
-  } catch (error) {
-    return connectionFailure(error);
-  }
+  const init = {
+    method: request.method,
+    headers,
+    body: request.body,
+    signal,
+    redirect: "manual",
+    decompress: false,
+    timeout: false,
+    keepalive: !fresh,
+  };
+  if (channel.proxy !== null) Object.assign(init, { proxy: channel.proxy });
+  // Bun keeps its idle connections per TLS context; naming the server gives each channel's host its own.
+  if (request.url.startsWith("https:")) Object.assign(init, { tls: { serverName: serverName(channel.address.host) } });
+  return init as RequestInit;
+}
+
+/** A head that could be read in two ways is no head. */
+function soundReply(response: Response): Reply | Failure {
+  if (!response.headers.has("transfer-encoding") || !response.headers.has("content-length")) return new UpstreamReply(response);
+  response.body?.cancel().catch(ignore);
+  return failure("bad_response", "the answer has both a length and a transfer encoding", { status: response.status });
 }
 
 const userAgent = "sluice";

@@ -86,17 +86,14 @@ export class Rig<Name extends string> implements AsyncDisposable {
     return call;
   }
 
-  /** The names of the upstreams a call was tried on, in order, such as `ab`. */
-  path(call: string | null): string {
+  /** The names of the upstreams a call was tried on, in order. */
+  path({ call }: { readonly call: string | null }): readonly string[] {
     const attempts = this.upstreams.flatMap(({ name, ledger }) =>
       ledger.chats
         .filter((attempt) => call !== null && attempt.call === call)
         .map(({ at }) => ({ name, at })),
     );
-    return attempts
-      .toSorted((one, other) => one.at - other.at)
-      .map(({ name }) => name)
-      .join("");
+    return attempts.toSorted((one, other) => one.at - other.at).map(({ name }) => name);
   }
 
   async accessLine(requestId: string | null): Promise<LogLine> {
@@ -122,8 +119,11 @@ export class Rig<Name extends string> implements AsyncDisposable {
       ],
     };
     this.#calls = [];
-    await checkInvariants(scene);
-    this.#baseline = await takeBaseline(this.gateway, this.upstreams);
+    try {
+      await checkInvariants(scene);
+    } finally {
+      this.#baseline = await takeBaseline(this.gateway, this.upstreams);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, test } from "bun:test";
 import { startChaos, type Chaos, type ChaosOptions } from "./chaos.ts";
 import type { Attempt } from "./chaos/ledger.ts";
 import { header } from "./chaos/request.ts";
-import { chat, openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
+import { openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
 import { startGateway, type Gateway, type GatewayOptions, type LogLine } from "./gateway.ts";
-import { checkInvariants, takeBaseline, type Scene } from "./invariants.ts";
+import { checkInvariants, oneAccessLinePerCall, takeBaseline, type Scene } from "./invariants.ts";
 
 /**
  * The real gateway in front of many groups of upstreams, a before b. Each fault is played on a group of its own, because a
@@ -14,6 +14,7 @@ import { checkInvariants, takeBaseline, type Scene } from "./invariants.ts";
 export class Stage {
   readonly #options: StageOptions;
   readonly #groups: Group[] = [];
+  readonly #fallback: Promise<Chaos>[] = [];
   #gateway: Gateway | null = null;
 
   constructor(options: StageOptions = {}) {
@@ -30,29 +31,62 @@ export class Stage {
   /** A test that plays one fault on upstreams of its own, and holds the invariants over everything that was asked. */
   row(promise: string, play: (row: Row) => Promise<void>, options: RowOptions = {}): void {
     const group = this.group(options);
-    test(promise, () => this.play(group, play, options), options.withinMs ?? 20_000);
+    test(promise, () => this.play(group, play, demandsOf(options)), options.withinMs ?? 20_000);
+  }
+
+  /** The same in several variants at once, each on upstreams of its own: most of a fault is waiting. */
+  rows<V extends RowVariant>(promise: string, variants: readonly V[], play: (row: Row, variant: V) => Promise<void>, options: RowOptions = {}): void {
+    const groups = variants.map((variant) => this.group({ ...options, ...variant.group }));
+    test(
+      promise,
+      () => {
+        const playOne = (row: Row, index: number) => {
+          const variant = variants[index]!;
+          return play(row, variant).catch((error: Error) => {
+            error.message = `${variant.label}: ${error.message}`;
+            throw error;
+          });
+        };
+        return this.playAll(groups, playOne, demandsOf(options));
+      },
+      options.withinMs ?? 20_000,
+    );
   }
 
   /** Upstreams and channels for `play`. */
   group(options: GroupOptions = {}): Group {
-    const group: Group = { number: this.#groups.length, options, upstreams: [] };
+    const group: Group = { number: this.#groups.length, options, upstreams: [], url: null };
     this.#groups.push(group);
     return group;
   }
 
   async play(group: Group, play: (row: Row) => Promise<void>, demands: Partial<Scene> = {}): Promise<void> {
-    const { upstreams } = group;
-    const baseline = await takeBaseline(this.gateway, upstreams);
-    const row = new Row(this.gateway, group);
-    await play(row);
-    const { replies, calls } = row;
-    await checkInvariants({ gateway: this.gateway, upstreams, replies, calls, baseline, secrets, ...demands });
-    checkCredentials(group);
+    await this.playAll([group], play, demands);
+  }
+
+  /** Plays on several groups at the same time, and checks the invariants over all of them. */
+  async playAll(groups: readonly Group[], play: (row: Row, index: number) => Promise<void>, demands: Partial<Scene> = {}): Promise<void> {
+    const { gateway } = this;
+    const upstreams = [...new Set(groups.flatMap((group) => group.upstreams))];
+    const baseline = await takeBaseline(gateway, upstreams);
+    const rows = groups.map((group) => new Row(gateway, group));
+    const played = await Promise.allSettled(rows.map(play));
+    const replies = rows.flatMap((row) => row.replies);
+    const calls = rows.reduce((sum, row) => sum + row.calls, 0);
+    const scene = { gateway, upstreams, replies, calls, baseline, secrets, ...demands };
+    for (const one of played) {
+      if (one.status === "fulfilled") continue;
+      // What this one still has to say must not be held against the next.
+      await oneAccessLinePerCall(scene).catch(() => {});
+      throw one.reason;
+    }
+    await checkInvariants(scene);
+    for (const group of groups) checkCredentials(group);
   }
 
   async #open(): Promise<void> {
     const warm = this.group();
-    await Promise.all(this.#groups.map(raise));
+    await Promise.all(this.#groups.map((group) => this.#raise(group)));
     const { config = {}, env } = this.#options;
     const given = typeof env === "function" ? await env() : env;
     this.#gateway = await startGateway({
@@ -65,9 +99,23 @@ export class Stage {
     for (const stream of [false, true]) await row.line(await row.ask({ stream }));
   }
 
+  async #raise(group: Group): Promise<void> {
+    const { size = 2, upstream = {}, sharesFallback = false, url = null } = group.options;
+    const special = typeof upstream === "function" ? await upstream() : upstream;
+    const raised = Array.from({ length: size }, (_, index) => {
+      const name = `${letters[index]}${group.number}x`;
+      if (index === 0) return startChaos({ name, ...special });
+      if (!sharesFallback) return startChaos({ name });
+      return (this.#fallback[index] ??= startChaos({ name }));
+    });
+    group.upstreams = await Promise.all(raised);
+    group.url = typeof url === "function" ? await url() : url;
+  }
+
   async #close(): Promise<void> {
     await this.#gateway?.kill();
-    await Promise.all(this.#groups.flatMap(({ upstreams }) => upstreams.map((upstream) => upstream.close())));
+    const upstreams = new Set(this.#groups.flatMap((group) => group.upstreams));
+    await Promise.all([...upstreams].map((upstream) => upstream.close()));
   }
 }
 
@@ -85,12 +133,27 @@ export interface GroupOptions {
   /** What the first upstream is, and where it is said to be when that is not the truth. */
   readonly upstream?: ChaosOptions | (() => Promise<ChaosOptions>);
   readonly url?: string | (() => Promise<string>);
-  /** Settings of the first channel. */
+  /** Settings of the first channel, and of all of them. */
   readonly channel?: Readonly<Record<string, unknown>>;
+  readonly channels?: Readonly<Record<string, unknown>>;
+  /** The upstreams after the first may be shared with other groups: for many groups of which only the first is at fault. */
+  readonly sharesFallback?: boolean;
 }
 
 /** With demands that differ from the usual ones. */
-export interface RowOptions extends GroupOptions, Partial<Pick<Scene, "attemptsMax" | "tolerance" | "withinMs">> {}
+export interface RowOptions extends GroupOptions, Partial<Pick<Scene, "attemptsMax" | "oneAttemptSpeaks">> {
+  /** For the test as a whole. */
+  readonly withinMs?: number;
+}
+
+function demandsOf({ attemptsMax = 3, oneAttemptSpeaks = true }: RowOptions): Partial<Scene> {
+  return { attemptsMax, oneAttemptSpeaks };
+}
+
+export interface RowVariant {
+  readonly label: string;
+  readonly group?: GroupOptions;
+}
 
 /** One fault: its upstreams, and calls through the gateway to them. */
 export class Row {
@@ -110,6 +173,15 @@ export class Row {
 
   get b(): Chaos {
     return this.#upstream(1);
+  }
+
+  get upstreams(): readonly Chaos[] {
+    return this.#group.upstreams;
+  }
+
+  /** What a client of its own asks for to reach all upstreams in order. */
+  get model(): string {
+    return model(this.#group);
   }
 
   /** The name of a channel. */
@@ -181,6 +253,7 @@ export interface Group {
   readonly number: number;
   readonly options: GroupOptions;
   upstreams: readonly Chaos[];
+  url: string | null;
 }
 
 export const clientKey = "canary-client-5f0c1d7e9b2a4863";
@@ -193,25 +266,15 @@ const upstreamKeys = ["canary-upstream-84e1c06f2d", "canary-upstream-19d7f35ac4"
 /** None of these may stand in an answer or in the log. */
 export const secrets: readonly string[] = [clientKey, promptCanary, ...upstreamKeys];
 
-async function raise(group: Group): Promise<void> {
-  const { size = 2, upstream = {} } = group.options;
-  const special = typeof upstream === "function" ? await upstream() : upstream;
-  group.upstreams = await Promise.all(
-    Array.from({ length: size }, (_, index) =>
-      startChaos({ name: `${letters[index]}${group.number}x`, ...(index === 0 ? special : {}) }),
-    ),
-  );
-  if (typeof group.options.url === "function") Object.assign(group.options, { url: await group.options.url() });
-}
-
 function channelsOf(group: Group): object[] {
-  const { equals = false, url, channel = {} } = group.options;
+  const { equals = false, channel = {}, channels = {} } = group.options;
   return group.upstreams.map((upstream, index) => ({
     name: channelName(group, index),
-    base_url: index === 0 && typeof url === "string" ? url : upstream.url,
+    base_url: (index === 0 ? group.url : null) ?? upstream.url,
     api_key: upstreamKeys[index],
     models: index === 0 ? [model(group), aloneModel(group)] : [model(group)],
     tier: equals ? 1 : index + 1,
+    ...channels,
     ...(index === 0 ? channel : {}),
   }));
 }

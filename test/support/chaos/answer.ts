@@ -59,8 +59,12 @@ export async function sendSteps(exchange: Exchange, from: number, to: number): P
 
 /** Finish, usage and `[DONE]`, as far as the manner has them, then the end of the body. */
 export async function closeStream(exchange: Exchange): Promise<void> {
-  for (const event of closingEvents(exchange)) await exchange.sendBody(event);
+  await sendClosing(exchange);
   await exchange.complete();
+}
+
+export async function sendClosing(exchange: Exchange): Promise<void> {
+  for (const event of closingEvents(exchange)) await exchange.sendBody(event);
 }
 
 export async function sendEvent(exchange: Exchange, payload: string): Promise<void> {

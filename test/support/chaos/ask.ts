@@ -61,10 +61,16 @@ function toolCallsOf(fields: Record<string, unknown>): readonly Tool[] {
   });
   const wanted = fields["x_tool"];
   if (typeof wanted === "number") return tools.slice(0, wanted);
+  if (wanted === "first") return isAnswered(fields) ? [] : tools.slice(0, 1);
   const choice = fields["tool_choice"];
   const named = textOf(fieldsOf(fieldsOf(choice)["function"])["name"]);
   if (named !== null) return tools.filter((tool) => tool.name === named);
   return wanted === true || choice === "required" ? tools.slice(0, 1) : [];
+}
+
+/** The client has run the tools and now wants to hear about it. */
+function isAnswered(fields: Record<string, unknown>): boolean {
+  return fieldsOf(listOf(fields["messages"]).at(-1))["role"] === "tool";
 }
 
 function wordsIn(message: Record<string, unknown>): number {

@@ -3,6 +3,7 @@ import {
   closeStream,
   jsonType,
   openStream,
+  sendClosing,
   sendSteps,
   voice,
   wholeBody,
@@ -79,6 +80,13 @@ export const connectionFaults: Faults = {
   },
   async "hang-after"(exchange, argument) {
     await begin(exchange, stepsFrom(exchange, argument, 1));
+    await exchange.hold();
+  },
+  /** All of the answer but its end mark, on a connection that is then kept without a word. */
+  async "hang-after-finish"(exchange) {
+    exchange.manner.done = false;
+    await begin(exchange, voice(exchange).count);
+    if (exchange.ask.stream) await sendClosing(exchange);
     await exchange.hold();
   },
   /** Comments, every so many milliseconds, and never an event. */

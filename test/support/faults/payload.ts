@@ -41,6 +41,18 @@ export const payloadFaults: Faults = {
     if (exchange.ask.stream) return;
     exchange.manner.bytesOf = (text) => bytesOf(`${"\n         ".repeat(20)}${text}`);
   },
+  /** `times,ms`: so many bits of blank space, each after a while, and then the JSON. */
+  async "padded-wait"(exchange, argument) {
+    if (exchange.ask.stream) return;
+    const [times = "", everyMs = ""] = argument.split(",");
+    await exchange.open({ contentType: jsonType });
+    for (let left = numberFrom(times, 10); left > 0; left -= 1) {
+      await exchange.sendBody(Buffer.from("\n         "));
+      await exchange.pause(numberFrom(everyMs, 50));
+    }
+    await exchange.sendBody(wholeBody(exchange));
+    await exchange.complete();
+  },
 
   /** The type of the error. */
   async "sse-error-first"(exchange, argument) {
@@ -76,6 +88,13 @@ export const payloadFaults: Faults = {
   /** Any value; `none` leaves the header out. */
   "content-type"(exchange, argument) {
     exchange.manner.contentType = argument === "none" ? null : argument || "text/plain";
+  },
+
+  /** Every byte in another encoding than JSON may have. */
+  "utf-16"(exchange) {
+    const type = exchange.ask.stream ? "text/event-stream" : jsonType;
+    exchange.manner.contentType = `${type}; charset=utf-16`;
+    exchange.manner.bytesOf = (text) => Buffer.from(text, "utf16le");
   },
 
   /** JSON text in place of every number of usage, such as `-1`, `1e12`, `NaN`, `null`; `string` is a word. */

@@ -1,0 +1,106 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { ChatCodec } from "../src/adapters/adapter.ts";
+import { adapters } from "../src/adapters/index.ts";
+import { LiveStream } from "../src/gateway/live-stream.ts";
+import type { Reply } from "../src/gateway/ports.ts";
+import { Relay } from "../src/gateway/relay.ts";
+import { Watch } from "../src/gateway/watch.ts";
+import { failure, isFailure, type Failure } from "../src/operations/failure.ts";
+import { recordingsOf, type Recording } from "./support/recordings.ts";
+
+// Sweeps over every byte; the clock stands still.
+setDefaultTimeout(120_000);
+
+/** How the transport ends behind the last chunk. */
+type Ending = "clean" | "broken";
+
+/** What a client gets of a stream that arrives in these chunks: the frames, and the failure that ended them. */
+async function relayed(
+  codec: ChatCodec,
+  recording: Recording,
+  chunks: readonly Uint8Array[],
+  ending: Ending,
+): Promise<{ sent: string; failure: Failure | null }> {
+  const reads = chunks.filter(({ length }) => length > 0);
+  const reply: Reply = {
+    kind: "reply",
+    status: 200,
+    header: () => null,
+    next: async () => reads.shift() ?? (ending === "clean" ? null : failure("disconnected", "the connection broke")),
+    bytes: async () => failure("bad_response", "a stream is not read as a whole"),
+    cancel: () => {},
+  };
+  const clock = { nowMs: () => 0, after: () => () => {} };
+  const stream = new LiveStream({
+    ...clock,
+    reply,
+    decoder: codec.decoder({ hidesUsage: false, choices: recording.facts.choices }),
+    watch: new Watch(clock, { timeouts, stream: true, deadlineMs: Infinity }, () => {}),
+    reason: () => null,
+    settle: () => {},
+    abandon: () => {},
+  });
+  const unopened = await stream.open();
+  if (unopened !== null) return { sent: "", failure: unopened };
+  const settled: (Failure | null)[] = [];
+  const relay = new Relay(stream, (cause) => settled.push(cause));
+  let sent = "";
+  for (;;) {
+    const part = await relay.next();
+    if (part === null || isFailure(part)) {
+      expect(settled).toEqual([part]);
+      return { sent, failure: part };
+    }
+    sent += Buffer.from(part).toString("latin1");
+  }
+}
+
+const timeouts = {
+  connectMs: Infinity,
+  firstByteMs: Infinity,
+  firstContentMs: Infinity,
+  idleMs: Infinity,
+  progressMs: Infinity,
+  totalMs: Infinity,
+};
+const done = "data: [DONE]\n\n";
+
+/** From this length on, the end mark has been read as an event, so that nothing that follows matters. */
+function endRead({ bytes, facts }: Recording): number {
+  const end = facts.fails === undefined ? /data: ?\[DONE\](\n\n|\r\n\r|\r\r)/.exec(Buffer.from(bytes).toString("latin1")) : null;
+  return end === null ? Infinity : end.index + end[0].length;
+}
+
+const speaking = [...adapters.values()].flatMap(({ name, chat }) => (chat === undefined ? [] : [[name, chat] as const]));
+
+describe.each(speaking)("a client of an upstream that speaks %s", (dialect, codec) => {
+  describe.each(recordingsOf(dialect).map((recording) => [recording.name, recording] as const))("and sends %s", (_, recording) => {
+    const { bytes, facts, wholeFrom } = recording;
+
+    test("gets the same however the network cuts it", async () => {
+      const whole = await relayed(codec, recording, [bytes], "clean");
+      expect(whole.failure?.kind ?? null).toBe(facts.fails ?? null);
+      for (let at = 1; at < bytes.length; at += 1) {
+        const cut = await relayed(codec, recording, [bytes.subarray(0, at), bytes.subarray(at)], "clean");
+        if (cut.sent !== whole.sent || cut.failure?.kind !== whole.failure?.kind)
+          throw new Error(`cut at byte ${at} it becomes ${JSON.stringify(cut)}`);
+      }
+      const bytewise = Array.from(bytes, (_byte, at) => bytes.subarray(at, at + 1));
+      expect(await relayed(codec, recording, bytewise, "clean")).toEqual(whole);
+    });
+
+    test.each(["clean", "broken"] as const)("is never told that a cut is an end (the connection's own end is %s)", async (ending) => {
+      const { sent } = await relayed(codec, recording, [bytes], "clean");
+      const wholeAt = ending === "clean" ? wholeFrom : endRead(recording);
+      for (let length = 0; length <= bytes.length; length += 1) {
+        const cut = await relayed(codec, recording, [bytes.subarray(0, length)], ending);
+        const whole = length >= wholeAt;
+        if ((cut.failure === null) !== whole || cut.sent.endsWith(done) !== whole)
+          throw new Error(`ended at byte ${length} it becomes ${JSON.stringify(cut)}`);
+        const beginning = whole ? cut.sent.slice(0, -done.length) : cut.sent;
+        if (!sent.startsWith(beginning)) throw new Error(`ended at byte ${length}, what was sent is no beginning: ${beginning}`);
+        if (cut.sent !== "" && cut.failure !== null) expect(cut.failure.kind).toBe("interrupted");
+      }
+    });
+  });
+});

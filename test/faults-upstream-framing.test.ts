@@ -1,0 +1,218 @@
+import { describe, expect } from "bun:test";
+import { readChat } from "./support/client.ts";
+import { eventually } from "./support/eventually.ts";
+import { textOfOneAttempt } from "./support/invariants.ts";
+import { expectInterrupted, expectRefusal, expectWhole } from "./support/outcome.ts";
+import { Stage } from "./support/stage.ts";
+
+const stage = new Stage();
+
+const kinds = [
+  { label: "whole", stream: false },
+  { label: "stream", stream: true },
+] as const;
+const variants = kinds.flatMap((one) => [
+  { ...one, alone: false },
+  { label: `${one.label}, alone`, stream: one.stream, alone: true },
+]);
+
+/** An answer that cannot be understood is the upstream's fault: the next one is asked at once, and this one not again. */
+function isPassedOver(id: string, what: string, behaviour: string, codes: readonly string[] = ["upstream_invalid_response"]): void {
+  stage.rows(`${id}: ${what} is passed over, and reported as ${codes[0]} where nobody else is left`, variants, async (row, { stream, alone }) => {
+    row.a.behaviour = behaviour;
+    const reply = await row.ask({ stream, alone });
+    if (alone) {
+      expectRefusal(reply, 502, codes.find((code) => code === reply.error?.code) ?? codes[0]!);
+      expect(reply.response.header("x-should-retry")).toBe("false");
+      expect(row.path(reply)).toBe("aaa");
+    } else {
+      expectWhole(row, reply, row.b);
+      expect(row.path(reply)).toMatch(/^aa?b$/);
+    }
+  });
+}
+
+describe("content codings that nobody asked for", () => {
+  for (const coding of ["gzip", "deflate", "br"]) {
+    stage.rows(`F18: an answer in ${coding} is decoded, and its header is not passed on`, kinds, async (row, { stream }) => {
+      row.a.behaviour = `fault:${coding}`;
+      const reply = await row.ask({ stream });
+      expectWhole(row, reply, row.a);
+      expect(reply.response.header("content-encoding")).toBeNull();
+      expect(row.path(reply)).toBe("a");
+    });
+
+    stage.row(`F18: a stream in ${coding} is decoded as it comes, not when it is complete`, async (row) => {
+      row.a.behaviour = `fault:${coding}+hang-after@3`;
+      const call = await row.open({ stream: true });
+      await eventually("three tokens", () => readChat(call.response, null).content.includes(":2"));
+      row.a.finishConnections();
+      expectInterrupted(await call.reply, row.sent(await call.reply, row.a));
+    });
+  }
+
+  isPassedOver("F18", "an answer in six codings on top of one another", "fault:stacked-encoding@6");
+  isPassedOver("F18", "an answer in two codings on top of one another", "fault:stacked-encoding@2");
+  isPassedOver("F18", "an answer in a coding that nobody knows", "fault:unknown-encoding");
+  isPassedOver("F18", "an answer that only claims to be compressed", "fault:false-gzip");
+  isPassedOver("F18", "a little that decompresses to a lot", `fault:gzip-bomb@${8 * 1024 * 1024}`);
+
+  stage.row("F18: a whole answer larger than 16 MiB is not held, compressed or not", async (row) => {
+    row.a.behaviour = `fault:big-event@${17 * 1024 * 1024}`;
+    const reply = await row.ask();
+    expectWhole(row, reply, row.b);
+    expect(row.path(reply)).toBe("ab");
+  });
+});
+
+describe("lengths and chunks that do not add up", () => {
+  stage.rows(
+    "F19: a body shorter than its length is not passed off as whole",
+    variants.filter(({ stream }) => !stream),
+    async (row, { alone }) => {
+      row.a.behaviour = "fault:length-too-long";
+      const reply = await row.ask({ alone });
+      if (alone) expectRefusal(reply, 502, "upstream_disconnected");
+      else expectWhole(row, reply, row.b);
+      expect(row.path(reply)).toBe(alone ? "aaa" : "aab");
+    },
+  );
+
+  // The end mark is the end: the client is done, whatever the transport says afterwards.
+  stage.row(
+    "F19: a stream that said its end is whole, though its length promised more",
+    async (row) => {
+      row.a.behaviour = "fault:length-too-long";
+      const reply = await row.ask({ stream: true });
+      // What arrives together with the cut may be lost with it, and then somebody else answers.
+      expectWhole(row, reply, row.path(reply).endsWith("a") ? row.a : row.b);
+    },
+    { oneAttemptSpeaks: false },
+  );
+
+  for (const { what, behaviour } of [
+    { what: "another answer", behaviour: "fault:length-too-short" },
+    { what: "garbage", behaviour: "fault:length-too-short@garbage" },
+  ]) {
+    stage.rows(`F20: ${what} behind an answer is never taken for the answer to the next request`, kinds, async (row, { stream }) => {
+      row.a.behaviour = behaviour;
+      for (let call = 0; call < 25; call += 1) {
+        const reply = await row.ask({ stream });
+        expectWhole(row, reply, row.a);
+        expect(reply.response.text).not.toContain("poison");
+      }
+      // A connection with something left over in it is of no use to anyone.
+      expect(row.a.ledger.connections.filter(({ requests }) => requests > 1)).toEqual([]);
+    });
+  }
+
+  isPassedOver("F21", "an answer with both a length and chunks", "fault:cl-and-te");
+  isPassedOver("F21", "a chunk whose size is no number", "fault:bad-chunk-size");
+  isPassedOver("F21", "a chunk whose size overflows", "fault:chunk-size-overflow");
+
+  stage.rows(
+    "F21: a chunk that breaks after content is told in-band",
+    [
+      { label: "no number", fault: "bad-chunk-size" },
+      { label: "overflow", fault: "chunk-size-overflow" },
+    ],
+    async (row, { fault }) => {
+      row.a.behaviour = `fault:pace@40+${fault}@3`;
+      const reply = await row.ask({ stream: true });
+      // The client of the runtime may lose the last token together with what broke.
+      expectInterrupted(reply, reply.content);
+      expect(reply.content.split(" ").length).toBeGreaterThanOrEqual(2);
+    },
+  );
+
+  // The runtime's client skips chunk extensions of any length; what matters is that nobody pays for it with memory.
+  stage.rows("F21: ten megabytes of chunk extension do no harm", kinds, async (row, { stream }) => {
+    const before = row.gateway.rss() ?? 0;
+    row.a.behaviour = "fault:huge-chunk-extension";
+    const reply = await row.ask({ stream });
+    expectWhole(row, reply, row.path(reply).endsWith("a") ? row.a : row.b);
+    expect((row.gateway.rss() ?? 0) - before).toBeLessThan(64 * 1024 * 1024);
+  });
+
+  stage.row(
+    "F21: a hundred calls on a channel that breaks its framing now and then each get their own answer",
+    async (row) => {
+      const faults = ["cl-and-te", "bad-chunk-size", "length-too-short", "length-too-long", "garbage", "chunk-size-overflow"];
+      const healthy = ["ok", "ok", "ok"];
+      row.a.script(Array.from({ length: 20 }, (_, index) => [`fault:${faults[index % faults.length]}`, ...healthy]).flat());
+      const ask = async (): Promise<void> => {
+        for (let call = 0; call < 20; call += 1) {
+          const reply = await row.ask();
+          expectWhole(row, reply, row.path(reply).endsWith("a") ? row.a : row.b);
+          expect(reply.response.text).not.toContain("poison");
+        }
+      };
+      await Promise.all([ask(), ask(), ask(), ask(), ask()]);
+      expect(row.a.ledger.chats.filter(({ behaviour }) => behaviour !== "ok").length).toBeGreaterThan(10);
+    },
+  );
+});
+
+describe("no HTTP, or too much of it", () => {
+  isPassedOver("F22", "garbage instead of HTTP", "fault:garbage");
+  isPassedOver("F22", "a body without a head", "fault:http09");
+  isPassedOver("F22", "the preface of HTTP/2", "fault:h2-preface");
+  isPassedOver("F22", "TLS on a plain connection", "fault:tls-bytes", ["upstream_disconnected", "upstream_invalid_response"]);
+
+  isPassedOver("F23", "a head without an end", "fault:huge-headers@endless");
+  isPassedOver("F23", "a head of ten thousand lines", "fault:many-headers");
+
+  // The runtime's client takes a head of this size; larger ones are refused above.
+  stage.rows("F23: a head of 64 KiB is borne, and not passed on", kinds, async (row, { stream }) => {
+    row.a.behaviour = "fault:huge-headers@65536";
+    const reply = await row.ask({ stream });
+    expectWhole(row, reply, row.path(reply).endsWith("a") ? row.a : row.b);
+    expect(reply.response.header("x-padding")).toBeNull();
+  });
+
+  stage.row("F23: heads without an end leave memory as it was", async (row) => {
+    row.a.behaviour = "fault:huge-headers@endless";
+    await row.ask();
+    const before = row.gateway.rss() ?? 0;
+    for (let call = 0; call < 4; call += 1) {
+      const reply = await row.ask();
+      expectWhole(row, reply, row.b);
+      expect(row.path(reply)).toBe("ab");
+    }
+    expect((row.gateway.rss() ?? 0) - before).toBeLessThan(32 * 1024 * 1024);
+  });
+
+  for (const interims of ["interim-100", "interim-102", "interim-103", "interim-100+interim-102+interim-103+interim-103"]) {
+    stage.rows(`F32: ${interims.replaceAll("interim-", "").replaceAll("+", ", ")} before the answer is ignored`, kinds, async (row, { stream }) => {
+      row.a.behaviour = `fault:${interims}`;
+      const reply = await row.ask({ stream });
+      expectWhole(row, reply, row.a);
+      expect(reply.response.interims).toEqual([]);
+      expect(row.path(reply)).toBe("a");
+    });
+  }
+
+  stage.rows("F32: a change of protocol that nobody asked for is passed over, and not asked for again", variants, async (row, { stream, alone }) => {
+    row.a.behaviour = "fault:unsolicited-101";
+    const reply = await row.ask({ stream, alone });
+    if (alone) expectRefusal(reply, 502, "upstream_misconfigured");
+    else expectWhole(row, reply, row.b);
+    expect(row.path(reply)).toBe(alone ? "a" : "ab");
+  });
+});
+
+describe("an answer to somebody else's question", () => {
+  stage.row(
+    "F54: an answer to another question would be seen here: a text that no attempt of the call sent breaks U2",
+    async (row) => {
+      const theirs = await row.ask();
+      const ours = await row.ask({ body: { x_raw: theirs.response.text } });
+      expect(ours.content).toBe(theirs.content);
+      const baseline = { pid: row.gateway.pid, fds: null, accessLines: 0, upstreams: new Map() };
+      const scene = { gateway: row.gateway, upstreams: [row.a, row.b], baseline };
+      await textOfOneAttempt({ ...scene, replies: [theirs] });
+      await expect(textOfOneAttempt({ ...scene, replies: [ours] })).rejects.toThrow(/^U2: /);
+    },
+    { oneAttemptSpeaks: false },
+  );
+});

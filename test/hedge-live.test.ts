@@ -1,0 +1,148 @@
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually } from "./support/eventually.ts";
+import { setUp, type Rig } from "./support/rig.ts";
+
+setDefaultTimeout(20_000);
+
+const hedgeAfterMs = 150;
+const first = { tier: 1 };
+const second = { tier: 2 };
+
+let rig: Rig<"a" | "b">;
+
+beforeAll(async () => {
+  rig = await setUp({ a: first, b: second }, { routing: { hedge_after: `${hedgeAfterMs}ms` } });
+  // One call in twenty may be hedged: these earn the right for the tests below.
+  const clients = Array.from({ length: 10 }, async (_, client) => {
+    for (let round = 0; round < 40; round += 1) await rig.chat({ model: `earning-${client}` });
+  });
+  await Promise.all(clients);
+  await rig.check();
+});
+
+afterAll(async () => {
+  await rig[Symbol.asyncDispose]();
+});
+
+afterEach(() => {
+  for (const upstream of rig.upstreams) upstream.behaviour = null;
+});
+
+let calls = 0;
+
+/** A deployment of its own for each call, so that none has a history. */
+function fresh(): string {
+  return `hedged-${(calls += 1)}`;
+}
+
+describe.each([true, false])("F74: a slow call (stream %p)", (stream) => {
+  test("is asked of a second channel as well: the first to answer wins and the other is ended", async () => {
+    rig.upstream.a.script(["fault:delay@5000"]);
+    const startedAt = performance.now();
+    const reply = await rig.chat({ model: fresh() }, { stream });
+    expect([reply.status, reply.finishReason, reply.channel, reply.response.header("x-sluice-attempts")]).toEqual([200, "stop", "b", "2"]);
+    expect(rig.path(reply)).toEqual(["a", "b"]);
+    expect(performance.now() - startedAt).toBeGreaterThan(hedgeAfterMs * 0.9);
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+
+    const [loser] = rig.upstream.a.ledger.ofCall(reply.call ?? "");
+    const [winner] = rig.upstream.b.ledger.ofCall(reply.call ?? "");
+    await eventually("the loser is ended", () => loser?.endedBy === "client_closed");
+    expect(loser!.closedAt! - winner!.at).toBeLessThan(250);
+    expect(await rig.accessLine(reply.requestId)).toMatchObject({
+      state: "complete",
+      channel: "b",
+      attempts: 2,
+      tries: [
+        { channel: "a", outcome: "abandoned" },
+        { channel: "b", outcome: "answered", hedge: true },
+      ],
+    });
+    await rig.check();
+  });
+
+  test("keeps its first channel if that one is quicker after all", async () => {
+    rig.upstream.a.script([`fault:delay@${hedgeAfterMs + 100}`]);
+    rig.upstream.b.script(["fault:delay@5000"]);
+    const reply = await rig.chat({ model: fresh() }, { stream });
+    expect([reply.status, reply.channel, rig.path(reply)]).toEqual([200, "a", ["a", "b"]]);
+    await eventually("the loser is ended", () => rig.upstream.b.ledger.ofCall(reply.call ?? "")[0]?.endedBy === "client_closed");
+    await rig.check();
+  });
+
+  test("gets one answer if both come at once", async () => {
+    for (let round = 0; round < 3; round += 1) {
+      rig.upstream.a.script([`fault:delay@${hedgeAfterMs + 40}`]);
+      rig.upstream.b.script(["fault:delay@38"]);
+      const reply = await rig.chat({ model: fresh(), x_tokens: 20 }, { stream });
+      expect([reply.status, reply.finishReason, reply.error]).toEqual([200, "stop", null]);
+      expect(rig.path(reply)).toEqual(["a", "b"]);
+    }
+    await rig.check();
+  });
+
+  test("fails once if both fail", async () => {
+    rig.upstream.a.script([`fault:delay@${hedgeAfterMs + 50}+status@404`]);
+    rig.upstream.b.script(["fault:delay@50+status@400"]);
+    const reply = await rig.chat({ model: fresh() }, { stream });
+    expect([reply.status, rig.path(reply)]).toEqual([400, ["a", "b"]]);
+    expect(await rig.accessLine(reply.requestId)).toMatchObject({ state: "failed", attempts: 2 });
+    await rig.check();
+  });
+});
+
+test("a client that leaves takes both with it", async () => {
+  await using own = await setUp({ a: first, b: second }, { routing: { hedge_after: "100ms" } });
+  for (const upstream of own.upstreams) upstream.behaviour = "fault:silent";
+  const call = await own.open({ model: "left" }, { stream: true });
+  await eventually("both are asked", () => own.path(call).length === 2);
+  const abortedAt = performance.now();
+  call.abort();
+  for (const { ledger } of own.upstreams) {
+    await eventually("it is ended", () => ledger.chats[0]?.endedBy === "client_closed");
+    expect(ledger.chats[0]!.closedAt! - abortedAt).toBeLessThan(250);
+  }
+  await own.check({ abortedAt });
+});
+
+describe("no second attempt is made", () => {
+  const tool = { tools: [{ type: "web_search" }] };
+  let own: Rig<"a" | "b">;
+
+  beforeAll(async () => {
+    own = await setUp({ a: first, b: second }, { routing: { hedge_after: "50ms" } });
+  });
+
+  afterAll(async () => {
+    await own[Symbol.asyncDispose]();
+  });
+
+  test.each([
+    ["for several choices", { n: 2 }],
+    ["where tools act at the upstream", tool],
+    ["for a large request", { messages: [{ role: "user", content: "x".repeat(1_100_000) }] }],
+  ])("%s", async (_, body) => {
+    own.upstream.a.script(["fault:delay@300"]);
+    const reply = await own.chat({ model: fresh(), ...body });
+    expect([reply.status, own.path(reply)]).toEqual([200, ["a"]]);
+    await own.check();
+  });
+
+  test("for more than one call in twenty, and one at the least", async () => {
+    own.upstream.a.behaviour = "fault:delay@200";
+    const replies = await Promise.all(Array.from({ length: 60 }, () => own.chat({ model: fresh() })));
+    for (const { status } of replies) expect(status).toBe(200);
+    const hedged = replies.filter((reply) => own.path(reply).length > 1).length;
+    expect(hedged).toBeGreaterThanOrEqual(1);
+    expect(hedged).toBeLessThanOrEqual(1 + 0.05 * replies.length);
+    await own.check();
+  });
+
+  test("unless the operator wishes it", async () => {
+    await using plain = await setUp({ a: first, b: second });
+    plain.upstream.a.behaviour = "fault:delay@400";
+    const reply = await plain.chat({ model: "slow" });
+    expect([reply.status, plain.path(reply)]).toEqual([200, ["a"]]);
+    await plain.check();
+  });
+});

@@ -1,0 +1,213 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { afterCall, type HedgeQuota, mayHedge, newHedgeQuota, tryHedge } from "../src/limits/hedge-quota.ts";
+import {
+  afterClientRetry,
+  afterFirst,
+  mayRetry,
+  newRetryBudget,
+  type RetryBudget,
+  tryRetry,
+} from "../src/limits/retry-budget.ts";
+import { callsIn, counted, marksIn, newTally, rolled, type Tally } from "../src/limits/tally.ts";
+import {
+  afterAccept,
+  afterRequest,
+  newThrottle,
+  rejectionProbability,
+  type Throttle,
+  throttleAdmits,
+} from "../src/limits/throttle.ts";
+import { diceOf } from "./plan-world.test.ts";
+
+const gaps = fc.array(
+  fc.record({
+    afterMs: fc.oneof(fc.integer({ min: 0, max: 400 }), fc.integer({ min: 0, max: 15_000 })),
+    marked: fc.boolean(),
+  }),
+  { maxLength: 300 },
+);
+
+describe("a tally", () => {
+  test("counts exactly what happened in the slots of its span", () => {
+    const span = { slotMs: 1_000, slots: 11 };
+    fc.assert(
+      fc.property(gaps, (events) => {
+        let tally: Tally = newTally;
+        let nowMs = 50_000;
+        const all: { readonly atMs: number; readonly marked: boolean }[] = [];
+        for (const { afterMs, marked } of events) {
+          nowMs += afterMs;
+          all.push({ atMs: nowMs, marked });
+          tally = counted(tally, span, nowMs, marked ? { calls: 0, marks: 1 } : { calls: 1, marks: 0 });
+          const within = all.filter(({ atMs }) => Math.floor(atMs / 1_000) > Math.floor(nowMs / 1_000) - 11);
+          expect(marksIn(tally)).toBe(within.filter((event) => event.marked).length);
+          expect(callsIn(tally)).toBe(within.filter((event) => !event.marked).length);
+          expect(tally.older.length).toBeLessThanOrEqual(10);
+        }
+        const laterMs = nowMs + 11_000;
+        expect(callsIn(rolled(tally, span, laterMs)) + marksIn(rolled(tally, span, laterMs))).toBe(0);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe("the retry budget", () => {
+  /** Every call fails and wants two retries at once. Returns the times of all upstream calls. */
+  function storm(requestsPerSecond: number, seconds: number): { readonly first: number[]; readonly retries: number[] } {
+    let budget: RetryBudget = newRetryBudget;
+    const first: number[] = [];
+    const retries: number[] = [];
+    for (let call = 0; call < requestsPerSecond * seconds; call += 1) {
+      const nowMs = 7_777 + (call * 1_000) / requestsPerSecond;
+      budget = afterFirst(budget, nowMs);
+      first.push(nowMs);
+      for (let time = 0; time < 2; time += 1) {
+        const taken = tryRetry(budget, nowMs);
+        if (taken.allowed) retries.push(nowMs);
+        budget = taken.budget;
+      }
+    }
+    return { first, retries };
+  }
+
+  test("with everything failing at 200 requests a second, no ten seconds see more than 1.25 calls a request", () => {
+    const { first, retries } = storm(200, 60);
+    for (let startMs = 7_777; startMs + 10_000 <= 67_777; startMs += 37) {
+      const within = (atMs: number): boolean => atMs >= startMs && atMs < startMs + 10_000;
+      const requests = first.filter(within).length;
+      expect(requests + retries.filter(within).length).toBeLessThanOrEqual(1.25 * requests);
+    }
+    expect(retries.length / first.length).toBeGreaterThan(0.15);
+  });
+
+  test("over any history, the retries of ten seconds stay within a fifth of the first attempts and three a second", () => {
+    fc.assert(
+      fc.property(gaps, (events) => {
+        let budget: RetryBudget = newRetryBudget;
+        let nowMs = 1_234;
+        const first: number[] = [];
+        const retries: number[] = [];
+        for (const { afterMs, marked } of events) {
+          nowMs += afterMs;
+          if (!marked) {
+            first.push(nowMs);
+            budget = afterFirst(budget, nowMs);
+            continue;
+          }
+          const taken = tryRetry(budget, nowMs);
+          expect(taken.allowed).toBe(mayRetry(budget, nowMs));
+          budget = taken.budget;
+          if (!taken.allowed) continue;
+          retries.push(nowMs);
+          const spent = retries.filter((atMs) => atMs > nowMs - 10_000).length;
+          // Time is cut into seconds, so that up to eleven of them may vouch for the retries of ten.
+          expect(spent).toBeLessThanOrEqual(0.2 * first.filter((atMs) => atMs > nowMs - 11_000).length + 30);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("a quiet gateway may retry: three a second, saved up over ten", () => {
+    let budget: RetryBudget = afterFirst(newRetryBudget, 1_000);
+    let allowed = 0;
+    for (let time = 0; time < 100; time += 1) {
+      const taken = tryRetry(budget, 1_000);
+      budget = taken.budget;
+      if (taken.allowed) allowed += 1;
+    }
+    expect(allowed).toBe(30);
+    expect(mayRetry(budget, 9_000)).toBe(false);
+    expect(mayRetry(budget, 12_000)).toBe(true);
+  });
+
+  test("a client's own retries use up the same budget", () => {
+    let budget: RetryBudget = newRetryBudget;
+    for (let call = 0; call < 100; call += 1) budget = afterClientRetry(budget, 1_000);
+    expect(mayRetry(budget, 1_000)).toBe(false);
+  });
+});
+
+describe("the throttle of a single deployment", () => {
+  const after = (throttle: Throttle, requests: number, accepts: number, nowMs: number): Throttle => {
+    let next = throttle;
+    for (let request = 0; request < requests; request += 1) next = afterRequest(next, nowMs, true);
+    for (let accept = 0; accept < accepts; accept += 1) next = afterAccept(next, nowMs);
+    return next;
+  };
+
+  test("turns nobody away while at least half is accepted", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 300 }), (requests, accepts) => {
+        const probability = rejectionProbability(after(newThrottle, requests, accepts, 1_000), 1_000);
+        expect(probability).toBeCloseTo(Math.max(0, (requests - 2 * accepts) / (requests + 1)));
+        expect(probability).toBeLessThan(1);
+        if (accepts * 2 >= requests) expect(probability).toBe(0);
+      }),
+    );
+  });
+
+  test("forgets after two minutes", () => {
+    const failing = after(newThrottle, 1_000, 0, 1_000);
+    expect(rejectionProbability(failing, 60_000)).toBeGreaterThan(0.99);
+    expect(rejectionProbability(failing, 125_000)).toBe(0);
+  });
+
+  test("in a long outage at 200 requests a second it lets about one a second through, so that its end is seen at once", () => {
+    const dice = diceOf(3);
+    let throttle = newThrottle;
+    const admitted: number[] = [];
+    for (let nowMs = 0; nowMs < 300_000; nowMs += 5) {
+      const admits = throttleAdmits(throttle, nowMs, dice);
+      throttle = afterRequest(throttle, nowMs, admits);
+      if (admits) admitted.push(nowMs);
+    }
+    const late = admitted.filter((atMs) => atMs > 120_000);
+    expect(late.length).toBeLessThan(250);
+    late.slice(1).forEach((atMs, at) => expect(atMs - late[at]!).toBeLessThanOrEqual(1_000));
+  });
+});
+
+describe("the hedge quota", () => {
+  test("is at most one in twenty calls, but one every ten seconds", () => {
+    fc.assert(
+      fc.property(gaps, (events) => {
+        let quota: HedgeQuota = newHedgeQuota;
+        let nowMs = 5_000;
+        let calls = 0;
+        let hedges = 0;
+        let lastMs = -Infinity;
+        for (const { afterMs, marked } of events) {
+          nowMs += afterMs;
+          quota = afterCall(quota, nowMs);
+          calls += 1;
+          if (!marked) continue;
+          const due = nowMs - lastMs >= 10_000;
+          expect(mayHedge(quota, nowMs) || !due).toBe(true);
+          const taken = tryHedge(quota, nowMs);
+          quota = taken.quota;
+          if (!taken.allowed) continue;
+          hedges += 1;
+          lastMs = nowMs;
+          expect(hedges).toBeLessThanOrEqual(0.05 * calls + (nowMs - 5_000) / 10_000 + 1);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("at 200 slow calls a second every twentieth is hedged, no more", () => {
+    let quota: HedgeQuota = newHedgeQuota;
+    let hedges = 0;
+    for (let call = 0; call < 10_000; call += 1) {
+      quota = afterCall(quota, call * 5);
+      const taken = tryHedge(quota, call * 5);
+      quota = taken.quota;
+      if (taken.allowed) hedges += 1;
+    }
+    expect(hedges).toBeLessThanOrEqual(501);
+    expect(hedges).toBeGreaterThan(450);
+  });
+});

@@ -1,0 +1,98 @@
+import { type Candidate, candidatesOf, type Channel, type Route } from "../src/channels/channel.ts";
+import type { Health } from "../src/channels/health.ts";
+import type { Load } from "../src/channels/load.ts";
+import type { PlanInput } from "../src/routing/plan.ts";
+
+/** Builders for the tests of routing: channels, routes and the tables a plan reads. */
+
+export interface ChannelFacts extends Partial<Omit<Channel, "capabilities" | "address">> {
+  readonly host?: string;
+  readonly contextTokens?: number;
+}
+
+export function channel(name: string, facts: ChannelFacts = {}): Channel {
+  const { host = `${name}.test`, contextTokens = null, ...rest } = facts;
+  const credentials = facts.credentials ?? [`${name}-key`];
+  return {
+    name,
+    dialect: "openai",
+    address: {
+      baseUrl: `https://${host}/v1`,
+      host,
+      chatPath: "/chat/completions",
+      modelsPath: "/models",
+      query: "",
+      authHeader: "authorization",
+    },
+    credentials,
+    pooled: credentials.length > 1,
+    tier: 1,
+    weight: 1,
+    maxTokensCeiling: null,
+    timeouts: {
+      connectMs: 5_000,
+      firstByteMs: 300_000,
+      firstContentMs: 60_000,
+      idleMs: 120_000,
+      progressMs: 300_000,
+      totalMs: 1_800_000,
+    },
+    quota: null,
+    concurrencyMax: 512,
+    capabilities: { prefill: false, contextTokens, operations: ["chat"] },
+    quirks: { streamOptions: true },
+    headers: {},
+    forwardHeaders: [],
+    proxy: null,
+    ...rest,
+  };
+}
+
+export function candidates(name: string, facts: ChannelFacts = {}): readonly Candidate[] {
+  return candidatesOf({ id: `${name}/m`, channel: channel(name, facts), model: "m" });
+}
+
+export function candidate(name: string, facts: ChannelFacts = {}): Candidate {
+  return candidates(name, facts)[0]!;
+}
+
+export function route(...tiers: readonly (readonly Candidate[])[]): Route {
+  return { model: "m", tiers, size: tiers.flat().length };
+}
+
+/** A generator of dice that repeats itself for the same seed. */
+export function diceOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = state;
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+export interface Tables {
+  readonly health: Map<string, Health>;
+  readonly load: Map<string, Load>;
+}
+
+export function tables(): Tables {
+  return { health: new Map(), load: new Map() };
+}
+
+export function planInput(of: Route, { health, load }: Tables, facts: Partial<PlanInput> = {}): PlanInput {
+  return {
+    route: of,
+    health: (scope) => health.get(scope),
+    load: (id) => load.get(id),
+    channelInFlight: () => 0,
+    throttle: undefined,
+    panic: { running: 0, normal: 0 },
+    ask: { promptTokensEstimate: 100 },
+    remainingMs: 120_000,
+    nowMs: 1_000_000,
+    dice: diceOf(1),
+    ...facts,
+  };
+}

@@ -1,0 +1,119 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { openWorld, type World } from "../support/client-world.ts";
+
+/** Opens the world, lets pytest run in each environment against it, and says how it went. Arguments go to pytest. */
+const behaviours = {
+  plain: "ok",
+  paced: "fault:pace@5+tokens@2000",
+  crlf: "fault:crlf",
+  commented: "fault:comments",
+  fields: "fault:event-id-retry-fields",
+  dripped: "fault:byte-by-byte+multi-byte",
+  "no-done": "fault:no-done",
+  "no-blank": "fault:no-final-blank-line",
+  "usage-on-finish": "fault:usage-on-finish-chunk",
+  length: "fault:finish@length",
+  "status-400": "fault:status@400",
+  "status-401": "fault:status@401",
+  "status-403": "fault:status@403",
+  "status-404": "fault:status@404",
+  "status-422": "fault:status@422",
+  "status-429": "fault:status@429",
+  "status-500": "fault:status@500",
+  "status-503": "fault:status@503",
+  reset: "fault:rst-before-headers",
+  "not-json": "fault:html-200",
+  "context-length": "fault:context-length",
+  "broken-midway": "fault:rst-after@3",
+  "ended-midway": "fault:end-after@3",
+  "error-midway": "fault:sse-error-after@3",
+};
+
+const environments = {
+  openai: ["test_openai.py", "test_langchain.py"],
+  "llama-index": ["test_openai.py", "test_llama_index.py"],
+};
+
+const here = import.meta.dir;
+let passed = 0;
+let failed = 0;
+
+for (const [environment, files] of Object.entries(environments)) {
+  // A world for each: what one client's faults taught the gateway must not decide what the next one meets.
+  await using world = await openWorld(behaviours);
+  await using window = openWindow(world);
+  const counts = await pytest(environment, files, {
+    SLUICE_URL: world.baseURL,
+    SLUICE_KEY: world.key,
+    SLUICE_NARROW_KEY: world.narrowKey,
+    SLUICE_WORLD: window.url,
+  });
+  passed += counts.passed;
+  failed += counts.failed;
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed === 0 && passed > 0 ? 0 : 1;
+
+/** Lets the tests, which are another process, see what the upstreams saw and what the gateway logged. */
+function openWindow(world: World): AsyncDisposable & { readonly url: string } {
+  let mark = "";
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: async (request) => {
+      const { pathname, searchParams } = new URL(request.url);
+      switch (pathname) {
+        case "/models":
+          return Response.json([...world.upstreams.keys()]);
+        case "/attempt": {
+          const { body, tokensSent, choicesSent, usageSent, endedBy } = world.lastAttempt(searchParams.get("model") ?? "");
+          return Response.json({
+            received: JSON.parse(new TextDecoder().decode(body)) as unknown,
+            sent: tokensSent.join(""),
+            choices: choicesSent.map((pieces) => pieces.join("")),
+            usage: usageSent === null ? null : (JSON.parse(usageSent) as unknown),
+            endedBy,
+          });
+        }
+        case "/lines": {
+          const since = mark;
+          mark = await world.sentinel();
+          return Response.json(since === "" ? [] : world.linesBetween(since, mark));
+        }
+        default:
+          return new Response(null, { status: 404 });
+      }
+    },
+  });
+  return { url: server.url.origin, [Symbol.asyncDispose]: () => server.stop(true) };
+}
+
+async function pytest(
+  environment: string,
+  files: readonly string[],
+  variables: Readonly<Record<string, string>>,
+): Promise<{ passed: number; failed: number }> {
+  const directory = await mkdtemp(join(tmpdir(), "sluice-python-"));
+  const report = join(directory, "report.xml");
+  const python = resolve(here, `../../.venv/${environment}/bin/python`);
+  const flags = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", `--junitxml=${report}`, ...process.argv.slice(2)];
+  const child = Bun.spawn([python, ...flags, ...files], {
+    cwd: here,
+    // Nothing of the outside: a proxy or a key in the environment would be used by the clients.
+    env: { PATH: process.env["PATH"] ?? "", HOME: directory, LANG: "C.UTF-8", PYTHONDONTWRITEBYTECODE: "1", ...variables },
+    stdout: "inherit",
+    stderr: "inherit",
+  });
+  try {
+    const code = await child.exited;
+    const suite = /<testsuite [^>]*>/.exec(await readFile(report, "utf8").catch(() => ""))?.[0];
+    if (suite === undefined) throw new Error(`pytest ended with ${code} and without a report`);
+    const count = (name: string): number => Number(new RegExp(` ${name}="(\\d+)"`).exec(suite)?.[1] ?? 0);
+    const broken = count("failures") + count("errors");
+    return { passed: count("tests") - broken - count("skipped"), failed: broken };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
