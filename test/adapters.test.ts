@@ -114,10 +114,17 @@ describe.each(speaking)("the adapter %s", (dialect, codec) => {
       expect(sent).toBe((end < 0 ? original : original.slice(0, end)) + done);
     });
 
+    if (facts.sends !== undefined) {
+      test(`sends what it sends of ${facts.sends}`, () => {
+        const other = recordings.find(({ name }) => name === facts.sends)!;
+        expect(framesOf(uncut.emissions)).toBe(framesOf(play(codec, other, [other.bytes]).emissions));
+      });
+    }
+
     test("hides the usage chunk that only we asked for, and nothing else", () => {
       const hidden = play(codec, recording, [bytes], true);
-      const visible = uncut.emissions.filter((emission) => emission.kind !== "usage");
-      expect(framesOf(hidden.emissions)).toBe(framesOf(visible));
+      const visible = chunksIn(framesOf(uncut.emissions)).filter(({ chunk }) => !(chunk?.usage && !chunk.choices?.length));
+      expect(framesOf(hidden.emissions)).toBe(visible.map(({ frame }) => frame).join(""));
       const reported = (all: readonly ChatEmission[]): unknown[] =>
         all.flatMap((emission) => (emission.kind === "usage" ? [emission.usage] : []));
       expect(reported(hidden.emissions)).toEqual(reported(uncut.emissions));
@@ -185,13 +192,25 @@ describe.each(speaking)("the adapter %s", (dialect, codec) => {
   });
 });
 
+interface Chunk {
+  readonly choices?: readonly { readonly index: number; readonly delta?: { readonly content?: unknown } }[] | null;
+  readonly usage?: object | null;
+}
+
+/** What a client reads: each frame, and the chunk in it unless it is the end mark. */
+function chunksIn(frames: string): readonly { readonly frame: string; readonly chunk: Chunk | null }[] {
+  return frames.split(/(?<=\n\n)/).flatMap((frame) => {
+    if (frame === "") return [];
+    const payload = Buffer.from(frame, "latin1").toString().slice("data: ".length);
+    return [{ frame, chunk: frame === done ? null : (JSON.parse(payload) as Chunk) }];
+  });
+}
+
 /** The text of each choice as a client would put it together. */
 function textsIn(frames: string, choices: number): readonly string[] {
   const texts = Array.from({ length: choices }, () => "");
-  for (const frame of Buffer.from(frames, "latin1").toString().split("\n\n")) {
-    if (frame === "" || frame.startsWith("data: [DONE]")) continue;
-    const chunk = JSON.parse(frame.slice("data: ".length)) as { choices: { index: number; delta?: { content?: unknown } }[] };
-    for (const { index, delta } of chunk.choices) if (typeof delta?.content === "string") texts[index] += delta.content;
+  for (const { index, delta } of chunksIn(frames).flatMap(({ chunk }) => chunk?.choices ?? [])) {
+    if (typeof delta?.content === "string") texts[index] += delta.content;
   }
   return texts;
 }

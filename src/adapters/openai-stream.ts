@@ -10,8 +10,10 @@ import { parseUntrusted } from "./untrusted.ts";
  * the first output came, whether every choice was finished, and so whether the end of the body is an end or a cut.
  */
 export class OpenAiStream implements ChatDecoder {
-  private readonly open = new Set<number>();
-  private readonly done = new Set<number>();
+  /** For each choice seen: 1 while it is open, 2 once it has its finish_reason. */
+  private readonly choices: (1 | 2)[] = [];
+  private openCount = 0;
+  private doneCount = 0;
   private spoke = false;
   private ended = false;
   private finish: string | null = null;
@@ -19,7 +21,7 @@ export class OpenAiStream implements ChatDecoder {
   constructor(private readonly options: { readonly hidesUsage: boolean; readonly choices: number }) {}
 
   get finished(): boolean {
-    return this.open.size === 0 && this.done.size >= this.options.choices;
+    return this.openCount === 0 && this.doneCount >= this.options.choices;
   }
 
   read(event: SseEvent): readonly ChatEmission[] | Failure {
@@ -31,7 +33,7 @@ export class OpenAiStream implements ChatDecoder {
 
     const usage = tokenUsage(chunk.usage);
     const choices = Array.isArray(chunk.choices) ? (chunk.choices as readonly (Choice | null)[]) : null;
-    if (usage !== null && choices?.length === 0) {
+    if (usage !== null && (choices === null || choices.length === 0)) {
       return [{ kind: "usage", frame: this.options.hidesUsage ? null : event.frame, usage }];
     }
     let output: Output | null = null;
@@ -58,16 +60,20 @@ export class OpenAiStream implements ChatDecoder {
 
   /** What one choice carries, while keeping count of the choices that are still open. */
   private look(choice: Choice): Output | "failed" | null {
-    const index = typeof choice.index === "number" ? choice.index : 0;
+    const index = typeof choice.index === "number" && choice.index < choicesMax ? choice.index : 0;
     const output = outputOf(choice.delta);
     if (typeof choice.finish_reason === "string") {
       if (choice.finish_reason === "error" && !this.spoke && output === null) return "failed";
-      this.open.delete(index);
-      this.done.add(index);
+      if (this.choices[index] === 1) this.openCount--;
+      if (this.choices[index] !== 2) this.doneCount++;
+      this.choices[index] = 2;
       this.finish = choice.finish_reason;
       return output ?? "finish";
     }
-    if (!this.done.has(index) && (output !== null || choice.delta !== undefined)) this.open.add(index);
+    if (this.choices[index] === undefined && (output !== null || choice.delta !== undefined)) {
+      this.choices[index] = 1;
+      this.openCount++;
+    }
     return output;
   }
 
@@ -96,6 +102,8 @@ interface Choice {
   readonly finish_reason?: unknown;
 }
 
+/** The convention allows 128; an index beyond any sense is read as the first choice. */
+const choicesMax = 1024;
 const none: readonly ChatEmission[] = [];
 const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
 

@@ -1,6 +1,6 @@
 import { readlinkSync, statSync, watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 
 export interface FileWatch {
   readonly close: () => void;
@@ -22,6 +22,7 @@ export function watchFile(path: string, changed: () => void, options: WatchOptio
   let last = identityOf(path);
   let pending: ReturnType<typeof setTimeout> | null = null;
   let watchers = new Map<string, FSWatcher>();
+  let places: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   let closed = false;
 
   const settle = (): void => {
@@ -39,11 +40,15 @@ export function watchFile(path: string, changed: () => void, options: WatchOptio
     pending = setTimeout(settle, debounceMs);
   };
   const watchDirectories = (): void => {
-    const wanted = directoriesOf(path);
-    for (const [directory, watcher] of watchers) if (!wanted.has(directory)) watcher.close();
+    places = placesOf(path);
+    for (const [directory, watcher] of watchers) if (!places.has(directory)) watcher.close();
     watchers = new Map(
-      [...wanted].flatMap((directory) => {
-        const watcher = watchers.get(directory) ?? watchDirectory(directory, stir, () => watchers.delete(directory));
+      [...places.keys()].flatMap((directory) => {
+        // Others write here too, a log perhaps with every call: only what is on the way to the file concerns us.
+        const noticed = (name: string | null): void => {
+          if (name === null || places.get(directory)?.has(name)) stir();
+        };
+        const watcher = watchers.get(directory) ?? watchDirectory(directory, noticed, () => watchers.delete(directory));
         return watcher === null ? [] : [[directory, watcher] as const];
       }),
     );
@@ -65,9 +70,9 @@ export function watchFile(path: string, changed: () => void, options: WatchOptio
   };
 }
 
-function watchDirectory(directory: string, stir: () => void, lost: () => void): FSWatcher | null {
+function watchDirectory(directory: string, noticed: (name: string | null) => void, lost: () => void): FSWatcher | null {
   try {
-    const watcher = watch(directory, { persistent: false }, stir);
+    const watcher = watch(directory, { persistent: false }, (_event, name) => noticed(name));
     // The directory itself may be removed. Polling goes on, and the next change begins to watch it again.
     watcher.on("error", () => {
       watcher.close();
@@ -82,10 +87,14 @@ function watchDirectory(directory: string, stir: () => void, lost: () => void): 
 /** More than any path has, so that a loop of links ends. */
 const placesMax = 256;
 
-/** The directories in which a change can lead to another file: that of the path and of each link it leads through. */
-function directoriesOf(path: string): ReadonlySet<string> {
-  const directories = new Set<string>();
+/** By directory, the names whose change can lead to another file: the path's own and those of each link on its way. */
+function placesOf(path: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const places = new Map<string, Set<string>>();
   const seen = new Set<string>();
+  const add = (place: string): void => {
+    const directory = dirname(place);
+    places.set(directory, (places.get(directory) ?? new Set()).add(basename(place)));
+  };
   const follow = (place: string): void => {
     const parent = dirname(place);
     if (parent === place || seen.has(place) || seen.size === placesMax) return;
@@ -94,13 +103,14 @@ function directoriesOf(path: string): ReadonlySet<string> {
     const target = linkOf(place);
     if (target === null) return;
     const next = resolve(parent, target);
-    directories.add(parent).add(dirname(next));
+    add(place);
+    add(next);
     follow(next);
   };
   const whole = resolve(path);
-  directories.add(dirname(whole));
+  add(whole);
   follow(whole);
-  return directories;
+  return places;
 }
 
 function linkOf(path: string): string | null {

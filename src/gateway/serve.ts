@@ -173,7 +173,7 @@ class Course {
     const facts = { channel: trial.candidate.deployment.channel.name, attempts: this.trials.length, clampedTo: trial.clampedTo };
     if (outcome.kind === "whole") {
       this.callEnds();
-      this.record({ status: 200, state: "complete", usage: outcome.usage, finish: outcome.finish, bytesOut: outcome.body.length, firstContentMs: this.elapsedMs() });
+      this.record(200, "complete", null, outcome);
       return { kind: "whole", body: outcome.body, ...facts };
     }
     return { kind: "stream", source: this.relay(trial, outcome, plan), ...facts };
@@ -254,7 +254,7 @@ class Course {
       kind: "failed",
       failure: explained,
       retryAfterMs: this.retryAfterMs(cause, soonestMs),
-      recorded: (status) => this.record({ status, state: cause.kind === "client_gone" ? "abandoned" : "failed", failure: explained }),
+      recorded: (status) => this.record(status, cause.kind === "client_gone" ? "abandoned" : "failed", explained, null),
       channel: attempts === 0 ? null : (this.trials.at(-1)?.candidate.deployment.channel.name ?? null),
       attempts,
       clampedTo: null,
@@ -268,20 +268,29 @@ class Course {
     return Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
   }
 
-  private record(end: Pick<CallRecord, "status" | "state"> & Partial<CallRecord>): void {
+  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: ChatWhole | null): void {
     const { gateway, call } = this;
+    const { facts } = call;
+    const endedMs = gateway.ports.nowMs();
     gateway.record({
-      ...call.facts,
-      failure: null,
+      id: facts.id,
+      keyId: facts.keyId,
+      operation: facts.operation,
+      model: facts.model,
+      stream: facts.stream,
+      bytesIn: facts.bytesIn,
+      startedMs: facts.startedMs,
+      status,
+      state,
+      failure: cause,
       tries: this.trials.map((one) => one.try),
-      endedMs: gateway.ports.nowMs(),
-      firstContentMs: null,
-      usage: null,
-      finish: null,
-      bytesOut: 0,
+      endedMs,
+      firstContentMs: whole === null ? null : endedMs - facts.startedMs,
+      usage: whole?.usage ?? null,
+      finish: whole?.finish ?? null,
+      bytesOut: whole?.body.length ?? 0,
       clampedTo: this.trials.at(-1)?.clampedTo ?? null,
       skippedEvents: 0,
-      ...end,
     });
   }
 

@@ -13,7 +13,8 @@ import { streamResponse, type ByteSource } from "./stream-response.ts";
 
 export interface ChatContext {
   readonly requestId: string;
-  readonly headers: Readonly<Record<string, string>>;
+  /** What every answer to this request carries. */
+  readonly headers: Record<string, string>;
   readonly key: Key | Failure;
   readonly snapshot: Snapshot;
   readonly gateway: Gateway;
@@ -156,8 +157,8 @@ const idleSeconds = 120;
 
 const streamHeaders = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache, no-store", "x-accel-buffering": "no" };
 
-function answerHeaders(base: Readonly<Record<string, string>>, answer: Answer, { service }: Snapshot): Record<string, string> {
-  const headers: Record<string, string> = { ...base };
+/** Adds to the headers of this one request what the answer has to tell. */
+function answerHeaders(headers: Record<string, string>, answer: Answer, { service }: Snapshot): Record<string, string> {
   if (answer.clampedTo !== null) headers["x-sluice-max-tokens"] = String(answer.clampedTo);
   if (!service.exposeChannels) return headers;
   if (answer.channel !== null) headers["x-sluice-channel"] = answer.channel;

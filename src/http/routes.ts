@@ -6,7 +6,7 @@ export type Route =
   | { readonly name: "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" }
   | { readonly name: "responses"; readonly method: "POST"; readonly access: "key" };
 
-const fixed: ReadonlyMap<string, Route> = new Map<string, Route>([
+export const fixed: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/v1/chat/completions", { name: "chat", method: "POST", access: "key" }],
   ["/v1/models", { name: "models", method: "GET", access: "key" }],
   ["/v1/responses", { name: "responses", method: "POST", access: "key" }],

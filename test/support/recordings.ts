@@ -21,6 +21,7 @@ export interface RecordingFacts {
   readonly finish?: string | null;
   readonly usage?: Partial<TokenUsage> | null;
   readonly skipped?: number;
+  readonly sends?: string;
   readonly fails?: FailureKind;
 }
 
