@@ -1,0 +1,22 @@
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dir, "..");
+const page = readFileSync(join(root, "docs/errors.md"), "utf8");
+
+/** Every code that our own source can put into an error. */
+function codesIn(file: string): string[] {
+  const source = readFileSync(join(root, file), "utf8");
+  const named = [...source.matchAll(/\bcode: "([a-z_]+)"/g)].map((match) => match[1]!);
+  const refused = [...source.matchAll(/\b(?:refuse|refusal)\(\s*(?:\d{3},\s*)?(?:[`"'].*?[`"'],\s*)?"([a-z_]+)"/gs)].map((match) => match[1]!);
+  return [...named, ...refused];
+}
+
+const sources = ["src/http/errors.ts", "src/http/refusals.ts", "src/http/authenticate.ts", "src/operations/chat-request.ts"];
+
+test("docs/errors.md lists every error code the gateway gives", () => {
+  const codes = new Set(sources.flatMap(codesIn));
+  expect(codes.size).toBeGreaterThan(25);
+  expect([...codes].filter((code) => !page.includes(code))).toEqual([]);
+});
