@@ -61,18 +61,23 @@ describe("a pooled channel", () => {
     await rig.check();
   });
 
-  test.each([`"max_tokens":${ceiling}`, '"max_tokens":1e2', '"max_completion_tokens":1', '"max_tokens":null', '"max_tokens":"5000"', '"seed":5000', '"x":{"max_tokens":5000}'])(
-    "does not touch %s",
-    async (member) => {
-      const text = `{"model":"pooled", ${member} ,"messages":[{"role":"user","content":"hi"}]}`;
-      const before = rig.upstream.pool.ledger.chats.length;
-      const reply = await rig.chat(text);
-      expect([reply.status, clampedTo(reply)]).toEqual([200, null]);
-      expect(Buffer.from(rig.upstream.pool.ledger.chats[before]?.body ?? []).toString()).toBe(text);
-      expect(await rig.accessLine(reply.requestId)).not.toHaveProperty("max_tokens");
-      await rig.check();
-    },
-  );
+  test.each([
+    `"max_tokens":${ceiling}`,
+    '"max_tokens":1e2',
+    '"max_completion_tokens":1',
+    '"max_tokens":null',
+    '"max_tokens":"5000"',
+    '"seed":5000',
+    '"x":{"max_tokens":5000}',
+  ])("does not touch %s", async (member) => {
+    const text = `{"model":"pooled", ${member} ,"messages":[{"role":"user","content":"hi"}]}`;
+    const before = rig.upstream.pool.ledger.chats.length;
+    const reply = await rig.chat(text);
+    expect([reply.status, clampedTo(reply)]).toEqual([200, null]);
+    expect(Buffer.from(rig.upstream.pool.ledger.chats[before]?.body ?? []).toString()).toBe(text);
+    expect(await rig.accessLine(reply.requestId)).not.toHaveProperty("max_tokens");
+    await rig.check();
+  });
 
   test("by having several keys has the default ceiling", async () => {
     const high = await rig.chat({ model: "many", max_tokens: 200_000 });

@@ -10,10 +10,9 @@ setDefaultTimeout(20_000);
 // `generateObject` is on its way out and says so; whoever still uses it must be served all the same.
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 
-let world: World;
-
-beforeAll(async () => {
-  world = await openWorld({
+/** A world for each provider: what one's faults taught the gateway must not decide what the other meets. */
+function open(): Promise<World> {
+  return openWorld({
     plain: "ok",
     paced: "fault:pace@5+tokens@2000",
     crlf: "fault:crlf",
@@ -28,11 +27,9 @@ beforeAll(async () => {
     "broken-midway": "fault:rst-after@3",
     "ended-midway": "fault:end-after@3",
   });
-});
+}
 
-afterAll(async () => {
-  await world.close();
-});
+let world: World;
 
 /** The two providers that speak chat completions. */
 const providers: Readonly<Record<string, (model: string) => LanguageModel>> = {
@@ -76,6 +73,14 @@ function tokens(model: string): { inputTokens: number; outputTokens: number; tot
 }
 
 describe.each(Object.entries(providers))("%s", (_, provide) => {
+  beforeAll(async () => {
+    world = await open();
+  });
+
+  afterAll(async () => {
+    await world.close();
+  });
+
   test("generates text, with usage", async () => {
     const result = await generateText({ model: provide("plain"), prompt });
     expect(result.text).toBe(world.sent("plain"));
@@ -185,22 +190,32 @@ describe.each(Object.entries(providers))("%s", (_, provide) => {
   });
 });
 
-test("@ai-sdk/openai without .chat() is told which API to use", async () => {
-  const model = createOpenAI({ apiKey: world.key, baseURL: world.baseURL })("plain");
-  const error = await errorOf(generateText({ model, prompt }));
-  if (!APICallError.isInstance(error)) throw error;
-  expect(error.url).toEndWith("/v1/responses");
-  expect(error).toMatchObject({ statusCode: 404, isRetryable: false });
-  expect(error.message).toContain("openai.chat(");
-  expect(error.message).toContain("/v1/chat/completions");
-});
+describe("a user of the AI SDK", () => {
+  beforeAll(async () => {
+    world = await openWorld({ plain: "ok" });
+  });
 
-test("reasoning is a part of its own for the compatible provider", async () => {
-  const delta = (value: object, finish: string | null = null): string =>
-    `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta: value, finish_reason: finish }] })}\n\n`;
-  const raw = `${delta({ role: "assistant", reasoning_content: "let me " })}${delta({ reasoning_content: "think" })}${delta({ content: "done" })}${delta({}, "stop")}data: [DONE]\n\n`;
-  const model = createOpenAICompatible({ name: "sluice", apiKey: world.key, baseURL: world.baseURL })("plain");
-  const result = streamText({ model, prompt, providerOptions: { sluice: { x_raw: raw } } });
-  expect(await result.text).toBe("done");
-  expect(await result.reasoningText).toBe("let me think");
+  afterAll(async () => {
+    await world.close();
+  });
+
+  test("who calls @ai-sdk/openai without .chat() is told which API to use", async () => {
+    const model = createOpenAI({ apiKey: world.key, baseURL: world.baseURL })("plain");
+    const error = await errorOf(generateText({ model, prompt }));
+    if (!APICallError.isInstance(error)) throw error;
+    expect(error.url).toEndWith("/v1/responses");
+    expect(error).toMatchObject({ statusCode: 404, isRetryable: false });
+    expect(error.message).toContain("openai.chat(");
+    expect(error.message).toContain("/v1/chat/completions");
+  });
+
+  test("gets reasoning as a part of its own from the compatible provider", async () => {
+    const delta = (value: object, finish: string | null = null): string =>
+      `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta: value, finish_reason: finish }] })}\n\n`;
+    const raw = `${delta({ role: "assistant", reasoning_content: "let me " })}${delta({ reasoning_content: "think" })}${delta({ content: "done" })}${delta({}, "stop")}data: [DONE]\n\n`;
+    const model = createOpenAICompatible({ name: "sluice", apiKey: world.key, baseURL: world.baseURL })("plain");
+    const result = streamText({ model, prompt, providerOptions: { sluice: { x_raw: raw } } });
+    expect(await result.text).toBe("done");
+    expect(await result.reasoningText).toBe("let me think");
+  });
 });

@@ -38,6 +38,7 @@ beforeAll(async () => {
         write_stall: `${writeStallMs}ms`,
         early_headers: `${earlyHeadersMs}ms`,
         in_flight: 1000,
+        linger: "0ms",
       },
     },
   );
@@ -80,7 +81,10 @@ async function exchange(connection: RawConnection, body: Record<string, unknown>
 let named = 0;
 
 /** A call that is known by its id even if no answer ever comes. */
-async function openNamed(body: Record<string, unknown>, options: Parameters<typeof rig.open>[1] = {}): Promise<ChatCall & { readonly id: string }> {
+async function openNamed(
+  body: Record<string, unknown>,
+  options: Parameters<typeof rig.open>[1] = {},
+): Promise<ChatCall & { readonly id: string }> {
   const id = `abort-${(named += 1)}`;
   const call = await rig.open(body, { ...options, headers: { "x-request-id": id } });
   return { ...call, id };
@@ -127,8 +131,18 @@ const phases: readonly Phase[] = [
   { name: "has its own head and waits for content", body: { model: "fault:silent" }, stream: true, reached: (call) => call.untilBody(10) },
   { name: "waits for the body of a whole answer", body: { model: "fault:hang-after-headers" }, stream: false, reached: headSent },
   { name: "is in the middle of half a whole answer", body: { model: "fault:hang-after" }, stream: false, reached: headSent },
-  { name: "reads a stream that has fallen silent", body: { model: "fault:hang-after@3" }, stream: true, reached: (call) => call.untilBody(300) },
-  { name: "reads a stream that flows", body: { model: "flows", x_tokens: 100_000, x_pace_ms: 2 }, stream: true, reached: (call) => call.untilBody(300) },
+  {
+    name: "reads a stream that has fallen silent",
+    body: { model: "fault:hang-after@3" },
+    stream: true,
+    reached: (call) => call.untilBody(300),
+  },
+  {
+    name: "reads a stream that flows",
+    body: { model: "flows", x_tokens: 100_000, x_pace_ms: 2 },
+    stream: true,
+    reached: (call) => call.untilBody(300),
+  },
   {
     name: "has stopped reading, and the stream is parked",
     body: { model: "fault:flood" },
@@ -231,7 +245,15 @@ describe("F34: a client that leaves takes the upstream with it while it", () => 
 });
 
 test("F34: at whatever moment a client leaves, its call ends once and is told of once", async () => {
-  const behaviours = ["fault:silent", "fault:hang-after-headers", "fault:hang-after@2", "flows", "fault:status@503", "fault:rst-after@2", "fault:retry-after-ms@50"];
+  const behaviours = [
+    "fault:silent",
+    "fault:hang-after-headers",
+    "fault:hang-after@2",
+    "flows",
+    "fault:status@503",
+    "fault:rst-after@2",
+    "fault:retry-after-ms@50",
+  ];
   const left: { readonly id: string; readonly call: string | null }[] = [];
   for (let wave = 0; wave < 4; wave += 1) {
     const calls = await Promise.all(
@@ -268,7 +290,9 @@ test("F35: a half-close is a departure: the runtime closes the connection, and t
 describe("a client that does not read", () => {
   test("F36: pauses its upstream, costs no memory and is cut off; the others do not notice", async () => {
     const rssBefore = rig.gateway.rss();
-    const calls = await Promise.all(Array.from({ length: 20 }, () => openNamed({ model: "fault:flood" }, { stream: true, timeoutMs: 15_000 })));
+    const calls = await Promise.all(
+      Array.from({ length: 20 }, () => openNamed({ model: "fault:flood" }, { stream: true, timeoutMs: 15_000 })),
+    );
     const attempts = await Promise.all(calls.map(attemptOf));
     for (const call of calls) {
       await call.untilHead();
@@ -284,7 +308,11 @@ describe("a client that does not read", () => {
     await eventually("every upstream is closed", () => attempts.every(({ endedBy }) => endedBy === "client_closed"), 3 * writeStallMs);
     expect(performance.now() - stalledAt).toBeGreaterThan(writeStallMs * 0.8);
     for (const call of calls) {
-      expect(await rig.accessLine(call.id)).toMatchObject({ status: 200, state: "abandoned", detail: expect.stringContaining("took no bytes") });
+      expect(await rig.accessLine(call.id)).toMatchObject({
+        status: 200,
+        state: "abandoned",
+        detail: expect.stringContaining("took no bytes"),
+      });
     }
     // Whoever wakes up now finds what was under way and no end mark: the cut must not look like the end of an answer.
     for (const call of calls) call.resumeReading();
@@ -299,7 +327,10 @@ describe("a client that does not read", () => {
   test("F37: is not cut off as long as it reads, however slowly", async () => {
     const bytes = 12 * 1024 * 1024;
     const startedAt = performance.now();
-    const reply = await rig.chat({ model: `fault:flood@${bytes}` }, { stream: true, readBytesPerSecond: 6 * 1024 * 1024, timeoutMs: 15_000 });
+    const reply = await rig.chat(
+      { model: `fault:flood@${bytes}` },
+      { stream: true, readBytesPerSecond: 6 * 1024 * 1024, timeoutMs: 15_000 },
+    );
     expect(performance.now() - startedAt).toBeGreaterThan(writeStallMs);
     expect([reply.done, reply.error]).toEqual([true, null]);
     expect(await rig.accessLine(reply.requestId)).toMatchObject({ state: "complete" });
@@ -339,7 +370,9 @@ test("F40: of requests sent without waiting for answers, each ends once and none
   // Pipelining is not served: the runtime closes a connection on which a second request comes before the first answer.
   const attemptsBefore = rig.upstream.a.ledger.chats.length;
   const connection = await RawConnection.open(rig.gateway.url);
-  const requests = Array.from({ length: 100 }, (_, at) => request({ model: "fault:hang-after@1", stream: true }, { "x-request-id": `pipelined-${at}` }));
+  const requests = Array.from({ length: 100 }, (_, at) =>
+    request({ model: "fault:hang-after@1", stream: true }, { "x-request-id": `pipelined-${at}` }),
+  );
   await connection.send(Buffer.concat(requests));
   await rig.accessLine("pipelined-0");
   connection.reset();
@@ -380,7 +413,11 @@ describe("F41: a body", () => {
 
   test.each([
     ["declared", { "Content-Length": String(256 * 1024 * 1024) }, (block: Uint8Array) => block],
-    ["in chunks", { "Transfer-Encoding": "chunked" }, (block: Uint8Array) => Buffer.concat([Buffer.from(`${block.length.toString(16)}\r\n`), block, Buffer.from("\r\n")])],
+    [
+      "in chunks",
+      { "Transfer-Encoding": "chunked" },
+      (block: Uint8Array) => Buffer.concat([Buffer.from(`${block.length.toString(16)}\r\n`), block, Buffer.from("\r\n")]),
+    ],
   ])("that goes on after its refusal is not kept in memory (%s)", async (_, framing, framed) => {
     const rssBefore = rig.gateway.rss() ?? 0;
     const connection = await RawConnection.open(rig.gateway.url);
@@ -432,7 +469,11 @@ describe("F41: a body", () => {
   });
 
   test("that drips is refused when its time is over, however steadily it drips", async () => {
-    const response = await rawRequest(url(), { headers, body: JSON.stringify({ model: "drips", messages: ["x".repeat(500)] }), sendByteMs: 5 });
+    const response = await rawRequest(url(), {
+      headers,
+      body: JSON.stringify({ model: "drips", messages: ["x".repeat(500)] }),
+      sendByteMs: 5,
+    });
     isRefusal(response, 408, null);
     await rig.check({ calls: 1 });
   });
@@ -453,4 +494,12 @@ describe("F38, F39: at the end of all this", () => {
     await eventually("it is closed", () => lingering().endedAt !== null, startedAt + 20_000 - performance.now());
     expect(lingering().endedAt! - startedAt).toBeLessThan(20_000);
   });
+});
+
+test("after all of this no call is left behind: told to stop, it has nobody to wait for", async () => {
+  const toldAt = performance.now();
+  rig.gateway.signal("SIGTERM");
+  expect(await rig.gateway.exited).toBe(0);
+  expect(performance.now() - toldAt).toBeLessThan(3_000);
+  expect(await rig.gateway.waitForLog(({ event }) => event === "stopping")).toMatchObject({ calls: 0 });
 });

@@ -49,7 +49,14 @@ describe("an upstream that is not there", () => {
   }
   const soon = { timeouts: { connect: "400ms" } };
   const absences: readonly Absence[] = [
-    { id: "F01", what: "refuses the connection", group: { url: refusedUrl }, error: "unreachable", code: "upstream_unreachable", attemptsAlone: 3 },
+    {
+      id: "F01",
+      what: "refuses the connection",
+      group: { url: refusedUrl },
+      error: "unreachable",
+      code: "upstream_unreachable",
+      attemptsAlone: 3,
+    },
     {
       id: "F02",
       what: "swallows the connection",
@@ -67,7 +74,14 @@ describe("an upstream that is not there", () => {
       code: "upstream_unreachable",
       attemptsAlone: 3,
     },
-    { id: "F04", what: "has a name that does not exist", group: { url: async () => `http://nobody-${(addresses += 1)}.invalid/v1` }, error: "unreachable", code: "upstream_unreachable", attemptsAlone: 3 },
+    {
+      id: "F04",
+      what: "has a name that does not exist",
+      group: { url: async () => `http://nobody-${(addresses += 1)}.invalid/v1` },
+      error: "unreachable",
+      code: "upstream_unreachable",
+      attemptsAlone: 3,
+    },
     ...(certificates === null ? [] : tlsAbsences(certificates)),
     {
       id: "F06",
@@ -353,12 +367,10 @@ async function trustingOurAuthority(): Promise<Record<string, string>> {
 }
 
 async function blackHole(): Promise<string> {
-  holes.push((shared ??= await digBlackHole()));
-  return shared.url;
+  const hole = await digBlackHole();
+  holes.push(hole);
+  return hole.url;
 }
-
-/** One hole is enough: nothing that was lost in it is remembered. */
-let shared: BlackHole | undefined;
 
 async function listening(scheme: string, receive: (socket: net.Socket) => void): Promise<string> {
   const server = net.createServer((socket) => {

@@ -173,14 +173,19 @@ test(
     const property = fc.asyncProperty(fc.array(scripts, { minLength: 1, maxLength: atOnce, size: "max" }), async (batch) => {
       played += batch.length;
       const groups = batch.map(({ faults }) => nextGroup(faults.length));
-      await stage.playAll(groups, async (row, index) => {
-        const { faults, stream, client } = batch[index]!;
-        for (const [at, upstream] of row.upstreams.entries()) upstream.behaviour = faults[at]!;
-        const reply = await row.ask({ stream, ...client });
-        expect(row.path(reply).length).toBeLessThanOrEqual(attemptsMax + faults.length);
-        // Whoever stayed to the end was given one: a status, and a body that is complete.
-        if (client.abort === undefined) expect({ status: reply.status >= 200, clean: reply.response.endedCleanly }).toEqual({ status: true, clean: true });
-      }, demands);
+      await stage.playAll(
+        groups,
+        async (row, index) => {
+          const { faults, stream, client } = batch[index]!;
+          for (const [at, upstream] of row.upstreams.entries()) upstream.behaviour = faults[at]!;
+          const reply = await row.ask({ stream, ...client });
+          expect(row.path(reply).length).toBeLessThanOrEqual(attemptsMax + faults.length);
+          // Whoever stayed to the end was given one: a status, and a body that is complete.
+          if (client.abort === undefined)
+            expect({ status: reply.status >= 200, clean: reply.response.endedCleanly }).toEqual({ status: true, clean: true });
+        },
+        demands,
+      );
     });
     await fc.assert(property, { numRuns: Math.max(1, Math.round(cases / (atOnce / 2))) });
     expect(played).toBeGreaterThan(cases / 3);

@@ -28,28 +28,66 @@ const understood = { status: 502, code: "upstream_invalid_response", path: "ab",
 
 describe("a good status over something else", () => {
   const mistakes: readonly Mistake[] = [
-    { what: "an error in place of the answer", behaviour: "fault:error-in-200@502", status: 502, code: "upstream_error", path: "aab", pathAlone: "aaa" },
-    { what: "an error of an overloaded server", behaviour: "fault:error-in-200@503", status: 503, code: "upstream_unavailable", path: "aab", pathAlone: "aaa" },
-    { what: "an error about our key", behaviour: "fault:error-in-200@401", status: 502, code: "upstream_auth_failed", path: "ab", pathAlone: "a" },
-    { what: "an error about our balance", behaviour: "fault:error-in-200@402", status: 502, code: "upstream_auth_failed", path: "ab", pathAlone: "a" },
+    {
+      what: "an error in place of the answer",
+      behaviour: "fault:error-in-200@502",
+      status: 502,
+      code: "upstream_error",
+      path: "aab",
+      pathAlone: "aaa",
+    },
+    {
+      what: "an error of an overloaded server",
+      behaviour: "fault:error-in-200@503",
+      status: 503,
+      code: "upstream_unavailable",
+      path: "aab",
+      pathAlone: "aaa",
+    },
+    {
+      what: "an error about our key",
+      behaviour: "fault:error-in-200@401",
+      status: 502,
+      code: "upstream_auth_failed",
+      path: "ab",
+      pathAlone: "a",
+    },
+    {
+      what: "an error about our balance",
+      behaviour: "fault:error-in-200@402",
+      status: 502,
+      code: "upstream_auth_failed",
+      path: "ab",
+      pathAlone: "a",
+    },
     { what: "a page of HTML", behaviour: "fault:html-200", ...understood },
     { what: "nothing", behaviour: "fault:empty-200", ...understood },
     { what: "null", behaviour: "fault:null-200", ...understood },
     { what: "a status that has no body", behaviour: "fault:204", ...understood },
     { what: "an answer without choices", behaviour: "fault:no-choices", ...understood },
     { what: "an answer with no choice", behaviour: "fault:empty-choices", ...understood },
-    { what: "an answer that says it failed", behaviour: "fault:finish-error", status: 502, code: "upstream_error", path: "ab", pathAlone: "a" },
+    {
+      what: "an answer that says it failed",
+      behaviour: "fault:finish-error",
+      status: 502,
+      code: "upstream_error",
+      path: "ab",
+      pathAlone: "a",
+    },
     { what: "an answer in UTF-16", behaviour: "fault:utf-16", ...understood },
   ];
-  for (const { what, behaviour, status, code, path, pathAlone } of mistakes) {
-    stage.rows(`F45: ${what} is never passed on as an answer: another upstream is asked, or the client is told`, variants, async (row, { stream, alone }) => {
+  stage.rows(
+    "F45: what is no answer is never passed on as one, whatever its status: another upstream is asked, or the client is told",
+    mistakes.flatMap(({ what, ...mistake }) => variants.map((variant) => ({ ...variant, label: `${what}, ${variant.label}`, ...mistake }))),
+    async (row, { behaviour, status, code, path, pathAlone, stream, alone }) => {
       row.a.behaviour = behaviour;
       const reply = await row.ask({ stream, alone });
       if (alone) expectRefusal(reply, status, code);
       else expectWhole(row, reply, row.b);
       expect(row.path(reply)).toBe(alone ? pathAlone : path);
-    });
-  }
+    },
+    { sharesFallback: true },
+  );
 
   stage.rows(
     "F45: half an answer under a length that is true is never passed on as an answer",
@@ -71,14 +109,18 @@ describe("a good status over something else", () => {
     expect(Number(reply.response.header("retry-after"))).toBeWithin(1, 61);
   });
 
-  stage.rows("F45: a mistake of the client that is told with a good status is the client's to mend", variants, async (row, { stream, alone }) => {
-    row.a.behaviour = "fault:error-in-200@400";
-    const reply = await row.ask({ stream, alone });
-    expectRefusal(reply, 400, null);
-    expect(reply.error?.message).toBe("The provider returned an error.");
-    expect(row.path(reply)).toBe("a");
-    expect(row.coolings()).toEqual([]);
-  });
+  stage.rows(
+    "F45: a mistake of the client that is told with a good status is the client's to mend",
+    variants,
+    async (row, { stream, alone }) => {
+      row.a.behaviour = "fault:error-in-200@400";
+      const reply = await row.ask({ stream, alone });
+      expectRefusal(reply, 400, null);
+      expect(reply.error?.message).toBe("The provider returned an error.");
+      expect(row.path(reply)).toBe("a");
+      expect(row.coolings()).toEqual([]);
+    },
+  );
 
   stage.row("F45: blank space before a whole answer is no mistake", async (row) => {
     row.a.behaviour = "fault:padded";
@@ -101,22 +143,23 @@ describe("an error inside a stream", () => {
     { label: "named", fault: (type: string) => `fault:error-event-named@0,${type}` },
   ];
 
-  for (const { type, status, code, path, pathAlone } of meanings) {
-    stage.rows(
-      `F46: ${type} as the first event means what its status would have meant`,
+  stage.rows(
+    "F46: an error as the first event means what its status would have meant",
+    meanings.flatMap((meaning) =>
       events.flatMap(({ label, fault }) => [
-        { label, fault, alone: false },
-        { label: `${label}, alone`, fault, alone: true },
+        { ...meaning, label: `${meaning.type}, ${label}`, behaviour: fault(meaning.type), alone: false },
+        { ...meaning, label: `${meaning.type}, ${label}, alone`, behaviour: fault(meaning.type), alone: true },
       ]),
-      async (row, { fault, alone }) => {
-        row.a.behaviour = fault(type);
-        const reply = await row.ask({ stream: true, alone });
-        if (alone || path === "a") expectRefusal(reply, status, code);
-        else expectWhole(row, reply, row.b);
-        expect(row.path(reply)).toBe(alone ? pathAlone : path);
-      },
-    );
-  }
+    ),
+    async (row, { behaviour, status, code, path, pathAlone, alone }) => {
+      row.a.behaviour = behaviour;
+      const reply = await row.ask({ stream: true, alone });
+      if (alone || path === "a") expectRefusal(reply, status, code);
+      else expectWhole(row, reply, row.b);
+      expect(row.path(reply)).toBe(alone ? pathAlone : path);
+    },
+    { sharesFallback: true },
+  );
 
   stage.row("F46: a limit as the first event sends the call elsewhere", async (row) => {
     row.a.behaviour = "fault:sse-error-first@rate_limit_error";
@@ -186,23 +229,31 @@ describe("an answer of the wrong kind", () => {
     });
   }
 
-  stage.rows("F48: a whole answer under the type of a stream, and a stream under the type of a whole answer, do not confuse anyone", kinds, async (row, { stream }) => {
-    row.a.behaviour = `fault:content-type@${stream ? "application/json" : "text/event-stream"}`;
-    const reply = await row.ask({ stream });
-    // Events that claim to be JSON may be refused, but then somebody else answers.
-    expectWhole(row, reply, row.path(reply).endsWith("a") ? row.a : row.b);
-  });
+  stage.rows(
+    "F48: a whole answer under the type of a stream, and a stream under the type of a whole answer, do not confuse anyone",
+    kinds,
+    async (row, { stream }) => {
+      row.a.behaviour = `fault:content-type@${stream ? "application/json" : "text/event-stream"}`;
+      const reply = await row.ask({ stream });
+      // Events that claim to be JSON may be refused, but then somebody else answers.
+      expectWhole(row, reply, row.path(reply).endsWith("a") ? row.a : row.b);
+    },
+  );
 });
 
 describe("usage that does not add up", () => {
   for (const figure of ["-1", "1e12", "1.5", "null", "string"]) {
-    stage.rows(`F55: usage of ${figure} does no harm: the answer is delivered as it is, and nothing is booked`, kinds, async (row, { stream }) => {
-      row.a.behaviour = `fault:absurd-usage@${figure}`;
-      const reply = await row.ask({ stream, body: stream ? { stream_options: { include_usage: true } } : {} });
-      expectWhole(row, reply, row.a);
-      expect(reply.response.text).toContain(row.a.ledger.chats[0]?.usageSent ?? "nothing");
-      expect(await row.line(reply)).toMatchObject({ state: "complete", prompt_tokens: null, completion_tokens: null });
-    });
+    stage.rows(
+      `F55: usage of ${figure} does no harm: the answer is delivered as it is, and nothing is booked`,
+      kinds,
+      async (row, { stream }) => {
+        row.a.behaviour = `fault:absurd-usage@${figure}`;
+        const reply = await row.ask({ stream, body: stream ? { stream_options: { include_usage: true } } : {} });
+        expectWhole(row, reply, row.a);
+        expect(reply.response.text).toContain(row.a.ledger.chats[0]?.usageSent ?? "nothing");
+        expect(await row.line(reply)).toMatchObject({ state: "complete", prompt_tokens: null, completion_tokens: null });
+      },
+    );
   }
 
   stage.row("F55: a whole answer whose usage is not JSON is no answer", async (row) => {

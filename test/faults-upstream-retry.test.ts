@@ -39,7 +39,9 @@ describe("redirects", () => {
   for (const { what, location } of targets) {
     stage.rows(
       `F33: a redirect to ${what} is never followed, and our key is shown to nobody else`,
-      [301, 302, 303, 307, 308].flatMap((status) => variants.map((variant) => ({ ...variant, label: `${status}, ${variant.label}`, status }))),
+      [301, 302, 303, 307, 308].flatMap((status) =>
+        variants.map((variant) => ({ ...variant, label: `${status}, ${variant.label}`, status })),
+      ),
       async (row, { status, stream, alone }) => {
         row.a.behaviour = `fault:redirect@${status},${location(row)}`;
         const reply = await row.ask({ stream, alone });
@@ -196,7 +198,9 @@ describe("every status", () => {
   type Body = "json" | "empty";
   const faults: Readonly<Record<Body, string>> = { json: "status", empty: "status-empty" };
   const statuses = [...range(400, 451), ...range(500, 511), ...range(520, 530), 599, 999];
-  const cases = statuses.flatMap((status) => (["json", "empty"] as const).map((body) => ({ status, body, expected: meaning(status, body) })));
+  const cases = statuses.flatMap((status) =>
+    (["json", "empty"] as const).map((body) => ({ status, body, expected: meaning(status, body) })),
+  );
   const calls = cases.flatMap((one) => [
     { ...one, alone: false, group: stage.group({ sharesFallback: true }) },
     { ...one, alone: true, group: stage.group({ size: 1 }) },
@@ -236,19 +240,23 @@ describe("every status", () => {
 
 describe("our own credentials", () => {
   for (const status of [401, 402, 403]) {
-    stage.rows(`F44: ${status} puts the key aside at once and says so once, and the client never sees it`, kinds, async (row, { stream }) => {
-      row.a.behaviour = `fault:status@${status}`;
-      for (const path of ["ab", "b", "b"]) {
-        const reply = await row.ask({ stream });
-        expectWhole(row, reply, row.b);
-        expect(row.path(reply)).toBe(path);
-      }
-      const cooling = await coolingOf(row);
-      expect(String(cooling["scope"])).toStartWith("credential ");
-      expect(cooling["level"]).toBe("warn");
-      expect(Number(cooling["for_ms"])).toBeGreaterThan(59_000);
-      expect(row.coolings().length).toBe(1);
-    });
+    stage.rows(
+      `F44: ${status} puts the key aside at once and says so once, and the client never sees it`,
+      kinds,
+      async (row, { stream }) => {
+        row.a.behaviour = `fault:status@${status}`;
+        for (const path of ["ab", "b", "b"]) {
+          const reply = await row.ask({ stream });
+          expectWhole(row, reply, row.b);
+          expect(row.path(reply)).toBe(path);
+        }
+        const cooling = await coolingOf(row);
+        expect(String(cooling["scope"])).toStartWith("credential ");
+        expect(cooling["level"]).toBe("warn");
+        expect(Number(cooling["for_ms"])).toBeGreaterThan(59_000);
+        expect(row.coolings().length).toBe(1);
+      },
+    );
 
     stage.rows(
       `F44: a key that the upstream repeats in a ${status} reaches neither client nor log`,
@@ -265,13 +273,17 @@ describe("our own credentials", () => {
     );
   }
 
-  stage.rows("F44: a wrong key that is reported as a mistake of the client's is not the client's mistake", variants, async (row, { stream, alone }) => {
-    row.a.behaviour = "fault:bad-key-400";
-    const reply = await row.ask({ stream, alone });
-    if (alone) expectRefusal(reply, 502, "upstream_auth_failed");
-    else expectWhole(row, reply, row.b);
-    expect(row.path(reply)).toBe(alone ? "a" : "ab");
-  });
+  stage.rows(
+    "F44: a wrong key that is reported as a mistake of the client's is not the client's mistake",
+    variants,
+    async (row, { stream, alone }) => {
+      row.a.behaviour = "fault:bad-key-400";
+      const reply = await row.ask({ stream, alone });
+      if (alone) expectRefusal(reply, 502, "upstream_auth_failed");
+      else expectWhole(row, reply, row.b);
+      expect(row.path(reply)).toBe(alone ? "a" : "ab");
+    },
+  );
 });
 
 function range(first: number, last: number): readonly number[] {

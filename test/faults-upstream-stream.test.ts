@@ -185,10 +185,31 @@ describe("a stream that falls silent", () => {
   );
 
   const silences = [
-    { id: "F25", what: "drips one event for too long", behaviour: "fault:slow-event@40,2", timeouts: { progress: "700ms" }, text: 2, ms: 700 },
+    {
+      id: "F25",
+      what: "drips one event for too long",
+      behaviour: "fault:slow-event@40,2",
+      timeouts: { progress: "700ms" },
+      text: 2,
+      ms: 700,
+    },
     { id: "F27", what: "says nothing more after content", behaviour: "fault:hang-after@3", timeouts: { idle: "500ms" }, text: 3, ms: 500 },
-    { id: "F28", what: "sends nothing but signs of life", behaviour: "fault:heartbeat-after@3,40", timeouts: { progress: "700ms" }, text: 3, ms: 700 },
-    { id: "F27", what: "goes on beyond all measure", behaviour: "fault:tokens@100000+pace@5", timeouts: { total: "800ms" }, text: null, ms: 800 },
+    {
+      id: "F28",
+      what: "sends nothing but signs of life",
+      behaviour: "fault:heartbeat-after@3,40",
+      timeouts: { progress: "700ms" },
+      text: 3,
+      ms: 700,
+    },
+    {
+      id: "F27",
+      what: "goes on beyond all measure",
+      behaviour: "fault:tokens@100000+pace@5",
+      timeouts: { total: "800ms" },
+      text: null,
+      ms: 800,
+    },
   ] as const;
   for (const { id, what, behaviour, timeouts, text, ms } of silences) {
     stage.row(
@@ -380,7 +401,13 @@ function framed(payloads: readonly string[], { endOfLine, prefix, mark, between,
 }
 
 function chunkOf(delta: object, finish: string | null = null, index = 0): string {
-  return JSON.stringify({ id: "x", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index, delta, finish_reason: finish }] });
+  return JSON.stringify({
+    id: "x",
+    object: "chat.completion.chunk",
+    created: 1,
+    model: "m",
+    choices: [{ index, delta, finish_reason: finish }],
+  });
 }
 
 function parsed(payload: string): unknown {

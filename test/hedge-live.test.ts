@@ -11,7 +11,7 @@ const second = { tier: 2 };
 let rig: Rig<"a" | "b">;
 
 beforeAll(async () => {
-  rig = await setUp({ a: first, b: second }, { routing: { hedge_after: `${hedgeAfterMs}ms` } });
+  rig = await setUp({ a: first, b: second }, { routing: { hedge_after: `${hedgeAfterMs}ms` }, server: { linger: "0ms" } });
   // One call in twenty may be hedged: these earn the right for the tests below.
   const clients = Array.from({ length: 10 }, async (_, client) => {
     for (let round = 0; round < 40; round += 1) await rig.chat({ model: `earning-${client}` });
@@ -145,4 +145,11 @@ describe("no second attempt is made", () => {
     expect([reply.status, plain.path(reply)]).toEqual([200, ["a"]]);
     await plain.check();
   });
+});
+
+test("after all of this no attempt is left behind", async () => {
+  rig.gateway.signal("SIGTERM");
+  expect(await rig.gateway.exited).toBe(0);
+  expect(await rig.gateway.waitForLog(({ event }) => event === "stopping")).toMatchObject({ calls: 0 });
+  for (const { ledger } of rig.upstreams) await ledger.settled();
 });

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startChaos, type Chaos } from "./support/chaos.ts";
+import { header } from "./support/chaos/request.ts";
 import { chat, openChat, RawConnection, rawRequest, type ChatReply } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway, type LogLine } from "./support/gateway.ts";
@@ -20,17 +21,23 @@ async function underLoad(gateway: Gateway, during: () => Promise<void>): Promise
   const replies: ChatReply[] = [];
   let over = false;
   const client = async (at: number): Promise<void> => {
-    while (!over) replies.push(await chat(gateway, { model: "chaos", x_tokens: 10, x_pace_ms: at }, { key: clientKey, stream: at % 2 === 0 }));
+    while (!over)
+      replies.push(await chat(gateway, { model: "chaos", x_tokens: 10, x_pace_ms: at }, { key: clientKey, stream: at % 2 === 0 }));
   };
   const clients = Array.from({ length: 6 }, (_, at) => client(at));
-  await during();
-  over = true;
-  await Promise.all(clients);
+  try {
+    await during();
+  } finally {
+    over = true;
+    await Promise.all(clients);
+  }
   return replies;
 }
 
 function failures(replies: readonly ChatReply[]): readonly unknown[] {
-  return replies.filter(({ status, error, finishReason }) => status !== 200 || error !== null || finishReason !== "stop").map(({ status, error }) => [status, error]);
+  return replies
+    .filter(({ status, error, finishReason }) => status !== 200 || error !== null || finishReason !== "stop")
+    .map(({ status, error }) => [status, error]);
 }
 
 describe("a reload", () => {
@@ -103,8 +110,16 @@ describe("a reload", () => {
   test.each([
     ["that cannot be read as YAML", "listen: [", /sluice\.yaml:1: .*bracket/],
     ["with an unknown setting", () => JSON.stringify(changed({ listne: "127.0.0.1:1" })), /listne/],
-    ["with a variable that is not set", () => JSON.stringify(changed({ keys: [{ name: "x", key: "${NO_SUCH_VARIABLE}" }] })), /NO_SUCH_VARIABLE/],
-    ["with an address it may not have", () => JSON.stringify(changed({ channels: [{ name: "evil", base_url: "http://169.254.169.254/v1" }] })), /base_url/],
+    [
+      "with a variable that is not set",
+      () => JSON.stringify(changed({ keys: [{ name: "x", key: "${NO_SUCH_VARIABLE}" }] })),
+      /NO_SUCH_VARIABLE/,
+    ],
+    [
+      "with an address it may not have",
+      () => JSON.stringify(changed({ channels: [{ name: "evil", base_url: "http://169.254.169.254/v1" }] })),
+      /base_url/,
+    ],
   ])("F65: of a file %s keeps the old configuration and says why", async (_, text, reason) => {
     const before = await models();
     const complaints = () => rig.gateway.logs.filter(({ event }) => event === "reload_failed");
@@ -127,15 +142,24 @@ describe("a reload", () => {
     await call.untilBody(300);
     const before = reloads(rig.gateway);
     const otherKey = "sk-other-canary-0123456789abcdef";
-    await rig.gateway.rewriteConfig(changed({ channels: rig.config.channels.filter(({ name }) => name !== "a"), keys: [{ name: "other", key: otherKey }] }));
+    await rig.gateway.rewriteConfig(
+      changed({ channels: rig.config.channels.filter(({ name }) => name !== "a"), keys: [{ name: "other", key: otherKey }] }),
+    );
     await eventually("reloaded", () => reloads(rig.gateway) > before);
     expect(call.response.endedCleanly).toBe(false);
 
     expect((await chat(rig.gateway, {}, { key: clientKey })).status).toBe(401);
-    const [unknown, known] = [await chat(rig.gateway, { model: "only-a" }, { key: otherKey }), await chat(rig.gateway, {}, { key: otherKey })];
+    const [unknown, known] = [
+      await chat(rig.gateway, { model: "only-a" }, { key: otherKey }),
+      await chat(rig.gateway, {}, { key: otherKey }),
+    ];
     expect([unknown.status, known.status, known.channel]).toEqual([404, 200, "b"]);
     const reply = await call.reply;
-    expect([reply.done, reply.finishReason, reply.content]).toEqual([true, "stop", a.ledger.ofCall(call.call ?? "")[0]!.tokensSent.join("")]);
+    expect([reply.done, reply.finishReason, reply.content]).toEqual([
+      true,
+      "stop",
+      a.ledger.ofCall(call.call ?? "")[0]!.tokensSent.join(""),
+    ]);
     expect(b.ledger.ofCall(call.call ?? "").length).toBe(0);
 
     await rig.gateway.rewriteConfig(rig.config);
@@ -143,11 +167,31 @@ describe("a reload", () => {
     await rig.check({ calls: 4 });
   });
 
+  test("lets a call under way fail over to a channel that is no longer there, with the key it had", async () => {
+    const { a, b } = rig.upstream;
+    for (const upstream of [a, b]) upstream.behaviour = "fault:delay@700+status@500";
+    const call = await rig.open();
+    await eventually("somebody is asked", () => rig.path(call).length > 0);
+    for (const upstream of [a, b]) upstream.behaviour = null;
+    const other = rig.path(call)[0] === "a" ? b : a;
+    const before = reloads(rig.gateway);
+    await rig.gateway.rewriteConfig(changed({ channels: rig.config.channels.filter(({ name }) => name !== other.name) }));
+    await eventually("reloaded", () => reloads(rig.gateway) > before);
+    const reply = await call.reply;
+    expect([reply.status, reply.channel]).toEqual([200, other.name]);
+    expect(header(other.ledger.ofCall(call.call ?? "")[0]!, "authorization")).toBe(`Bearer ${upstreamKey(other.name)}`);
+    await rig.gateway.rewriteConfig(rig.config);
+    await eventually("reloaded", () => reloads(rig.gateway) > before + 1);
+    await rig.check();
+  });
+
   test("that moves the address says that it needs a restart, and changes the rest", async () => {
     const before = reloads(rig.gateway);
     await rig.gateway.rewriteConfig(changed({ listen: "127.0.0.1:1" }));
     await eventually("reloaded", () => reloads(rig.gateway) > before);
-    expect(await rig.gateway.waitForLog(({ event }) => event === "restart_needed")).toMatchObject({ detail: expect.stringContaining("listen") });
+    expect(await rig.gateway.waitForLog(({ event }) => event === "restart_needed")).toMatchObject({
+      detail: expect.stringContaining("listen"),
+    });
     expect((await rig.chat()).status).toBe(200);
     await rig.check();
   });
@@ -161,8 +205,13 @@ describe("the end", () => {
   test("F63: SIGTERM says so at once, goes on accepting for a while, lets streams finish, and exits with 0", async () => {
     await using rig = await setUp({ a: {} }, { server: { linger: "600ms", drain: "10s" } });
     const { gateway } = rig;
-    expect([(await rawRequest(`${gateway.url}/readyz`)).status, (await rawRequest(`${gateway.url}/readyz`)).json()]).toMatchObject([200, { status: "ready" }]);
-    const long = await Promise.all(Array.from({ length: 10 }, (_, at) => rig.open({ x_tokens: 60, x_pace_ms: 25 }, { stream: at % 2 === 0, timeoutMs: 20_000 })));
+    expect([(await rawRequest(`${gateway.url}/readyz`)).status, (await rawRequest(`${gateway.url}/readyz`)).json()]).toMatchObject([
+      200,
+      { status: "ready" },
+    ]);
+    const long = await Promise.all(
+      Array.from({ length: 10 }, (_, at) => rig.open({ x_tokens: 60, x_pace_ms: 25 }, { stream: at % 2 === 0, timeoutMs: 20_000 })),
+    );
     await rig.upstream.a.waitFor(({ chats }) => chats.length === 10);
     const signalledAt = performance.now();
     gateway.signal("SIGTERM");
@@ -172,7 +221,12 @@ describe("the end", () => {
     const late = await rig.chat();
     expect(late.status).toBe(200);
     expect(performance.now() - signalledAt).toBeLessThan(600);
-    await eventually("nobody new is let in", async () => RawConnection.open(gateway.url).then((open) => (open.close(), false), () => true));
+    await eventually("nobody new is let in", async () =>
+      RawConnection.open(gateway.url).then(
+        (open) => (open.close(), false),
+        () => true,
+      ),
+    );
     expect(performance.now() - signalledAt).toBeGreaterThan(590);
 
     for (const call of long) {
@@ -210,8 +264,14 @@ describe("the end", () => {
     expect(performance.now() - signalledAt).toBeLessThan(5_300);
     await rig.upstream.a.ledger.settled();
     expect(rig.upstream.a.ledger.chats.every(({ endedBy }) => endedBy === "client_closed")).toBe(true);
-    const states = gateway.accessLines().slice(1).map(({ state, error }) => `${String(state)} ${String(error)}`);
-    expect(states.toSorted()).toEqual([...Array.from({ length: 2 }, () => "failed shutting_down"), ...Array.from({ length: 10 }, () => "interrupted shutting_down")]);
+    const states = gateway
+      .accessLines()
+      .slice(1)
+      .map(({ state, error }) => `${String(state)} ${String(error)}`);
+    expect(states.toSorted()).toEqual([
+      ...Array.from({ length: 2 }, () => "failed shutting_down"),
+      ...Array.from({ length: 10 }, () => "interrupted shutting_down"),
+    ]);
   });
 
   test.each(["SIGTERM", "SIGINT"] as const)("F64: a second %s ends it at once, and with 0", async (signal) => {
@@ -241,7 +301,10 @@ describe("the end", () => {
     upstream.modelsBehaviour = "fault:silent";
     const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
     const file = join(directory, "sluice.yaml");
-    await writeFile(file, JSON.stringify({ listen: "127.0.0.1:0", admin: "off", channels: [{ name: "a", base_url: upstream.url }], server: { linger: "0ms" } }));
+    await writeFile(
+      file,
+      JSON.stringify({ listen: "127.0.0.1:0", admin: "off", channels: [{ name: "a", base_url: upstream.url }], server: { linger: "0ms" } }),
+    );
     const child = spawn(["start", "--config", file], {});
     await upstream.waitFor(({ attempts }) => attempts.length > 0, 10_000);
     const signalledAt = performance.now();
@@ -253,7 +316,10 @@ describe("the end", () => {
 });
 
 /** The command, in an environment of its own. */
-function spawn(args: readonly string[], env: Record<string, string>): { readonly process: Bun.Subprocess<"ignore", "pipe", "pipe">; readonly output: () => Promise<string> } {
+function spawn(
+  args: readonly string[],
+  env: Record<string, string>,
+): { readonly process: Bun.Subprocess<"ignore", "pipe", "pipe">; readonly output: () => Promise<string> } {
   const { PATH = "", HOME = "" } = process.env;
   const child = Bun.spawn(["sh", resolve(import.meta.dir, "../bin/sluice"), ...args], {
     env: { PATH, HOME, ...env },
@@ -291,7 +357,10 @@ describe("the log", () => {
     await rig[Symbol.asyncDispose]();
   });
 
-  const messages = [{ role: "system", content: promptCanary }, { role: "user", content: [{ type: "text", text: promptCanary }] }];
+  const messages = [
+    { role: "system", content: promptCanary },
+    { role: "user", content: [{ type: "text", text: promptCanary }] },
+  ];
 
   async function lineOf(body: Record<string, unknown>, stream: boolean): Promise<LogLine> {
     const reply = await rig.chat({ messages, ...body }, { stream });
@@ -330,7 +399,9 @@ describe("the log", () => {
   test("names what went wrong, and every attempt", async () => {
     const failed = await lineOf({ model: "fault:status@500" }, false);
     expect(failed).toMatchObject({ status: 502, state: "failed", error: "overloaded", channel: null, attempts: 3 });
-    expect(failed["tries"]).toMatchObject(Array.from({ length: 3 }, () => ({ channel: "a", outcome: "failed", error: "overloaded", status: 500, ms: expect.any(Number) })));
+    expect(failed["tries"]).toMatchObject(
+      Array.from({ length: 3 }, () => ({ channel: "a", outcome: "failed", error: "overloaded", status: 500, ms: expect.any(Number) })),
+    );
     expect(await lineOf({ model: "fault:rst-after@2" }, true)).toMatchObject({ status: 200, state: "interrupted", error: "interrupted" });
     await rig.check();
   });
@@ -348,22 +419,42 @@ describe("the log", () => {
   });
 
   test("S55: never holds a prompt, an answer or a secret, at its most talkative and whatever happens", async () => {
-    for (const fault of ["ok", "leak-key@401", "leak-key@500", "leak-key@400", "status@429", "html-200", "rst-after@2", "sse-error-after@1", "malformed-event@1", "content-policy", "context-length"]) {
+    for (const fault of [
+      "ok",
+      "leak-key@401",
+      "leak-key@500",
+      "leak-key@400",
+      "status@429",
+      "html-200",
+      "rst-after@2",
+      "sse-error-after@1",
+      "malformed-event@1",
+      "content-policy",
+      "context-length",
+    ]) {
       for (const stream of [false, true]) {
         const model = fault === "ok" ? "ok" : `fault:${fault}`;
-        await rig.chat({ model, messages, x_reply: `${answerCanary} and ${answerCanary}` }, { stream, headers: { cookie: "session=canary-of-a-cookie", "x-custom": "canary-of-a-header" } });
+        await rig.chat(
+          { model, messages, x_reply: `${answerCanary} and ${answerCanary}` },
+          { stream, headers: { cookie: "session=canary-of-a-cookie", "x-custom": "canary-of-a-header" } },
+        );
       }
     }
     const secretKey = "sk-canary-of-a-wrong-key-0123456789";
     await rig.chat({ messages }, { key: secretKey });
     await rawRequest(`${rig.gateway.url}/v1/models?token=canary-of-a-query`, { headers: { Authorization: `Bearer ${clientKey}` } });
-    await rig.check({ secrets: [promptCanary, secretKey, "canary-of-a-cookie", "canary-of-a-header", "canary-of-a-query"], oneAttemptSpeaks: false });
+    await rig.check({
+      secrets: [promptCanary, secretKey, "canary-of-a-cookie", "canary-of-a-header", "canary-of-a-query"],
+      oneAttemptSpeaks: false,
+    });
     expect(rig.gateway.text).not.toContain(answerCanary);
   });
 });
 
 describe("a first start", () => {
-  async function startedWith(env: Record<string, string>): Promise<{ readonly child: ReturnType<typeof spawn>["process"]; readonly text: () => string; readonly url: string }> {
+  async function startedWith(
+    env: Record<string, string>,
+  ): Promise<{ readonly child: ReturnType<typeof spawn>["process"]; readonly text: () => string; readonly url: string }> {
     const { process: child } = spawn(["start", "--listen", "127.0.0.1:0"], env);
     let text = "";
     void (async () => {
@@ -485,7 +576,9 @@ test("a key that has expired is refused like any other wrong one, and one that w
     { name: "past", key: past, expires: "2020-01-01" },
     { name: "future", key: future, expires: "2099-01-01" },
   ];
-  await using gateway = await startGateway({ config: { keys, channels: [{ name: "a", base_url: upstream.url, models: ["chaos"], api_key: upstreamKey("a") }] } });
+  await using gateway = await startGateway({
+    config: { keys, channels: [{ name: "a", base_url: upstream.url, models: ["chaos"], api_key: upstreamKey("a") }] },
+  });
   const expired = await chat(gateway, {}, { key: past });
   const unknown = await chat(gateway, {}, { key: "sk-never-canary-0123456789abcdef" });
   expect([expired.status, expired.error?.code, expired.error?.message]).toEqual([401, "invalid_api_key", unknown.error?.message]);

@@ -56,7 +56,9 @@ describe("GET /v1/models", () => {
       expect(Number.isInteger(entry["created"])).toBe(true);
     }
     const ids = list.data.map(({ id }) => String(id)).filter((id) => id !== "rehearsal");
-    expect(ids.toSorted()).toEqual(["a%2Fb", "fast", "found 2", "fünf", "llama-3", "llama-4", "org/found-1", "vendor/model:1@eu"].toSorted());
+    expect(ids.toSorted()).toEqual(
+      ["a%2Fb", "fast", "found 2", "fünf", "llama-3", "llama-4", "org/found-1", "vendor/model:1@eu"].toSorted(),
+    );
   });
 
   test("never tells what the upstreams call their models", async () => {
@@ -98,19 +100,34 @@ describe("GET /v1/models/{id}", () => {
     ["/v1/models/a%252Fb", "a%2Fb"],
   ])("%s is %s", async (path, id) => {
     const response = await get(path);
-    expect([response.status, response.json()]).toEqual([200, { id, object: "model", created: expect.any(Number), owned_by: expect.any(String) }]);
+    expect([response.status, response.json()]).toEqual([
+      200,
+      { id, object: "model", created: expect.any(Number), owned_by: expect.any(String) },
+    ]);
   });
 
-  test.each(["/v1/models/no-such-model", "/v1/models/FAST", "/v1/models/fast/", "/v1/models/fast%00", "/v1/models/vendor", "/v1/models/..%2fmodels", "/v1/models/__proto__", "/v1/models/constructor"])(
-    "%s does not exist, in the envelope",
-    async (path) => {
-      const response = await get(path);
-      expect(response.status).toBe(404);
-      expect(response.json()).toEqual({
-        error: { message: expect.any(String), type: "invalid_request_error", param: "model", code: "model_not_found", request_id: response.header("x-request-id") },
-      });
-    },
-  );
+  test.each([
+    "/v1/models/no-such-model",
+    "/v1/models/FAST",
+    "/v1/models/fast/",
+    "/v1/models/fast%00",
+    "/v1/models/vendor",
+    "/v1/models/..%2fmodels",
+    "/v1/models/__proto__",
+    "/v1/models/constructor",
+  ])("%s does not exist, in the envelope", async (path) => {
+    const response = await get(path);
+    expect(response.status).toBe(404);
+    expect(response.json()).toEqual({
+      error: {
+        message: expect.any(String),
+        type: "invalid_request_error",
+        param: "model",
+        code: "model_not_found",
+        request_id: response.header("x-request-id"),
+      },
+    });
+  });
 
   test.each(["/v1/models/", "/v1/models/%", "/v1/models/%E0%A4%A"])("%s is no route", async (path) => {
     expect((await get(path)).status).toBe(404);

@@ -165,7 +165,10 @@ describe("a request", () => {
     const ceilings = fc.constantFrom<Members[]>(
       [[same('"max_tokens":'), { text: "1000000", becomes: "1000" }]],
       [[same('"max_completion_tokens" : '), { text: "1e9", becomes: "1000" }], [same('"max_tokens":1000')]],
-      [[same('"max_tokens":'), { text: "1001", becomes: "1000" }], [same('"max_tokens":'), { text: "9007199254740993", becomes: "1000" }]],
+      [
+        [same('"max_tokens":'), { text: "1001", becomes: "1000" }],
+        [same('"max_tokens":'), { text: "9007199254740993", becomes: "1000" }],
+      ],
       [[same('"max_tokens":1e2')], [same('"max_completion_tokens":null')]],
     );
     await fc.assert(
@@ -211,10 +214,12 @@ describe("an answer", () => {
   const extras = fc.array(fc.tuple(fc.constantFrom('"id"', '"vendor"', '"__proto__"', '"system_fingerprint"'), json), { maxLength: 4 });
 
   test("that is whole arrives byte for byte", async () => {
-    const answers = fc.record({ extras, said: json, gap: space, lead: fc.constantFrom("", "\n   ", "          ") }).map(({ extras: members, said, gap, lead }) => {
-      const choice = `{"index":0,"message":{"role":"assistant","content":${said}},"finish_reason":"stop"}`;
-      return `${lead}{${gap}"choices"${gap}:[${choice}]${members.map(([key, value]) => `${gap},${key}:${value}`).join("")}${gap}}${gap}`;
-    });
+    const answers = fc
+      .record({ extras, said: json, gap: space, lead: fc.constantFrom("", "\n   ", "          ") })
+      .map(({ extras: members, said, gap, lead }) => {
+        const choice = `{"index":0,"message":{"role":"assistant","content":${said}},"finish_reason":"stop"}`;
+        return `${lead}{${gap}"choices"${gap}:[${choice}]${members.map(([key, value]) => `${gap},${key}:${value}`).join("")}${gap}}${gap}`;
+      });
     await fc.assert(
       fc.asyncProperty(answers, async (raw) => {
         const { response } = await rig.chat(asking("plain", raw, {}));

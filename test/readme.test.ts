@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  gateway.kill();
+  await gateway.kill();
   await main.close();
   await spare.close();
   rmSync(directory, { recursive: true, force: true });

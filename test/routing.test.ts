@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { refusedUrl, startChaos } from "./support/chaos.ts";
 import { header } from "./support/chaos/request.ts";
-import { chat, type ChatOptions, type ChatReply } from "./support/client.ts";
+import { chat, type ChatCall, type ChatOptions, type ChatReply } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway } from "./support/gateway.ts";
 import { clientKey, setUp, upstreamKey, type ChannelSettings, type Rig } from "./support/rig.ts";
@@ -58,7 +58,11 @@ afterAll(async () => {
 });
 
 function hints({ response }: ChatReply): Record<string, string | null> {
-  return { retryAfter: response.header("retry-after"), retryAfterMs: response.header("retry-after-ms"), shouldRetry: response.header("x-should-retry") };
+  return {
+    retryAfter: response.header("retry-after"),
+    retryAfterMs: response.header("retry-after-ms"),
+    shouldRetry: response.header("x-should-retry"),
+  };
 }
 
 describe("tiers", () => {
@@ -107,7 +111,10 @@ describe("channels of one tier", () => {
 
   test("share by weight", async () => {
     const calls = 160;
-    for (let round = 0; round < calls; round += 1) expect((await weighted.chat({ x_first_ms: 4 })).status).toBe(200);
+    const client = async (): Promise<void> => {
+      for (let round = 0; round < calls / 4; round += 1) expect((await weighted.chat({ x_first_ms: 40 })).status).toBe(200);
+    };
+    await Promise.all(Array.from({ length: 4 }, client));
     const share = weighted.member("a").ledger.chats.length / calls;
     expect(share).toBeGreaterThan(0.6);
     expect(share).toBeLessThan(0.9);
@@ -154,7 +161,10 @@ describe("a failure before the first content is made good by another channel", (
     "fault:bad-chunk-size@0",
     "fault:hang-after-headers",
     "fault:finish-error",
-  ].map((fault) => ({ fault, pair: group({ a: { ...first, timeouts: { first_content: "400ms", first_byte: "400ms", idle: "400ms" } }, b: {} }) }));
+  ].map((fault) => ({
+    fault,
+    pair: group({ a: { ...first, timeouts: { first_content: "400ms", first_byte: "400ms", idle: "400ms" } }, b: {} }),
+  }));
 
   test.each(rows)("$fault", async ({ fault, pair }) => {
     pair.member("a").behaviour = fault;
@@ -264,7 +274,11 @@ describe("F49: when everybody fails, the client is told", () => {
 });
 
 describe("a refusal that is the client's to mend is not repeated", () => {
-  const sizes = group({ a: { ...first, capabilities: { context_tokens: 8_192 } }, b: { weight: 100, capabilities: { context_tokens: 8_192 } }, c: { capabilities: { context_tokens: 128_000 } } });
+  const sizes = group({
+    a: { ...first, capabilities: { context_tokens: 8_192 } },
+    b: { weight: 100, capabilities: { context_tokens: 8_192 } },
+    c: { capabilities: { context_tokens: 128_000 } },
+  });
   const small = group({ a: { ...first, capabilities: { context_tokens: 8_192 } }, b: {} });
   const policy = group({ a: first, b: {} });
   const invalid = group({ a: first, b: {} });
@@ -279,7 +293,12 @@ describe("a refusal that is the client's to mend is not repeated", () => {
   test("and nowhere if there is none", async () => {
     small.member("a").behaviour = "fault:context-length";
     const reply = await small.chat();
-    expect([reply.status, reply.error?.code, small.path(reply), hints(reply).shouldRetry]).toEqual([400, "context_length_exceeded", "a", "false"]);
+    expect([reply.status, reply.error?.code, small.path(reply), hints(reply).shouldRetry]).toEqual([
+      400,
+      "context_length_exceeded",
+      "a",
+      "false",
+    ]);
     await rig.check();
   });
 
@@ -322,7 +341,10 @@ describe("tools that act at the upstream", () => {
 describe("a pooled channel", () => {
   const keys = ["1", "2", "3"].map((name) => `${upstreamKey("pool")}-${name}`);
   const rotating = group({ p: { api_keys: keys } });
-  const faulty = ["fault:status@401", "fault:insufficient-quota", "fault:rate-limit@retry-after=40"].map((fault) => ({ fault, pool: group({ p: { api_keys: keys } }) }));
+  const faulty = ["fault:status@401", "fault:insufficient-quota", "fault:rate-limit@retry-after=40"].map((fault) => ({
+    fault,
+    pool: group({ p: { api_keys: keys } }),
+  }));
 
   function keysUsed(who: Group): readonly string[] {
     return who.member("p").ledger.chats.map((attempt) => header(attempt, "authorization")?.replace("Bearer ", "") ?? "");
@@ -424,6 +446,48 @@ describe("the budget of retries", () => {
   });
 });
 
+describe("a channel that is full", () => {
+  const busy = group({ a: { tier: 1, concurrency: 2 }, b: { tier: 2 } });
+  const narrow = group({ a: { concurrency: 2 } });
+
+  async function occupied(who: Group): Promise<readonly ChatCall[]> {
+    who.member("a").behaviour = "fault:hang-after@2";
+    const calls = await Promise.all([1, 2].map(() => rig.open({ model: who.model }, { stream: true })));
+    for (const call of calls) await call.untilBody(100);
+    return calls;
+  }
+
+  test("is passed over for the next", async () => {
+    const calls = await occupied(busy);
+    expect(busy.path(await busy.chat())).toBe("b");
+    for (const call of calls) call.abort();
+    busy.member("a").behaviour = null;
+    await eventually("a has room again", async () => busy.path(await busy.chat()) === "a");
+    await rig.check();
+  });
+
+  test("and alone makes it a 503 that says when to come back", async () => {
+    const calls = await occupied(narrow);
+    const reply = await narrow.chat();
+    expect([reply.status, reply.error?.code, narrow.path(reply)]).toEqual([503, "overloaded", ""]);
+    expect(Number(hints(reply).retryAfter)).toBeGreaterThanOrEqual(1);
+    expect(hints(reply).shouldRetry).toBe(null);
+    for (const call of calls) call.abort();
+    await rig.check();
+  });
+
+  test("and so does a gateway that is full, without looking at the request", async () => {
+    await using own = await setUp({ a: {} }, { server: { in_flight: 2 } });
+    const calls = await Promise.all([1, 2].map(() => own.open({ model: "fault:hang-after@2" }, { stream: true })));
+    for (const call of calls) await call.untilBody(100);
+    const reply = await own.chat("not even JSON");
+    expect([reply.status, reply.error?.code, reply.response.header("retry-after")]).toEqual([503, "overloaded", "1"]);
+    for (const call of calls) call.abort();
+    await eventually("it has room again", async () => (await own.chat({ model: "fine" })).status === 200);
+    await own.check();
+  });
+});
+
 describe("an address that is discovered", () => {
   test("serves nothing while its list cannot be had, and everything once it can", async () => {
     await using upstream = await startChaos({ name: "late", models: ["late-model"] });
@@ -452,7 +516,10 @@ describe("an address that is discovered", () => {
 describe("a call's own time", () => {
   test("F73: ends it, with as many attempts as fit", async () => {
     const hanging = { timeouts: { first_content: "600ms", first_byte: "600ms" } };
-    await using own = await setUp({ a: hanging, b: hanging, c: hanging }, { routing: { attempts: 3, deadlines: { stream: "1s", whole: "1s" } } });
+    await using own = await setUp(
+      { a: hanging, b: hanging, c: hanging },
+      { routing: { attempts: 3, deadlines: { stream: "1s", whole: "1s" } } },
+    );
     for (const upstream of own.upstreams) upstream.behaviour = "fault:silent";
     for (const stream of [false, true]) {
       const startedAt = performance.now();
@@ -469,20 +536,28 @@ describe("a call's own time", () => {
 
 describe.concurrent("over time", () => {
   /** Calls, a few at a time, until told to stop. */
-  async function load(own: Rig<string>, model: string, during: () => Promise<void>): Promise<readonly { readonly at: number; readonly reply: ChatReply }[]> {
+  async function load(
+    own: Rig<string>,
+    model: string,
+    during: () => Promise<void>,
+  ): Promise<readonly { readonly at: number; readonly reply: ChatReply }[]> {
     const replies: { readonly at: number; readonly reply: ChatReply }[] = [];
     let over = false;
     const client = async (): Promise<void> => {
       while (!over) {
         const at = performance.now();
-        replies.push({ at, reply: await chat(own.gateway, { model }, { key: clientKey, stream: replies.length % 2 === 0 }) });
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        // Of a length that a busy machine does not double, or channels would be told apart by that.
+        const body = { model, x_first_ms: 40 };
+        replies.push({ at, reply: await chat(own.gateway, body, { key: clientKey, stream: replies.length % 2 === 0 }) });
       }
     };
     const clients = Array.from({ length: 4 }, client);
-    await during();
-    over = true;
-    await Promise.all(clients);
+    try {
+      await during();
+    } finally {
+      over = true;
+      await Promise.all(clients);
+    }
     return replies;
   }
 

@@ -47,7 +47,10 @@ function ask(options: RawOptions & { readonly path?: string }): Promise<RawRespo
   return rawRequest(rig.gateway.url, options);
 }
 
-function post(headers: Record<string, string> | readonly (readonly [string, string])[], body: string | Uint8Array = good): Promise<RawResponse> {
+function post(
+  headers: Record<string, string> | readonly (readonly [string, string])[],
+  body: string | Uint8Array = good,
+): Promise<RawResponse> {
   return ask({ path: "/v1/chat/completions", headers, body });
 }
 
@@ -63,7 +66,9 @@ function seen(response: RawResponse): unknown {
 }
 
 /** Bytes as they are, and every answer that comes back until the connection is closed or falls silent. */
-async function say(bytes: string | Uint8Array): Promise<{ readonly statuses: readonly number[]; readonly closed: boolean; readonly raw: string }> {
+async function say(
+  bytes: string | Uint8Array,
+): Promise<{ readonly statuses: readonly number[]; readonly closed: boolean; readonly raw: string }> {
   const connection = await RawConnection.open(rig.gateway.url);
   const statuses: number[] = [];
   let closed = true;
@@ -124,7 +129,9 @@ describe("S01: a stranger", () => {
   });
 
   test("with anything at all gets it too, and never an echo", async () => {
-    const values = fc.string({ unit: fc.integer({ min: 0x21, max: 0xff }).map((code) => String.fromCharCode(code)), minLength: 1, maxLength: 200 }).filter((text) => !text.includes(",") && text.trim() === text);
+    const values = fc
+      .string({ unit: fc.integer({ min: 0x21, max: 0xff }).map((code) => String.fromCharCode(code)), minLength: 1, maxLength: 200 })
+      .filter((text) => !text.includes(",") && text.trim() === text);
     await fc.assert(
       fc.asyncProperty(values, fc.boolean(), async (value, scheme) => {
         expect(seen(await post({ ...json, Authorization: scheme ? `Bearer ${value}` : value }))).toEqual(stranger);
@@ -133,30 +140,59 @@ describe("S01: a stranger", () => {
     );
   });
 
-  test.each(["Bearer a\0b", "Bearer a\rb", "Bearer a\x7f\x01b"])("with a control character is refused before that (%j)", async (authorization) => {
-    const { statuses } = await say(`GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`);
-    expect([400, 401]).toContain(statuses[0] ?? 0);
-  });
+  test.each(["Bearer a\0b", "Bearer a\rb", "Bearer a\x7f\x01b"])(
+    "with a control character is refused before that (%j)",
+    async (authorization) => {
+      const { statuses } = await say(`GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`);
+      expect([400, 401]).toContain(statuses[0] ?? 0);
+    },
+  );
 
   test("S03: with a key that is nearly right gets the same answer as one with a wrong one", async () => {
     expect((await post({ ...json, Authorization: `Bearer ${madeKey}` })).status).toBe(200);
     const flipped = (at: number) => madeKey.slice(0, at) + (madeKey[at] === "A" ? "B" : "A") + madeKey.slice(at + 1);
-    for (const token of [flipped(8), flipped(30), flipped(madeKey.length - 1), madeKey.slice(0, -1), `${madeKey}0`, madeKey.replace("sk-gw_", "sk-gwa_")]) {
+    for (const token of [
+      flipped(8),
+      flipped(30),
+      flipped(madeKey.length - 1),
+      madeKey.slice(0, -1),
+      `${madeKey}0`,
+      madeKey.replace("sk-gw_", "sk-gwa_"),
+    ]) {
       expect(seen(await post({ ...json, Authorization: `Bearer ${token}` }))).toEqual(stranger);
     }
   });
 
   test("knows the scheme in any case", async () => {
-    for (const scheme of ["bearer", "BEARER", "Bearer "]) expect((await post({ ...json, Authorization: `${scheme} ${clientKey}` })).status).toBe(200);
+    for (const scheme of ["bearer", "BEARER", "Bearer "])
+      expect((await post({ ...json, Authorization: `${scheme} ${clientKey}` })).status).toBe(200);
   });
 });
 
 describe("S07: two credentials are one too many", () => {
   test.each([
-    ["two headers", [["Authorization", `Bearer ${clientKey}`], ["Authorization", `Bearer ${narrowKey}`]]],
-    ["the same twice", [["Authorization", `Bearer ${clientKey}`], ["authorization", `Bearer ${clientKey}`]]],
+    [
+      "two headers",
+      [
+        ["Authorization", `Bearer ${clientKey}`],
+        ["Authorization", `Bearer ${narrowKey}`],
+      ],
+    ],
+    [
+      "the same twice",
+      [
+        ["Authorization", `Bearer ${clientKey}`],
+        ["authorization", `Bearer ${clientKey}`],
+      ],
+    ],
     ["a list", [["Authorization", `Bearer ${clientKey}, Bearer ${narrowKey}`]]],
-    ["another header that disagrees", [["Authorization", `Bearer ${clientKey}`], ["x-api-key", narrowKey]]],
+    [
+      "another header that disagrees",
+      [
+        ["Authorization", `Bearer ${clientKey}`],
+        ["x-api-key", narrowKey],
+      ],
+    ],
   ] as const)("%s", async (_, headers) => {
     const response = await post([["Content-Type", "application/json"], ...headers]);
     expect([response.status, codeOf(response)]).toEqual([400, "ambiguous_credentials"]);
@@ -175,9 +211,27 @@ describe("S07: two credentials are one too many", () => {
 
 describe("S08: no spelling of a path leads anywhere else", () => {
   const spellings = [
-    "//v1/models", "/v1//models", "/v1/./models", "/v1/../v1/models", "/v1/%2e%2e/v1/models", "/v1/..%2fv1/models", "/v1/%2e/models",
-    "/V1/models", "/v1/MODELS", "/v1/models;x=1", "/v1/models;/../x", "/v1\\models", "/v1/%6dodels", "/v1%2fmodels", "/v1/models%00", "/v1/models/",
-    "/v1/models#x", "http://evil/v1/models", "http://evil:80/v1/models", "//evil/v1/models", "/v1/models/../../healthz/../v1/models",
+    "//v1/models",
+    "/v1//models",
+    "/v1/./models",
+    "/v1/../v1/models",
+    "/v1/%2e%2e/v1/models",
+    "/v1/..%2fv1/models",
+    "/v1/%2e/models",
+    "/V1/models",
+    "/v1/MODELS",
+    "/v1/models;x=1",
+    "/v1/models;/../x",
+    "/v1\\models",
+    "/v1/%6dodels",
+    "/v1%2fmodels",
+    "/v1/models%00",
+    "/v1/models/",
+    "/v1/models#x",
+    "http://evil/v1/models",
+    "http://evil:80/v1/models",
+    "//evil/v1/models",
+    "/v1/models/../../healthz/../v1/models",
   ];
 
   test.each(spellings)("%s tells a stranger nothing", async (path) => {
@@ -187,17 +241,45 @@ describe("S08: no spelling of a path leads anywhere else", () => {
   });
 
   test.each([
-    "/admin", "//admin", "/v1/../admin", "/v1/%2e%2e/admin", "/v1/..%2fadmin", "/v1/..;/admin", "/v1\\..\\admin", "/Admin", "http://127.0.0.1:4401/admin", "/api/keys", "/metrics", "/debug", "/console", "/.env", "/v1/keys",
-    "/v1/admin", "/healthz/../admin", "/favicon.ico", "/",
+    "/admin",
+    "//admin",
+    "/v1/../admin",
+    "/v1/%2e%2e/admin",
+    "/v1/..%2fadmin",
+    "/v1/..;/admin",
+    "/v1\\..\\admin",
+    "/Admin",
+    "http://127.0.0.1:4401/admin",
+    "/api/keys",
+    "/metrics",
+    "/debug",
+    "/console",
+    "/.env",
+    "/v1/keys",
+    "/v1/admin",
+    "/healthz/../admin",
+    "/favicon.ico",
+    "/",
   ])("%s is nowhere, even with a key", async (path) => {
     for (const host of ["gateway", "127.0.0.1:4401", "admin", "evil"]) {
-      const { statuses } = await say(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${clientKey}\r\nConnection: close\r\n\r\n`);
+      const { statuses } = await say(
+        `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${clientKey}\r\nConnection: close\r\n\r\n`,
+      );
       expect([400, 404]).toContain(statuses[0] ?? 0);
     }
   });
 
   test("nor does a header that some servers take for the path, the method or the address", async () => {
-    const tricks = { "X-Original-URL": "/healthz", "X-Rewrite-URL": "/healthz", "X-HTTP-Method-Override": "GET", "X-Method-Override": "GET", "X-Forwarded-Host": "admin", "X-Forwarded-Prefix": "/admin", Forwarded: "host=admin", "X-Forwarded-For": "127.0.0.1" };
+    const tricks = {
+      "X-Original-URL": "/healthz",
+      "X-Rewrite-URL": "/healthz",
+      "X-HTTP-Method-Override": "GET",
+      "X-Method-Override": "GET",
+      "X-Forwarded-Host": "admin",
+      "X-Forwarded-Prefix": "/admin",
+      Forwarded: "host=admin",
+      "X-Forwarded-For": "127.0.0.1",
+    };
     expect((await ask({ path: "/v1/models", headers: tricks })).status).toBe(401);
     expect((await ask({ path: "/admin", headers: { ...tricks, ...authorised } })).status).toBe(404);
     expect((await ask({ path: "/v1/models", method: "POST", headers: { ...tricks, ...authorised }, body: "{}" })).status).toBe(405);
@@ -278,10 +360,23 @@ describe("S10: of a client's headers", () => {
     expect(response.status).toBe(200);
     const { headers } = rig.upstream.a.ledger.chats.at(-1)!;
     const names = headers.map(([name]) => name.toLowerCase());
-    expect(names.toSorted()).toEqual(["accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host", "user-agent"]);
+    expect(names.toSorted()).toEqual([
+      "accept",
+      "accept-encoding",
+      "authorization",
+      "connection",
+      "content-length",
+      "content-type",
+      "host",
+      "user-agent",
+    ]);
     const value = (name: string) => headers.find(([candidate]) => candidate.toLowerCase() === name)?.[1];
     expect(value("authorization")).toBe(`Bearer ${upstreamKey("a")}`);
-    expect([value("host"), value("content-length"), value("accept-encoding")]).toEqual([new URL(rig.upstream.a.url).host, String(good.length), "identity"]);
+    expect([value("host"), value("content-length"), value("accept-encoding")]).toEqual([
+      new URL(rig.upstream.a.url).host,
+      String(good.length),
+      "identity",
+    ]);
   });
 
   test("one that the operator lets through goes through, once, and its spelling changes nothing", async () => {
@@ -314,13 +409,17 @@ describe("S11: what is hardly HTTP", () => {
   });
 
   test.each(["h2c", "websocket"])("an upgrade to %s is ignored", async (protocol) => {
-    const { statuses } = await say(`GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: ${protocol}\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`);
+    const { statuses } = await say(
+      `GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: ${protocol}\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`,
+    );
     expect(statuses).toEqual([200]);
   });
 
   test("a client that asks before it sends its body is refused without it", async () => {
     // The runtime says `100 Continue` by itself, before anybody has looked at the request.
-    const { statuses } = await say("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n");
+    const { statuses } = await say(
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n",
+    );
     expect(statuses).toEqual([401]);
   });
 });
@@ -369,7 +468,10 @@ describe("S12, S62: a body that is built to hurt", () => {
     ["lone surrogates", wrap('"\\ud800"')],
     ["names of what every object has", wrap('{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}')],
     ["a schema that refers to itself", wrap('{"$ref":"#","$defs":{"a":{"$ref":"#/$defs/a"}}}')],
-    ["a tool called __proto__", good.replace("}]}", '}],"tools":[{"type":"function","function":{"name":"__proto__","parameters":{"__proto__":1}}}]}')],
+    [
+      "a tool called __proto__",
+      good.replace("}]}", '}],"tools":[{"type":"function","function":{"name":"__proto__","parameters":{"__proto__":1}}}]}'),
+    ],
     ["text that looks like code", wrap('"${process.env}; DROP TABLE keys; <script>"')],
   ])("%s is none of our business", async (_, body) => {
     const response = await post({ ...json, ...authorised }, body);
@@ -378,7 +480,10 @@ describe("S12, S62: a body that is built to hurt", () => {
   });
 
   test("S13: and leaves no trace in what others get", async () => {
-    await post({ ...json, ...authorised }, '{"__proto__":{"polluted":1,"status":599},"constructor":{"prototype":{"polluted":1}},"model":"plain","messages":[1]}');
+    await post(
+      { ...json, ...authorised },
+      '{"__proto__":{"polluted":1,"status":599},"constructor":{"prototype":{"polluted":1}},"model":"plain","messages":[1]}',
+    );
     await ask({ path: "/v1/models?__proto__[polluted]=1&constructor.prototype.polluted=1", headers: authorised });
     const others = [await post(json), await post({ ...json, ...authorised }), await ask({ path: "/v1/models", headers: authorised })];
     for (const response of others) expect(response.text + JSON.stringify(response.headers)).not.toContain("polluted");
@@ -404,7 +509,20 @@ describe("S15: a name that is built to hurt", () => {
 describe("S21, S28: an address in a request", () => {
   test("is never called and never replaces a configured one", async () => {
     const url = evil.url;
-    const fields = { api_base: url, base_url: url, custom_host: url, api_key: "sk-x", api_version: "x", extra_headers: { Host: "evil" }, user_config: { url }, fallbacks: [{ model: "x", api_base: url }], model_list: [{ litellm_params: { api_base: url } }], proxy: url, webhook: url, callback_url: url };
+    const fields = {
+      api_base: url,
+      base_url: url,
+      custom_host: url,
+      api_key: "sk-x",
+      api_version: "x",
+      extra_headers: { Host: "evil" },
+      user_config: { url },
+      fallbacks: [{ model: "x", api_base: url }],
+      model_list: [{ litellm_params: { api_base: url } }],
+      proxy: url,
+      webhook: url,
+      callback_url: url,
+    };
     const content = [
       { type: "image_url", image_url: { url: `${url}/image.png` } },
       { type: "file", file: { file_url: `${url}/file.pdf` } },
@@ -465,7 +583,9 @@ describe("S34: nobody may keep an answer", () => {
 });
 
 test("S35: a key that may not use a model cannot tell whether it exists", async () => {
-  const answers = await Promise.all(["other", "no-such"].map((model) => post({ ...json, Authorization: `Bearer ${narrowKey}` }, JSON.stringify({ model, messages: [1] }))));
+  const answers = await Promise.all(
+    ["other", "no-such"].map((model) => post({ ...json, Authorization: `Bearer ${narrowKey}` }, JSON.stringify({ model, messages: [1] }))),
+  );
   const [forbidden, unknown] = answers.map((response) => JSON.stringify(seen(response)).replaceAll(/other|no-such/g, "…"));
   expect(forbidden!.replace(/"Content-Length","\d+"/, "")).toBe(unknown!.replace(/"Content-Length","\d+"/, ""));
 });
@@ -494,10 +614,13 @@ describe("S38: nothing an upstream says becomes more than data", () => {
 });
 
 describe("S39: headers", () => {
-  test.each(["a b", "ä", "x".repeat(65), "../../etc/passwd", "<script>", "a\tb", "{}", "a,b"])("an id such as %j is replaced", async (id) => {
-    const response = await post({ ...json, ...authorised, "x-request-id": id });
-    expect(response.header("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/);
-  });
+  test.each(["a b", "ä", "x".repeat(65), "../../etc/passwd", "<script>", "a\tb", "{}", "a,b"])(
+    "an id such as %j is replaced",
+    async (id) => {
+      const response = await post({ ...json, ...authorised, "x-request-id": id });
+      expect(response.header("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/);
+    },
+  );
 
   test.each(["a", "req-1.2_3", "x".repeat(64)])("an id such as %j is kept", async (id) => {
     expect((await post({ ...json, ...authorised, "x-request-id": id })).header("x-request-id")).toBe(id);
@@ -531,15 +654,33 @@ describe("S39: headers", () => {
         }),
     });
     await using gateway = await startGateway({
-      config: { keys: [{ name: "tester", key: clientKey }], channels: [{ name: "a", base_url: `http://127.0.0.1:${talkative.port}/v1`, models: ["plain"] }] },
+      config: {
+        keys: [{ name: "tester", key: clientKey }],
+        channels: [{ name: "a", base_url: `http://127.0.0.1:${talkative.port}/v1`, models: ["plain"] }],
+      },
     });
-    const response = await rawRequest(`${gateway.url}/v1/chat/completions`, { headers: { ...json, ...authorised }, body: JSON.stringify({ ...(JSON.parse(good) as object), stream }) });
+    const response = await rawRequest(`${gateway.url}/v1/chat/completions`, {
+      headers: { ...json, ...authorised },
+      body: JSON.stringify({ ...(JSON.parse(good) as object), stream }),
+    });
     await talkative.stop(true);
     expect(response.status).toBe(200);
     const names = response.headers.map(([name]) => name.toLowerCase()).toSorted();
     // A stream that is over at once is sent with its length.
     const framing = [names.includes("content-length") ? "content-length" : "transfer-encoding", ...(stream ? ["x-accel-buffering"] : [])];
-    expect(names).toEqual(["cache-control", "content-type", "date", "vary", "x-content-type-options", "x-request-id", "x-sluice-attempts", "x-sluice-channel", ...framing].toSorted());
+    expect(names).toEqual(
+      [
+        "cache-control",
+        "content-type",
+        "date",
+        "vary",
+        "x-content-type-options",
+        "x-request-id",
+        "x-sluice-attempts",
+        "x-sluice-channel",
+        ...framing,
+      ].toSorted(),
+    );
     expect(response.header("x-request-id")).toMatch(/^req_/);
   });
 });
@@ -550,7 +691,10 @@ test("S56: nothing that is logged breaks a line, colours a terminal or grows wit
   await rig.chat({ model: `fault:status@500,x=y` });
   for (const model of names.slice(0, 4)) await rig.chat({ model, x_reply: "hi" }, { headers: { "user-agent": "\u001b[2J" } });
   await rig.gateway.waitForLog(({ model }) => model === names[0]);
-  const lines = rig.gateway.text.slice(rig.gateway.text.indexOf('{"time"')).split("\n").filter((line) => line.startsWith('{"time"') || line.includes("\u001b"));
+  const lines = rig.gateway.text
+    .slice(rig.gateway.text.indexOf('{"time"'))
+    .split("\n")
+    .filter((line) => line.startsWith('{"time"') || line.includes("\u001b"));
   for (const line of lines) {
     const fields = JSON.parse(line) as Record<string, unknown>;
     expect(line).not.toMatch(/[\u0000-\u001f]/);
@@ -591,7 +735,8 @@ describe("S57, S60, S72: every route", () => {
   test("tells the world no more than that it is there", async () => {
     const health = await ask({ path: "/healthz" });
     expect(health.text).toBe("ok\n");
-    for (const path of ["/metrics", "/v1/metrics", "/debug/pprof", "/status", "/health", "/version"]) expect((await ask({ path, headers: authorised })).status).toBe(404);
+    for (const path of ["/metrics", "/v1/metrics", "/debug/pprof", "/status", "/health", "/version"])
+      expect((await ask({ path, headers: authorised })).status).toBe(404);
   });
 
   test("of a dialect we do not speak says which one we do", async () => {
@@ -601,17 +746,28 @@ describe("S57, S60, S72: every route", () => {
 });
 
 describe("S61: a body's type", () => {
-  test.each(["text/plain", "text/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonp", "application/json+x", "application/ json", "text/plain; application/json", "application/javascript", "json"])(
-    "%s is refused",
+  test.each([
+    "text/plain",
+    "text/json",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data; boundary=x",
+    "application/jsonp",
+    "application/json+x",
+    "application/ json",
+    "text/plain; application/json",
+    "application/javascript",
+    "json",
+  ])("%s is refused", async (type) => {
+    const response = await post({ "Content-Type": type, ...authorised });
+    expect([response.status, codeOf(response)]).toEqual([415, "unsupported_media_type"]);
+  });
+
+  test.each(["application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8", "application/json ; x=y"])(
+    "%s is taken",
     async (type) => {
-      const response = await post({ "Content-Type": type, ...authorised });
-      expect([response.status, codeOf(response)]).toEqual([415, "unsupported_media_type"]);
+      expect((await post({ "Content-Type": type, ...authorised })).status).toBe(200);
     },
   );
-
-  test.each(["application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8", "application/json ; x=y"])("%s is taken", async (type) => {
-    expect((await post({ "Content-Type": type, ...authorised })).status).toBe(200);
-  });
 
   test("may be left out", async () => {
     expect((await post(authorised)).status).toBe(200);

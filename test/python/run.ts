@@ -3,18 +3,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openWorld, type World } from "../support/client-world.ts";
 
-/** Opens the world, lets pytest run in each environment against it, and says how it went. Arguments go to pytest. */
-const behaviours = {
-  plain: "ok",
-  paced: "fault:pace@5+tokens@2000",
-  crlf: "fault:crlf",
-  commented: "fault:comments",
-  fields: "fault:event-id-retry-fields",
-  dripped: "fault:byte-by-byte+multi-byte",
-  "no-done": "fault:no-done",
-  "no-blank": "fault:no-final-blank-line",
-  "usage-on-finish": "fault:usage-on-finish-chunk",
-  length: "fault:finish@length",
+/** Opens a world for each file of tests, lets pytest run against it, and says how it went. Arguments go to pytest. */
+const refusals = {
   "status-400": "fault:status@400",
   "status-401": "fault:status@401",
   "status-403": "fault:status@403",
@@ -26,25 +16,48 @@ const behaviours = {
   reset: "fault:rst-before-headers",
   "not-json": "fault:html-200",
   "context-length": "fault:context-length",
+};
+
+// Each twice: what one call taught the gateway about an upstream must not decide what the next one meets.
+const refusing = Object.fromEntries(
+  Object.entries(refusals).flatMap(([name, behaviour]) => [
+    [name, behaviour],
+    [`${name}-streamed`, behaviour],
+  ]),
+);
+
+const behaviours = {
+  plain: "ok",
+  paced: "fault:pace@5+tokens@2000",
+  crlf: "fault:crlf",
+  commented: "fault:comments",
+  fields: "fault:event-id-retry-fields",
+  dripped: "fault:byte-by-byte+multi-byte",
+  "no-done": "fault:no-done",
+  "no-blank": "fault:no-final-blank-line",
+  "usage-on-finish": "fault:usage-on-finish-chunk",
+  length: "fault:finish@length",
+  ...refusing,
   "broken-midway": "fault:rst-after@3",
   "ended-midway": "fault:end-after@3",
   "error-midway": "fault:sse-error-after@3",
 };
 
-const environments = {
-  openai: ["test_openai.py", "test_langchain.py"],
-  "llama-index": ["test_openai.py", "test_llama_index.py"],
-};
+const files = [
+  ["openai", "test_openai.py"],
+  ["openai", "test_langchain.py"],
+  ["llama-index", "test_openai.py"],
+  ["llama-index", "test_llama_index.py"],
+] as const;
 
 const here = import.meta.dir;
 let passed = 0;
 let failed = 0;
 
-for (const [environment, files] of Object.entries(environments)) {
-  // A world for each: what one client's faults taught the gateway must not decide what the next one meets.
+for (const [environment, file] of files) {
   await using world = await openWorld(behaviours);
   await using window = openWindow(world);
-  const counts = await pytest(environment, files, {
+  const counts = await pytest(environment, file, {
     SLUICE_URL: world.baseURL,
     SLUICE_KEY: world.key,
     SLUICE_NARROW_KEY: world.narrowKey,
@@ -92,14 +105,14 @@ function openWindow(world: World): AsyncDisposable & { readonly url: string } {
 
 async function pytest(
   environment: string,
-  files: readonly string[],
+  file: string,
   variables: Readonly<Record<string, string>>,
 ): Promise<{ passed: number; failed: number }> {
   const directory = await mkdtemp(join(tmpdir(), "sluice-python-"));
   const report = join(directory, "report.xml");
   const python = resolve(here, `../../.venv/${environment}/bin/python`);
   const flags = ["-m", "pytest", "--quiet", "-p", "no:cacheprovider", `--junitxml=${report}`, ...process.argv.slice(2)];
-  const child = Bun.spawn([python, ...flags, ...files], {
+  const child = Bun.spawn([python, ...flags, file], {
     cwd: here,
     // Nothing of the outside: a proxy or a key in the environment would be used by the clients.
     env: { PATH: process.env["PATH"] ?? "", HOME: directory, LANG: "C.UTF-8", PYTHONDONTWRITEBYTECODE: "1", ...variables },

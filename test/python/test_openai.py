@@ -167,7 +167,7 @@ def test_models_are_listed_and_shown(client, world):
 def test_an_error_has_its_class_and_the_client_asks_only_once(client, world, model, status, kind, stream):
     world.lines()
     with pytest.raises(kind) as raised:
-        client.chat.completions.create(model=model, messages=MESSAGES, stream=stream)
+        client.chat.completions.create(model=f"{model}-streamed" if stream else model, messages=MESSAGES, stream=stream)
     lines = world.lines()
     assert raised.value.status_code == status
     assert raised.value.response.headers["x-should-retry"] == "false"

@@ -14,10 +14,7 @@ export async function setUp<Name extends string>(
 ): Promise<Rig<Name>> {
   const names = Object.keys(channels) as Name[];
   const upstreams = await Promise.all(names.map((name) => startChaos({ name })));
-  const upstream = Object.fromEntries(names.map((name, at) => [name, upstreams[at]])) as Record<
-    Name,
-    Chaos
-  >;
+  const upstream = Object.fromEntries(names.map((name, at) => [name, upstreams[at]])) as Record<Name, Chaos>;
   await using rehearsal = await startChaos();
   const complete = {
     keys: [{ name: "tester", key: clientKey }],
@@ -35,9 +32,7 @@ export async function setUp<Name extends string>(
 }
 
 /** What is added to a channel's name, address and key; a function is given the upstream to prepare it. */
-export type ChannelSettings =
-  | Readonly<Record<string, unknown>>
-  | ((upstream: Chaos) => Readonly<Record<string, unknown>>);
+export type ChannelSettings = Readonly<Record<string, unknown>> | ((upstream: Chaos) => Readonly<Record<string, unknown>>);
 
 export const clientKey = "sk-client-canary-0123456789abcdef";
 
@@ -53,12 +48,7 @@ export class Rig<Name extends string> implements AsyncDisposable {
   #baseline: Baseline;
   #calls: ChatCall[] = [];
 
-  constructor(
-    gateway: Gateway,
-    upstream: Readonly<Record<Name, Chaos>>,
-    config: RigConfig,
-    baseline: Baseline,
-  ) {
+  constructor(gateway: Gateway, upstream: Readonly<Record<Name, Chaos>>, config: RigConfig, baseline: Baseline) {
     this.gateway = gateway;
     this.upstream = upstream;
     this.config = config;
@@ -70,17 +60,11 @@ export class Rig<Name extends string> implements AsyncDisposable {
   }
 
   /** A call whose answer `check` will judge as well. */
-  async chat(
-    body: Record<string, unknown> | string = {},
-    options: ChatOptions = {},
-  ): Promise<ChatReply> {
+  async chat(body: Record<string, unknown> | string = {}, options: ChatOptions = {}): Promise<ChatReply> {
     return (await this.open(body, options)).reply;
   }
 
-  async open(
-    body: Record<string, unknown> | string = {},
-    options: ChatOptions = {},
-  ): Promise<ChatCall> {
+  async open(body: Record<string, unknown> | string = {}, options: ChatOptions = {}): Promise<ChatCall> {
     const call = await openChat(this.gateway, body, { key: clientKey, ...options });
     this.#calls.push(call);
     return call;
@@ -89,17 +73,13 @@ export class Rig<Name extends string> implements AsyncDisposable {
   /** The names of the upstreams a call was tried on, in order. */
   path({ call }: { readonly call: string | null }): readonly string[] {
     const attempts = this.upstreams.flatMap(({ name, ledger }) =>
-      ledger.chats
-        .filter((attempt) => call !== null && attempt.call === call)
-        .map(({ at }) => ({ name, at })),
+      ledger.chats.filter((attempt) => call !== null && attempt.call === call).map(({ at }) => ({ name, at })),
     );
     return attempts.toSorted((one, other) => one.at - other.at).map(({ name }) => name);
   }
 
   async accessLine(requestId: string | null): Promise<LogLine> {
-    return this.gateway.waitForLog(
-      (line) => line["event"] === "call" && line["id"] === requestId,
-    );
+    return this.gateway.waitForLog((line) => line["event"] === "call" && line["id"] === requestId);
   }
 
   /** Checks the invariants over every call since the last check, and begins anew. */
@@ -111,12 +91,7 @@ export class Rig<Name extends string> implements AsyncDisposable {
       replies,
       baseline: this.#baseline,
       ...particulars,
-      secrets: [
-        clientKey,
-        ...this.upstreams.map(({ name }) => upstreamKey(name)),
-        promptCanary,
-        ...(particulars.secrets ?? []),
-      ],
+      secrets: [clientKey, ...this.upstreams.map(({ name }) => upstreamKey(name)), promptCanary, ...(particulars.secrets ?? [])],
     };
     this.#calls = [];
     try {
@@ -141,11 +116,7 @@ const rehearsed = "rehearsal";
 /** The prompt of every chat that brings none of its own: it must not be seen in any output. */
 const promptCanary = "Say something.";
 
-function channelOf(
-  name: string,
-  upstream: Chaos,
-  settings: ChannelSettings,
-): Record<string, unknown> {
+function channelOf(name: string, upstream: Chaos, settings: ChannelSettings): Record<string, unknown> {
   const given = typeof settings === "function" ? settings(upstream) : settings;
   const key = "api_keys" in given ? {} : { api_key: upstreamKey(name) };
   return { name, base_url: upstream.url, models: "*", ...key, ...given };

@@ -35,7 +35,12 @@ export class Stage {
   }
 
   /** The same in several variants at once, each on upstreams of its own: most of a fault is waiting. */
-  rows<V extends RowVariant>(promise: string, variants: readonly V[], play: (row: Row, variant: V) => Promise<void>, options: RowOptions = {}): void {
+  rows<V extends RowVariant>(
+    promise: string,
+    variants: readonly V[],
+    play: (row: Row, variant: V) => Promise<void>,
+    options: RowOptions = {},
+  ): void {
     const groups = variants.map((variant) => this.group({ ...options, ...variant.group }));
     test(
       promise,
@@ -226,7 +231,12 @@ export class Row {
 
   /** The text that an upstream's last attempt at this call has sent. */
   sent(reply: ChatReply, upstream: Chaos): string {
-    return upstream.ledger.ofCall(reply.call ?? "").at(-1)?.tokensSent.join("") ?? "";
+    return (
+      upstream.ledger
+        .ofCall(reply.call ?? "")
+        .at(-1)
+        ?.tokensSent.join("") ?? ""
+    );
   }
 
   /** What the gateway has said about staying away from the first channel. */

@@ -1,0 +1,84 @@
+import { ask } from "./ask.ts";
+import { cpuMicroseconds, residentBytes } from "./cpu.ts";
+import type { GatewaySettings } from "./gateway.ts";
+import { openLoop } from "./load.ts";
+import type { Options } from "./options.ts";
+import type { Row } from "./report.ts";
+import type { Target, TargetName, Upstream } from "./target.ts";
+
+/** What every scenario is given. A scenario measures and judges; starting, stopping and printing are done for it. */
+export interface Bench {
+  readonly options: Options;
+  readonly upstream: Upstream;
+  /** The targets that run for the whole bench; those that could not be started are not here. */
+  readonly targets: readonly Target[];
+  /** A process that nothing has been asked of yet, for measurements of memory. Null where the target could not be started. */
+  fresh(name: "floor" | "gateway"): Promise<Target | null>;
+  gatewayWith(settings: GatewaySettings): Promise<Target | null>;
+  remark(text: string): void;
+}
+
+export type Scenario = (bench: Bench) => Promise<readonly Row[]>;
+
+/** The values of one measure, target by target, one per round. */
+export type Rounds = Readonly<Partial<Record<TargetName, readonly number[]>>>;
+
+export interface Plan<Measure extends string> {
+  readonly title: string;
+  readonly targets: readonly TargetName[];
+  readonly rounds: number;
+  /** In how many of the rounds nginx and the peer take part, where they only give the numbers their place. */
+  readonly referenceRounds?: number;
+  readonly measures: readonly Measure[];
+}
+
+/** Gives each target its turn, round after round, so that what disturbs the machine disturbs all of them alike. */
+export async function interleaved<Measure extends string>(
+  bench: Bench,
+  plan: Plan<Measure>,
+  measure: (target: Target) => Promise<Readonly<Record<Measure, number>>>,
+): Promise<Readonly<Record<Measure, Rounds>>> {
+  const results = Object.fromEntries(plan.measures.map((name) => [name, {}])) as Record<Measure, Partial<Record<TargetName, number[]>>>;
+  const failed = new Set<TargetName>();
+  for (let round = 1; round <= plan.rounds; round += 1) {
+    console.error(`${plan.title}, round ${round} of ${plan.rounds}`);
+    for (const target of bench.targets) {
+      if (!plan.targets.includes(target.name) || failed.has(target.name)) continue;
+      if (isReference(target) && round > (plan.referenceRounds ?? plan.rounds)) continue;
+      try {
+        const measured = await measure(target);
+        for (const name of plan.measures) (results[name][target.name] ??= []).push(measured[name]);
+      } catch (error) {
+        failed.add(target.name);
+        bench.remark(`${plan.title}: ${target.name} left out: ${reason(error)}`);
+      }
+    }
+  }
+  return results;
+}
+
+/** The references get half the time: they are known well enough by then. */
+export function segmentSeconds(options: Options, target: Target): number {
+  return isReference(target) ? Math.ceil(options.seconds / 2) : options.seconds;
+}
+
+function isReference(target: Target): boolean {
+  return target.name === "nginx" || target.name === "peer";
+}
+
+/** The memory of a target that has done everything once and has come to rest. */
+export async function restingBytes(target: Target): Promise<number> {
+  await openLoop(target, ask("burst"), { perSecond: 100, seconds: 1 });
+  await Bun.sleep(2000);
+  return residentBytes(target.pid);
+}
+
+/** Counts the CPU time a target takes between the two calls. */
+export function stopwatch(target: Target): () => number {
+  const before = cpuMicroseconds(target.pid);
+  return () => cpuMicroseconds(target.pid) - before;
+}
+
+export function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,98 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { ask, type Behaviour, tokensPerSecond } from "./ask.ts";
+import type { ClosedResult, Held, Job, Left, OpenResult, PacedResult, Work } from "./job.ts";
+import { bun, type Running, scratch, start } from "./processes.ts";
+import type { Target } from "./target.ts";
+
+/** Closed loop: wrk where it is installed, since it costs the least, else our own client. */
+export async function closedLoop(
+  target: Target,
+  behaviour: Behaviour,
+  amount: { connections: number; seconds: number },
+): Promise<ClosedResult> {
+  const job = jobFor(target, ask(behaviour), { kind: "closed", ...amount });
+  const result = wrkVersion() === null ? await answerOf<ClosedResult>(startClient(job), amount.seconds) : await wrk(job, amount);
+  if (result.failures > 0) throw new Error(`${target.name} failed ${result.failures} of ${result.requests} ${behaviour} requests`);
+  return result;
+}
+
+export async function openLoop(target: Target, body: string, amount: { perSecond: number; seconds: number }): Promise<OpenResult> {
+  return answerOf<OpenResult>(startClient(jobFor(target, body, { kind: "open", ...amount })), amount.seconds);
+}
+
+/** Calls `steady` at the moment the counting begins, and resolves at the moment it ends. */
+export async function pacedStreams(target: Target, amount: { streams: number; seconds: number }, steady: () => void): Promise<PacedResult> {
+  // A target that does not let go of its upstream when the client leaves is rid of the stream soon after all the same.
+  const tokens = (amount.seconds + 8) * tokensPerSecond;
+  const client = startClient(jobFor(target, ask("paced", tokens), { kind: "paced", ...amount }));
+  await client.event("steady", opensWithinMs);
+  steady();
+  return answerOf<PacedResult>(client, amount.seconds);
+}
+
+export interface Holding {
+  readonly held: Held;
+  leave(): Promise<Left>;
+}
+
+export async function holdStreams(target: Target, behaviour: Behaviour, amount: { streams: number; stalled: boolean }): Promise<Holding> {
+  const client = startClient(jobFor(target, ask(behaviour), { kind: "hold", ...amount }));
+  const held = (await client.event("held", opensWithinMs)) as unknown as Held;
+  return {
+    held,
+    leave: async () => {
+      client.tell("leave");
+      const left = (await client.event("left", 10_000)) as unknown as Left;
+      await client.exited;
+      return left;
+    },
+  };
+}
+
+export function wrkVersion(): string | null {
+  if (Bun.which("wrk") === null) return null;
+  const said = Bun.spawnSync(["wrk", "--version"]).stdout.toString();
+  return /^wrk (\S+)/.exec(said)?.[1] ?? "unknown";
+}
+
+const opensWithinMs = 120_000;
+
+function jobFor(target: Target, body: string, work: Work): Job {
+  return { url: target.url, headers: target.headers, body, work };
+}
+
+function startClient(job: Job): Running {
+  return start({ name: "client", command: [...bun, join(import.meta.dir, "client.ts"), JSON.stringify(job)] });
+}
+
+async function answerOf<Result>(client: Running, seconds: number): Promise<Result> {
+  const result = await client.event("result", seconds * 1000 + 60_000);
+  await client.exited;
+  return result as unknown as Result;
+}
+
+async function wrk(job: Job, { connections, seconds }: { connections: number; seconds: number }): Promise<ClosedResult> {
+  const script = join(scratch, "request.lua");
+  writeFileSync(script, wrkScript(job));
+  const running = start({
+    name: "wrk",
+    command: ["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", script, job.url],
+  });
+  return answerOf<ClosedResult>(running, seconds);
+}
+
+function wrkScript({ headers, body }: Job): string {
+  const assignments = Object.entries({ "content-type": "application/json", ...headers }).map(
+    ([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`,
+  );
+  return `wrk.method = "POST"
+wrk.body = [==[${body}]==]
+${assignments.join("\n")}
+function done(summary, latency, requests)
+  local errors = summary.errors
+  local failures = errors.connect + errors.read + errors.write + errors.status + errors.timeout
+  io.write(string.format('{"event":"result","requests":%d,"failures":%d,"seconds":%f}\\n', summary.requests, failures, summary.duration / 1e6))
+end
+`;
+}

@@ -1,0 +1,77 @@
+import { parseArgs } from "node:util";
+
+export const scenarioNames = ["json", "chunk", "latency", "idle", "stalled", "storm", "failover", "start"] as const;
+export type ScenarioName = (typeof scenarioNames)[number];
+
+export interface Options {
+  readonly only: readonly ScenarioName[];
+  readonly quick: boolean;
+  /** How long each measured segment lasts. */
+  readonly seconds: number;
+  readonly rounds: number;
+  readonly holdSeconds: number;
+  readonly stallSeconds: number;
+  readonly idleStreams: number;
+  readonly peer: boolean;
+}
+
+export const usage = `npm run bench -- [options]
+
+  --only NAMES       run only these, separated by commas: ${scenarioNames.join(", ")}
+  --quick            short segments: does everything work? The numbers mean little
+  --seconds N        length of each measured segment (6; the bar asks for 15)
+  --rounds N         how often each target has its turn (4)
+  --hold N           seconds the idle streams are held (60; the bar asks for 600)
+  --stall N          seconds the stalled readers stand still (20; the bar asks for 60)
+  --streams N        idle streams (9000)
+  --without-peer     do not install or start the npm peer
+`;
+
+export function readOptions(arguments_: readonly string[]): Options | { readonly refused: string } {
+  try {
+    const { values } = parseArgs({
+      args: [...arguments_],
+      options: {
+        only: { type: "string" },
+        quick: { type: "boolean", default: false },
+        seconds: { type: "string" },
+        rounds: { type: "string" },
+        hold: { type: "string" },
+        stall: { type: "string" },
+        streams: { type: "string" },
+        "without-peer": { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+    if (values.help) return { refused: usage };
+    const { quick } = values;
+    return {
+      only: scenarios(values.only),
+      quick,
+      seconds: positive("seconds", values.seconds, quick ? 2 : 6),
+      rounds: positive("rounds", values.rounds, quick ? 2 : 4),
+      holdSeconds: positive("hold", values.hold, quick ? 5 : 60),
+      stallSeconds: positive("stall", values.stall, quick ? 5 : 20),
+      idleStreams: positive("streams", values.streams, quick ? 1000 : 9000),
+      peer: !values["without-peer"],
+    };
+  } catch (error) {
+    return { refused: `${error instanceof Error ? error.message : String(error)}\n\n${usage}` };
+  }
+}
+
+function scenarios(list: string | undefined): readonly ScenarioName[] {
+  if (list === undefined) return scenarioNames;
+  return list.split(",").map((given) => {
+    const name = scenarioNames.find((known) => known === given.trim());
+    if (name === undefined) throw new Error(`There is no scenario "${given}"; there are ${scenarioNames.join(", ")}.`);
+    return name;
+  });
+}
+
+function positive(name: string, given: string | undefined, otherwise: number): number {
+  if (given === undefined) return otherwise;
+  const value = Number(given);
+  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} takes a whole number from 1 up, not "${given}".`);
+  return value;
+}

@@ -1,0 +1,102 @@
+import { loadavg, platform } from "node:os";
+import { type Bench, reason, type Scenario } from "./bench.ts";
+import { oneChannel, startGateway } from "./gateway.ts";
+import { wrkVersion } from "./load.ts";
+import { nginxVersion, startNginx } from "./nginx.ts";
+import { type Options, readOptions, type ScenarioName } from "./options.ts";
+import { startPeer } from "./peer.ts";
+import { stopEverything } from "./processes.ts";
+import { report, type Row } from "./report.ts";
+import { chunk } from "./scenarios/chunk.ts";
+import { failover } from "./scenarios/failover.ts";
+import { idle } from "./scenarios/idle.ts";
+import { json } from "./scenarios/json.ts";
+import { latency } from "./scenarios/latency.ts";
+import { stalled } from "./scenarios/stalled.ts";
+import { start } from "./scenarios/start.ts";
+import { storm } from "./scenarios/storm.ts";
+import { direct, startFloor, startUpstream, type Target, type TargetName } from "./target.ts";
+
+const scenarios: Readonly<Record<ScenarioName, Scenario>> = { json, chunk, latency, idle, stalled, storm, failover, start };
+
+const given = process.argv.slice(2);
+const options = readOptions(given);
+if ("refused" in options) leave(64, options.refused);
+if (platform() !== "linux") leave(69, "The bench reads CPU time and memory from /proc, which only Linux has.");
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => void stopEverything().finally(() => process.exit(130)));
+
+try {
+  console.log(await bench(options));
+  await stopEverything();
+} catch (error) {
+  await stopEverything();
+  leave(1, reason(error));
+}
+process.exit(0);
+
+async function bench(asked: Options): Promise<string> {
+  const began = performance.now();
+  const loadBefore = loadavg();
+  const remarks: string[] = [];
+  const remark = (text: string) => {
+    const line = text.replaceAll(/\s*\n\s*/g, " | ");
+    if (remarks.includes(line)) return;
+    remarks.push(line);
+    console.error(`note: ${line}`);
+  };
+  const attempt = async (name: TargetName, begin: () => Promise<Target>): Promise<Target | null> => {
+    try {
+      return await begin();
+    } catch (error) {
+      remark(`${name} did not start: ${reason(error)}`);
+      return null;
+    }
+  };
+
+  if ((loadBefore[0] ?? 0) > 0.5) remark("the machine was busy before the bench began: judge nothing by these numbers");
+  if (wrkVersion() === null) remark("wrk is not on the PATH: the closed loops are run by the bench's own client, which costs more");
+  if (nginxVersion() === null) remark("nginx is not on the PATH: left out");
+  const upstream = await startUpstream();
+  const targets = [
+    direct(upstream),
+    nginxVersion() === null ? null : await attempt("nginx", () => startNginx(upstream)),
+    await attempt("floor", () => startFloor(upstream)),
+    await attempt("gateway", () => startGateway(oneChannel(upstream))),
+    asked.peer ? await attempt("peer", () => startPeer(upstream)) : null,
+  ].filter((target) => target !== null);
+  const gatewayRuns = targets.some((target) => target.name === "gateway");
+
+  const equipment: Bench = {
+    options: { ...asked, idleStreams: possibleStreams(asked.idleStreams, remark) },
+    upstream,
+    targets,
+    fresh: (name) => {
+      if (name === "floor") return attempt(name, () => startFloor(upstream));
+      return gatewayRuns ? attempt(name, () => startGateway(oneChannel(upstream))) : Promise.resolve(null);
+    },
+    gatewayWith: (settings) => (gatewayRuns ? attempt("gateway", () => startGateway(settings)) : Promise.resolve(null)),
+    remark,
+  };
+  const rows: Row[] = [];
+  for (const name of asked.only) {
+    try {
+      rows.push(...(await scenarios[name](equipment)));
+    } catch (error) {
+      remark(`${name} was not completed: ${reason(error)}`);
+    }
+  }
+  return report(rows, { loadBefore, remarks, arguments: given, seconds: (performance.now() - began) / 1000 });
+}
+
+/** A proxied stream takes two descriptors in the proxy. */
+function possibleStreams(asked: number, remark: (text: string) => void): number {
+  const limit = Number(Bun.spawnSync(["sh", "-c", "ulimit -Hn"]).stdout.toString()) || Number.POSITIVE_INFINITY;
+  const possible = Math.min(asked, Math.floor((limit - 500) / 2));
+  if (possible < asked) remark(`the hard limit of ${limit} descriptors allows ${possible} idle streams instead of ${asked}`);
+  return possible;
+}
+
+function leave(code: number, message: string): never {
+  console.error(message);
+  process.exit(code);
+}

@@ -1,0 +1,68 @@
+import { interleaved, type Scenario, segmentSeconds, stopwatch } from "../bench.ts";
+import { closedLoop } from "../load.ts";
+import { judged, type Row } from "../report.ts";
+import { medianRatio } from "../statistics.ts";
+
+/** What one plain request costs in CPU time, and how many of them fit (P1, P3). */
+export const json: Scenario = async (bench) => {
+  const { options } = bench;
+  await interleaved(
+    bench,
+    { title: "json warm-up", targets: ["nginx", "floor", "gateway", "peer"], rounds: 1, measures: [] },
+    async (target) => {
+      // The peer's runtime takes twice as long to reach its stride.
+      const seconds = options.quick ? 1 : target.name === "peer" ? 6 : 3;
+      await closedLoop(target, "json", { connections: 32, seconds });
+      return {};
+    },
+  );
+
+  const cost = await interleaved(
+    bench,
+    { title: "json at 32 connections", targets: ["nginx", "floor", "gateway", "peer"], rounds: options.rounds, measures: ["cpu"] },
+    async (target) => {
+      const taken = stopwatch(target);
+      const { requests } = await closedLoop(target, "json", { connections: 32, seconds: segmentSeconds(options, target) });
+      return { cpu: taken() / requests };
+    },
+  );
+  const rate = await interleaved(
+    bench,
+    {
+      title: "json at 64 connections",
+      targets: ["nginx", "floor", "gateway"],
+      rounds: options.rounds,
+      referenceRounds: 1,
+      measures: ["rate"],
+    },
+    async (target) => {
+      const { requests, seconds } = await closedLoop(target, "json", { connections: 64, seconds: Math.ceil(options.seconds / 2) });
+      return { rate: requests / seconds };
+    },
+  );
+
+  const { gateway = [], floor = [], peer = [] } = cost.cpu;
+  return [
+    {
+      bar: "P1",
+      measure: "CPU per JSON request",
+      unit: "us",
+      raw: cost.cpu,
+      judgement: judged("gateway/floor", medianRatio(gateway, floor), { limit: 1.3, sense: "at most" }),
+    },
+    {
+      bar: "P1",
+      measure: "CPU per JSON request",
+      unit: "us",
+      raw: { gateway, peer },
+      judgement: judged("gateway/peer", medianRatio(gateway, peer), { limit: 0.09, sense: "at most" }),
+    },
+    {
+      bar: "P3",
+      measure: "requests per second, 64 connections",
+      unit: "1/s",
+      raw: rate.rate,
+      judgement: judged("gateway/floor", medianRatio(rate.rate.gateway ?? [], rate.rate.floor ?? []), { limit: 0.75, sense: "at least" }),
+    },
+  ] satisfies Row[];
+};

@@ -1,0 +1,49 @@
+import { ask } from "../ask.ts";
+import { interleaved, type Rounds, type Scenario } from "../bench.ts";
+import { openLoop } from "../load.ts";
+import { judged, type Row } from "../report.ts";
+import { medianDifference, quantile } from "../statistics.ts";
+import type { Target } from "../target.ts";
+
+/** What a caller waits longer for having a gateway in between (P4). */
+export const latency: Scenario = async (bench) => {
+  const { options } = bench;
+  const seconds = Math.ceil(options.seconds / 2);
+  const measured = await interleaved(
+    bench,
+    {
+      title: "latency",
+      targets: ["direct", "nginx", "floor", "gateway", "peer"],
+      rounds: Math.max(2, options.rounds - 1),
+      referenceRounds: 1,
+      measures: ["whole", "first", "gap"],
+    },
+    async (target) => {
+      // Five milliseconds apart, an answer is back before the next request leaves: one at a time, but by the clock.
+      const plain = await answered(target, ask("json"), { perSecond: 200, seconds });
+      const streams = await answered(target, ask("paced", 20), { perSecond: 25, seconds });
+      return { whole: quantile(plain.wholeMs, 0.5), first: quantile(streams.firstMs, 0.5), gap: quantile(streams.gapsMs, 0.99) };
+    },
+  );
+  return [
+    row("time to a JSON answer, p50", measured.whole, 0.5),
+    row("time to the first token, p50", measured.first, 0.5),
+    row("time between tokens, p99", measured.gap, 5),
+  ];
+};
+
+async function answered(target: Target, body: string, amount: { perSecond: number; seconds: number }) {
+  const result = await openLoop(target, body, amount);
+  if (result.statuses["200"] !== result.requests) throw new Error(`of ${result.requests} requests came ${JSON.stringify(result.statuses)}`);
+  return result;
+}
+
+function row(measure: string, raw: Rounds, limit: number): Row {
+  return {
+    bar: "P4",
+    measure,
+    unit: "ms",
+    raw,
+    judgement: judged("gateway - direct", medianDifference(raw.gateway ?? [], raw.direct ?? []), { limit, sense: "at most" }),
+  };
+}

@@ -1,0 +1,29 @@
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+/** The value below which the given share of the sorted values lies, interpolated between neighbours. */
+export function quantile(values: readonly number[], share: number): number {
+  if (values.length === 0) return Number.NaN;
+  const sorted = values.toSorted((a, b) => a - b);
+  const position = (sorted.length - 1) * share;
+  const below = sorted[Math.floor(position)] ?? Number.NaN;
+  const above = sorted[Math.ceil(position)] ?? below;
+  return below + (above - below) * (position - Math.floor(position));
+}
+
+/** Divides round by round, so that a disturbance that hits both targets of a round cancels out. */
+export function medianRatio(values: readonly number[], references: readonly number[]): number {
+  return median(pairs(values, references).map(([value, reference]) => value / reference));
+}
+
+export function medianDifference(values: readonly number[], references: readonly number[]): number {
+  return median(pairs(values, references).map(([value, reference]) => value - reference));
+}
+
+function pairs(values: readonly number[], references: readonly number[]): [number, number][] {
+  return values.flatMap((value, round) => {
+    const reference = references[round];
+    return reference === undefined ? [] : [[value, reference] as [number, number]];
+  });
+}
