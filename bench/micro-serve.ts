@@ -58,8 +58,7 @@ const reply: Reply = {
   cancel: () => {},
 };
 const ports: Ports = {
-  send: () => Promise.resolve(reply),
-  reach: () => Promise.resolve(true),
+  send: () => ({ reply: Promise.resolve(reply), abort: () => {} }),
   nowMs: () => performance.now(),
   dice: Math.random,
   after: (ms, then) => {

@@ -13,7 +13,6 @@ import { accessLine } from "./telemetry/access.ts";
 import type { Log } from "./telemetry/log.ts";
 import { discoverModels } from "./upstream/discover.ts";
 import { Discovery } from "./upstream/discovery.ts";
-import { makeReach } from "./upstream/reach.ts";
 import { makeSend } from "./upstream/send.ts";
 
 /** Every part of a running gateway, built and joined. Knows all, decides nothing. */
@@ -36,7 +35,6 @@ export class App {
     const nowMs = (): number => performance.now();
     const ports: Ports = {
       send: makeSend((credential) => this.secrets.get(credential), nowMs),
-      reach: makeReach(nowMs),
       nowMs,
       dice: Math.random,
       after: (ms, then) => {

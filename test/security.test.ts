@@ -359,12 +359,14 @@ describe("S10: of a client's headers", () => {
     const response = await post([...Object.entries({ ...json, ...authorised }), ...strange]);
     expect(response.status).toBe(200);
     const { headers } = rig.upstream.a.ledger.chats.at(-1)!;
-    const names = headers.map(([name]) => name.toLowerCase());
+    // Our own word on the connection may be there or not; the client's never is.
+    const names = headers
+      .filter(([name, value]) => `${name}:${value}`.toLowerCase() !== "connection:keep-alive")
+      .map(([name]) => name.toLowerCase());
     expect(names.toSorted()).toEqual([
       "accept",
       "accept-encoding",
       "authorization",
-      "connection",
       "content-length",
       "content-type",
       "host",
@@ -380,7 +382,7 @@ describe("S10: of a client's headers", () => {
   });
 
   test("one that the operator lets through goes through, once, and its spelling changes nothing", async () => {
-    await post([...Object.entries({ ...json, ...authorised }), ["X-Team", "red"], ["x-team", "blue"]]);
+    await post([...Object.entries({ ...json, ...authorised }), ["X-Team", "r\u00e9d"], ["x-team", "blue"]]);
     const sent = rig.upstream.a.ledger.chats.at(-1)!.headers.filter(([name]) => name.toLowerCase() === "x-team");
     expect(sent.length).toBe(1);
   });

@@ -4,7 +4,7 @@ import type { ChatWhole } from "../operations/chat.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Cancellation } from "./cancellation.ts";
 import { LiveStream, sniffsAsEvents } from "./live-stream.ts";
-import type { Ports, Reply } from "./ports.ts";
+import type { Exchange, Ports, Reply } from "./ports.ts";
 import { Watch, type Alarm } from "./watch.ts";
 
 /**
@@ -13,7 +13,7 @@ import { Watch, type Alarm } from "./watch.ts";
  */
 export class Attempt {
   readonly startedMs: number;
-  private readonly controller = new AbortController();
+  private exchange: Exchange | null = null;
   private readonly watch: Watch;
   private readonly unlisten: () => void;
   /** Why we ended it ourselves; whatever the network then says is a consequence. */
@@ -32,14 +32,15 @@ export class Attempt {
   async run({ request, hidesUsage }: EncodedChat): Promise<ChatWhole | LiveStream | Failure> {
     const { ports, stream } = this.options;
     const { deployment, credential } = this.candidate;
-    const { channel } = deployment;
-    const reply = this.reason ?? (await ports.send(request, { channel, credential, signal: this.controller.signal, fresh: false }));
+    if (this.reason !== null) return this.reason;
+    this.exchange = ports.send(request, { channel: deployment.channel, credential });
+    const reply = await this.exchange.reply;
     const outcome = isFailure(reply) ? reply : await (stream ? this.readStream(reply, hidesUsage) : this.readWhole(reply));
     if (outcome instanceof LiveStream) return outcome;
     this.settle();
     if (!isFailure(outcome)) return outcome;
-    // Whatever is left of this exchange must not hold a connection until it is garbage.
-    this.controller.abort();
+    // Whatever is left of this exchange must not hold a connection.
+    this.exchange.abort();
     return this.reason ?? outcome;
   }
 
@@ -47,7 +48,7 @@ export class Attempt {
   abandon(reason: Failure): void {
     this.reason ??= reason;
     this.settle();
-    this.controller.abort();
+    this.exchange?.abort();
   }
 
   private async readWhole(reply: Reply): Promise<ChatWhole | Failure> {
@@ -95,16 +96,9 @@ export class Attempt {
   }
 
   private alarm(alarm: Alarm): void {
-    const { ports, stream } = this.options;
-    const { channel } = this.candidate.deployment;
-    const { timeouts } = channel;
+    const { stream } = this.options;
+    const { timeouts } = this.candidate.deployment.channel;
     switch (alarm) {
-      case "connect": {
-        void ports.reach(channel, timeouts.connectMs / 2).then((reached) => {
-          if (!reached) this.abandon(failure("connect_timeout", `no connection within ${timeouts.connectMs} ms`));
-        });
-        return;
-      }
       case "first":
         return this.abandon(failure("timed_out", `no ${stream ? `content within ${timeouts.firstContentMs}` : `answer within ${timeouts.firstByteMs}`} ms`));
       case "deadline":

@@ -5,8 +5,6 @@ import type { Failure } from "../operations/failure.ts";
 /** Everything a call needs from outside: the network, the clock and the dice. Tests bring their own. */
 export interface Ports {
   readonly send: Send;
-  /** Whether the channel's host accepts connections at all, found out within so many milliseconds. */
-  readonly reach: (channel: Channel, withinMs: number) => Promise<boolean>;
   /** Milliseconds on a clock that never jumps. */
   readonly nowMs: () => number;
   /** Uniform in [0, 1). */
@@ -16,14 +14,13 @@ export interface Ports {
 }
 
 /** Sends one request. Never throws: a refusal to connect, a reset or an abort is a failure like any other. */
-export type Send = (request: UpstreamRequest, options: SendOptions) => Promise<Reply | Failure>;
+export type Send = (request: UpstreamRequest, by: { readonly channel: Channel; readonly credential: string }) => Exchange;
 
-export interface SendOptions {
-  readonly channel: Channel;
-  readonly credential: string;
-  readonly signal: AbortSignal;
-  /** Do not use a pooled connection. */
-  readonly fresh: boolean;
+/** A request on its way. */
+export interface Exchange {
+  readonly reply: Promise<Reply | Failure>;
+  /** Gives up: the connection is closed at once, in whatever phase it is. */
+  abort(): void;
 }
 
 /** The head of an answer, with its body still to be read. Whoever holds one must read it to its end or cancel it. */

@@ -1,7 +1,7 @@
 import type { Timeouts } from "../channels/channel.ts";
 import type { Ports } from "./ports.ts";
 
-export type Alarm = "connect" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
+export type Alarm = "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
 
 /**
  * Every timer of one attempt in a single one. It is armed for the next thing that could be due and looks again when
@@ -9,7 +9,7 @@ export type Alarm = "connect" | "first" | "deadline" | "idle" | "progress" | "to
  * (the client is slow, not the upstream) the upstream's silence does not count.
  */
 export class Watch {
-  private phase: "connecting" | "waiting" | "reading" | "committed" | "finished" | "over" = "connecting";
+  private phase: "waiting" | "reading" | "committed" | "finished" | "over" = "waiting";
   private readonly startedMs: number;
   private byteMs: number;
   private eventMs: number;
@@ -87,8 +87,7 @@ export class Watch {
     if (this.phase === "over") return;
     const { atMs, alarm } = this.due();
     if (atMs <= this.ports.nowMs()) {
-      if (this.phase === "connecting") this.phase = "waiting";
-      else this.phase = "over";
+      this.phase = "over";
       this.ring(alarm);
     }
     this.arm();
@@ -101,10 +100,6 @@ export class Watch {
     const firstAlarm: Alarm = deadlineMs < patienceMs ? "deadline" : "first";
     const total = this.startedMs + timeouts.totalMs;
     switch (this.phase) {
-      case "connecting": {
-        const connect = this.startedMs + timeouts.connectMs / 2;
-        return connect < first ? { atMs: connect, alarm: "connect" } : { atMs: first, alarm: firstAlarm };
-      }
       case "waiting":
         return { atMs: first, alarm: firstAlarm };
       case "reading": {

@@ -1,43 +1,79 @@
-import { failure, type Failure } from "../operations/failure.ts";
+import { failure, isFailure } from "../operations/failure.ts";
+import type { ByteSource } from "./reply.ts";
 
 /**
  * A body without its content encoding. We ask for none, but some upstreams compress anyway. One known encoding is
  * undone as it streams, with a bound on how much a little input may become; anything else is a bad answer.
  */
-export function decoded(response: Response): ReadableStream<Uint8Array> | Failure | null {
-  const { body } = response;
-  if (body === null) return null;
-  const encoding = response.headers.get("content-encoding")?.trim().toLowerCase() ?? "identity";
-  if (encoding === "identity" || encoding === "") return body;
-  const format = formats[encoding];
-  if (format === undefined) {
-    body.cancel().catch(ignore);
-    return failure("bad_response", "the answer has an encoding that was not asked for", { status: response.status });
-  }
-  const meter = { in: 0, out: 0 };
-  return body
-    .pipeThrough(counting((bytes) => (meter.in += bytes)))
-    .pipeThrough(new DecompressionStream(format as CompressionFormat) as unknown as TransformStream<Uint8Array, Uint8Array>)
-    .pipeThrough(
-      counting((bytes) => {
-        meter.out += bytes;
-        if (meter.out > bombBytes && meter.out > meter.in * ratioMax) throw new RangeError("decompresses beyond all measure");
-      }),
-    );
+export function decoded(source: ByteSource, encoding: string | null): ByteSource {
+  const name = encoding?.trim().toLowerCase() ?? "";
+  if (name === "" || name === "identity") return source;
+  const format = formats[name];
+  if (format === undefined) return new Refused(source);
+  return new Decompressed(source, format);
 }
 
 const formats: { readonly [encoding: string]: string } = { gzip: "gzip", "x-gzip": "gzip", deflate: "deflate", br: "brotli", zstd: "zstd" };
+
+class Refused implements ByteSource {
+  constructor(private readonly source: ByteSource) {}
+
+  next(): ReturnType<ByteSource["next"]> {
+    this.source.cancel();
+    return Promise.resolve(failure("bad_response", "the answer has an encoding that was not asked for"));
+  }
+
+  cancel(): void {
+    this.source.cancel();
+  }
+}
+
+class Decompressed implements ByteSource {
+  private readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+  private bytesIn = 0;
+  private bytesOut = 0;
+
+  constructor(
+    private readonly source: ByteSource,
+    format: string,
+  ) {
+    const compressed = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      pull: async (controller) => {
+        const part = await source.next();
+        if (part === null) controller.close();
+        else if (isFailure(part)) controller.error(part);
+        else {
+          this.bytesIn += part.length;
+          controller.enqueue(part as Uint8Array<ArrayBuffer>);
+        }
+      },
+    });
+    this.reader = compressed.pipeThrough(new DecompressionStream(format as CompressionFormat)).getReader();
+  }
+
+  async next(): ReturnType<ByteSource["next"]> {
+    try {
+      const { done, value } = await this.reader.read();
+      if (done) return null;
+      this.bytesOut += value.length;
+      if (this.bytesOut <= bombBytes || this.bytesOut <= this.bytesIn * ratioMax) return value;
+      this.cancel();
+      return failure("bad_response", "the answer decompresses beyond all measure");
+    } catch (error) {
+      if (typeof error === "object" && error !== null && isFailure(error)) return error;
+      this.source.cancel();
+      return failure("bad_response", "the answer cannot be decompressed");
+    }
+  }
+
+  cancel(): void {
+    this.source.cancel();
+    this.reader.cancel().catch(ignore);
+  }
+}
+
 const ratioMax = 100;
 /** Small bodies may compress better than the ratio and do no harm. */
 const bombBytes = 1024 * 1024;
-
-function counting(count: (bytes: number) => void): TransformStream<Uint8Array, Uint8Array> {
-  return new TransformStream({
-    transform(chunk, controller) {
-      count(chunk.byteLength);
-      controller.enqueue(chunk);
-    },
-  });
-}
 
 function ignore(): void {}

@@ -9,18 +9,25 @@ export async function discoverModels(channel: Channel, adapter: Adapter | undefi
   if (path === null || adapter?.models === undefined) {
     return failure("misconfigured", "this channel cannot list its models; name them in `models`");
   }
-  const signal = AbortSignal.timeout(discoveryMs);
-  const reply = await send(
+  const exchange = send(
     {
       method: "GET",
       url: channel.address.baseUrl + path + channel.address.query,
       headers: { accept: "application/json", ...channel.headers },
       body: null,
     },
-    { channel, credential: channel.credentials[0] ?? "", signal, fresh: false },
+    { channel, credential: channel.credentials[0] ?? "" },
   );
-  if (isFailure(reply)) return signal.aborted ? failure("timed_out", `no list of models within ${discoveryMs} ms`) : reply;
-  const body = await reply.bytes(listBytesMax);
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    exchange.abort();
+  }, discoveryMs);
+  const reply = await exchange.reply;
+  const body = isFailure(reply) ? reply : await reply.bytes(listBytesMax);
+  clearTimeout(timer);
+  if (late) return failure("timed_out", `no list of models within ${discoveryMs} ms`);
+  if (isFailure(reply)) return reply;
   if (isFailure(body)) return body;
   const text = new TextDecoder().decode(body);
   if (reply.status !== 200) {

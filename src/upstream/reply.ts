@@ -1,81 +1,64 @@
 import type { Reply } from "../gateway/ports.ts";
-import { failure, type Failure } from "../operations/failure.ts";
-import { connectionFailure } from "./connection-failure.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { decoded } from "./decoded.ts";
 
-type Reader = ReadableStreamDefaultReader<Uint8Array>;
+/** A body as it comes. Never throws. */
+export interface ByteSource {
+  /** The next part; `null` at the clean end. */
+  next(): Promise<Uint8Array | null | Failure>;
+  cancel(): void;
+}
 
-/** An answer's head with its body, read with a bound and without exceptions. */
-export class UpstreamReply implements Reply {
+/** The head of an answer with its body, whatever carries it, freed of any content encoding. */
+export function replyOf(status: number, header: (name: string) => string | null, source: ByteSource): Reply {
+  return new BoundedReply(status, header, decoded(source, header("content-encoding")));
+}
+
+class BoundedReply implements Reply {
   readonly kind = "reply";
-  readonly status: number;
-  private reader: Reader | null = null;
 
-  constructor(private readonly response: Response) {
-    this.status = response.status;
-  }
+  constructor(
+    readonly status: number,
+    readonly header: (name: string) => string | null,
+    private readonly source: ByteSource,
+  ) {}
 
-  header(name: string): string | null {
-    return this.response.headers.get(name);
-  }
-
-  bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
-    const { headers } = this.response;
-    const length = headers.get("content-length");
-    if (length !== null && Number(length) > bytesMax) return Promise.resolve(this.tooLarge(bytesMax));
-    // A body of known, allowed length may be read in one go; the transport reports one that ends early.
-    if (length !== null && !headers.has("content-encoding")) return this.response.bytes().catch(connectionFailure);
-    return this.collect(bytesMax, arrived);
-  }
-
-  async next(): Promise<Uint8Array | null | Failure> {
-    if (this.reader === null) {
-      const body = decoded(this.response);
-      if (body === null) return null;
-      if ("blame" in body) return body;
-      this.reader = body.getReader();
+  async bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
+    if (Number(this.header("content-length")) > bytesMax) return this.tooLarge(bytesMax);
+    const parts: Uint8Array[] = [];
+    let length = 0;
+    for (;;) {
+      const part = await this.source.next();
+      if (part === null) return join(parts, length);
+      if (isFailure(part)) return part;
+      arrived?.();
+      length += part.length;
+      if (length > bytesMax) return this.tooLarge(bytesMax);
+      parts.push(part);
     }
-    try {
-      const { done, value } = await this.reader.read();
-      return done ? null : value;
-    } catch (error) {
-      return connectionFailure(error);
-    }
+  }
+
+  next(): Promise<Uint8Array | null | Failure> {
+    return this.source.next();
   }
 
   cancel(): void {
-    (this.reader ?? this.response.body)?.cancel().catch(ignore);
-  }
-
-  private async collect(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
-    const chunks: Uint8Array[] = [];
-    let length = 0;
-    for (;;) {
-      const chunk = await this.next();
-      if (chunk === null) return join(chunks, length);
-      if ("blame" in chunk) return chunk;
-      arrived?.();
-      length += chunk.length;
-      if (length > bytesMax) return this.tooLarge(bytesMax);
-      chunks.push(chunk);
-    }
+    this.source.cancel();
   }
 
   private tooLarge(bytesMax: number): Failure {
     this.cancel();
-    return failure("bad_response", `the answer is larger than ${bytesMax} bytes`, { status: this.response.status });
+    return failure("bad_response", `the answer is larger than ${bytesMax} bytes`, { status: this.status });
   }
 }
 
-function join(chunks: readonly Uint8Array[], length: number): Uint8Array {
-  if (chunks.length === 1) return chunks[0]!;
+function join(parts: readonly Uint8Array[], length: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
   const whole = new Uint8Array(length);
   let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
   }
   return whole;
 }
-
-function ignore(): void {}

@@ -1,76 +1,61 @@
 import type { UpstreamRequest } from "../adapters/adapter.ts";
-import type { Reply, Send, SendOptions } from "../gateway/ports.ts";
-import { failure, type Failure } from "../operations/failure.ts";
-import { connectionFailure } from "./connection-failure.ts";
-import { UpstreamReply } from "./reply.ts";
+import type { Send } from "../gateway/ports.ts";
+import type { Origin } from "./connection.ts";
+import { HttpExchange } from "./exchange.ts";
+import { Pool } from "./pool.ts";
+import { proxiedExchange } from "./proxied.ts";
 
 /**
- * The only place that talks to upstreams. It never throws, never follows a redirect, never decompresses behind our
- * back and owns no timer: whoever calls it aborts it.
+ * The only place that talks to upstreams. It never throws, never follows a redirect and owns no timer but the one for
+ * connecting: whoever waits for an answer aborts the exchange.
  */
 export function makeSend(secret: (credential: string) => string | undefined, nowMs: () => number): Send {
-  /** When each host last answered: a pooled connection to it may still be open, or just gone stale. */
-  const answeredMs = new Map<string, number>();
+  const pool = new Pool(nowMs);
+  const origins = new Map<string, Origin>();
 
-  return async function send(request, options) {
-    const { host } = options.channel.address;
-    const begunMs = nowMs();
-    for (let fresh = options.fresh; ; fresh = true) {
-      try {
-        const response = await fetch(request.url, requestInit(request, options, secret(options.credential), fresh));
-        answeredMs.set(host, nowMs());
-        return soundReply(response);
-      } catch (error) {
-        const cause = connectionFailure(error);
-        // Closed on a fresh connection, too: the kept one was not to blame, and the next request is sent but once.
-        if (fresh && cause.kind === "disconnected") answeredMs.delete(host);
-        if (fresh || options.signal.aborted || !isStale(cause, nowMs() - begunMs, answeredMs.get(host))) return cause;
-      }
-    }
+  return function send(request, { channel, credential }) {
+    const headers = withCredential(request.headers, channel.address.authHeader, secret(credential));
+    if (channel.proxy !== null) return proxiedExchange(request, headers, channel.proxy);
+    const pathAt = pathStart(request.url);
+    const address = request.url.slice(0, pathAt);
+    let origin = origins.get(address);
+    if (origin === undefined) origins.set(address, (origin = originOf(address)));
+    return new HttpExchange({
+      origin,
+      pool,
+      connectMs: channel.timeouts.connectMs,
+      head: headText(request, request.url.slice(pathAt), channel.address.host, headers),
+      body: request.body,
+    });
   };
 }
 
-/**
- * A request on a pooled connection that the upstream had just closed fails at once and was never processed: it is
- * sent once more on a fresh connection, without blame. An upstream that closes after thinking for a while is not that.
- */
-function isStale(reply: Failure, tookMs: number, answeredMs: number | undefined): boolean {
-  return reply.kind === "disconnected" && answeredMs !== undefined && tookMs < staleWithinMs;
-}
-
-const staleWithinMs = 1000;
-
-function requestInit(request: UpstreamRequest, { channel, signal }: SendOptions, secret: string | undefined, fresh: boolean): RequestInit {
-  const { authHeader } = channel.address;
-  const headers: Record<string, string> = { ...request.headers, "accept-encoding": "identity", "user-agent": userAgent };
+function withCredential(given: Readonly<Record<string, string>>, authHeader: string, secret: string | undefined): Record<string, string> {
+  const headers: Record<string, string> = { ...given, "accept-encoding": "identity", "user-agent": "sluice" };
   if (secret !== undefined && secret !== "") headers[authHeader] = authHeader === "authorization" ? `Bearer ${secret}` : secret;
-  const init = {
-    method: request.method,
-    headers,
-    body: request.body,
-    signal,
-    redirect: "manual",
-    decompress: false,
-    timeout: false,
-    keepalive: !fresh,
-  };
-  if (channel.proxy !== null) Object.assign(init, { proxy: channel.proxy });
-  // Bun keeps its idle connections per TLS context; naming the server gives each channel's host its own.
-  if (request.url.startsWith("https:")) Object.assign(init, { tls: { serverName: serverName(channel.address.host) } });
-  return init as RequestInit;
+  return headers;
 }
 
-/** A head that could be read in two ways is no head. */
-function soundReply(response: Response): Reply | Failure {
-  if (!response.headers.has("transfer-encoding") || !response.headers.has("content-length")) return new UpstreamReply(response);
-  response.body?.cancel().catch(ignore);
-  return failure("bad_response", "the answer has both a length and a transfer encoding", { status: response.status });
+function headText({ method, body }: UpstreamRequest, path: string, host: string, headers: Readonly<Record<string, string>>): string {
+  let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n`;
+  for (const name in headers) head += `${name}: ${oneLine(headers[name]!)}\r\n`;
+  return body === null ? `${head}\r\n` : `${head}content-length: ${body.length}\r\n\r\n`;
 }
 
-const userAgent = "sluice";
-
-function serverName(host: string): string {
-  return host.replace(/:\d+$/, "").replace(/^\[|\]$/g, "");
+/** No value, whoever it comes from, may begin a header of its own. */
+function oneLine(value: string): string {
+  return unsafe.test(value) ? value.replace(/[^\t\x20-\x7e\x80-\xff]/g, "") : value;
 }
 
-function ignore(): void {}
+const unsafe = /[^\t\x20-\x7e\x80-\xff]/;
+
+function pathStart(url: string): number {
+  const at = url.indexOf("/", url.indexOf("://") + 3);
+  return at < 0 ? url.length : at;
+}
+
+function originOf(address: string): Origin {
+  const { protocol, hostname, port } = new URL(address);
+  const secure = protocol === "https:";
+  return { key: address, hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port || (secure ? 443 : 80)), secure };
+}

@@ -1,0 +1,126 @@
+import net from "node:net";
+import tls from "node:tls";
+import { failure, type Failure } from "../operations/failure.ts";
+import { connectionFailure } from "./connection-failure.ts";
+
+/** Where a connection leads. Connections with the same key are interchangeable. */
+export interface Origin {
+  readonly key: string;
+  readonly hostname: string;
+  readonly port: number;
+  readonly secure: boolean;
+}
+
+/** Whoever a connection works for at the moment. */
+export interface ConnectionUser {
+  received(chunk: Uint8Array): void;
+  closed(cause: Failure | null): void;
+}
+
+/** One TCP or TLS connection to an upstream, with its reads under the user's control. */
+export class Connection {
+  user: ConnectionUser | null = null;
+  /** How many requests it has carried. */
+  requests = 0;
+  idleSinceMs = 0;
+  /** How long the upstream says it keeps an idle connection. */
+  keepAliveMs = Infinity;
+  private alive = true;
+  private cause: Failure | null = null;
+
+  constructor(
+    readonly origin: Origin,
+    private readonly socket: net.Socket,
+  ) {
+    socket.on("data", (chunk: Uint8Array) => this.received(chunk));
+    socket.on("error", (error) => (this.cause ??= connectionFailure(error)));
+    socket.on("close", () => this.closed());
+  }
+
+  get isOpen(): boolean {
+    return this.alive;
+  }
+
+  /** Everything written so far has been taken by the system. */
+  get isFlushed(): boolean {
+    return this.socket.writableLength === 0;
+  }
+
+  write(bytes: Uint8Array): void {
+    this.socket.write(bytes);
+  }
+
+  pause(): void {
+    this.socket.pause();
+  }
+
+  resume(): void {
+    this.socket.resume();
+  }
+
+  destroy(): void {
+    this.alive = false;
+    this.socket.destroy();
+  }
+
+  private received(chunk: Uint8Array): void {
+    // Nobody asked: whatever an idle connection says, it cannot be trusted any more.
+    if (this.user === null) this.destroy();
+    else this.user.received(chunk);
+  }
+
+  private closed(): void {
+    this.alive = false;
+    const { user } = this;
+    this.user = null;
+    user?.closed(this.cause);
+  }
+}
+
+/** A connection on its way, and how to call it off. */
+export interface Dial {
+  readonly opened: Promise<Connection | Failure>;
+  callOff(): void;
+}
+
+/** Opens a connection, with its TLS handshake, within a bound. */
+export function connect(origin: Origin, withinMs: number): Dial {
+  const socket = dial(origin);
+  let settle: (outcome: Connection | Failure) => void = () => {};
+  const opened = new Promise<Connection | Failure>((resolve) => {
+    settle = (outcome) => {
+      clearTimeout(timer);
+      socket.off("error", refused);
+      socket.off("close", closed);
+      if (!(outcome instanceof Connection)) {
+        // A socket that is given up may still have something to complain of.
+        socket.on("error", () => {});
+        socket.destroy();
+      }
+      resolve(outcome);
+    };
+    const refused = (error: unknown): void => {
+      const cause = connectionFailure(error);
+      // The TLS library has more codes than anyone could list, and nothing else can go wrong in such words here.
+      settle(origin.secure && cause.kind === "bad_response" ? failure("tls_failed", cause.detail) : cause);
+    };
+    const closed = (): void => settle(failure(origin.secure ? "tls_failed" : "disconnected", "the connection was closed while it was opened"));
+    const timer = setTimeout(() => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)), withinMs);
+    socket.once("error", refused);
+    socket.once("close", closed);
+    socket.once(origin.secure ? "secureConnect" : "connect", () => settle(new Connection(origin, socket)));
+  });
+  return { opened, callOff: () => settle(failure("client_gone", "called off while connecting")) };
+}
+
+function dial({ hostname, port, secure }: Origin): net.Socket {
+  const socket = secure
+    ? tls.connect({ host: hostname, port, rejectUnauthorized: true, ...(net.isIP(hostname) === 0 ? { servername: hostname } : undefined) })
+    : net.connect({ host: hostname, port });
+  socket.setNoDelay(true);
+  // A peer that is gone without a word is noticed even on a connection that only waits.
+  socket.setKeepAlive(true, peerCheckMs);
+  return socket;
+}
+
+const peerCheckMs = 30_000;

@@ -1,0 +1,177 @@
+import type { Exchange, Reply } from "../gateway/ports.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { connect, type Connection, type ConnectionUser, type Dial, type Origin } from "./connection.ts";
+import type { Pool } from "./pool.ts";
+import { replyOf, type ByteSource } from "./reply.ts";
+import { ResponseParser, type ResponseHead, type ResponseSink } from "./response-parser.ts";
+
+export interface ExchangeOptions {
+  readonly origin: Origin;
+  readonly pool: Pool;
+  readonly connectMs: number;
+  /** The request, ready to be written. */
+  readonly head: string;
+  readonly body: Uint8Array | null;
+}
+
+/**
+ * One request and its response on one connection. The body is taken from the network only as fast as it is read. A
+ * pooled connection that turns out to be closed, before it gave a single byte, is replaced by a fresh one once: the
+ * upstream closed it before it saw the request, and nobody is to blame.
+ */
+export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, ByteSource {
+  readonly reply: Promise<Reply | Failure>;
+  private answer: ((reply: Reply | Failure) => void) | null = null;
+  private connection: Connection | null = null;
+  private dial: Dial | null = null;
+  private parser = new ResponseParser(this);
+  private heard = false;
+  private persistent = false;
+  private over = false;
+  private broken: Failure | null = null;
+  private queue: Uint8Array[] = [];
+  private queuedBytes = 0;
+  private paused = false;
+  private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
+
+  constructor(private readonly options: ExchangeOptions) {
+    this.reply = new Promise((resolve) => (this.answer = resolve));
+    const pooled = options.pool.take(options.origin);
+    if (pooled === null) void this.open();
+    else this.begin(pooled);
+  }
+
+  abort(): void {
+    this.fail(failure("client_gone", "the exchange was aborted"));
+  }
+
+  cancel(): void {
+    this.abort();
+  }
+
+  /** The next part of the body; `null` at its clean end. */
+  next(): Promise<Uint8Array | null | Failure> {
+    const part = this.queue.shift();
+    if (part !== undefined) {
+      this.queuedBytes -= part.length;
+      this.resume();
+      return Promise.resolve(part);
+    }
+    if (this.broken !== null) return Promise.resolve(this.broken);
+    if (this.over) return Promise.resolve(null);
+    return new Promise((resolve) => (this.waiting = resolve));
+  }
+
+  received(chunk: Uint8Array): void {
+    this.heard = true;
+    const problem = this.parser.feed(chunk);
+    if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));
+    else if (this.over) this.release();
+  }
+
+  closed(cause: Failure | null): void {
+    const reused = this.connection !== null && this.connection.requests > 1;
+    this.connection = null;
+    if (this.over || this.broken !== null) return;
+    if (!this.heard && reused) {
+      this.parser = new ResponseParser(this);
+      return void this.open();
+    }
+    const problem = this.parser.close();
+    if (problem !== null) this.fail(failure("disconnected", cause === null ? problem : `${problem} (${cause.detail})`));
+  }
+
+  head({ status, headers, persistent }: ResponseHead): void {
+    this.persistent = persistent;
+    const seconds = /timeout=(\d+)/.exec(headers.get("keep-alive") ?? "")?.[1];
+    if (seconds !== undefined && this.connection !== null) this.connection.keepAliveMs = Math.max(0, Number(seconds) - 2) * 1000;
+    const { answer } = this;
+    this.answer = null;
+    answer?.(replyOf(status, (name) => headers.get(name) ?? null, this));
+  }
+
+  body(bytes: Uint8Array): void {
+    const { waiting } = this;
+    if (waiting !== null) {
+      this.waiting = null;
+      return waiting(bytes);
+    }
+    this.queue.push(bytes);
+    this.queuedBytes += bytes.length;
+    if (this.queuedBytes <= queuedBytesMax || this.paused) return;
+    this.paused = true;
+    this.connection?.pause();
+  }
+
+  end(): void {
+    this.over = true;
+    const { waiting } = this;
+    this.waiting = null;
+    waiting?.(null);
+  }
+
+  private async open(): Promise<void> {
+    const { origin, connectMs } = this.options;
+    this.dial = connect(origin, connectMs);
+    const connection = await this.dial.opened;
+    this.dial = null;
+    if (isFailure(connection)) return this.fail(connection);
+    if (this.broken !== null) return connection.destroy();
+    this.begin(connection);
+  }
+
+  private begin(connection: Connection): void {
+    const { head, body } = this.options;
+    this.connection = connection;
+    connection.user = this;
+    connection.requests++;
+    const headLength = Buffer.byteLength(head, "latin1");
+    if (body === null || body.length > joinedBytesMax) {
+      connection.write(Buffer.from(head, "latin1"));
+      if (body !== null) connection.write(body);
+      return;
+    }
+    const request = Buffer.allocUnsafe(headLength + body.length);
+    request.write(head, 0, "latin1");
+    request.set(body, headLength);
+    connection.write(request);
+  }
+
+  /** The response is complete: the connection goes back, unless it has something else to say or more to take. */
+  private release(): void {
+    const { connection } = this;
+    this.connection = null;
+    if (connection === null) return;
+    connection.user = null;
+    if (this.paused) connection.resume();
+    if (this.persistent && !this.parser.tainted && connection.isFlushed) this.options.pool.give(connection);
+    else connection.destroy();
+  }
+
+  private resume(): void {
+    if (!this.paused || this.queuedBytes > queuedBytesMax / 2) return;
+    this.paused = false;
+    this.connection?.resume();
+  }
+
+  private fail(cause: Failure): void {
+    if (this.over || this.broken !== null) return;
+    this.broken = cause;
+    this.dial?.callOff();
+    const { connection, answer, waiting } = this;
+    this.connection = null;
+    if (connection !== null) {
+      connection.user = null;
+      connection.destroy();
+    }
+    this.answer = null;
+    this.waiting = null;
+    answer?.(cause);
+    waiting?.(cause);
+  }
+}
+
+/** How much of a body may wait for its reader before the upstream is made to wait. */
+const queuedBytesMax = 64 * 1024;
+/** A small body leaves in one packet with its head; a large one is not copied for that. */
+const joinedBytesMax = 64 * 1024;

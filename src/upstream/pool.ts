@@ -1,0 +1,54 @@
+import type { Connection, Origin } from "./connection.ts";
+
+/** Idle connections, ready for the next request to the same origin. The one used last is taken first. */
+export class Pool {
+  private readonly idle = new Map<string, Connection[]>();
+  private sweeper: ReturnType<typeof setInterval> | null = null;
+
+  constructor(private readonly nowMs: () => number) {}
+
+  take(origin: Origin): Connection | null {
+    const waiting = this.idle.get(origin.key);
+    for (let last = waiting?.pop(); last !== undefined; last = waiting?.pop()) {
+      if (last.isOpen && !this.isStale(last)) return last;
+      last.destroy();
+    }
+    return null;
+  }
+
+  give(connection: Connection): void {
+    if (!connection.isOpen) return;
+    connection.user = null;
+    connection.idleSinceMs = this.nowMs();
+    const { key } = connection.origin;
+    const waiting = this.idle.get(key);
+    if (waiting === undefined) this.idle.set(key, [connection]);
+    else if (waiting.length < idleMax) waiting.push(connection);
+    else return connection.destroy();
+    if (this.sweeper === null) {
+      this.sweeper = setInterval(() => this.sweep(), sweepMs);
+      this.sweeper.unref();
+    }
+  }
+
+  private isStale({ idleSinceMs, keepAliveMs }: Connection): boolean {
+    return this.nowMs() - idleSinceMs > Math.min(idleMs, keepAliveMs);
+  }
+
+  private sweep(): void {
+    for (const [key, waiting] of this.idle) {
+      const kept = waiting.filter((connection) => connection.isOpen && !this.isStale(connection));
+      for (const connection of waiting) if (!kept.includes(connection)) connection.destroy();
+      if (kept.length === 0) this.idle.delete(key);
+      else this.idle.set(key, kept);
+    }
+    if (this.idle.size > 0 || this.sweeper === null) return;
+    clearInterval(this.sweeper);
+    this.sweeper = null;
+  }
+}
+
+/** Shorter than upstreams keep theirs, so that we are the first to close. */
+const idleMs = 25_000;
+const idleMax = 512;
+const sweepMs = 5_000;

@@ -1,0 +1,228 @@
+/** What a parser finds in a response, told in order: one head, parts of the body, the end. */
+export interface ResponseSink {
+  head(head: ResponseHead): void;
+  body(bytes: Uint8Array): void;
+  /** The response is complete. */
+  end(): void;
+}
+
+export interface ResponseHead {
+  readonly status: number;
+  /** By lower-case name; repeated headers are joined by a comma. */
+  readonly headers: ReadonlyMap<string, string>;
+  /** The upstream keeps the connection open after this response. */
+  readonly persistent: boolean;
+}
+
+/**
+ * Reads one HTTP/1.1 response, however the network cut it (RFC 9112). What could be read in two ways is refused rather
+ * than guessed at, since one response read wrongly makes the next one somebody else's. Everything has a bound.
+ */
+export class ResponseParser {
+  private state: "head" | "length" | "size" | "data" | "data_end" | "trailer" | "until_close" | "over" = "head";
+  /** Bytes of a head or a line that is not complete yet. */
+  private carry: Uint8Array | null = null;
+  private left = 0;
+  private interims = 0;
+  private trailerBytes = 0;
+  /** Bytes came behind the end: whatever they are, the connection cannot be trusted with another request. */
+  tainted = false;
+
+  constructor(private readonly sink: ResponseSink) {}
+
+  /** Takes the next bytes. Returns what is wrong with them, or null. */
+  feed(chunk: Uint8Array): string | null {
+    let at = 0;
+    while (at < chunk.length) {
+      switch (this.state) {
+        case "length":
+        case "data":
+          at = this.takeBody(chunk, at);
+          break;
+        case "until_close":
+          this.sink.body(at === 0 ? chunk : chunk.subarray(at));
+          return null;
+        case "over":
+          this.tainted = true;
+          return null;
+        default: {
+          const next = this.state === "head" ? this.takeHead(chunk, at) : this.takeLine(chunk, at);
+          if (typeof next === "string") return next;
+          at = next;
+        }
+      }
+    }
+    return null;
+  }
+
+  /** The connection was closed. Returns what was missing, or null where that is a proper end. */
+  close(): string | null {
+    if (this.state === "over") return null;
+    if (this.state !== "until_close") return "the connection was closed before the response was complete";
+    this.finish();
+    return null;
+  }
+
+  private takeHead(chunk: Uint8Array, from: number): number | string {
+    const kept = this.carry?.length ?? 0;
+    const bytes = this.carry === null ? chunk : joined(this.carry, chunk, from, chunk.length);
+    const start = this.carry === null ? from : 0;
+    // The blank line may begin in what was kept.
+    const end = headEnd(bytes, Math.max(start, kept - 3));
+    if ((end < 0 ? bytes.length : end) - start > headBytesMax) return "the head of the response is too large";
+    if (end < 0) {
+      this.carry = bytes.slice(start);
+      return chunk.length;
+    }
+    this.carry = null;
+    return this.readHead(latin1(bytes, start, end)) ?? end + 4 + (kept === 0 ? 0 : from - kept);
+  }
+
+  private readHead(text: string): string | null {
+    const lines = text.split("\r\n");
+    const status = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(lines[0]!);
+    if (status === null) return "the response is not HTTP";
+    const code = Number(status[2]);
+    const headers = headersOf(lines);
+    if (typeof headers === "string") return headers;
+    if (code === 101) return "the upstream switched protocols";
+    if (code < 200) {
+      this.interims++;
+      return this.interims > interimsMax ? "too many interim responses" : null;
+    }
+    const encoding = headers.get("transfer-encoding");
+    const length = headers.get("content-length");
+    if (encoding !== undefined && length !== undefined) return "the response has both a length and a transfer encoding";
+    if (encoding !== undefined && encoding.toLowerCase() !== "chunked") return "the response has an unknown transfer encoding";
+    if (length !== undefined && !/^\d{1,15}$/.test(length)) return "the response has no valid length";
+    const connection = headers.get("connection")?.toLowerCase() ?? "";
+    const framed = encoding !== undefined || length !== undefined || isBodiless(code);
+    const persistent = framed && (status[1] === "1" ? !connection.includes("close") : connection.includes("keep-alive"));
+    this.left = isBodiless(code) ? 0 : Number(length ?? 0);
+    this.state = encoding !== undefined && !isBodiless(code) ? "size" : framed ? "length" : "until_close";
+    this.sink.head({ status: code, headers, persistent });
+    if (this.state === "length" && this.left === 0) this.finish();
+    return null;
+  }
+
+  private takeBody(chunk: Uint8Array, at: number): number {
+    const end = Math.min(chunk.length, at + this.left);
+    this.left -= end - at;
+    this.sink.body(at === 0 && end === chunk.length ? chunk : chunk.subarray(at, end));
+    if (this.left > 0) return end;
+    if (this.state === "length") this.finish();
+    else this.state = "data_end";
+    return end;
+  }
+
+  /** A line of the chunked framing: a size, the end of a chunk, a trailer. */
+  private takeLine(chunk: Uint8Array, from: number): number | string {
+    const feed = chunk.indexOf(lineFeed, from);
+    const to = feed < 0 ? chunk.length : feed + 1;
+    const line = this.carry === null ? chunk.subarray(from, to) : joined(this.carry, chunk, from, to);
+    if (line.length > lineBytesMax) return "a line of the chunked body is too long";
+    if (feed < 0) {
+      this.carry = line.slice();
+      return to;
+    }
+    this.carry = null;
+    if (line[line.length - 2] !== carriageReturn) return "a line of the chunked body does not end as it should";
+    return this.readLine(line) ?? to;
+  }
+
+  private readLine(line: Uint8Array): string | null {
+    if (this.state === "data_end") {
+      this.state = "size";
+      return line.length === 2 ? null : "a chunk is longer than it says";
+    }
+    if (this.state === "trailer") {
+      this.trailerBytes += line.length;
+      if (line.length === 2) this.finish();
+      return this.trailerBytes > headBytesMax ? "the trailers are too large" : null;
+    }
+    const size = sizeOf(line);
+    if (size < 0) return "a chunk has no valid size";
+    this.left = size;
+    this.state = size === 0 ? "trailer" : "data";
+    return null;
+  }
+
+  private finish(): void {
+    this.state = "over";
+    this.sink.end();
+  }
+}
+
+const headBytesMax = 32 * 1024;
+const lineBytesMax = 4096;
+const interimsMax = 16;
+const headersMax = 256;
+/** More than enough for any chunk, and exact in a double. */
+const sizeDigitsMax = 12;
+const lineFeed = 10;
+const carriageReturn = 13;
+const semicolon = 0x3b;
+const space = 0x20;
+const tab = 9;
+
+function isBodiless(status: number): boolean {
+  return status === 204 || status === 304;
+}
+
+/** Where the blank line begins that ends a head, or -1. */
+function headEnd(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(carriageReturn, from); at >= 0; at = bytes.indexOf(carriageReturn, at + 1)) {
+    if (bytes[at + 1] === lineFeed && bytes[at + 2] === carriageReturn && bytes[at + 3] === lineFeed) return at;
+  }
+  return -1;
+}
+
+function headersOf(lines: readonly string[]): Map<string, string> | string {
+  if (lines.length > headersMax + 1) return "the response has too many headers";
+  const headers = new Map<string, string>();
+  for (let at = 1; at < lines.length; at++) {
+    const line = lines[at]!;
+    const colon = line.indexOf(":");
+    const name = line.slice(0, colon).toLowerCase();
+    // A folded line, a space before the colon or a bare line break could hide a header from one reader or the other.
+    if (colon < 1 || !token.test(name) || line.includes("\n") || line.includes("\0")) return "the response has a malformed header";
+    const value = line.slice(colon + 1).trim();
+    const before = headers.get(name);
+    if (before === undefined) headers.set(name, value);
+    else if (name !== "content-length") headers.set(name, `${before}, ${value}`);
+    else if (before !== value) return "the response has two lengths";
+  }
+  return headers;
+}
+
+const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
+
+/** The size a chunk announces, whatever extension follows it; -1 where there is none. */
+function sizeOf(line: Uint8Array): number {
+  let size = 0;
+  let digits = 0;
+  for (let digit = hexDigit(line[0]!); digit >= 0; digit = hexDigit(line[digits]!)) {
+    size = size * 16 + digit;
+    digits++;
+  }
+  const after = line[digits];
+  const ends = after === carriageReturn || after === semicolon || after === space || after === tab;
+  return digits > 0 && digits <= sizeDigitsMax && ends ? size : -1;
+}
+
+function hexDigit(byte: number): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const letter = byte | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
+}
+
+function latin1(bytes: Uint8Array, start: number, end: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1", start, end);
+}
+
+function joined(a: Uint8Array, b: Uint8Array, from: number, to: number): Uint8Array {
+  const both = new Uint8Array(a.length + to - from);
+  both.set(a);
+  both.set(b.subarray(from, to), a.length);
+  return both;
+}
