@@ -11,6 +11,7 @@ import { makeToken } from "./keys/token.ts";
 import { failure, isFailure } from "./operations/failure.ts";
 import { accessLine } from "./telemetry/access.ts";
 import type { Log } from "./telemetry/log.ts";
+import { Timers } from "./clock/timers.ts";
 import { discoverModels } from "./upstream/discover.ts";
 import { Discovery } from "./upstream/discovery.ts";
 import { makeSend } from "./upstream/send.ts";
@@ -33,14 +34,12 @@ export class App {
     this.settings = settings;
     this.secrets = settings.secrets;
     const nowMs = (): number => performance.now();
+    const timers = new Timers(nowMs);
     const ports: Ports = {
       send: makeSend((credential) => this.secrets.get(credential), nowMs),
       nowMs,
       dice: Math.random,
-      after: (ms, then) => {
-        const timer = setTimeout(then, ms);
-        return () => clearTimeout(timer);
-      },
+      after: (ms, then) => timers.after(ms, then),
     };
     const board = new Board(ports, (event, fields) => log.warn(event, fields));
     this.gateway = new Gateway(ports, board, adapters, (record) => log.traffic("call", accessLine(record)));

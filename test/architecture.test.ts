@@ -8,7 +8,7 @@ const root = resolve(import.meta.dir, "..");
 /** Who may import whom: a folder of `src/` may use those in the rows below its own, and its own row as far as it says. */
 const layers: readonly { readonly folders: readonly string[]; readonly siblings: boolean }[] = [
   { folders: ["main.ts", "app.ts"], siblings: true },
-  { folders: ["http", "admin", "upstream", "store", "state", "audio", "engines", "config", "cli", "telemetry"], siblings: false },
+  { folders: ["http", "admin", "upstream", "store", "state", "audio", "engines", "config", "cli", "telemetry", "clock"], siblings: false },
   { folders: ["gateway"], siblings: false },
   { folders: ["usage"], siblings: false },
   { folders: ["routing", "keys"], siblings: true },

@@ -82,6 +82,20 @@ describe("a stream that is cut", () => {
     expectInterrupted(reply, row.sent(reply, row.a));
   });
 
+  stage.rows(
+    "F14: what arrives together with the cut is delivered before the cut is told",
+    [
+      { label: "chunked", behaviour: "fault:one-packet+fin-chunked-after@3" },
+      { label: "close-delimited", behaviour: "fault:one-packet+fin-close-delimited-after@3" },
+    ],
+    async (row, { behaviour }) => {
+      row.a.behaviour = behaviour;
+      const reply = await row.ask({ stream: true });
+      expectInterrupted(reply, row.sent(reply, row.a));
+      expect(reply.content.split(" ").length).toBe(3);
+    },
+  );
+
   stage.row("F12: a stream that is reset after the roles alone is begun anew, and the client sees one role", async (row) => {
     row.a.behaviour = "fault:rst-before-content";
     const reply = await row.ask({ stream: true });

@@ -56,9 +56,10 @@ function chatUrl(address: Address, model: string): string {
 
 /** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
 function renameModel(ask: ChatAsk, target: Target, splices: Splice[]): void {
-  const models = ask.members.filter((member) => member.key === "model");
-  if (models.length === 1 && target.model === ask.model) return;
-  for (const { start, end } of models) splices.push({ start, end, text: JSON.stringify(target.model) });
+  let count = 0;
+  for (const { key } of ask.members) if (key === "model") count++;
+  if (count === 1 && target.model === ask.model) return;
+  for (const { key, start, end } of ask.members) if (key === "model") splices.push({ start, end, text: JSON.stringify(target.model) });
 }
 
 /** A true minimum: a value within the ceiling keeps its bytes, an absent one stays absent. */

@@ -243,7 +243,7 @@ class Course {
   private refused(plan: Refused): Answer {
     const { cancellation } = this.call;
     if (cancellation.failure !== null) return this.failed(cancellation.failure);
-    return this.failed(failure(plan.kind, `no candidate may be asked: ${plan.skipped.map((one) => `${one.candidate.deployment.id} ${one.because}`).slice(0, 4).join(", ")}`), null, plan.soonestMs);
+    return this.failed(refusalOf(plan), null, plan.soonestMs);
   }
 
   private failed(cause: Failure, because: string | null = null, soonestMs: number | null = null): Answer {
@@ -309,6 +309,14 @@ interface Won {
 }
 
 const retryJitter = 0.2;
+
+/** Where every candidate is out for its credentials, waiting will not help, and the client is told what the first one was. */
+function refusalOf({ kind, skipped }: Refused): Failure {
+  const named = skipped.slice(0, 4).map(({ candidate, because, cause }) => `${candidate.deployment.id} ${because}${cause === null ? "" : ` (${cause})`}`);
+  const detail = `no candidate may be asked: ${named.join(", ")}`;
+  const barred = kind === "no_channel" && skipped.length > 0 && skipped.every(({ cause }) => cause === "unauthorized" || cause === "quota_exhausted");
+  return failure(barred ? "unauthorized" : kind, detail);
+}
 
 /** A client that leaves before anyone reads its stream would otherwise leave it open. */
 function endWithClient(relay: Relay, cancellation: Cancellation): void {

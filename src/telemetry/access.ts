@@ -40,8 +40,17 @@ function milliseconds(ms: number): number {
 
 const lengthMax = 256;
 
+/** Keys, models and channels are few and come again with every call. */
+const quoted = new Map<string, string>();
+const quotedMax = 1024;
+
 function text(value: string | null): string {
-  return value === null ? "null" : JSON.stringify(short(value));
+  if (value === null) return "null";
+  const known = quoted.get(value);
+  if (known !== undefined) return known;
+  const made = JSON.stringify(short(value));
+  if (quoted.size < quotedMax && value.length <= lengthMax) quoted.set(value, made);
+  return made;
 }
 
 function short(value: string): string {

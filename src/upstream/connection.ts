@@ -13,7 +13,7 @@ export interface Origin {
 
 /** Whoever a connection works for at the moment. */
 export interface ConnectionUser {
-  received(chunk: Uint8Array): void;
+  received(chunk: Buffer): void;
   closed(cause: Failure | null): void;
 }
 
@@ -32,7 +32,7 @@ export class Connection {
     readonly origin: Origin,
     private readonly socket: net.Socket,
   ) {
-    socket.on("data", (chunk: Uint8Array) => this.received(chunk));
+    socket.on("data", (chunk: Buffer) => this.received(chunk));
     socket.on("error", (error) => (this.cause ??= connectionFailure(error)));
     socket.on("close", () => this.closed());
   }
@@ -63,7 +63,7 @@ export class Connection {
     this.socket.destroy();
   }
 
-  private received(chunk: Uint8Array): void {
+  private received(chunk: Buffer): void {
     // Nobody asked: whatever an idle connection says, it cannot be trusted any more.
     if (this.user === null) this.destroy();
     else this.user.received(chunk);

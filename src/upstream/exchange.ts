@@ -62,7 +62,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     return new Promise((resolve) => (this.waiting = resolve));
   }
 
-  received(chunk: Uint8Array): void {
+  received(chunk: Buffer): void {
     this.heard = true;
     const problem = this.parser.feed(chunk);
     if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));

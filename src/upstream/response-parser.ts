@@ -21,7 +21,7 @@ export interface ResponseHead {
 export class ResponseParser {
   private state: "head" | "length" | "size" | "data" | "data_end" | "trailer" | "until_close" | "over" = "head";
   /** Bytes of a head or a line that is not complete yet. */
-  private carry: Uint8Array | null = null;
+  private carry: Buffer | null = null;
   private left = 0;
   private interims = 0;
   private trailerBytes = 0;
@@ -31,7 +31,7 @@ export class ResponseParser {
   constructor(private readonly sink: ResponseSink) {}
 
   /** Takes the next bytes. Returns what is wrong with them, or null. */
-  feed(chunk: Uint8Array): string | null {
+  feed(chunk: Buffer): string | null {
     let at = 0;
     while (at < chunk.length) {
       switch (this.state) {
@@ -63,7 +63,7 @@ export class ResponseParser {
     return null;
   }
 
-  private takeHead(chunk: Uint8Array, from: number): number | string {
+  private takeHead(chunk: Buffer, from: number): number | string {
     const kept = this.carry?.length ?? 0;
     const bytes = this.carry === null ? chunk : joined(this.carry, chunk, from, chunk.length);
     const start = this.carry === null ? from : 0;
@@ -71,11 +71,11 @@ export class ResponseParser {
     const end = headEnd(bytes, Math.max(start, kept - 3));
     if ((end < 0 ? bytes.length : end) - start > headBytesMax) return "the head of the response is too large";
     if (end < 0) {
-      this.carry = bytes.slice(start);
+      this.carry = Buffer.from(bytes.subarray(start));
       return chunk.length;
     }
     this.carry = null;
-    return this.readHead(latin1(bytes, start, end)) ?? end + 4 + (kept === 0 ? 0 : from - kept);
+    return this.readHead(bytes.toString("latin1", start, end)) ?? end + 4 + (kept === 0 ? 0 : from - kept);
   }
 
   private readHead(text: string): string | null {
@@ -105,7 +105,7 @@ export class ResponseParser {
     return null;
   }
 
-  private takeBody(chunk: Uint8Array, at: number): number {
+  private takeBody(chunk: Buffer, at: number): number {
     const end = Math.min(chunk.length, at + this.left);
     this.left -= end - at;
     this.sink.body(at === 0 && end === chunk.length ? chunk : chunk.subarray(at, end));
@@ -116,13 +116,13 @@ export class ResponseParser {
   }
 
   /** A line of the chunked framing: a size, the end of a chunk, a trailer. */
-  private takeLine(chunk: Uint8Array, from: number): number | string {
+  private takeLine(chunk: Buffer, from: number): number | string {
     const feed = chunk.indexOf(lineFeed, from);
     const to = feed < 0 ? chunk.length : feed + 1;
     const line = this.carry === null ? chunk.subarray(from, to) : joined(this.carry, chunk, from, to);
     if (line.length > lineBytesMax) return "a line of the chunked body is too long";
     if (feed < 0) {
-      this.carry = line.slice();
+      this.carry = Buffer.from(line);
       return to;
     }
     this.carry = null;
@@ -185,7 +185,7 @@ function headersOf(lines: readonly string[]): Map<string, string> | string {
     const colon = line.indexOf(":");
     const name = line.slice(0, colon).toLowerCase();
     // A folded line, a space before the colon or a bare line break could hide a header from one reader or the other.
-    if (colon < 1 || !token.test(name) || line.includes("\n") || line.includes("\0")) return "the response has a malformed header";
+    if (colon < 1 || !isToken(name) || broken.test(line)) return "the response has a malformed header";
     const value = line.slice(colon + 1).trim();
     const before = headers.get(name);
     if (before === undefined) headers.set(name, value);
@@ -195,7 +195,19 @@ function headersOf(lines: readonly string[]): Map<string, string> | string {
   return headers;
 }
 
+/** Upstreams send the same names over and over: one that was checked is known. */
+const knownNames = new Set<string>();
+const knownNamesMax = 1024;
+
+function isToken(name: string): boolean {
+  if (knownNames.has(name)) return true;
+  if (!token.test(name)) return false;
+  if (knownNames.size < knownNamesMax) knownNames.add(name);
+  return true;
+}
+
 const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
+const broken = /[\n\0]/;
 
 /** The size a chunk announces, whatever extension follows it; -1 where there is none. */
 function sizeOf(line: Uint8Array): number {
@@ -216,13 +228,9 @@ function hexDigit(byte: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
 }
 
-function latin1(bytes: Uint8Array, start: number, end: number): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1", start, end);
-}
-
-function joined(a: Uint8Array, b: Uint8Array, from: number, to: number): Uint8Array {
-  const both = new Uint8Array(a.length + to - from);
+function joined(a: Buffer, b: Buffer, from: number, to: number): Buffer {
+  const both = Buffer.allocUnsafe(a.length + to - from);
   both.set(a);
-  both.set(b.subarray(from, to), a.length);
+  b.copy(both, a.length, from, to);
   return both;
 }

@@ -14,8 +14,11 @@ export function makeSend(secret: (credential: string) => string | undefined, now
   const origins = new Map<string, Origin>();
 
   return function send(request, { channel, credential }) {
-    const headers = withCredential(request.headers, channel.address.authHeader, secret(credential));
-    if (channel.proxy !== null) return proxiedExchange(request, headers, channel.proxy);
+    const { authHeader, host } = channel.address;
+    const auth = authValue(authHeader, secret(credential));
+    if (channel.proxy !== null) {
+      return proxiedExchange(request, { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [authHeader]: auth }) }, channel.proxy);
+    }
     const pathAt = pathStart(request.url);
     const address = request.url.slice(0, pathAt);
     let origin = origins.get(address);
@@ -24,20 +27,23 @@ export function makeSend(secret: (credential: string) => string | undefined, now
       origin,
       pool,
       connectMs: channel.timeouts.connectMs,
-      head: headText(request, request.url.slice(pathAt), channel.address.host, headers),
+      head: headText(request, request.url.slice(pathAt), `host: ${host}\r\n${auth === null ? "" : `${authHeader}: ${oneLine(auth)}\r\n`}`),
       body: request.body,
     });
   };
 }
 
-function withCredential(given: Readonly<Record<string, string>>, authHeader: string, secret: string | undefined): Record<string, string> {
-  const headers: Record<string, string> = { ...given, "accept-encoding": "identity", "user-agent": "sluice" };
-  if (secret !== undefined && secret !== "") headers[authHeader] = authHeader === "authorization" ? `Bearer ${secret}` : secret;
-  return headers;
+/** What every request says of itself. */
+const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };
+const ownLines = "accept-encoding: identity\r\nuser-agent: sluice\r\n";
+
+function authValue(header: string, secret: string | undefined): string | null {
+  if (secret === undefined || secret === "") return null;
+  return header === "authorization" ? `Bearer ${secret}` : secret;
 }
 
-function headText({ method, body }: UpstreamRequest, path: string, host: string, headers: Readonly<Record<string, string>>): string {
-  let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n`;
+function headText({ method, body, headers }: UpstreamRequest, path: string, lines: string): string {
+  let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\n${lines}${ownLines}`;
   for (const name in headers) head += `${name}: ${oneLine(headers[name]!)}\r\n`;
   return body === null ? `${head}\r\n` : `${head}content-length: ${body.length}\r\n\r\n`;
 }
