@@ -1,4 +1,4 @@
-import type { Candidate, Route } from "../channels/channel.ts";
+import type { Candidate, Channel, Route } from "../channels/channel.ts";
 import { afterFailure, afterSuccess, chargedScope, isForgettable, opensAgainMs, probeAbandoned, scopeIds, standing, withProbe, type Health } from "../channels/health.ts";
 import { begun, ended, newLoad, observed, type Load } from "../channels/load.ts";
 import { afterCall, newHedgeQuota, tryHedge } from "../limits/hedge-quota.ts";
@@ -30,21 +30,22 @@ export class Board {
 
   /** `again`: the same call asks a second time, after a wait. */
   plan(route: Route, promptTokensEstimate: number, remainingMs: number, again = false): Plan {
-    const { nowMs, dice } = this.ports;
+    const { dice } = this.ports;
+    const nowMs = this.ports.nowMs();
     const state = this.route(route.model);
     const planned = plan({
       route,
       health: this.health,
-      load: (deployment) => this.loads.get(deployment),
-      channelInFlight: (channel) => this.channelCalls.get(channel.name) ?? 0,
+      load: this.load,
+      channelInFlight: this.channelInFlight,
       throttle: state.throttle,
       panic: { running: state.lastResorts, normal: state.normalCalls },
       ask: { promptTokensEstimate },
       remainingMs,
-      nowMs: nowMs(),
+      nowMs,
       dice,
     });
-    if (!again && hasOneDeployment(route)) state.throttle = afterRequest(state.throttle, nowMs(), planned.go === "ahead");
+    if (!again && hasOneDeployment(route)) state.throttle = afterRequest(state.throttle, nowMs, planned.go === "ahead");
     return planned;
   }
 
@@ -168,6 +169,8 @@ export class Board {
   }
 
   private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
+  private readonly load = (deployment: string): Load | undefined => this.loads.get(deployment);
+  private readonly channelInFlight = (channel: Channel): number => this.channelCalls.get(channel.name) ?? 0;
 
   private each(scopes: readonly string[], change: (health: Health | undefined) => Health | undefined): void {
     for (const scope of scopes) {
