@@ -98,7 +98,7 @@ class PlainBreaker {
   }
 
   private cool(retryAfterMs: number | null, nowMs: number, beganMs: number): void {
-    if (beganMs > this.refusedMs) {
+    if (beganMs > this.refusedMs && beganMs >= this.coolUntilMs) {
       this.refusals += 1;
       this.refusedMs = nowMs;
     }

@@ -293,6 +293,12 @@ describe("the upstream's own word", () => {
     expect(openForMs(failed(served, 1, 70_000, limited()), 70_000)).toBe(10_000);
   });
 
+  test("the retries of one call do not lengthen the wait they came too early for", () => {
+    const first = failed(undefined, 1, 1_000, limited());
+    const third = failed(failed(first, 1, 2_000, limited()), 1, 4_000, limited());
+    expect(openForMs(third, 4_000)).toBe(10_000);
+  });
+
   test("many calls refused at the same time are one refusal", () => {
     let health: Health | undefined;
     for (let call = 0; call < 50; call += 1) health = afterFailure(health, limited(), 1_000 + call, middling, 500);

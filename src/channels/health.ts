@@ -223,7 +223,8 @@ export function afterFailure(
 
 /** The upstream asked us to stay away. Its own figure is taken at its word; without one, ours doubles with each refusal. */
 function cooled(before: Health, failure: Failure, nowMs: number, beganMs: number): Health {
-  const again = beganMs > before.refusedMs;
+  // A call that came before its time was bound to be refused again, and proves nothing about a longer wait.
+  const again = beganMs > before.refusedMs && beganMs >= before.coolUntilMs;
   const refusals = again ? before.refusals + 1 : Math.max(1, before.refusals);
   const waitMs = failure.retryAfterMs ?? coolDefaultMs * 2 ** (refusals - 1);
   return {

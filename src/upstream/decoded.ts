@@ -8,12 +8,18 @@ import type { ByteSource } from "./reply.ts";
 export function decoded(source: ByteSource, encoding: string | null): ByteSource {
   const name = encoding?.trim().toLowerCase() ?? "";
   if (name === "" || name === "identity") return source;
-  const format = formats[name];
+  const format = formats.get(name);
   if (format === undefined) return new Refused(source);
   return new Decompressed(source, format);
 }
 
-const formats: { readonly [encoding: string]: string } = { gzip: "gzip", "x-gzip": "gzip", deflate: "deflate", br: "brotli", zstd: "zstd" };
+const formats: ReadonlyMap<string, string> = new Map([
+  ["gzip", "gzip"],
+  ["x-gzip", "gzip"],
+  ["deflate", "deflate"],
+  ["br", "brotli"],
+  ["zstd", "zstd"],
+]);
 
 class Refused implements ByteSource {
   constructor(private readonly source: ByteSource) {}
@@ -32,6 +38,7 @@ class Decompressed implements ByteSource {
   private readonly reader: ReadableStreamDefaultReader<Uint8Array>;
   private bytesIn = 0;
   private bytesOut = 0;
+  private cancelled = false;
 
   constructor(
     private readonly source: ByteSource,
@@ -54,7 +61,8 @@ class Decompressed implements ByteSource {
   async next(): ReturnType<ByteSource["next"]> {
     try {
       const { done, value } = await this.reader.read();
-      if (done) return null;
+      // A reader that is cancelled says that it is done, which is not to be taken for the end of the answer.
+      if (done) return this.cancelled ? failure("client_gone", "the answer was cancelled") : null;
       this.bytesOut += value.length;
       if (this.bytesOut <= bombBytes || this.bytesOut <= this.bytesIn * ratioMax) return value;
       this.cancel();
@@ -67,6 +75,7 @@ class Decompressed implements ByteSource {
   }
 
   cancel(): void {
+    this.cancelled = true;
     this.source.cancel();
     this.reader.cancel().catch(ignore);
   }

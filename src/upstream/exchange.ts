@@ -30,6 +30,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private over = false;
   private broken: Failure | null = null;
   private queue: Uint8Array[] = [];
+  /** Small parts behind the queue, put together. */
+  private block: Uint8Array | null = null;
+  private blockLength = 0;
   private queuedBytes = 0;
   private paused = false;
   private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
@@ -51,8 +54,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   /** The next part of the body; `null` at its clean end. */
   next(): Promise<Uint8Array | null | Failure> {
-    const part = this.queue.shift();
-    if (part !== undefined) {
+    const part = this.queue.shift() ?? this.sealed();
+    if (part !== null) {
       this.queuedBytes -= part.length;
       this.resume();
       return Promise.resolve(part);
@@ -77,8 +80,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
       this.parser = new ResponseParser(this);
       return void this.open();
     }
-    const problem = this.parser.close();
-    if (problem !== null) this.fail(failure("disconnected", cause === null ? problem : `${problem} (${cause.detail})`));
+    // A connection that broke ends nothing properly, not even a body that only its close would end.
+    const problem = cause === null ? this.parser.close() : `the response broke off: ${cause.detail}`;
+    if (problem !== null) this.fail(failure("disconnected", problem));
   }
 
   head({ status, headers, persistent }: ResponseHead): void {
@@ -96,7 +100,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
       this.waiting = null;
       return waiting(bytes);
     }
-    this.queue.push(bytes);
+    this.enqueue(bytes);
     this.queuedBytes += bytes.length;
     if (this.queuedBytes <= queuedBytesMax || this.paused) return;
     this.paused = true;
@@ -148,6 +152,28 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     else connection.destroy();
   }
 
+  /** A chunk may be a single byte, and a part of its own costs a hundred times that: what waits is put together. */
+  private enqueue(bytes: Uint8Array): void {
+    const { block, queue } = this;
+    if (block !== null && this.blockLength + bytes.length <= block.length) {
+      block.set(bytes, this.blockLength);
+      this.blockLength += bytes.length;
+      return;
+    }
+    const full = this.sealed();
+    if (full !== null) queue.push(full);
+    if (queue.length === 0 || bytes.length > blockBytes / 4) return void queue.push(bytes);
+    this.block = new Uint8Array(blockBytes);
+    this.block.set(bytes);
+    this.blockLength = bytes.length;
+  }
+
+  private sealed(): Uint8Array | null {
+    const { block } = this;
+    this.block = null;
+    return block === null ? null : block.subarray(0, this.blockLength);
+  }
+
   private resume(): void {
     if (!this.paused || this.queuedBytes > queuedBytesMax / 2) return;
     this.paused = false;
@@ -171,6 +197,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 }
 
+const blockBytes = 4096;
 /** How much of a body may wait for its reader before the upstream is made to wait. */
 const queuedBytesMax = 64 * 1024;
 /** A small body leaves in one packet with its head; a large one is not copied for that. */

@@ -25,16 +25,19 @@ class BoundedReply implements Reply {
 
   async bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
     if (Number(this.header("content-length")) > bytesMax) return this.tooLarge(bytesMax);
-    const parts: Uint8Array[] = [];
+    // Not a list of parts: they may be single bytes, each of which would cost a hundred times that.
+    let whole: Uint8Array = nothing;
     let length = 0;
     for (;;) {
       const part = await this.source.next();
-      if (part === null) return join(parts, length);
+      if (part === null) return whole.subarray(0, length);
       if (isFailure(part)) return part;
       arrived?.();
+      if (length + part.length > bytesMax) return this.tooLarge(bytesMax);
+      // Mostly there is one part only, which needs no copy.
+      if (length === 0) whole = part;
+      else whole = appended(whole, length, part);
       length += part.length;
-      if (length > bytesMax) return this.tooLarge(bytesMax);
-      parts.push(part);
     }
   }
 
@@ -52,13 +55,12 @@ class BoundedReply implements Reply {
   }
 }
 
-function join(parts: readonly Uint8Array[], length: number): Uint8Array {
-  if (parts.length === 1) return parts[0]!;
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
+const nothing = new Uint8Array();
+
+/** In place where there is room, else in twice the room. */
+function appended(whole: Uint8Array, length: number, part: Uint8Array): Uint8Array {
+  const room = length + part.length <= whole.length ? whole : new Uint8Array(2 * (length + part.length));
+  if (room !== whole) room.set(whole.subarray(0, length));
+  room.set(part, length);
+  return room;
 }

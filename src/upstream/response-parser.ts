@@ -20,8 +20,9 @@ export interface ResponseHead {
  */
 export class ResponseParser {
   private state: "head" | "length" | "size" | "data" | "data_end" | "trailer" | "until_close" | "over" = "head";
-  /** Bytes of a head or a line that is not complete yet. */
+  /** Bytes of a head or a line that is not complete yet, at the beginning of a memory that grows ahead of them. */
   private carry: Buffer | null = null;
+  private carried = 0;
   private left = 0;
   private interims = 0;
   private trailerBytes = 0;
@@ -64,24 +65,29 @@ export class ResponseParser {
   }
 
   private takeHead(chunk: Buffer, from: number): number | string {
-    const kept = this.carry?.length ?? 0;
-    const bytes = this.carry === null ? chunk : joined(this.carry, chunk, from, chunk.length);
-    const start = this.carry === null ? from : 0;
-    // The blank line may begin in what was kept.
-    const end = headEnd(bytes, Math.max(start, kept - 3));
-    if ((end < 0 ? bytes.length : end) - start > headBytesMax) return "the head of the response is too large";
-    if (end < 0) {
-      this.carry = Buffer.from(bytes.subarray(start));
-      return chunk.length;
+    const before = this.carried;
+    // What lies beyond the bound need not be looked at: a head that reaches it is too large.
+    const to = Math.min(chunk.length, from + headBytesMax - before);
+    const bytes = before === 0 ? chunk : this.keep(chunk, from, to);
+    const start = before === 0 ? from : 0;
+    const stop = before === 0 ? to : bytes.length;
+    if (!beginsAsHttp(bytes, start, stop)) return "the response is not HTTP";
+    const end = headEnd(bytes, start, start + before, stop);
+    if (end === "malformed") return "a line of the head does not end as it should";
+    if (end === null) {
+      if (stop - start === headBytesMax) return "the head of the response is too large";
+      if (before === 0) this.keep(chunk, from, to);
+      return to;
     }
-    this.carry = null;
-    return this.readHead(bytes.toString("latin1", start, end)) ?? end + 4 + (kept === 0 ? 0 : from - kept);
+    this.carried = 0;
+    return this.readHead(bytes.toString("latin1", start, end - 4)) ?? (before === 0 ? end : from + end - before);
   }
 
   private readHead(text: string): string | null {
     const lines = text.split("\r\n");
     const status = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(lines[0]!);
     if (status === null) return "the response is not HTTP";
+    if (unprintable.test(text)) return "the response has a malformed header";
     const code = Number(status[2]);
     const headers = headersOf(lines);
     if (typeof headers === "string") return headers;
@@ -97,7 +103,9 @@ export class ResponseParser {
     if (length !== undefined && !/^\d{1,15}$/.test(length)) return "the response has no valid length";
     const connection = headers.get("connection")?.toLowerCase() ?? "";
     const framed = encoding !== undefined || length !== undefined || isBodiless(code);
-    const persistent = framed && (status[1] === "1" ? !connection.includes("close") : connection.includes("keep-alive"));
+    // The old version knows no chunks, and closes unless it says otherwise.
+    const keeps = status[1] === "1" || (encoding === undefined && connection.includes("keep-alive"));
+    const persistent = framed && keeps && !connection.includes("close");
     this.left = isBodiless(code) ? 0 : Number(length ?? 0);
     this.state = encoding !== undefined && !isBodiless(code) ? "size" : framed ? "length" : "until_close";
     this.sink.head({ status: code, headers, persistent });
@@ -119,32 +127,45 @@ export class ResponseParser {
   private takeLine(chunk: Buffer, from: number): number | string {
     const feed = chunk.indexOf(lineFeed, from);
     const to = feed < 0 ? chunk.length : feed + 1;
-    const line = this.carry === null ? chunk.subarray(from, to) : joined(this.carry, chunk, from, to);
-    if (line.length > lineBytesMax) return "a line of the chunked body is too long";
-    if (feed < 0) {
-      this.carry = Buffer.from(line);
-      return to;
-    }
-    this.carry = null;
-    if (line[line.length - 2] !== carriageReturn) return "a line of the chunked body does not end as it should";
+    const length = this.carried + to - from;
+    if (this.state === "data_end" && length > 2) return "a chunk is longer than it says";
+    if (length > lineBytesMax) return "a line of the chunked body is too long";
+    const line = this.carried === 0 && feed >= 0 ? chunk.subarray(from, to) : this.keep(chunk, from, to);
+    if (feed < 0) return to;
+    this.carried = 0;
+    if (length < 2 || line.indexOf(carriageReturn) !== length - 2) return "a line of the chunked body does not end as it should";
     return this.readLine(line) ?? to;
   }
 
   private readLine(line: Uint8Array): string | null {
     if (this.state === "data_end") {
       this.state = "size";
-      return line.length === 2 ? null : "a chunk is longer than it says";
+      return null;
     }
     if (this.state === "trailer") {
       this.trailerBytes += line.length;
+      if (this.trailerBytes > headBytesMax) return "the trailers are too large";
       if (line.length === 2) this.finish();
-      return this.trailerBytes > headBytesMax ? "the trailers are too large" : null;
+      return null;
     }
     const size = sizeOf(line);
     if (size < 0) return "a chunk has no valid size";
     this.left = size;
     this.state = size === 0 ? "trailer" : "data";
     return null;
+  }
+
+  /** Puts bytes behind those that are kept already, at a cost that does not grow with them. Returns them all. */
+  private keep(chunk: Buffer, from: number, to: number): Buffer {
+    const length = this.carried + to - from;
+    if (this.carry === null || this.carry.length < length) {
+      const grown = Buffer.allocUnsafe(2 * length);
+      this.carry?.copy(grown, 0, 0, this.carried);
+      this.carry = grown;
+    }
+    chunk.copy(this.carry, this.carried, from, to);
+    this.carried = length;
+    return this.carry.subarray(0, length);
   }
 
   private finish(): void {
@@ -169,12 +190,21 @@ function isBodiless(status: number): boolean {
   return status === 204 || status === 304;
 }
 
-/** Where the blank line begins that ends a head, or -1. */
-function headEnd(bytes: Uint8Array, from: number): number {
-  for (let at = bytes.indexOf(carriageReturn, from); at >= 0; at = bytes.indexOf(carriageReturn, at + 1)) {
-    if (bytes[at + 1] === lineFeed && bytes[at + 2] === carriageReturn && bytes[at + 3] === lineFeed) return at;
+/** As far as it can be told yet. */
+function beginsAsHttp(bytes: Buffer, start: number, stop: number): boolean {
+  for (let at = 0; at < beginning.length && start + at < stop; at++) if (bytes[start + at] !== beginning[at]) return false;
+  return true;
+}
+
+const beginning = Buffer.from("HTTP/1.");
+
+/** Where the blank line is over that ends a head, looking for it from a place on; null where it has not come yet. */
+function headEnd(bytes: Buffer, start: number, from: number, stop: number): number | null | "malformed" {
+  for (let at = bytes.indexOf(lineFeed, from); at >= 0 && at < stop; at = bytes.indexOf(lineFeed, at + 1)) {
+    if (at === start || bytes[at - 1] !== carriageReturn) return "malformed";
+    if (at > start + 2 && bytes[at - 2] === lineFeed) return at + 1;
   }
-  return -1;
+  return null;
 }
 
 function headersOf(lines: readonly string[]): Map<string, string> | string {
@@ -184,9 +214,9 @@ function headersOf(lines: readonly string[]): Map<string, string> | string {
     const line = lines[at]!;
     const colon = line.indexOf(":");
     const name = line.slice(0, colon).toLowerCase();
-    // A folded line, a space before the colon or a bare line break could hide a header from one reader or the other.
-    if (colon < 1 || !isToken(name) || broken.test(line)) return "the response has a malformed header";
-    const value = line.slice(colon + 1).trim();
+    // A folded line or a space before the colon could hide a header from one reader or the other.
+    if (colon < 1 || !isToken(name)) return "the response has a malformed header";
+    const value = withoutBlanks(line, colon + 1);
     const before = headers.get(name);
     if (before === undefined) headers.set(name, value);
     else if (name !== "content-length") headers.set(name, `${before}, ${value}`);
@@ -207,7 +237,21 @@ function isToken(name: string): boolean {
 }
 
 const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
-const broken = /[\n\0]/;
+/** What one reader or the other could take for the end of a line. Line feeds have been looked at before. */
+const unprintable = /\0|\r(?!\n)/;
+
+/** Spaces and tabs only: whatever else the language takes for blank is part of the value. */
+function withoutBlanks(line: string, from: number): string {
+  let start = from;
+  let end = line.length;
+  while (start < end && isBlank(line.charCodeAt(start))) start++;
+  while (end > start && isBlank(line.charCodeAt(end - 1))) end--;
+  return line.slice(start, end);
+}
+
+function isBlank(code: number | undefined): boolean {
+  return code === space || code === tab;
+}
 
 /** The size a chunk announces, whatever extension follows it; -1 where there is none. */
 function sizeOf(line: Uint8Array): number {
@@ -217,8 +261,9 @@ function sizeOf(line: Uint8Array): number {
     size = size * 16 + digit;
     digits++;
   }
-  const after = line[digits];
-  const ends = after === carriageReturn || after === semicolon || after === space || after === tab;
+  let after = digits;
+  while (isBlank(line[after])) after++;
+  const ends = line[after] === carriageReturn || line[after] === semicolon;
   return digits > 0 && digits <= sizeDigitsMax && ends ? size : -1;
 }
 
@@ -226,11 +271,4 @@ function hexDigit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
   const letter = byte | 0x20;
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
-}
-
-function joined(a: Buffer, b: Buffer, from: number, to: number): Buffer {
-  const both = Buffer.allocUnsafe(a.length + to - from);
-  both.set(a);
-  b.copy(both, a.length, from, to);
-  return both;
 }

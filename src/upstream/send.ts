@@ -17,7 +17,11 @@ export function makeSend(secret: (credential: string) => string | undefined, now
     const { authHeader, host } = channel.address;
     const auth = authValue(authHeader, secret(credential));
     if (channel.proxy !== null) {
-      return proxiedExchange(request, { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [authHeader]: auth }) }, channel.proxy);
+      return proxiedExchange(
+        request,
+        { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [authHeader]: auth }) },
+        channel.proxy,
+      );
     }
     const pathAt = pathStart(request.url);
     const address = request.url.slice(0, pathAt);
@@ -27,7 +31,7 @@ export function makeSend(secret: (credential: string) => string | undefined, now
       origin,
       pool,
       connectMs: channel.timeouts.connectMs,
-      head: headText(request, request.url.slice(pathAt), `host: ${host}\r\n${auth === null ? "" : `${authHeader}: ${oneLine(auth)}\r\n`}`),
+      head: headText(request, request.url.slice(pathAt), { host, authHeader, auth }),
       body: request.body,
     });
   };
@@ -42,9 +46,20 @@ function authValue(header: string, secret: string | undefined): string | null {
   return header === "authorization" ? `Bearer ${secret}` : secret;
 }
 
-function headText({ method, body, headers }: UpstreamRequest, path: string, lines: string): string {
-  let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\n${lines}${ownLines}`;
-  for (const name in headers) head += `${name}: ${oneLine(headers[name]!)}\r\n`;
+interface OwnWords {
+  readonly host: string;
+  readonly authHeader: string;
+  readonly auth: string | null;
+}
+
+function headText({ method, body, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: OwnWords): string {
+  let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
+  if (auth !== null) head += `${authHeader}: ${oneLine(auth)}\r\n`;
+  for (const name in headers) {
+    // What was given beside our own word is not said twice: the upstream might believe the other one.
+    if (name === "user-agent" || name === "accept-encoding" || (name === authHeader && auth !== null)) continue;
+    head += `${name}: ${oneLine(headers[name]!)}\r\n`;
+  }
   return body === null ? `${head}\r\n` : `${head}content-length: ${body.length}\r\n\r\n`;
 }
 
