@@ -36,7 +36,9 @@ function environmentFile(): string | null {
   return process.env["SLUICE_CONFIG"] || null;
 }
 
-type Read = { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] } | { readonly ok: false; readonly problems: readonly Problem[] };
+type Read =
+  | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
 
 function read(file: string | null): Read {
   const nofile = openFilesMax();
@@ -88,7 +90,10 @@ async function start(file: string | null, listen: string | null): Promise<void> 
   const reload = (): void => {
     const next = read(file);
     if (next.ok) return void app.reload(settled(next.settings));
-    log.error("reload_failed", { problems: next.problems.map((problem) => renderProblem(file, problem)), detail: "the old configuration stays" });
+    log.error("reload_failed", {
+      problems: next.problems.map((problem) => renderProblem(file, problem)),
+      detail: "the old configuration stays",
+    });
   };
   answerSignals(app, log, reload);
   try {
@@ -96,7 +101,11 @@ async function start(file: string | null, listen: string | null): Promise<void> 
   } catch (error) {
     const code = (error as { code?: string }).code;
     const { host, port } = settled(result.settings).listen;
-    console.error(code === "EADDRINUSE" ? `Port ${port} of ${host} is taken. Stop what uses it, or start with --listen ${host}:PORT.` : `Cannot listen on ${host}:${port} (${code ?? String(error)}).`);
+    console.error(
+      code === "EADDRINUSE"
+        ? `Port ${port} of ${host} is taken. Stop what uses it, or start with --listen ${host}:PORT.`
+        : `Cannot listen on ${host}:${port} (${code ?? String(error)}).`,
+    );
     process.exit(1);
   }
   if (file !== null) watchFile(file, reload);
@@ -116,7 +125,8 @@ function answerSignals(app: App, log: Log, reload: () => void): void {
   process.on("SIGTERM", () => stop(true));
   process.on("SIGINT", () => stop(false));
   process.on("SIGHUP", reload);
-  const bug = (error: unknown): void => log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  const bug = (error: unknown): void =>
+    log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
   process.on("uncaughtException", bug);
   process.on("unhandledRejection", bug);
 }

@@ -29,14 +29,11 @@ describe("the command line", () => {
     expect(parse(line)).toEqual(expected);
   });
 
-  test.each(["", "--help", "-h", "help", "help start", "start --help", "check --help"])(
-    "help on «%s» shows an example",
-    (line) => {
-      const invocation = parse(line);
-      expect(invocation.command).toBe("help");
-      expect(invocation.command === "help" ? invocation.text : "").toContain("$ sluice");
-    },
-  );
+  test.each(["", "--help", "-h", "help", "help start", "start --help", "check --help"])("help on «%s» shows an example", (line) => {
+    const invocation = parse(line);
+    expect(invocation.command).toBe("help");
+    expect(invocation.command === "help" ? invocation.text : "").toContain("$ sluice");
+  });
 
   test.each<[string, RegExp]>([
     ["strat", /unknown command 'strat'[\s\S]*Did you mean start/],
@@ -56,9 +53,7 @@ describe("the command line", () => {
   test("any words are answered, and nothing is printed or exited on the way", () => {
     fc.assert(
       fc.property(
-        fc.array(
-          fc.oneof(fc.string(), fc.constantFrom("start", "check", "help", "--config", "--json", "-c", "--", "-V")),
-        ),
+        fc.array(fc.oneof(fc.string(), fc.constantFrom("start", "check", "help", "--config", "--json", "-c", "--", "-V"))),
         (words) => {
           expect(parseArguments(words, "1.2.3").command).toBeString();
         },

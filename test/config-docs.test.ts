@@ -13,8 +13,7 @@ test("the example can be used as it stands, and without a single warning", () =>
   const env = Object.fromEntries(names.map((name) => [name, `value-of-${name.toLowerCase()}-0123456789`]));
   const loaded = loadConfig({ path: "examples/sluice.yaml", text: example, env, nofile: 20_000 });
   expect(loaded).toMatchObject({ ok: true, warnings: [] });
-  if (loaded.ok)
-    expect(loaded.settings.channels.map(({ name }) => name)).toEqual(["main", "pool", "backup", "local", "other"]);
+  if (loaded.ok) expect(loaded.settings.channels.map(({ name }) => name)).toEqual(["main", "pool", "backup", "local", "other"]);
 });
 
 test("every variable of the example is asked for by name when it is not set", () => {

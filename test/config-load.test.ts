@@ -206,19 +206,14 @@ describe("variables", () => {
   });
 
   test("may carry numbers and switches", () => {
-    const settings = settingsOf(
-      "routing: { attempts: '${N}' }\nchannels:\n  - {name: a, base_url: 'http://h', pooled: '${P}'}",
-      {
-        env: { N: "2", P: "true" },
-      },
-    );
+    const settings = settingsOf("routing: { attempts: '${N}' }\nchannels:\n  - {name: a, base_url: 'http://h', pooled: '${P}'}", {
+      env: { N: "2", P: "true" },
+    });
     expect([settings.routing.attemptsMax, firstChannel(settings).pooled]).toEqual([2, true]);
   });
 
   test("names that every object has are not variables", () => {
-    expect(problemsOf("data_dir: ${constructor}")).toMatchObject([
-      { line: 1, reason: expect.stringContaining("is not set") },
-    ]);
+    expect(problemsOf("data_dir: ${constructor}")).toMatchObject([{ line: 1, reason: expect.stringContaining("is not set") }]);
   });
 });
 
@@ -228,41 +223,13 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ["an unknown setting with dashes", channelWith("base-url: x"), 5, "channels[0].base-url", /not known/, /base_url/],
   ["a setting like no other", "\n\nfrobnicate: 1", 3, "frobnicate", /not known/, /known here are listen, admin/],
   ["an unknown setting in a group", "routing:\n  attemps: 2", 2, "routing.attemps", /not known/, /attempts/],
-  [
-    "a missing variable",
-    channelWith("api_key: ${NOT_SET}"),
-    5,
-    "channels[0].api_key",
-    /NOT_SET is not set/,
-    /set NOT_SET/,
-  ],
+  ["a missing variable", channelWith("api_key: ${NOT_SET}"), 5, "channels[0].api_key", /NOT_SET is not set/, /set NOT_SET/],
   ["an unclosed variable", "data_dir: ${A", 1, "data_dir", /no closing brace/, /\$\$\{/],
   ["a variable without a name", "data_dir: ${}", 1, "data_dir", /not the name of a variable/, /letters/],
   ["a bare variable in brackets", channelWith("api_keys: [${A}, ${B}]"), 5, "", /needs quotes/, /\["\$\{NAME\}"\]/],
-  [
-    "an empty variable as a key",
-    channelWith("api_key: ${EMPTY}"),
-    5,
-    "channels[0].api_key",
-    /empty/,
-    /variable is empty/,
-  ],
-  [
-    "a key with a space",
-    channelWith("api_key: ${SPACED}"),
-    5,
-    "channels[0].api_key",
-    /cannot travel in a header/,
-    /whole and alone/,
-  ],
-  [
-    "a duration without a unit",
-    channelWith("timeouts: { idle: 5 }"),
-    5,
-    "channels[0].timeouts.idle",
-    /not a duration/,
-    /5s/,
-  ],
+  ["an empty variable as a key", channelWith("api_key: ${EMPTY}"), 5, "channels[0].api_key", /empty/, /variable is empty/],
+  ["a key with a space", channelWith("api_key: ${SPACED}"), 5, "channels[0].api_key", /cannot travel in a header/, /whole and alone/],
+  ["a duration without a unit", channelWith("timeouts: { idle: 5 }"), 5, "channels[0].timeouts.idle", /not a duration/, /5s/],
   ["a duration in words", "server: { drain: 5 sec }", 1, "server.drain", /not a duration/, /30m/],
   ["a duration out of range", "server: { drain: 9999h }", 1, "server.drain", /out of range/, /to 1440m/],
   ["a size without a unit", "server: { body_limit: 64 }", 1, "server.body_limit", /not a size/, /64MiB/],
@@ -273,22 +240,8 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ["a number in words", channelWith("tier: first"), 5, "channels[0].tier", /not a whole number/, /0 to 1000/],
   ["a number out of range", "routing: { attempts: 0 }", 1, "routing.attempts", /out of range/, /1 to 10/],
   ["a weight of nothing", channelWith("weight: 0"), 5, "channels[0].weight", /out of range/, /above 0/],
-  [
-    "a choice that does not exist",
-    "routing: { rescue: retry }",
-    1,
-    "routing.rescue",
-    /not a known name/,
-    /error, continue/,
-  ],
-  [
-    "a provider that does not exist",
-    channelWith("provider: opnai"),
-    5,
-    "channels[0].provider",
-    /not a known name/,
-    /openai/,
-  ],
+  ["a choice that does not exist", "routing: { rescue: retry }", 1, "routing.rescue", /not a known name/, /error, continue/],
+  ["a provider that does not exist", channelWith("provider: opnai"), 5, "channels[0].provider", /not a known name/, /openai/],
   ["a setting without a value", channelWith("api_key:"), 5, "channels[0].api_key", /no value/, /remove the line/],
   ["a group without a value", "routing:", 1, "routing", /group/, /remove the line/],
   ["a list where a group belongs", "routing: []", 1, "routing", /group/, /indented/],
@@ -304,14 +257,7 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /another channel/,
     /its own/,
   ],
-  [
-    "a channel that leads nowhere",
-    "channels:\n  - name: a",
-    2,
-    "channels[0]",
-    /neither a provider nor a base_url/,
-    /one of the two/,
-  ],
+  ["a channel that leads nowhere", "channels:\n  - name: a", 2, "channels[0]", /neither a provider nor a base_url/, /one of the two/],
   [
     "a provider without its key",
     "channels:\n  - name: a\n    provider: openai",
@@ -329,14 +275,7 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /one of the two/,
   ],
   ["the same key twice in a pool", channelWith("api_keys: [a, a]"), 5, "channels[0].api_keys[1]", /twice/, /remove/],
-  [
-    "a missing region",
-    "channels:\n  - {name: a, provider: bedrock, api_key: k}",
-    2,
-    "channels[0].region",
-    /missing/,
-    /region:/,
-  ],
+  ["a missing region", "channels:\n  - {name: a, provider: bedrock, api_key: k}", 2, "channels[0].region", /missing/, /region:/],
   [
     "a region that is a host",
     "channels:\n  - name: a\n    provider: bedrock\n    api_key: k\n    region: evil.com/x",
@@ -345,22 +284,8 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /host name/,
     /us-east-1/,
   ],
-  [
-    "a region nobody asked for",
-    channelWith("region: us-east-1"),
-    5,
-    "channels[0].region",
-    /does not hold it/,
-    /remove/,
-  ],
-  [
-    "a version nobody asked for",
-    channelWith("api_version: 2024-10-21"),
-    5,
-    "channels[0].api_version",
-    /no dated address/,
-    /remove/,
-  ],
+  ["a region nobody asked for", channelWith("region: us-east-1"), 5, "channels[0].region", /does not hold it/, /remove/],
+  ["a version nobody asked for", channelWith("api_version: 2024-10-21"), 5, "channels[0].api_version", /no dated address/, /remove/],
   [
     "models of an upstream without a list",
     "channels:\n  - {name: a, provider: azure-openai, resource: r, api_key: k}",
@@ -370,30 +295,9 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /name its models/,
   ],
   ["no models", channelWith("tier: 1").replace("[m]", "[]"), 4, "channels[0].models", /empty/, /fill it/],
-  [
-    "no models in a map",
-    channelWith("tier: 1").replace("[m]", "{}"),
-    4,
-    "channels[0].models",
-    /names no model/,
-    /discovered/,
-  ],
-  [
-    "a model that is a number",
-    channelWith("tier: 1").replace("[m]", "{ a: 4 }"),
-    4,
-    "channels[0].models",
-    /not text/,
-    /quotes/,
-  ],
-  [
-    "a pattern of models",
-    channelWith("tier: 1").replace("[m]", "['gpt-*']"),
-    4,
-    "channels[0].models[0]",
-    /star/,
-    /"\*"/,
-  ],
+  ["no models in a map", channelWith("tier: 1").replace("[m]", "{}"), 4, "channels[0].models", /names no model/, /discovered/],
+  ["a model that is a number", channelWith("tier: 1").replace("[m]", "{ a: 4 }"), 4, "channels[0].models", /not text/, /quotes/],
+  ["a pattern of models", channelWith("tier: 1").replace("[m]", "['gpt-*']"), 4, "channels[0].models[0]", /star/, /"\*"/],
   ["a bare star", channelWith("tier: 1").replace("[m]", "*"), 4, "", /alias/, /"\*" in quotes/],
   [
     "the address of one operation",
@@ -403,46 +307,11 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /one operation/,
     /leave out/,
   ],
-  [
-    "a password in an address",
-    channelWith("tier: 1").replace("up.", "u:p@up."),
-    3,
-    "channels[0].base_url",
-    /password/,
-    /api_key/,
-  ],
-  [
-    "a proxy with a password",
-    channelWith("proxy: http://u:p@proxy"),
-    5,
-    "channels[0].proxy",
-    /password/,
-    /take it out/,
-  ],
-  [
-    "a proxy at a metadata address",
-    channelWith("proxy: http://169.254.169.254"),
-    5,
-    "channels[0].proxy",
-    /metadata/,
-    /upstream/,
-  ],
-  [
-    "a key among the headers",
-    channelWith("headers: { Authorization: x }"),
-    5,
-    "channels[0].headers",
-    /keys do not belong/,
-    /api_key/,
-  ],
-  [
-    "a header of the connection",
-    channelWith("headers: { Host: x }"),
-    5,
-    "channels[0].headers",
-    /own business/,
-    /remove/,
-  ],
+  ["a password in an address", channelWith("tier: 1").replace("up.", "u:p@up."), 3, "channels[0].base_url", /password/, /api_key/],
+  ["a proxy with a password", channelWith("proxy: http://u:p@proxy"), 5, "channels[0].proxy", /password/, /take it out/],
+  ["a proxy at a metadata address", channelWith("proxy: http://169.254.169.254"), 5, "channels[0].proxy", /metadata/, /upstream/],
+  ["a key among the headers", channelWith("headers: { Authorization: x }"), 5, "channels[0].headers", /keys do not belong/, /api_key/],
+  ["a header of the connection", channelWith("headers: { Host: x }"), 5, "channels[0].headers", /own business/, /remove/],
   [
     "a header with a line break",
     channelWith('headers: { x-a: "a\\r\\nb: c" }'),
@@ -476,14 +345,7 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /permissions/,
   ],
   ["a short key", "keys:\n  - name: a\n    key: short", 3, "keys[0].key", /at least 16 characters/, /sk-gw_…/],
-  [
-    "a damaged key",
-    "keys:\n  - name: a\n    key: sk-gw_0123456789ab_nonsense",
-    3,
-    "keys[0].key",
-    /checksum/,
-    /copy the key again/,
-  ],
+  ["a damaged key", "keys:\n  - name: a\n    key: sk-gw_0123456789ab_nonsense", 3, "keys[0].key", /checksum/, /copy the key again/],
   ["a key with a comma", "keys:\n  - name: a\n    key: aaaaaaaa,bbbbbbbbbb", 3, "keys[0].key", /comma/, /another/],
   ["a key without a name", "keys:\n  - key: aaaaaaaabbbbbbbb", 2, "keys[0].name", /missing/, /name/],
   [
@@ -502,14 +364,7 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /same key/,
     /its own/,
   ],
-  [
-    "a date in words",
-    "keys:\n  - name: a\n    key: aaaaaaaabbbbbbbb\n    expires: soon",
-    4,
-    "keys[0].expires",
-    /not a date/,
-    /2027-01-01/,
-  ],
+  ["a date in words", "keys:\n  - name: a\n    key: aaaaaaaabbbbbbbb\n    expires: soon", 4, "keys[0].expires", /not a date/, /2027-01-01/],
   [
     "a day that does not exist",
     "keys:\n  - name: a\n    key: aaaaaaaabbbbbbbb\n    expires: 2027-02-31",
@@ -544,18 +399,14 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
 describe("a mistake is named with its line and its mend:", () => {
   test.each(mistakes)("%s", (_title, text, line, path, reason, mend) => {
     const problems = problemsOf(text);
-    const found = problems.find(
-      (problem) => problem.path === path && problem.line === line && reason.test(problem.reason),
-    );
+    const found = problems.find((problem) => problem.path === path && problem.line === line && reason.test(problem.reason));
     expect(problems, JSON.stringify(problems)).not.toEqual([]);
     expect(found, JSON.stringify(problems)).toBeDefined();
     expect(found?.mend).toMatch(mend);
   });
 
   test("all of a file's mistakes are told at once, in the order of its lines", () => {
-    const problems = problemsOf(
-      "routing: { attempts: 0 }\nlisten: 1\nchannels:\n  - name: ''\n    provider: x\nnope: 1\n",
-    );
+    const problems = problemsOf("routing: { attempts: 0 }\nlisten: 1\nchannels:\n  - name: ''\n    provider: x\nnope: 1\n");
     expect(problems.map(({ line }) => line)).toEqual([1, 2, 4, 5, 6]);
   });
 
@@ -568,12 +419,9 @@ describe("a mistake is named with its line and its mend:", () => {
     const [problem] = problemsOf("\nlisten: 1");
     if (problem === undefined) throw new Error("there is no problem");
     expect(renderProblem("sluice.yaml", problem)).toBe(
-      "sluice.yaml:2: listen: this is not a host and a port\n" +
-        "  write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400",
+      "sluice.yaml:2: listen: this is not a host and a port\n" + "  write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400",
     );
-    expect(renderProblem(null, { line: null, path: "A_KEY", reason: "this is wrong", mend: "" })).toBe(
-      "A_KEY: this is wrong",
-    );
+    expect(renderProblem(null, { line: null, path: "A_KEY", reason: "this is wrong", mend: "" })).toBe("A_KEY: this is wrong");
   });
 });
 
@@ -594,44 +442,30 @@ describe("warnings", () => {
 
   test("are given for a listener that other machines reach", () => {
     expect(warned("listen: 0.0.0.0:4400")).toEqual([[1, "listen"]]);
-    for (const host of ["127.0.0.1", "127.0.0.2", "localhost", "[::1]"])
-      expect(warned(`listen: ${host}:4400`)).toEqual([]);
+    for (const host of ["127.0.0.1", "127.0.0.2", "localhost", "[::1]"]) expect(warned(`listen: ${host}:4400`)).toEqual([]);
   });
 
   test("are given for a key that travels unencrypted in public, not at home", () => {
-    const over = (address: string): unknown =>
-      warned(channelWith("api_key: k").replace("https://up.example.com/v1", address));
+    const over = (address: string): unknown => warned(channelWith("api_key: k").replace("https://up.example.com/v1", address));
     expect(over("http://up.example.com/v1")).toEqual([[3, "channels[0].base_url"]]);
-    for (const near of [
-      "http://127.0.0.1:1",
-      "http://10.1.2.3/v1",
-      "http://vllm:8000",
-      "http://[::1]",
-      "http://a.local",
-    ]) {
+    for (const near of ["http://127.0.0.1:1", "http://10.1.2.3/v1", "http://vllm:8000", "http://[::1]", "http://a.local"]) {
       expect(over(near)).toEqual([]);
     }
   });
 
   test("are given for a timeout that a deadline cuts short, and only if it was written", () => {
-    expect(warned(channelWith("timeouts: { first_content: 300s }"))).toEqual([
-      [5, "channels[0].timeouts.first_content"],
-    ]);
+    expect(warned(channelWith("timeouts: { first_content: 300s }"))).toEqual([[5, "channels[0].timeouts.first_content"]]);
     expect(warned(`${channelWith("tier: 1")}routing: { deadlines: { stream: 10s, whole: 10s } }`)).toEqual([]);
   });
 
   test("are given for a key that has expired", () => {
-    expect(warned("keys:\n  - {name: a, key: aaaaaaaabbbbbbbb, expires: 2020-01-01}")).toEqual([
-      [2, "keys[0].expires"],
-    ]);
+    expect(warned("keys:\n  - {name: a, key: aaaaaaaabbbbbbbb, expires: 2020-01-01}")).toEqual([[2, "keys[0].expires"]]);
   });
 });
 
 describe("channels", () => {
   const azure = (line: string): Settings["channels"][number]["address"] =>
-    firstChannel(
-      settingsOf(`channels:\n  - name: a\n    provider: azure-openai\n    api_key: k\n    models: [d]\n    ${line}`),
-    ).address;
+    firstChannel(settingsOf(`channels:\n  - name: a\n    provider: azure-openai\n    api_key: k\n    models: [d]\n    ${line}`)).address;
 
   test("of a provider with a resource have either of its two addresses", () => {
     expect(azure("resource: res")).toEqual({
@@ -668,18 +502,14 @@ describe("channels", () => {
   });
 
   test("lose a trailing slash and keep their port", () => {
-    const channel = firstChannel(
-      settingsOf(channelWith("tier: 1").replace("https://up.example.com/v1", "http://h:81/v1//")),
-    );
+    const channel = firstChannel(settingsOf(channelWith("tier: 1").replace("https://up.example.com/v1", "http://h:81/v1//")));
     expect([channel.address.baseUrl, channel.address.host]).toEqual(["http://h:81/v1", "h:81"]);
   });
 
   test("take headers in lower case, and forward the provider's with their own", () => {
     const channel = firstChannel(
       settingsOf(
-        channelWith(
-          "headers: { X-Team: search }\n    provider: openai\n    api_key: k\n    forward_headers: [X-Trace, openai-beta]",
-        ),
+        channelWith("headers: { X-Team: search }\n    provider: openai\n    api_key: k\n    forward_headers: [X-Trace, openai-beta]"),
       ),
     );
     expect(channel.headers).toEqual({ "x-team": "search" });
@@ -716,13 +546,9 @@ describe("channels", () => {
     const path = join(directory, "sluice.yaml");
     expect([...settingsOf(channelWith("api_key_file: key"), { path }).secrets]).toEqual([["main#1", "sk-from-a-file"]]);
     writeFileSync(join(directory, "two"), "sk one\nsk two\n");
-    expect(problemsOf(channelWith("api_key_file: two"), { path })).toMatchObject([
-      { line: 5, reason: expect.stringMatching(/not a key/) },
-    ]);
+    expect(problemsOf(channelWith("api_key_file: two"), { path })).toMatchObject([{ line: 5, reason: expect.stringMatching(/not a key/) }]);
     chmodSync(join(directory, "two"), 0o600);
-    expect(problemsOf(channelWith("api_key_file: ."), { path })).toMatchObject([
-      { reason: "this file cannot be read" },
-    ]);
+    expect(problemsOf(channelWith("api_key_file: ."), { path })).toMatchObject([{ reason: "this file cannot be read" }]);
   });
 });
 
@@ -757,16 +583,7 @@ describe("secrets", () => {
         fc.property(
           fc.constantFrom(...places),
           fc.nat(),
-          fc.constantFrom(
-            "${CANARY}",
-            canary,
-            `"${canary}`,
-            `[${canary}`,
-            `{ ${canary}: 1 }`,
-            `*${canary}`,
-            `!${canary} x`,
-            `@${canary}`,
-          ),
+          fc.constantFrom("${CANARY}", canary, `"${canary}`, `[${canary}`, `{ ${canary}: 1 }`, `*${canary}`, `!${canary} x`, `@${canary}`),
           (text, at, value) => {
             const lines = text.split("\n");
             const line = at % lines.length;
@@ -783,9 +600,7 @@ describe("secrets", () => {
   );
 
   test("are not shown as the name of an unknown setting", () => {
-    expect(JSON.stringify(problemsOf("sk-live-0a1b2c3d: 1\nchannels:\n  - sk-live-0a1b2c3d: x"))).not.toContain(
-      "0a1b2c3d",
-    );
+    expect(JSON.stringify(problemsOf("sk-live-0a1b2c3d: 1\nchannels:\n  - sk-live-0a1b2c3d: x"))).not.toContain("0a1b2c3d");
   });
 });
 
@@ -870,10 +685,7 @@ describe("whatever the text holds, loading answers and never throws:", () => {
   test(
     "any value for any setting",
     () => {
-      const value = fc.oneof(
-        fc.jsonValue(),
-        fc.constantFrom<unknown>(null, -1, Infinity, "", "*", "off", [[]], { a: {} }),
-      );
+      const value = fc.oneof(fc.jsonValue(), fc.constantFrom<unknown>(null, -1, Infinity, "", "*", "off", [[]], { a: {} }));
       const setting = fc.constantFrom(
         "listen",
         "admin",
@@ -913,10 +725,7 @@ describe("whatever the text holds, loading answers and never throws:", () => {
   test(
     "depth without end, aliases without end, length without end",
     () => {
-      const doubling = Array.from(
-        { length: 30 },
-        (_, at) => `a${at}: &a${at} [${at === 0 ? "x" : `*a${at - 1}, *a${at - 1}`}]`,
-      );
+      const doubling = Array.from({ length: 30 }, (_, at) => `a${at}: &a${at} [${at === 0 ? "x" : `*a${at - 1}, *a${at - 1}`}]`);
       for (const text of [
         "[".repeat(20_000),
         "- ".repeat(20_000),

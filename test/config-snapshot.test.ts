@@ -49,9 +49,7 @@ channels:
 });
 
 describe("a discovered channel", () => {
-  const settings = settingsOf(
-    "channels:\n  - { name: d, base_url: http://d }\n  - { name: e, base_url: http://e, models: [m] }",
-  );
+  const settings = settingsOf("channels:\n  - { name: d, base_url: http://d }\n  - { name: e, base_url: http://e, models: [m] }");
 
   test("serves nothing until it was discovered, then what its list says", () => {
     expect([...buildSnapshot(settings, none).routes.keys()]).toEqual(["m"]);
@@ -76,10 +74,7 @@ describe("a channel that takes any model", () => {
   test("serves what no channel names, and is not mixed into what one does", () => {
     const { routes, wildcard } = buildSnapshot(settings, none);
     expect(shape(routes.get("m"))).toEqual([["named/m named#1"]]);
-    expect(shape(wildcard?.("anything/at:all"))).toEqual([
-      ["too/anything/at:all too#1"],
-      ["any/anything/at:all any#1"],
-    ]);
+    expect(shape(wildcard?.("anything/at:all"))).toEqual([["too/anything/at:all too#1"], ["any/anything/at:all any#1"]]);
   });
 
   test("gives the same route for the same name, while it is remembered", () => {
@@ -104,9 +99,7 @@ describe("a channel that takes any model", () => {
   });
 
   test("is absent where there is none", () => {
-    expect(
-      buildSnapshot(settingsOf("channels:\n  - { name: a, base_url: http://a, models: [m] }"), none).wildcard,
-    ).toBeNull();
+    expect(buildSnapshot(settingsOf("channels:\n  - { name: a, base_url: http://a, models: [m] }"), none).wildcard).toBeNull();
   });
 });
 

@@ -111,7 +111,12 @@ describe("a status without any body", () => {
     for (const status of statuses) {
       const bare = explain(refusal(status));
       const { kind, publicMessage, ceiling } = explain(refusal(status, page));
-      expect({ status, kind, publicMessage, ceiling }).toEqual({ status, kind: bare.kind, publicMessage: bare.publicMessage, ceiling: null });
+      expect({ status, kind, publicMessage, ceiling }).toEqual({
+        status,
+        kind: bare.kind,
+        publicMessage: bare.publicMessage,
+        ceiling: null,
+      });
     }
   });
 
@@ -138,7 +143,9 @@ describe("who is told what", () => {
   });
 
   test("a message is cut, and control characters are gone from it", () => {
-    const { publicMessage, detail } = explain(refusal(400, { error: { message: `a\r\nb\u0000\u001b[31m\u202e${"long word ".repeat(500)}` } }));
+    const { publicMessage, detail } = explain(
+      refusal(400, { error: { message: `a\r\nb\u0000\u001b[31m\u202e${"long word ".repeat(500)}` } }),
+    );
     expect(publicMessage.length).toBeLessThanOrEqual(1000);
     expect(publicMessage).toStartWith("a b[31mlong word");
     expect(detail.length).toBeLessThanOrEqual(300);
@@ -194,8 +201,16 @@ describe("a client's words, repeated by the upstream", () => {
     (lure) => ({ error: { message: `Invalid value: '${lure}'. Supported values are: 'system' and 'user'.`, param: null } }),
     (lure) => ({ error: { message: `Invalid value: 'x'${lure}'y'. Supported values are: 'system'.`, param: null } }),
     (lure) => ({ error: { message: `Invalid role: ${lure}`, param: "messages[0].role" } }),
-    (lure) => ({ error: { message: `Unrecognized request argument supplied: ${lure}`, type: "invalid_request_error", param: null, code: null } }),
-    (lure) => ({ error: { code: 400, message: `Invalid JSON payload received. Unknown name "${lure}": Cannot find field.`, status: "INVALID_ARGUMENT" } }),
+    (lure) => ({
+      error: { message: `Unrecognized request argument supplied: ${lure}`, type: "invalid_request_error", param: null, code: null },
+    }),
+    (lure) => ({
+      error: {
+        code: 400,
+        message: `Invalid JSON payload received. Unknown name "${lure}": Cannot find field.`,
+        status: "INVALID_ARGUMENT",
+      },
+    }),
     (lure) => ({ detail: [{ type: "enum", loc: ["body", "messages", 0, "role"], msg: `Input should be 'user', not ${lure}` }] }),
     (lure) => ({ message: `[{'type': 'missing', 'msg': 'Field required', 'input': {'content': '${lure}'}}]`, code: 400 }),
   ];
@@ -276,13 +291,15 @@ describe("whatever is sent", () => {
     fc.string({ unit: "binary" }),
     fc.json(),
     fc.anything().map((value) => JSON.stringify({ error: value }) ?? ""),
-    fc.record({ message: fc.anything(), type: fc.anything(), code: fc.anything(), param: fc.anything(), details: fc.anything() }).map((error) => {
-      try {
-        return JSON.stringify({ error });
-      } catch {
-        return "";
-      }
-    }),
+    fc
+      .record({ message: fc.anything(), type: fc.anything(), code: fc.anything(), param: fc.anything(), details: fc.anything() })
+      .map((error) => {
+        try {
+          return JSON.stringify({ error });
+        } catch {
+          return "";
+        }
+      }),
     fc.string().map((inside) => `<html>${inside}</html>`),
   );
   const status = fc.oneof(fc.integer({ min: 100, max: 599 }), fc.integer(), fc.double());
@@ -309,9 +326,15 @@ describe("whatever is sent", () => {
 
   test("an error in-band has an explanation", () => {
     fc.assert(
-      fc.property(fc.oneof(fc.anything(), fc.anything().map((error) => ({ error }))), (error) => {
-        isComplete(explainInBand(error));
-      }),
+      fc.property(
+        fc.oneof(
+          fc.anything(),
+          fc.anything().map((error) => ({ error })),
+        ),
+        (error) => {
+          isComplete(explainInBand(error));
+        },
+      ),
       { numRuns: 1_000 },
     );
   }, 30_000);
@@ -354,7 +377,8 @@ describe("a secret in an answer", () => {
     (message) => JSON.stringify({ detail: message }),
     (message) => JSON.stringify({ detail: [{ loc: ["body", message], msg: message, type: message }] }),
     (message) => JSON.stringify([{ error: { code: 400, message, status: "INVALID_ARGUMENT" } }]),
-    (message) => JSON.stringify({ error: { message: "Provider returned error", metadata: { raw: JSON.stringify({ error: { message } }) } } }),
+    (message) =>
+      JSON.stringify({ error: { message: "Provider returned error", metadata: { raw: JSON.stringify({ error: { message } }) } } }),
     (message) => JSON.stringify({ error: { message: "no", param: message } }),
   ];
   const quote = fc.constantFrom(" ", "'", '"', "`", ": ", "(", "=", "\n", "\u200b ", ",");
@@ -407,10 +431,14 @@ describe("a secret in an answer", () => {
 
   test("is told to nobody after the word that announces it, however short it is", () => {
     fc.assert(
-      fc.property(drawn(alphanumeric, 8, 19), fc.constantFrom("Bearer ", "bearer  ", "api_key=", "API key provided: ", "password: "), (planted, word) => {
-        const { publicMessage, detail } = explain(refusal(400, { error: { message: `Refused ${word}${planted} as such` } }));
-        expect(publicMessage + detail).not.toContain(planted);
-      }),
+      fc.property(
+        drawn(alphanumeric, 8, 19),
+        fc.constantFrom("Bearer ", "bearer  ", "api_key=", "API key provided: ", "password: "),
+        (planted, word) => {
+          const { publicMessage, detail } = explain(refusal(400, { error: { message: `Refused ${word}${planted} as such` } }));
+          expect(publicMessage + detail).not.toContain(planted);
+        },
+      ),
     );
   });
 });
@@ -418,12 +446,46 @@ describe("a secret in an answer", () => {
 test("hostile text takes no time", () => {
   const size = 2_000_000;
   const pieces = [
-    "a", "aaaaaaaaaaaaaaaaaaa ", "a@", "@", "sk-", "bearer ", "api key: ", "org-", "'", "' '", '"', "<", "<script>", "<a ", ">", "[", "{", '{"error":', "maximum ",
-    "max tokens maximum is ", "range [1, ", "at most ", "limit of ", "input_value", "'input'", "\n", "\ndata:", " ", "\u0000", "\ud800", "stream_options', '", "try again in ", "1,", "aB",
+    "a",
+    "aaaaaaaaaaaaaaaaaaa ",
+    "a@",
+    "@",
+    "sk-",
+    "bearer ",
+    "api key: ",
+    "org-",
+    "'",
+    "' '",
+    '"',
+    "<",
+    "<script>",
+    "<a ",
+    ">",
+    "[",
+    "{",
+    '{"error":',
+    "maximum ",
+    "max tokens maximum is ",
+    "range [1, ",
+    "at most ",
+    "limit of ",
+    "input_value",
+    "'input'",
+    "\n",
+    "\ndata:",
+    " ",
+    "\u0000",
+    "\ud800",
+    "stream_options', '",
+    "try again in ",
+    "1,",
+    "aB",
   ];
   for (const piece of pieces) {
     const long = piece.repeat(Math.ceil(size / piece.length));
-    const fitting = JSON.stringify({ error: { message: `max_tokens ${long.slice(0, 30_000)}`, code: long.slice(0, 3_000), param: `max_tokens ${long.slice(0, 1_000)}` } });
+    const fitting = JSON.stringify({
+      error: { message: `max_tokens ${long.slice(0, 30_000)}`, code: long.slice(0, 3_000), param: `max_tokens ${long.slice(0, 1_000)}` },
+    });
     for (const body of [long, `<${long}`, fitting]) {
       const tookMs = quickestMs(() => {
         explain(refusal(400, body));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { begun, ended, latencyMs, newLoad, observed, p95Ms } from "../src/channels/load.ts";
-import { diceOf } from "./plan-world.test.ts";
+import { diceOf } from "./support/plan-world.ts";
 
 describe("the load of a deployment", () => {
   test("calls that begin and end leave nothing in flight, and none ends that never began", () => {

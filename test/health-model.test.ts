@@ -181,10 +181,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 /** Runs a story against both; hands every moment to `check`. */
-function play(
-  steps: readonly Step[],
-  check: (health: Health | undefined, plain: PlainBreaker, nowMs: number) => void,
-): void {
+function play(steps: readonly Step[], check: (health: Health | undefined, plain: PlainBreaker, nowMs: number) => void): void {
   const plain = new PlainBreaker();
   let health: Health | undefined;
   let nowMs = 1_000_000;
@@ -232,9 +229,7 @@ describe("the breaker, over any story", () => {
       fc.property(stories, (steps) => {
         play(steps, (health, plain, nowMs) => {
           for (const laterMs of [0, 1_000, 5_000, 10_000, 60_000, 300_000]) {
-            expect(standing(health, nowMs + laterMs)).toBe(
-              plain.standing(nowMs + laterMs) as ReturnType<typeof standing>,
-            );
+            expect(standing(health, nowMs + laterMs)).toBe(plain.standing(nowMs + laterMs) as ReturnType<typeof standing>);
           }
         });
       }),

@@ -20,7 +20,7 @@ import {
   withProbe,
 } from "../src/channels/health.ts";
 import { failure, type Failure, type FailureKind } from "../src/operations/failure.ts";
-import { channel } from "./plan-world.test.ts";
+import { channel } from "./support/plan-world.ts";
 
 const middling = (): number => 0.5;
 const overloaded = failure("overloaded", "503");
@@ -108,8 +108,7 @@ describe("the breaker opens", () => {
 
   test("not at five in a row where three in ten always fail, but soon when they all do", () => {
     let health: Health | undefined;
-    for (let call = 0; call < 200; call += 1)
-      health = call % 10 < 3 ? failed(health, 1, 1_000 + call) : succeeded(health, 1, 1_000 + call);
+    for (let call = 0; call < 200; call += 1) health = call % 10 < 3 ? failed(health, 1, 1_000 + call) : succeeded(health, 1, 1_000 + call);
     expect(standing(failed(health, 11, 2_000), 2_000)).toBe("closed");
     expect(standing(failed(health, 16, 2_000), 2_000)).toBe("open");
   });
@@ -203,9 +202,7 @@ describe("half-open", () => {
   test("the outcome of a call that began before the probe does not end the probe", () => {
     const probing = withProbe(open, againMs + 100);
     expect(isProbing(afterSuccess(probing, againMs + 200, againMs + 50), againMs + 200)).toBe(true);
-    expect(isProbing(afterFailure(probing, limited(), againMs + 200, middling, againMs + 50), againMs + 200)).toBe(
-      true,
-    );
+    expect(isProbing(afterFailure(probing, limited(), againMs + 200, middling, againMs + 50), againMs + 200)).toBe(true);
   });
 
   test("a probe that never reports does not lock the scope out for ever", () => {
@@ -396,9 +393,7 @@ describe("cost", () => {
 describe("who is charged", () => {
   const [plain] = candidatesOf({ id: "a/m", model: "m", channel: channel("a") }) as [Candidate];
   const [grouped] = candidatesOf({ id: "b/m", model: "m", channel: channel("b", { quota: "org" }) }) as [Candidate];
-  const [pooled] = candidatesOf({ id: "c/m", model: "m", channel: channel("c", { credentials: ["k1", "k2"] }) }) as [
-    Candidate,
-  ];
+  const [pooled] = candidatesOf({ id: "c/m", model: "m", channel: channel("c", { credentials: ["k1", "k2"] }) }) as [Candidate];
   const cases: readonly [FailureKind, string | null, string | null, string | null][] = [
     ["unreachable", "host a.test", "host b.test", "host c.test"],
     ["connect_timeout", "host a.test", "host b.test", "host c.test"],
@@ -414,14 +409,11 @@ describe("who is charged", () => {
     ["client_gone", null, null, null],
     ["stale_socket", null, null, null],
   ];
-  test.each(cases)(
-    "%s is charged to exactly one scope: alone %p, in a quota group %p, in a pool %p",
-    (kind, alone, group, pool) => {
-      expect(chargedScope(plain, failure(kind, ""))).toBe(alone);
-      expect(chargedScope(grouped, failure(kind, ""))).toBe(group);
-      expect(chargedScope(pooled, failure(kind, ""))).toBe(pool);
-    },
-  );
+  test.each(cases)("%s is charged to exactly one scope: alone %p, in a quota group %p, in a pool %p", (kind, alone, group, pool) => {
+    expect(chargedScope(plain, failure(kind, ""))).toBe(alone);
+    expect(chargedScope(grouped, failure(kind, ""))).toBe(group);
+    expect(chargedScope(pooled, failure(kind, ""))).toBe(pool);
+  });
 
   test("a limit the upstream put on the account is charged to the credential even outside a pool", () => {
     expect(chargedScope(plain, failure("rate_limited", "", { scope: "credential" }))).toBe("credential a-key");

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { newLoad, observed } from "../src/channels/load.ts";
 import { hedgeDelayMs, type HedgeInput, hedgeWith } from "../src/routing/hedge.ts";
 import type { Ahead } from "../src/routing/plan.ts";
-import { candidate, candidates } from "./plan-world.test.ts";
+import { candidate, candidates } from "./support/plan-world.ts";
 
 const policy = {
   attemptsMax: 3,

@@ -1,15 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import {
-  elementsOf,
-  type JsonKind,
-  jsonLimits,
-  lastMember,
-  membersOf,
-  scanJson,
-  type Span,
-  valueOf,
-} from "../src/operations/json.ts";
+import { elementsOf, type JsonKind, jsonLimits, lastMember, membersOf, scanJson, type Span, valueOf } from "../src/operations/json.ts";
 
 // Sweeps of some hundred thousand documents: a second each when nothing else is running, and no clock is judged here.
 setDefaultTimeout(120_000);
@@ -31,33 +22,19 @@ function platformAccepts(bytes: Uint8Array): boolean {
 function expectAgreement(bytes: Uint8Array): void {
   const scan = scanJson(bytes);
   if (scan.ok === platformAccepts(bytes)) return;
-  throw new Error(
-    `JSON.parse differs about ${JSON.stringify(new TextDecoder().decode(bytes))} (${bytes}): ${JSON.stringify(scan)}`,
-  );
+  throw new Error(`JSON.parse differs about ${JSON.stringify(new TextDecoder().decode(bytes))} (${bytes}): ${JSON.stringify(scan)}`);
 }
 
 /** The value read span by span, never parsing a container as a whole. */
 function readBySpans(bytes: Uint8Array, span: Omit<Span, "empty">): unknown {
-  if (span.kind === "array")
-    return elementsOf(bytes, span.start, span.end).map((element) => readBySpans(bytes, element));
+  if (span.kind === "array") return elementsOf(bytes, span.start, span.end).map((element) => readBySpans(bytes, element));
   if (span.kind !== "object") return valueOf(bytes, span);
-  return Object.fromEntries(
-    membersOf(bytes, span.start, span.end).map((member) => [member.key, readBySpans(bytes, member)]),
-  );
+  return Object.fromEntries(membersOf(bytes, span.start, span.end).map((member) => [member.key, readBySpans(bytes, member)]));
 }
 
 const space = fc.string({ unit: fc.constantFrom(" ", "\t", "\n", "\r"), maxLength: 3 });
 const numberText = fc.oneof(
-  fc.constantFrom(
-    "0",
-    "-0",
-    "1.0",
-    "1e400",
-    "-1E+2",
-    "0.1e-7",
-    "9223372036854775807",
-    "123456789012345678901234567890",
-  ),
+  fc.constantFrom("0", "-0", "1.0", "1e400", "-1E+2", "0.1e-7", "9223372036854775807", "123456789012345678901234567890"),
   fc
     .double({ noNaN: true, noDefaultInfinity: true })
     .map(String)
@@ -65,20 +42,7 @@ const numberText = fc.oneof(
   fc.maxSafeInteger().map(String),
 );
 const escape = fc.oneof(
-  fc.constantFrom(
-    '\\"',
-    "\\\\",
-    "\\/",
-    "\\b",
-    "\\f",
-    "\\n",
-    "\\r",
-    "\\t",
-    "\\u006d",
-    "\\uD800",
-    "\\udfff",
-    "\\ud83d\\ude00",
-  ),
+  fc.constantFrom('\\"', "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\u006d", "\\uD800", "\\udfff", "\\ud83d\\ude00"),
   fc.nat(0xffff).map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`),
 );
 const piece = fc.oneof(
@@ -88,10 +52,7 @@ const piece = fc.oneof(
   { weight: 1, arbitrary: fc.nat(300).map((length) => "x".repeat(length)) },
 );
 const stringText = fc.array(piece, { maxLength: 6 }).map((pieces) => `"${pieces.join("")}"`);
-const keyText = fc.oneof(
-  stringText,
-  fc.constantFrom('"model"', '"\\u006dodel"', '"__proto__"', '"constructor"', '"stream"', '""'),
-);
+const keyText = fc.oneof(stringText, fc.constantFrom('"model"', '"\\u006dodel"', '"__proto__"', '"constructor"', '"stream"', '""'));
 
 type Texts = { value: string; entry: [key: string, value: string]; object: string };
 
@@ -103,9 +64,7 @@ const { value, entry, object } = fc.letrec<Texts>((tie) => ({
     fc.constantFrom("true", "false", "null"),
     fc
       .tuple(space, fc.array(fc.tuple(space, tie("value"), space), { maxLength: 5 }))
-      .map(([inner, elements]) =>
-        elements.length === 0 ? `[${inner}]` : `[${elements.map((element) => element.join("")).join()}]`,
-      ),
+      .map(([inner, elements]) => (elements.length === 0 ? `[${inner}]` : `[${elements.map((element) => element.join("")).join()}]`)),
     tie("object"),
   ),
   entry: fc.tuple(keyText, tie("value")),
@@ -205,8 +164,7 @@ describe("a document is accepted exactly when JSON.parse accepts it", () => {
   test("agrees about literals that are almost right", () => {
     for (const literal of ["true", "false", "null"]) {
       for (let length = 0; length < literal.length; length++) {
-        for (const wrong of ["", "x", "E", " ", "]"])
-          expectAgreement(encode(literal.slice(0, length) + wrong + literal.slice(length + 1)));
+        for (const wrong of ["", "x", "E", " ", "]"]) expectAgreement(encode(literal.slice(0, length) + wrong + literal.slice(length + 1)));
       }
       expectAgreement(encode(`${literal}${literal}`));
       expectAgreement(encode(`[${literal},${literal}]`));
@@ -410,10 +368,7 @@ describe("spans are exact", () => {
         const scan = scanJson(bytes);
         if (!scan.ok) throw new Error(scan.message);
         const found = scan.members.map((member) => {
-          const key = decode(bytes.subarray(member.keyStart)).slice(
-            0,
-            entries[scan.members.indexOf(member)]![0].length,
-          );
+          const key = decode(bytes.subarray(member.keyStart)).slice(0, entries[scan.members.indexOf(member)]![0].length);
           return [key, decode(bytes.subarray(member.start, member.end))];
         });
         expect(found).toEqual(entries.map((pair) => [...pair]));
@@ -479,10 +434,7 @@ describe("keys are text, not names of properties", () => {
       return scan.ok ? scan.members.map(({ key }) => key) : null;
     };
     expect(keys('{"\\u006dodel":1,"model":2,"mod\\u0065l":3}')).toEqual(["model", "model", "model"]);
-    expect(keys('{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}')).toEqual([
-      "__proto__",
-      "constructor",
-    ]);
+    expect(keys('{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}')).toEqual(["__proto__", "constructor"]);
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
     // The second is spelled with the bytes that are the characters of the first.
     expect(keys('{"Ã©":1,"é":2,"Ã©":3}')).toEqual(["Ã©", "é", "Ã©"]);
@@ -601,9 +553,7 @@ describe("limits", () => {
     const limits = { depthMax: 2 * pairs, membersMax: pairs, tokensMax: 5 * pairs + 1 };
     expect(scanJson(bytes, limits).ok).toBe(true);
     expect(scanJson(bytes, { ...limits, depthMax: 2 * pairs - 1 }).ok).toBe(false);
-    expect(elementsOf(bytes, 0, bytes.length)).toEqual([
-      { start: 1, end: bytes.length - 1, kind: "object", empty: false },
-    ]);
+    expect(elementsOf(bytes, 0, bytes.length)).toEqual([{ start: 1, end: bytes.length - 1, kind: "object", empty: false }]);
   });
 });
 
@@ -641,6 +591,5 @@ function needsOf(text: string): { depthMax: number; membersMax: number; tokensMa
 
 test("the generated documents cover what they are meant to", () => {
   const sample = fc.sample(object, { numRuns: 500, seed: 7 }).join("");
-  for (const feature of ["\\u006d", "\\uD800", "1e400", "__proto__", "河", "[ ]", "\t", "x".repeat(100)])
-    expect(sample).toContain(feature);
+  for (const feature of ["\\u006d", "\\uD800", "1e400", "__proto__", "河", "[ ]", "\t", "x".repeat(100)]) expect(sample).toContain(feature);
 });

@@ -6,7 +6,7 @@ import { failure, type Failure, type FailureFacts, type FailureKind } from "../s
 import { finalFailure } from "../src/routing/final-failure.ts";
 import { judge, type JudgeInput, type Next, type Tried, type Verdict } from "../src/routing/judge.ts";
 import type { Ahead } from "../src/routing/plan.ts";
-import { candidate, candidates } from "./plan-world.test.ts";
+import { candidate, candidates } from "./support/plan-world.ts";
 
 const policy = {
   attemptsMax: 3,
@@ -119,12 +119,9 @@ describe("what a failure rules out for the call", () => {
     expect(next(planned([...pool, b]), [tried(k1, "overloaded")]).candidate).toBe(b);
   });
 
-  test.each(["unauthorized", "quota_exhausted", "rate_limited"] satisfies FailureKind[])(
-    "%s in a pool: that credential only",
-    (kind) => {
-      expect(next(planned([...pool, b]), [tried(k1, kind)]).candidate).toBe(k2);
-    },
-  );
+  test.each(["unauthorized", "quota_exhausted", "rate_limited"] satisfies FailureKind[])("%s in a pool: that credential only", (kind) => {
+    expect(next(planned([...pool, b]), [tried(k1, kind)]).candidate).toBe(k2);
+  });
 
   test("a host's failure: everyone on that host", () => {
     const neighbour = candidate("n", { host: "a.test" });
@@ -178,12 +175,9 @@ describe("attempts", () => {
 });
 
 describe("before a lower tier", () => {
-  test.each(["overloaded", "disconnected"] satisfies FailureKind[])(
-    "a quick %s gets the tier one more try after a backoff",
-    (kind) => {
-      expect(next(planned([a], [b]), [tried(a, kind)])).toMatchObject({ candidate: a, same: true, afterMs: 125 });
-    },
-  );
+  test.each(["overloaded", "disconnected"] satisfies FailureKind[])("a quick %s gets the tier one more try after a backoff", (kind) => {
+    expect(next(planned([a], [b]), [tried(a, kind)])).toMatchObject({ candidate: a, same: true, afterMs: 125 });
+  });
 
   test("a 429 that names a short wait gets it after that wait; one that names a long wait or none does not", () => {
     const after = (retryAfterMs: number | null): Next =>
@@ -284,9 +278,7 @@ describe("with nobody else left", () => {
       same: false,
     });
     const wide = { policy: { ...policy, attemptsMax: 5 } };
-    expect(
-      next(planned([a, b]), [tried(a, "overloaded"), tried(b, "overloaded"), tried(a, "overloaded")], wide).candidate,
-    ).toBe(b);
+    expect(next(planned([a, b]), [tried(a, "overloaded"), tried(b, "overloaded"), tried(a, "overloaded")], wide).candidate).toBe(b);
   });
 
   test("not one whose account was switched off by another's failure", () => {
@@ -302,22 +294,17 @@ describe("what the pair of request and channel could not do", () => {
     candidate("l", { contextTokens: 200_000 }),
   ];
 
-  test.each(["context_length", "too_large"] satisfies FailureKind[])(
-    "%s goes only to a channel that declares more room",
-    (kind) => {
-      expect(next(planned([small, a, medium, large]), [tried(small, kind)]).candidate).toBe(medium);
-      expect(next(planned([small, medium, large]), [tried(small, kind), tried(medium, kind)]).candidate).toBe(large);
-      expect(stopped(planned([large, medium, a]), [tried(large, kind)])).toBe("client_fault");
-      expect(stopped(planned([medium, a]), [tried(medium, kind)])).toBe("client_fault");
-      const twin = candidate("twin", { contextTokens: 32_000 });
-      expect(stopped(planned([medium, twin]), [tried(medium, kind)])).toBe("client_fault");
-    },
-  );
+  test.each(["context_length", "too_large"] satisfies FailureKind[])("%s goes only to a channel that declares more room", (kind) => {
+    expect(next(planned([small, a, medium, large]), [tried(small, kind)]).candidate).toBe(medium);
+    expect(next(planned([small, medium, large]), [tried(small, kind), tried(medium, kind)]).candidate).toBe(large);
+    expect(stopped(planned([large, medium, a]), [tried(large, kind)])).toBe("client_fault");
+    expect(stopped(planned([medium, a]), [tried(medium, kind)])).toBe("client_fault");
+    const twin = candidate("twin", { contextTokens: 32_000 });
+    expect(stopped(planned([medium, twin]), [tried(medium, kind)])).toBe("client_fault");
+  });
 
   test("where the first declares nothing, the prompt itself is the measure", () => {
-    expect(
-      next(planned([a, small, large]), [tried(a, "context_length")], { promptTokensEstimate: 20_000 }).candidate,
-    ).toBe(large);
+    expect(next(planned([a, small, large]), [tried(a, "context_length")], { promptTokensEstimate: 20_000 }).candidate).toBe(large);
   });
 
   test("an unsupported parameter is tried on one other channel", () => {
@@ -475,14 +462,7 @@ describe("any verdict", () => {
   });
 
   test("while somebody untouched is left in the plan, a passing trouble never ends a call early", () => {
-    const passing = fc.constantFrom<FailureKind>(
-      "unreachable",
-      "disconnected",
-      "overloaded",
-      "bad_response",
-      "timed_out",
-      "unauthorized",
-    );
+    const passing = fc.constantFrom<FailureKind>("unreachable", "disconnected", "overloaded", "bad_response", "timed_out", "unauthorized");
     fc.assert(
       fc.property(passing, passing, (first, second) => {
         const { ended, attempts } = play(

@@ -21,8 +21,7 @@ describe("a made key", () => {
   test("uses every character about equally often", () => {
     const counts = new Map<string, number>();
     for (let round = 0; round < 2000; round++) {
-      for (const character of makeToken(random).token.slice(19, 62))
-        counts.set(character, (counts.get(character) ?? 0) + 1);
+      for (const character of makeToken(random).token.slice(19, 62)) counts.set(character, (counts.get(character) ?? 0) + 1);
     }
     const expected = (2000 * 43) / 62;
     expect(counts.size).toBe(62);
@@ -60,8 +59,7 @@ describe("a text is", () => {
       expect(parseToken(token.slice(0, at) + token.slice(at + 1))).toBe("damaged");
       expect(parseToken(token.slice(0, at) + (token[at] ?? "") + token.slice(at))).toBe("damaged");
       const [one, two] = [token[at] ?? "", token[at + 1] ?? ""];
-      if (two !== "" && one !== two)
-        expect(parseToken(token.slice(0, at) + two + one + token.slice(at + 2))).toBe("damaged");
+      if (two !== "" && one !== two) expect(parseToken(token.slice(0, at) + two + one + token.slice(at + 2))).toBe("damaged");
     }
   });
 

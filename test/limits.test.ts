@@ -1,24 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { afterCall, type HedgeQuota, mayHedge, newHedgeQuota, tryHedge } from "../src/limits/hedge-quota.ts";
-import {
-  afterClientRetry,
-  afterFirst,
-  mayRetry,
-  newRetryBudget,
-  type RetryBudget,
-  tryRetry,
-} from "../src/limits/retry-budget.ts";
+import { afterClientRetry, afterFirst, mayRetry, newRetryBudget, type RetryBudget, tryRetry } from "../src/limits/retry-budget.ts";
 import { callsIn, counted, marksIn, newTally, rolled, type Tally } from "../src/limits/tally.ts";
-import {
-  afterAccept,
-  afterRequest,
-  newThrottle,
-  rejectionProbability,
-  type Throttle,
-  throttleAdmits,
-} from "../src/limits/throttle.ts";
-import { diceOf } from "./plan-world.test.ts";
+import { afterAccept, afterRequest, newThrottle, rejectionProbability, type Throttle, throttleAdmits } from "../src/limits/throttle.ts";
+import { diceOf } from "./support/plan-world.ts";
 
 const gaps = fc.array(
   fc.record({

@@ -20,7 +20,7 @@ import { admits } from "../src/routing/condition.ts";
 import { finalFailure } from "../src/routing/final-failure.ts";
 import { judge, type Tried } from "../src/routing/judge.ts";
 import { type Ahead, plan } from "../src/routing/plan.ts";
-import { candidate, candidates, diceOf, route } from "./plan-world.test.ts";
+import { candidate, candidates, diceOf, route } from "./support/plan-world.ts";
 
 /** What an upstream does with a call that reaches it now. */
 type Upstream = (nowMs: number, credential: string) => { readonly tookMs: number; readonly failure: Failure | null };
@@ -134,8 +134,7 @@ class Simulation {
       this.probesMax = Math.max(this.probesMax, (this.probes += 1));
       for (const scope of scopeIds(chosen.scopes)) {
         const health = this.healths.get(scope);
-        if (health !== undefined && standing(health, startedMs) === "half_open")
-          this.healths.set(scope, withProbe(health, startedMs));
+        if (health !== undefined && standing(health, startedMs) === "half_open") this.healths.set(scope, withProbe(health, startedMs));
       }
     }
     const load = this.loads.get(id) ?? newLoad();
@@ -149,8 +148,7 @@ class Simulation {
       if (probe) this.probes -= 1;
       if (answer.failure === null) {
         observed(load, answer.tookMs, this.nowMs);
-        for (const scope of scopeIds(chosen.scopes))
-          this.healths.set(scope, afterSuccess(this.healths.get(scope), this.nowMs, startedMs));
+        for (const scope of scopeIds(chosen.scopes)) this.healths.set(scope, afterSuccess(this.healths.get(scope), this.nowMs, startedMs));
         this.throttle = afterAccept(this.throttle, this.nowMs);
         this.finish(beganMs, planned, "served");
         return;
@@ -186,9 +184,7 @@ class Simulation {
     });
     if (verdict.go === "stop") return this.finish(beganMs, planned, finalFailure(tried).kind);
     if (!verdict.free) this.budget = tryRetry(this.budget, this.nowMs).budget;
-    this.at(this.nowMs + verdict.afterMs, () =>
-      this.attempt(beganMs, planned, tried, verdict.candidate, verdict.probe),
-    );
+    this.at(this.nowMs + verdict.afterMs, () => this.attempt(beganMs, planned, tried, verdict.candidate, verdict.probe));
   }
 
   private finish(beganMs: number, planned: Ahead, outcome: Answered["outcome"]): void {
@@ -214,8 +210,7 @@ const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
 
 const errorShare = (simulation: Simulation): number =>
   simulation.answered.filter(({ outcome }) => outcome !== "served").length / simulation.answered.length;
-const sentTo = (simulation: Simulation, name: string): Sent[] =>
-  simulation.sent.filter(({ channel }) => channel === name);
+const sentTo = (simulation: Simulation, name: string): Sent[] => simulation.sent.filter(({ channel }) => channel === name);
 
 function worstFactor(simulation: Simulation): number {
   let worst = 0;
@@ -232,16 +227,16 @@ describe("a retry storm", () => {
   const kinds = ["unreachable", "overloaded", "rate_limited", "bad_response", "disconnected", "unauthorized"] as const;
   test.each(kinds)("every channel at %s and 200 requests a second: at most 1.25 calls a request", (kind) => {
     const down = dead(failure(kind, ""));
-    expect(
-      worstFactor(new Simulation(route([a, b], [c]), { a: down, b: down, c: down }, diceOf(1)).run(200, 40)),
-    ).toBeLessThanOrEqual(1.25);
+    expect(worstFactor(new Simulation(route([a, b], [c]), { a: down, b: down, c: down }, diceOf(1)).run(200, 40))).toBeLessThanOrEqual(
+      1.25,
+    );
   });
 
   test("also when nothing ever opens, because every failure comes late", () => {
     const silent = dead(failure("timed_out", "", { scope: "request" }), 900);
-    expect(
-      worstFactor(new Simulation(route([a, b, c]), { a: silent, b: silent, c: silent }, diceOf(2)).run(200, 40)),
-    ).toBeLessThanOrEqual(1.25);
+    expect(worstFactor(new Simulation(route([a, b, c]), { a: silent, b: silent, c: silent }, diceOf(2)).run(200, 40))).toBeLessThanOrEqual(
+      1.25,
+    );
   });
 
   test("a single channel that fails for good is asked ever less", () => {
@@ -254,10 +249,7 @@ describe("a retry storm", () => {
 
 describe("a channel that misbehaves beside one that is well", () => {
   test("refusing connections: after five of them it is not dialled until its probe", () => {
-    const simulation = new Simulation(route([a, b]), { a: dead(failure("unreachable", "")), b: well() }, diceOf(4)).run(
-      20,
-      4,
-    );
+    const simulation = new Simulation(route([a, b]), { a: dead(failure("unreachable", "")), b: well() }, diceOf(4)).run(20, 4);
     expect(errorShare(simulation)).toBe(0);
     expect(sentTo(simulation, "a").length).toBeLessThanOrEqual(6);
   });
@@ -271,9 +263,7 @@ describe("a channel that misbehaves beside one that is well", () => {
     const failuresIn = (fromS: number, toS: number): number =>
       sentTo(simulation, "a").filter(
         ({ atMs }) =>
-          atMs >= simulation.startMs + fromS * 1_000 &&
-          atMs < simulation.startMs + toS * 1_000 &&
-          Math.floor(atMs / 1_000) % 2 === 1,
+          atMs >= simulation.startMs + fromS * 1_000 && atMs < simulation.startMs + toS * 1_000 && Math.floor(atMs / 1_000) % 2 === 1,
       ).length;
     expect(failuresIn(60, 120)).toBeLessThan(60);
   });
@@ -288,8 +278,7 @@ describe("a channel that misbehaves beside one that is well", () => {
 
   test("recovering: back after two probes, with a slow start", () => {
     let recoversMs = Infinity;
-    const mended: Upstream = (nowMs) =>
-      nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded };
+    const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
     const simulation = new Simulation(route([a, b]), { a: mended, b: well() }, diceOf(8));
     recoversMs = simulation.startMs + 12_000;
     simulation.run(50, 90);
@@ -307,8 +296,7 @@ describe("a channel that misbehaves beside one that is well", () => {
 
   test("a first tier that recovers takes its traffic back from the fallback", () => {
     let recoversMs = Infinity;
-    const mended: Upstream = (nowMs) =>
-      nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded };
+    const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
     const simulation = new Simulation(route([a], [b]), { a: mended, b: well() }, diceOf(9));
     recoversMs = simulation.startMs + 20_000;
     simulation.run(20, 120);
@@ -334,9 +322,7 @@ describe("a channel that misbehaves beside one that is well", () => {
   test("one exhausted key of a pool does not stop the others", () => {
     const pool = candidates("pool", { credentials: ["k1", "k2", "k3"] });
     const upstream: Upstream = (_nowMs, credential) =>
-      credential === "k1"
-        ? { tookMs: 20, failure: failure("quota_exhausted", "", { status: 429 }) }
-        : { tookMs: 300, failure: null };
+      credential === "k1" ? { tookMs: 20, failure: failure("quota_exhausted", "", { status: 429 }) } : { tookMs: 300, failure: null };
     const simulation = new Simulation(route(pool), { pool: upstream }, diceOf(11)).run(10, 60);
     expect(errorShare(simulation)).toBe(0);
     expect(simulation.sent.filter(({ credential }) => credential === "k1").length).toBeLessThan(4);
@@ -356,8 +342,7 @@ describe("a route with a single channel", () => {
     "failing for two minutes at %p requests a second, then well: the first success comes within five seconds",
     (rate) => {
       let recoversMs = Infinity;
-      const mended: Upstream = (nowMs) =>
-        nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded };
+      const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
       const simulation = new Simulation(route([a]), { a: mended }, diceOf(13));
       recoversMs = simulation.startMs + 120_000;
       simulation.run(rate, 150);
@@ -379,8 +364,7 @@ describe("a route with a single channel", () => {
     let untilMs = 0;
     let count = 0;
     const limiting: Upstream = (nowMs) => {
-      if (nowMs < untilMs)
-        return { tookMs: 5, failure: failure("rate_limited", "", { retryAfterMs: untilMs - nowMs, status: 429 }) };
+      if (nowMs < untilMs) return { tookMs: 5, failure: failure("rate_limited", "", { retryAfterMs: untilMs - nowMs, status: 429 }) };
       if ((count += 1) % 40 === 0) untilMs = nowMs + 3_000;
       return { tookMs: 200, failure: null };
     };
@@ -399,8 +383,7 @@ describe("a route with a single channel", () => {
 describe("when everybody is down", () => {
   test("whoever recovers first is found, even if another one's time is up sooner", () => {
     let recoversMs = Infinity;
-    const mended: Upstream = (nowMs) =>
-      nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded };
+    const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
     const simulation = new Simulation(route([a, b, c]), { a: dead(), b: dead(), c: mended }, diceOf(18));
     recoversMs = simulation.startMs + 100_000;
     simulation.run(20, 130);
@@ -470,11 +453,10 @@ describe("balance", () => {
   test.each([[1], [10], [100]])("channels of equal speed share by weight, at %p requests a second", (rate) => {
     const [heavy, light] = [candidate("a", { weight: 3 }), candidate("b", { weight: 1 })];
     const dice = diceOf(20);
-    const simulation = new Simulation(
-      route([heavy, light]),
-      { a: noisy(700, dice), b: noisy(700, dice) },
-      diceOf(21),
-    ).run(rate, 20_000 / rate);
+    const simulation = new Simulation(route([heavy, light]), { a: noisy(700, dice), b: noisy(700, dice) }, diceOf(21)).run(
+      rate,
+      20_000 / rate,
+    );
     expect(sentTo(simulation, "a").length / simulation.sent.length).toBeGreaterThan(0.68);
     expect(sentTo(simulation, "a").length / simulation.sent.length).toBeLessThan(0.82);
   });
@@ -483,10 +465,7 @@ describe("balance", () => {
     "one that is five times as slow gets far less than its share, but is not forgotten, at %p requests a second",
     (rate) => {
       const dice = diceOf(22);
-      const simulation = new Simulation(route([a, b]), { a: noisy(400, dice), b: noisy(2_000, dice) }, diceOf(23)).run(
-        rate,
-        20_000 / rate,
-      );
+      const simulation = new Simulation(route([a, b]), { a: noisy(400, dice), b: noisy(2_000, dice) }, diceOf(23)).run(rate, 20_000 / rate);
       const share = sentTo(simulation, "b").length / simulation.sent.length;
       expect(share).toBeLessThan(0.3);
       expect(share).toBeGreaterThan(0.001);

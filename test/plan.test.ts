@@ -7,7 +7,7 @@ import { afterRequest, newThrottle } from "../src/limits/throttle.ts";
 import { failure, type Failure } from "../src/operations/failure.ts";
 import { drawOne, indexOf } from "../src/routing/draw.ts";
 import { type Ahead, hasOneDeployment, plan, type PlanInput, type Refused } from "../src/routing/plan.ts";
-import { candidate, candidates, diceOf, planInput, route, type Tables, tables } from "./plan-world.test.ts";
+import { candidate, candidates, diceOf, planInput, route, type Tables, tables } from "./support/plan-world.ts";
 
 const nowMs = 1_000_000;
 const overloaded = failure("overloaded", "503");
@@ -46,8 +46,7 @@ function refused(input: PlanInput): Refused {
   return found;
 }
 
-const names = (found: Ahead): string[] =>
-  found.candidates.map(({ candidate: { deployment } }) => deployment.channel.name);
+const names = (found: Ahead): string[] => found.candidates.map(({ candidate: { deployment } }) => deployment.channel.name);
 
 /** How often each channel comes first. */
 function shares(of: Route, table: Tables, facts: Partial<PlanInput> = {}, times = 4_000): Record<string, number> {
@@ -144,8 +143,7 @@ describe("a plan, all being well", () => {
       expect(found).toContain("y");
     }
     const small = route([...crowd.slice(0, 8), candidate("lone", { weight: 0.001 })]);
-    for (let seed = 0; seed < 100; seed += 1)
-      expect(names(ahead(planInput(small, tables(), { dice: diceOf(seed) })))).toContain("lone");
+    for (let seed = 0; seed < 100; seed += 1) expect(names(ahead(planInput(small, tables(), { dice: diceOf(seed) })))).toContain("lone");
   });
 
   test("a crowd on one host does not take every place of its tier", () => {
@@ -166,9 +164,7 @@ describe("a plan, all being well", () => {
   test("skewed weights still leave somebody to fall back on", () => {
     const tier = Array.from({ length: 12 }, (_, at) => candidate(`c${at}`, { weight: at === 0 ? 1_000_000 : 1 }));
     for (let seed = 0; seed < 50; seed += 1) {
-      expect(ahead(planInput(route(tier), tables(), { dice: diceOf(seed) })).candidates.length).toBeGreaterThanOrEqual(
-        3,
-      );
+      expect(ahead(planInput(route(tier), tables(), { dice: diceOf(seed) })).candidates.length).toBeGreaterThanOrEqual(3);
     }
   });
 
@@ -208,29 +204,22 @@ describe("a plan, some being unwell", () => {
     ]);
   });
 
-  test.each(["host", "credential", "deployment", "quota"] as const)(
-    "any scope of a candidate can hold it back: %s",
-    (scope) => {
-      const grouped = candidate("g", { quota: "org" });
-      const table = tables();
-      open(table, grouped.scopes[scope]!);
-      expect(names(ahead(planInput(route([grouped, b]), table)))).toEqual(["b"]);
-    },
-  );
+  test.each(["host", "credential", "deployment", "quota"] as const)("any scope of a candidate can hold it back: %s", (scope) => {
+    const grouped = candidate("g", { quota: "org" });
+    const table = tables();
+    open(table, grouped.scopes[scope]!);
+    expect(names(ahead(planInput(route([grouped, b]), table)))).toEqual(["b"]);
+  });
 
   test("one bad key of a pool leaves the others", () => {
     const pool = candidates("pool", { credentials: ["k1", "k2"] });
     const table = tables();
     open(table, "credential k1");
-    expect(ahead(planInput(route(pool), table)).candidates.map(({ candidate: { credential } }) => credential)).toEqual([
-      "k2",
-    ]);
+    expect(ahead(planInput(route(pool), table)).candidates.map(({ candidate: { credential } }) => credential)).toEqual(["k2"]);
   });
 
   test("skips a full channel", () => {
-    const found = ahead(
-      planInput(route([a, b]), tables(), { channelInFlight: (channel) => (channel.name === "a" ? 512 : 0) }),
-    );
+    const found = ahead(planInput(route([a, b]), tables(), { channelInFlight: (channel) => (channel.name === "a" ? 512 : 0) }));
     expect(names(found)).toEqual(["b"]);
     expect(found.skipped.map(({ because }) => because)).toEqual(["saturated"]);
   });
@@ -242,18 +231,14 @@ describe("a plan, some being unwell", () => {
     expect(names(found)).toEqual(["b"]);
     expect(found.skipped.map(({ because }) => because)).toEqual(["context_too_small"]);
     expect(names(ahead(planInput(route([small]), tables(), asked)))).toEqual(["small"]);
-    expect(names(ahead(planInput(route([small, b]), tables(), { ask: { promptTokensEstimate: 9_000 } }))).length).toBe(
-      2,
-    );
+    expect(names(ahead(planInput(route([small, b]), tables(), { ask: { promptTokensEstimate: 9_000 } }))).length).toBe(2);
   });
 
   test("does not send a long prompt to a small fallback only because the large one is down", () => {
     const small = candidate("small", { contextTokens: 8_000 });
     const table = tables();
     told(table, b.scopes.deployment, 30_000);
-    expect(refused(planInput(route([b], [small]), table, { ask: { promptTokensEstimate: 50_000 } })).kind).toBe(
-      "rate_limited",
-    );
+    expect(refused(planInput(route([b], [small]), table, { ask: { promptTokensEstimate: 50_000 } })).kind).toBe("rate_limited");
   });
 
   test("a half-open candidate is probed in its turn, with somebody to take over", () => {
@@ -328,8 +313,7 @@ describe("a plan, some being unwell", () => {
     const table = tables();
     tier.forEach(({ scopes }) => open(table, scopes.deployment));
     table.health.set("deployment c3/m", failing(1, limited(1_000), nowMs - 1_000));
-    for (let seed = 0; seed < 100; seed += 1)
-      expect(names(ahead(planInput(route(tier), table, { dice: diceOf(seed) })))).toEqual(["c3"]);
+    for (let seed = 0; seed < 100; seed += 1) expect(names(ahead(planInput(route(tier), table, { dice: diceOf(seed) })))).toEqual(["c3"]);
   });
 });
 
@@ -493,8 +477,7 @@ describe("any plan", () => {
         // Every tier that has somebody well is in the plan, so that one healthy channel is enough.
         if (found.mode === "normal" && tiers.length <= 3) {
           tiers.forEach((conditions, at) => {
-            if (conditions.includes("well"))
-              expect(found.candidates.some((choice) => choice.tier === at && !choice.probe)).toBe(true);
+            if (conditions.includes("well")) expect(found.candidates.some((choice) => choice.tier === at && !choice.probe)).toBe(true);
           });
         }
       }),

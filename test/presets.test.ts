@@ -13,18 +13,15 @@ describe("every preset", () => {
     expect(presetNamed("nobody")).toBeNull();
   });
 
-  test.each(presets.map((preset) => [preset.name, preset] as const))(
-    "%s has an address that may be dialled",
-    (_name, preset) => {
-      const address = presetAddress(preset, options);
-      if ("missing" in address) throw new Error(`it lacks ${address.missing}`);
-      expect(checkAddress(address.baseUrl)).toMatchObject({ ok: true, url: address.baseUrl, secure: preset.needsKey });
-      expect(address.baseUrl).not.toMatch(/[{}]/);
-      expect(preset.operations).toContain("chat");
-      expect(preset.forwardHeaders).toEqual(preset.forwardHeaders.map((name) => name.toLowerCase()));
-      expect(preset.needsKey ? preset.environment.key.length : 1).toBeGreaterThan(0);
-    },
-  );
+  test.each(presets.map((preset) => [preset.name, preset] as const))("%s has an address that may be dialled", (_name, preset) => {
+    const address = presetAddress(preset, options);
+    if ("missing" in address) throw new Error(`it lacks ${address.missing}`);
+    expect(checkAddress(address.baseUrl)).toMatchObject({ ok: true, url: address.baseUrl, secure: preset.needsKey });
+    expect(address.baseUrl).not.toMatch(/[{}]/);
+    expect(preset.operations).toContain("chat");
+    expect(preset.forwardHeaders).toEqual(preset.forwardHeaders.map((name) => name.toLowerCase()));
+    expect(preset.needsKey ? preset.environment.key.length : 1).toBeGreaterThan(0);
+  });
 
   test.each(presets.map((preset) => [preset.name, preset] as const))(
     "%s makes a channel with nothing but what it asks for",

@@ -76,7 +76,9 @@ test("the README's example with the official client streams an answer", async ()
 test("the README's configuration passes the README's check", async () => {
   const file = join(directory, "sluice.yaml");
   writeFileSync(file, blocks("yaml")[0]!);
-  const command = blocks("sh").find((block) => block.includes("-- check"))!.split("\n")[0]!;
+  const command = blocks("sh")
+    .find((block) => block.includes("-- check"))!
+    .split("\n")[0]!;
   expect(command).toBe("npm run --silent sluice -- check sluice.yaml");
   const { code, out } = await run(["sh", join(root, "bin/sluice"), "check", file], directory);
   expect(code, out).toBe(0);

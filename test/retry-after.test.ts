@@ -151,7 +151,10 @@ describe("limits that reset", () => {
   });
 
   test("an upstream that puts its name before these headers is read through a header that does the same", () => {
-    const headers: Headers = { "example-ratelimit-input-tokens-reset": "2026-11-15T12:00:20Z", "example-ratelimit-input-tokens-remaining": "0" };
+    const headers: Headers = {
+      "example-ratelimit-input-tokens-reset": "2026-11-15T12:00:20Z",
+      "example-ratelimit-input-tokens-remaining": "0",
+    };
     expect(retryAfterMs((name) => headers[name] ?? headers[`example-${name}`] ?? null, null, nowMs)).toBe(20_000);
   });
 
@@ -204,7 +207,9 @@ describe("whatever is sent", () => {
     fc.bigInt().map(String),
     fc.date({ noInvalidDate: true }).map((date) => date.toUTCString()),
     fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
-    fc.array(fc.tuple(fc.double({ noNaN: true }), fc.constantFrom("h", "m", "s", "ms", "d", "ns", ""))).map((parts) => parts.flat().join("")),
+    fc
+      .array(fc.tuple(fc.double({ noNaN: true }), fc.constantFrom("h", "m", "s", "ms", "d", "ns", "")))
+      .map((parts) => parts.flat().join("")),
   );
   const headers = fc.dictionary(fc.constantFrom(...names), value);
   const clock = fc.oneof(fc.constant(nowMs), fc.double());
@@ -228,7 +233,9 @@ describe("whatever is sent", () => {
       fc.property(fc.integer({ min: 0, max: 3_600 }), (seconds) => {
         expect(read({ "retry-after": String(seconds) })).toBe(seconds * 1000);
         expect(read({ "retry-after": new Date(nowMs + seconds * 1000).toUTCString() })).toBe(seconds * 1000);
-        expect(read({ "x-ratelimit-reset-tokens": `${Math.floor(seconds / 60)}m${seconds % 60}s` })).toBe(seconds === 0 ? null : seconds * 1000);
+        expect(read({ "x-ratelimit-reset-tokens": `${Math.floor(seconds / 60)}m${seconds % 60}s` })).toBe(
+          seconds === 0 ? null : seconds * 1000,
+        );
       }),
     );
   });

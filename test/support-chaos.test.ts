@@ -1,15 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
 import { startChaos, refusedUrl, type Chaos } from "./support/chaos.ts";
-import {
-  chat,
-  openChat,
-  RawConnection,
-  rawRequest,
-  RawResponse,
-  sseEvents,
-  type ChatOptions,
-} from "./support/client.ts";
+import { chat, openChat, RawConnection, rawRequest, RawResponse, sseEvents, type ChatOptions } from "./support/client.ts";
 import { faults } from "./support/faults.ts";
 import { makeCertificates } from "./support/tls.ts";
 
@@ -23,8 +15,7 @@ afterAll(async () => {
   await chaos.close();
 });
 
-const streamed = (model: string, options: ChatOptions = {}) =>
-  chat(chaos, { model }, { stream: true, ...options });
+const streamed = (model: string, options: ChatOptions = {}) => chat(chaos, { model }, { stream: true, ...options });
 const whole = (model: string, options: ChatOptions = {}) => chat(chaos, { model }, options);
 const lastAttempt = () => {
   const attempt = chaos.ledger.chats.at(-1);
@@ -48,9 +39,7 @@ describe("a healthy answer", () => {
     const reply = await chat(chaos, body, { stream: true });
     const chunks = reply.events.slice(0, -1).map((event) => JSON.parse(event));
     expect(chunks[0].choices[0].delta.role).toBe("assistant");
-    expect(chunks.slice(1, 4).map((chunk) => chunk.choices[0].delta.content)).toEqual(
-      lastAttempt().tokensSent,
-    );
+    expect(chunks.slice(1, 4).map((chunk) => chunk.choices[0].delta.content)).toEqual(lastAttempt().tokensSent);
     expect(chunks[4].choices[0].finish_reason).toBe("stop");
     expect(chunks[5].choices).toEqual([]);
     expect(chunks[5].usage.completion_tokens).toBe(3);
@@ -68,9 +57,7 @@ describe("a healthy answer", () => {
     const parameters = { type: "object", properties: { city: { type: "string" } } };
     const tools = [{ type: "function", function: { name: "weather", parameters } }];
     const reply = await chat(chaos, { tools, tool_choice: "required" }, { stream: true });
-    const calls = reply.events
-      .slice(0, -1)
-      .flatMap((event) => JSON.parse(event).choices[0].delta.tool_calls ?? []);
+    const calls = reply.events.slice(0, -1).flatMap((event) => JSON.parse(event).choices[0].delta.tool_calls ?? []);
     expect(calls[0].function.name).toBe("weather");
     expect(calls.length).toBeGreaterThan(2);
     const joined = calls.map((call) => call.function.arguments).join("");
@@ -86,11 +73,7 @@ describe("a healthy answer", () => {
       tags: { type: "array", items: { type: "integer" } },
     };
     const json_schema = { name: "thing", schema: { type: "object", properties } };
-    const reply = await chat(
-      chaos,
-      { response_format: { type: "json_schema", json_schema } },
-      { stream: true },
-    );
+    const reply = await chat(chaos, { response_format: { type: "json_schema", json_schema } }, { stream: true });
     const tag = `${lastAttempt().id}:name`;
     expect(JSON.parse(reply.content)).toEqual({ name: tag, size: 1.5, good: true, tags: [1] });
   });
@@ -136,8 +119,7 @@ describe("what an attempt meets", () => {
     chaos.script(["fault:status@500", "ok"]);
     chaos.behaviour = "fault:status@503";
     const statuses: number[] = [];
-    for (let count = 0; count < 3; count += 1)
-      statuses.push((await whole("fault:status@418")).status);
+    for (let count = 0; count < 3; count += 1) statuses.push((await whole("fault:status@418")).status);
     chaos.behaviour = null;
     statuses.push((await whole("fault:status@418")).status);
     expect(statuses).toEqual([500, 200, 503, 418]);
@@ -191,9 +173,7 @@ describe("a broken connection", () => {
   test("is closed when it is used again, and only then", async () => {
     const connection = await RawConnection.open(chaos.url);
     const body = '{"model":"fault:close-on-reuse"}';
-    const request = Buffer.from(
-      `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-    );
+    const request = Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
     await connection.send(request);
     expect((await connection.receive(new RawResponse())).status).toBe(200);
     const attempts = chaos.ledger.attempts.length;
@@ -216,21 +196,19 @@ describe("a broken connection", () => {
 });
 
 describe("a client that leaves", () => {
-  test.each([
-    "fault:silent",
-    "fault:hang-after-headers",
-    "fault:hang-after@2",
-    "fault:heartbeat-after@1",
-  ])("is noticed under %s", async (model) => {
-    const call = await openChat(chaos, { model }, { stream: true });
-    await chaos.waitFor((ledger) => ledger.ofCall(call.call ?? "").length === 1);
-    const leftAt = performance.now();
-    call.abort();
-    await chaos.ledger.settled();
-    expect(lastAttempt().endedBy).toBe("client_closed");
-    expect((lastAttempt().closedAt ?? 0) - leftAt).toBeLessThan(50);
-    expect((await call.reply).response.aborted).toBe(true);
-  });
+  test.each(["fault:silent", "fault:hang-after-headers", "fault:hang-after@2", "fault:heartbeat-after@1"])(
+    "is noticed under %s",
+    async (model) => {
+      const call = await openChat(chaos, { model }, { stream: true });
+      await chaos.waitFor((ledger) => ledger.ofCall(call.call ?? "").length === 1);
+      const leftAt = performance.now();
+      call.abort();
+      await chaos.ledger.settled();
+      expect(lastAttempt().endedBy).toBe("client_closed");
+      expect((lastAttempt().closedAt ?? 0) - leftAt).toBeLessThan(50);
+      expect((await call.reply).response.aborted).toBe(true);
+    },
+  );
 
   test("is noticed between tokens", async () => {
     const body = { x_tokens: 1_000, x_pace_ms: 5 };
@@ -333,17 +311,10 @@ describe("odd streams", () => {
   });
 
   test("bring errors", async () => {
-    expect((await streamed("fault:sse-error-first@overloaded_error")).error?.type).toBe(
-      "overloaded_error",
-    );
+    expect((await streamed("fault:sse-error-first@overloaded_error")).error?.type).toBe("overloaded_error");
     const late = await streamed("fault:sse-error-after@2");
-    expect([late.content, late.error?.type]).toEqual([
-      lastAttempt().tokensSent.join(""),
-      "server_error",
-    ]);
-    expect(sseEvents((await streamed("fault:error-event-named")).response.body).others).toEqual([
-      "event: error",
-    ]);
+    expect([late.content, late.error?.type]).toEqual([lastAttempt().tokensSent.join(""), "server_error"]);
+    expect(sseEvents((await streamed("fault:error-event-named")).response.body).others).toEqual(["event: error"]);
   });
 
   test("say the same on two instances", async () => {
@@ -363,26 +334,18 @@ describe("odd streams", () => {
     ];
     const model = "fault:same-text+prefix-continue";
     expect((await chat(chaos, { model, messages })).content).toBe("rd2 word3 word4");
-    expect((await chat(chaos, { model: `${model}@5`, messages })).content).toBe(
-      "d1 word2 word3 word4",
-    );
+    expect((await chat(chaos, { model: `${model}@5`, messages })).content).toBe("d1 word2 word3 word4");
   });
 
   test("report usage in their own ways", async () => {
     const usages = async (name: string) => {
       const asked = { model: `fault:${name}`, stream_options: { include_usage: true } };
       const { events } = await chat(chaos, asked, { stream: true });
-      return events
-        .filter((event) => event.includes('"usage":{'))
-        .map((event) => JSON.parse(event));
+      return events.filter((event) => event.includes('"usage":{')).map((event) => JSON.parse(event));
     };
     expect(await usages("usage-missing")).toEqual([]);
-    expect(await usages("usage-on-finish-chunk")).toMatchObject([
-      { choices: [{ finish_reason: "stop" }] },
-    ]);
-    expect((await usages("usage-twice")).map(({ usage }) => usage.completion_tokens)).toEqual([
-      1, 5,
-    ]);
+    expect(await usages("usage-on-finish-chunk")).toMatchObject([{ choices: [{ finish_reason: "stop" }] }]);
+    expect((await usages("usage-twice")).map(({ usage }) => usage.completion_tokens)).toEqual([1, 5]);
     expect(await usages("absurd-usage@-1")).toMatchObject([{ usage: { total_tokens: -1 } }]);
     expect((await whole("fault:absurd-usage@NaN")).response.text).toContain('"total_tokens":NaN');
   });
@@ -395,10 +358,7 @@ describe("refusals", () => {
     expect(limited.response.header("retry-after")).toBe("5.5");
     expect(limited.response.header("x-ratelimit-reset-requests")).toBe("6m0s");
     const moved = await whole("fault:redirect@307,http://169.254.169.254/latest");
-    expect([moved.status, moved.response.header("location")]).toEqual([
-      307,
-      "http://169.254.169.254/latest",
-    ]);
+    expect([moved.status, moved.response.header("location")]).toEqual([307, "http://169.254.169.254/latest"]);
     expect((await whole("fault:status-empty@599")).response).toMatchObject({
       status: 599,
       bodyLength: 0,
@@ -413,9 +373,7 @@ describe("refusals", () => {
     );
     expect((await chat(chaos, { model, max_tokens: 100 })).status).toBe(200);
     const options = { stream_options: { include_usage: true } };
-    expect((await chat(chaos, { model: "fault:reject-stream-options", ...options })).status).toBe(
-      400,
-    );
+    expect((await chat(chaos, { model: "fault:reject-stream-options", ...options })).status).toBe(400);
     expect((await whole("fault:reject-stream-options")).status).toBe(200);
   });
 });

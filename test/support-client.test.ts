@@ -16,17 +16,13 @@ afterAll(async () => {
 describe("a client that leaves", () => {
   const endless = { model: "fault:heartbeat-after@2" };
 
-  test.each(["after-request", "after-head", { afterBodyBytes: 10 }, { afterMs: 20 }] as const)(
-    "%j",
-    async (abort) => {
-      const reply = await chat(chaos, endless, { stream: true, abort });
-      expect(reply.response).toMatchObject({ aborted: true, endedCleanly: false });
-      if (abort === "after-head") expect(reply.status).toBe(200);
-      await chaos.ledger.settled();
-      if (abort !== "after-request")
-        expect(chaos.ledger.chats.at(-1)?.endedBy).toBe("client_closed");
-    },
-  );
+  test.each(["after-request", "after-head", { afterBodyBytes: 10 }, { afterMs: 20 }] as const)("%j", async (abort) => {
+    const reply = await chat(chaos, endless, { stream: true, abort });
+    expect(reply.response).toMatchObject({ aborted: true, endedCleanly: false });
+    if (abort === "after-head") expect(reply.status).toBe(200);
+    await chaos.ledger.settled();
+    if (abort !== "after-request") expect(chaos.ledger.chats.at(-1)?.endedBy).toBe("client_closed");
+  });
 
   test("before it has said anything", async () => {
     const before = chaos.ledger.attempts.length;
@@ -75,9 +71,7 @@ test("a client that has sent its FIN still hears the answer", async () => {
 });
 
 test("a stream is read strictly", () => {
-  expect(
-    sseEvents(": hello\n\ndata: a\ndata:b\n\nevent: x\r\ndata: c\r\n\r\ndata: lost\n"),
-  ).toEqual({
+  expect(sseEvents(": hello\n\ndata: a\ndata:b\n\nevent: x\r\ndata: c\r\n\r\ndata: lost\n")).toEqual({
     data: ["a\nb", "c"],
     comments: ["hello"],
     others: ["event: x"],

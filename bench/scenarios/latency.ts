@@ -10,11 +10,15 @@ export const latency: Scenario = async (bench) => {
   const { options } = bench;
   const seconds = Math.ceil(options.seconds / 2);
   // A gateway runs for weeks; the first hundred streams of a process measure its compiler.
-  await interleaved(bench, { title: "latency warm-up", targets: ["direct", "floor", "gateway"], rounds: 1, measures: [] }, async (target) => {
-    await answered(target, ask("json"), { perSecond: 400, seconds: options.quick ? 1 : 5 });
-    await answered(target, ask("burst"), { perSecond: 200, seconds: options.quick ? 1 : 5 });
-    return {};
-  });
+  await interleaved(
+    bench,
+    { title: "latency warm-up", targets: ["direct", "floor", "gateway"], rounds: 1, measures: [] },
+    async (target) => {
+      await answered(target, ask("json"), { perSecond: 400, seconds: options.quick ? 1 : 5 });
+      await answered(target, ask("burst"), { perSecond: 200, seconds: options.quick ? 1 : 5 });
+      return {};
+    },
+  );
   const measured = await interleaved(
     bench,
     {

@@ -145,12 +145,22 @@ function sentenceIn(value: unknown): Sentence | null {
   if (direct !== null) return { ...blank, message: direct };
   const complaints = list(Array.isArray(value) ? value : object?.["detail"]).map(complaint);
   const first = complaints[0];
-  return first === undefined ? null : { ...first, message: join(complaints.map((each) => each.message), "; ") };
+  return first === undefined
+    ? null
+    : {
+        ...first,
+        message: join(
+          complaints.map((each) => each.message),
+          "; ",
+        ),
+      };
 }
 
 function complaint(value: unknown): Sentence {
   const item = fields(value);
-  const path = list(item?.["loc"]).map((part) => word(part) ?? "").filter((part) => part !== "");
+  const path = list(item?.["loc"])
+    .map((part) => word(part) ?? "")
+    .filter((part) => part !== "");
   const param = (path[0] === "body" ? path.slice(1) : path).join(".");
   const message = word(item?.["msg"]) ?? word(item?.["message"]) ?? word(value) ?? "";
   return { message: join([param, message], ": "), code: word(item?.["type"]), param: param === "" ? null : param };
@@ -249,7 +259,10 @@ function withoutTags(text: string): string {
     if (close === -1) break;
     at = close + 1;
   }
-  return words.join(" ").replace(/\s{1,1000}/g, " ").trim();
+  return words
+    .join(" ")
+    .replace(/\s{1,1000}/g, " ")
+    .trim();
 }
 
 /** Never cuts inside a token: half a secret is too short to look like one, and half of it is out. */

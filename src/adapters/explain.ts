@@ -125,7 +125,10 @@ function evidence(body: ErrorBody): Pick<Evidence, "body" | "codes" | "text" | "
 
 /** `RateLimitReached`, `rate-limit-reached` and `RATE_LIMIT_REACHED` are one code. */
 function spelled(code: string): string {
-  return code.slice(0, 100).toLowerCase().replace(/[^a-z0-9]/g, "");
+  return code
+    .slice(0, 100)
+    .toLowerCase()
+    .replace(/[^a-z0-9]/g, "");
 }
 
 /**
@@ -179,9 +182,7 @@ function hasCode(codes: ReadonlySet<string>, wanted: string): boolean {
 }
 
 function includesAny(text: string, phrases: readonly Phrase[]): boolean {
-  return phrases.some((phrase) =>
-    typeof phrase === "string" ? text.includes(phrase) : phrase.every((piece) => text.includes(piece)),
-  );
+  return phrases.some((phrase) => (typeof phrase === "string" ? text.includes(phrase) : phrase.every((piece) => text.includes(piece))));
 }
 
 const rateCodes = [

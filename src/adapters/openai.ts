@@ -48,9 +48,7 @@ function encodeChat(ask: ChatAsk, target: Target): EncodedChat {
 }
 
 function chatUrl(address: Address, model: string): string {
-  const path = address.chatPath.includes("{model}")
-    ? address.chatPath.replace("{model}", encodeURIComponent(model))
-    : address.chatPath;
+  const path = address.chatPath.includes("{model}") ? address.chatPath.replace("{model}", encodeURIComponent(model)) : address.chatPath;
   return address.baseUrl + path + address.query;
 }
 

@@ -140,10 +140,7 @@ export function optionsOf(preset: Preset): readonly PresetOption[] {
 }
 
 /** Where this provider's requests go, or the option that is missing to say so. An explicit base URL always wins. */
-export function presetAddress(
-  preset: Preset,
-  options: PresetOptions,
-): Omit<Address, "host"> | { readonly missing: PresetOption } {
+export function presetAddress(preset: Preset, options: PresetOptions): Omit<Address, "host"> | { readonly missing: PresetOption } {
   const dated = options.apiVersion === null ? null : preset.dated;
   const missing = options.baseUrl === null ? optionsOf(preset).find((option) => options[option] === null) : undefined;
   if (missing !== undefined) return { missing };

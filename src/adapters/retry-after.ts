@@ -108,9 +108,7 @@ const units: readonly { readonly ms: number; readonly names: string }[] = [
   { ms: 86_400_000, names: "d day days" },
 ];
 
-const unitsMs: ReadonlyMap<string, number> = new Map(
-  units.flatMap(({ ms, names }) => names.split(" ").map((name) => [name, ms] as const)),
-);
+const unitsMs: ReadonlyMap<string, number> = new Map(units.flatMap(({ ms, names }) => names.split(" ").map((name) => [name, ms] as const)));
 
 /** `12ms`, `1.2s`, `6m0s`, `1h2m3s`: the whole text must be a duration. */
 function durationMs(text: string | null): number | null {

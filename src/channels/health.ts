@@ -195,13 +195,7 @@ function afterSuccessClosed(before: Health, nowMs: number, beganMs: number): Hea
 }
 
 /** Only for the scope the failure is charged to (`chargedScope`). The dice spread the return of many replicas. */
-export function afterFailure(
-  health: Health | undefined,
-  failure: Failure,
-  nowMs: number,
-  dice: () => number,
-  beganMs: number,
-): Health {
+export function afterFailure(health: Health | undefined, failure: Failure, nowMs: number, dice: () => number, beganMs: number): Health {
   const before = health ?? newHealth;
   if (failure.scope === "request") return probeAbandoned(before);
   switch (failure.kind) {
@@ -291,9 +285,7 @@ export function probeAbandoned(health: Health | undefined): Health | undefined {
 }
 
 function released(health: Health, beganMs: number): Health {
-  return health.breaker.state === "open" && probeLeft(health.breaker.probeMs, beganMs) === null
-    ? probeAbandoned(health)
-    : health;
+  return health.breaker.state === "open" && probeLeft(health.breaker.probeMs, beganMs) === null ? probeAbandoned(health) : health;
 }
 
 /** A call that began before the probe is not the probe. */

@@ -1,13 +1,6 @@
 /** What a person reads when the gateway has started: where it is, who may use it, what it can reach, what to do next. */
 export function welcome(facts: WelcomeFacts): string {
-  return [
-    `Sluice is listening on ${facts.url}/v1`,
-    "",
-    ...keyLines(facts),
-    ...channelLines(facts),
-    ...nextLines(facts),
-    "",
-  ].join("\n");
+  return [`Sluice is listening on ${facts.url}/v1`, "", ...keyLines(facts), ...channelLines(facts), ...nextLines(facts), ""].join("\n");
 }
 
 export interface WelcomeFacts {
@@ -16,7 +9,12 @@ export interface WelcomeFacts {
   /** A key made for this start because none was configured; shown this once. */
   readonly madeKey: string | null;
   readonly keyNames: readonly string[];
-  readonly channels: readonly { readonly name: string; readonly host: string; readonly models: number | null; readonly trouble: string | null }[];
+  readonly channels: readonly {
+    readonly name: string;
+    readonly host: string;
+    readonly models: number | null;
+    readonly trouble: string | null;
+  }[];
   /** Environment variables that would have made a channel. */
   readonly variables: readonly string[];
   readonly firstModel: string | null;
@@ -38,7 +36,9 @@ function channelLines({ channels, configFile }: WelcomeFacts): string[] {
   if (channels.length === 0) return [];
   return [
     configFile === null ? "Channels, from the provider keys in your environment:" : `Channels, from ${configFile}:`,
-    ...channels.map(({ name, host, models, trouble }) => `  ${name} (${host}): ${trouble ?? (models === null ? "any model" : plural(models, "model"))}`),
+    ...channels.map(
+      ({ name, host, models, trouble }) => `  ${name} (${host}): ${trouble ?? (models === null ? "any model" : plural(models, "model"))}`,
+    ),
     "",
   ];
 }

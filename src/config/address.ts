@@ -17,10 +17,8 @@ export function checkAddress(text: string): AddressVerdict {
   if (url.username !== "" || url.password !== "") {
     return refuse("an address must not hold a user name or a password", "take it out; a key belongs in api_key");
   }
-  if (url.hash !== "" || text.includes("#"))
-    return refuse("an address must not hold a #", "remove it and what follows");
-  if (url.search !== "" || text.includes("?"))
-    return refuse("an address must not hold a query", "remove the ? and what follows");
+  if (url.hash !== "" || text.includes("#")) return refuse("an address must not hold a #", "remove it and what follows");
+  if (url.search !== "" || text.includes("?")) return refuse("an address must not hold a query", "remove the ? and what follows");
   if (url.port === "0") return refuse("port 0 cannot be dialled", "give the port of the upstream");
   if (isMetadata(url.hostname)) {
     return refuse(
@@ -45,13 +43,7 @@ function refuse(reason: string, mend: string): AddressVerdict {
 }
 
 /** `fd00:ec2::/32` and `fd20:ce::/32` are where two clouds put theirs in IPv6. */
-const metadataNames = new Set([
-  "metadata",
-  "metadata.google.internal",
-  "metadata.goog",
-  "instance-data",
-  "instance-data.ec2.internal",
-]);
+const metadataNames = new Set(["metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"]);
 const metadataHosts: readonly number[] = [ipv4(100, 100, 100, 200), ipv4(168, 63, 129, 16), ipv4(192, 0, 0, 192)];
 
 /** Takes a host as the URL parser writes it: decimal, hexadecimal and octal spellings are already dotted there. */
@@ -90,12 +82,7 @@ function isNear(hostname: string): boolean {
 function isPrivateIpv4(address: number): boolean {
   const top = address >>> 24;
   return (
-    top === 0 ||
-    top === 10 ||
-    top === 127 ||
-    address >>> 20 === 0xac1 ||
-    address >>> 16 === 0xc0a8 ||
-    address >>> 22 === (100 << 2) + 1
+    top === 0 || top === 10 || top === 127 || address >>> 20 === 0xac1 || address >>> 16 === 0xc0a8 || address >>> 22 === (100 << 2) + 1
   );
 }
 

@@ -34,13 +34,7 @@ export function readChannel(entry: ChannelEntry, path: Path, readSecretFile: Rea
   const { address } = place;
 
   if (models.kind === "discovered" && address.modelsPath === null) {
-    findings.push(
-      problem(
-        [...path, "models"],
-        "this upstream has no list of models to discover",
-        'name its models, or write models: "*"',
-      ),
-    );
+    findings.push(problem([...path, "models"], "this upstream has no list of models to discover", 'name its models, or write models: "*"'));
   }
   if (!place.secure && !place.near && keys.secrets.length > 0) {
     findings.push(warning([...path, "base_url"], "the key travels unencrypted over a public network", "use https"));
@@ -50,8 +44,7 @@ export function readChannel(entry: ChannelEntry, path: Path, readSecretFile: Rea
   }
 
   // A channel without keys still needs one credential for health and choice to hang on.
-  const credentials =
-    keys.secrets.length === 0 ? [`${entry.name}#1`] : keys.secrets.map((_, at) => `${entry.name}#${at + 1}`);
+  const credentials = keys.secrets.length === 0 ? [`${entry.name}#1`] : keys.secrets.map((_, at) => `${entry.name}#${at + 1}`);
   const pooled = entry.pooled ?? credentials.length > 1;
   const { timeouts, capabilities } = entry;
   return {
@@ -63,8 +56,7 @@ export function readChannel(entry: ChannelEntry, path: Path, readSecretFile: Rea
       pooled,
       tier: entry.tier,
       weight: entry.weight,
-      maxTokensCeiling:
-        entry.max_tokens_ceiling === undefined ? (pooled ? pooledCeiling : null) : entry.max_tokens_ceiling,
+      maxTokensCeiling: entry.max_tokens_ceiling === undefined ? (pooled ? pooledCeiling : null) : entry.max_tokens_ceiling,
       timeouts: {
         connectMs: timeouts.connect,
         firstByteMs: timeouts.first_byte,
@@ -112,9 +104,7 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
   const unused = unusedOptions(entry, preset, path);
   if (unused.length > 0) return nowhere(...unused);
   if (preset !== null && entry.dialect !== undefined && entry.dialect !== preset.dialect) {
-    return nowhere(
-      problem([...path, "dialect"], "the provider speaks another dialect", "remove this line, or the provider"),
-    );
+    return nowhere(problem([...path, "dialect"], "the provider speaks another dialect", "remove this line, or the provider"));
   }
 
   const plain = { chatPath: "/chat/completions", modelsPath: "/models", query: "", authHeader: "authorization" };
@@ -128,14 +118,10 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
           apiVersion: entry.api_version ?? null,
         });
   if ("missing" in found) {
-    return nowhere(
-      problem([...path, found.missing], "this is missing: the provider's address holds it", `add ${found.missing}: …`),
-    );
+    return nowhere(problem([...path, found.missing], "this is missing: the provider's address holds it", `add ${found.missing}: …`));
   }
   if (found.baseUrl.endsWith("/chat/completions")) {
-    return nowhere(
-      problem([...path, "base_url"], "this is the address of one operation", "leave out /chat/completions"),
-    );
+    return nowhere(problem([...path, "base_url"], "this is the address of one operation", "leave out /chat/completions"));
   }
   const verdict = checkAddress(found.baseUrl);
   if (!verdict.ok) return nowhere(problem([...path, "base_url"], verdict.reason, verdict.mend));
@@ -150,12 +136,8 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
 /** An option that changes nothing was given in the belief that it does. */
 function unusedOptions(entry: ChannelEntry, preset: Preset | null, path: Path): Finding[] {
   const taken: readonly string[] = preset === null || entry.base_url !== undefined ? [] : optionsOf(preset);
-  const idle = (["resource", "region"] as const).filter(
-    (option) => entry[option] !== undefined && !taken.includes(option),
-  );
-  const findings = idle.map((option) =>
-    problem([...path, option], "the address of this channel does not hold it", "remove this line"),
-  );
+  const idle = (["resource", "region"] as const).filter((option) => entry[option] !== undefined && !taken.includes(option));
+  const findings = idle.map((option) => problem([...path, option], "the address of this channel does not hold it", "remove this line"));
   if (entry.api_version !== undefined && (preset === null || preset.dated === null)) {
     findings.push(problem([...path, "api_version"], "this channel has no dated address", "remove this line"));
   }
@@ -192,8 +174,6 @@ function keysOf(entry: ChannelEntry, preset: Preset | null, path: Path, readSecr
   const variable = preset.environment.key[0] ?? "NAME";
   return {
     secrets,
-    findings: [
-      problem([...path, "api_key"], "this is missing: the provider asks for a key", `add api_key: \${${variable}}`),
-    ],
+    findings: [problem([...path, "api_key"], "this is missing: the provider asks for a key", `add api_key: \${${variable}}`)],
   };
 }

@@ -25,9 +25,7 @@ const problemsMax = 20;
 export function readDocument(text: string, environment: Environment): Document | { readonly problems: Problem[] } {
   if (text.length > charactersMax) {
     return {
-      problems: [
-        atFile("the file is larger than 16 MiB", "split the configuration, or check that it is the right file"),
-      ],
+      problems: [atFile("the file is larger than 16 MiB", "split the configuration, or check that it is the right file")],
     };
   }
   const lines = new LineCounter();
@@ -59,8 +57,7 @@ export function readDocument(text: string, environment: Environment): Document |
     if (problems.length >= problemsMax) return undefined;
     const offset = offsetOf(node);
     if (++nodes > nodesMax) return report(offset, [], "the file unfolds into too many values", "use fewer aliases");
-    if (depth > depthMax)
-      return report(offset, [], "settings are nested too deeply", "check the indentation and the aliases");
+    if (depth > depthMax) return report(offset, [], "settings are nested too deeply", "check the indentation and the aliases");
     if (isAlias(node)) {
       const target = targets.get(node) ?? anchors.get(node.source);
       if (target === undefined) return report(offset, path, "this alias points at nothing", aliasMend);
@@ -82,8 +79,7 @@ export function readDocument(text: string, environment: Environment): Document |
         const key = keyOf(pair.key);
         const keyOffset = offsetOf(pair.key) ?? offset;
         if (key === null) report(keyOffset, path, "a setting's name must be plain text", "write name: value");
-        else if (Object.hasOwn(members, key))
-          report(keyOffset, [...path, key], "this is set twice", "remove one of the two");
+        else if (Object.hasOwn(members, key)) report(keyOffset, [...path, key], "this is set twice", "remove one of the two");
         else members[key] = plain(pair.value, [...path, key], depth + 1, unfolding);
       }
       return members;
@@ -100,9 +96,7 @@ type Targets = Map<Alias, unknown>;
 
 /** One fault often shows at each level it breaks. */
 function distinct(problems: readonly Problem[]): Problem[] {
-  return [
-    ...new Map(problems.map((problem) => [`${problem.line} ${problem.path} ${problem.reason}`, problem])).values(),
-  ];
+  return [...new Map(problems.map((problem) => [`${problem.line} ${problem.path} ${problem.reason}`, problem])).values()];
 }
 
 function atFile(reason: string, mend: string): Problem {

@@ -109,10 +109,7 @@ function entryOf(preset: Preset, env: Environment): EntryReading {
 export function baseUrlOf(text: string, preset: Preset): string {
   const { port, protocol } = new URL(preset.baseUrl.replaceAll(/[{}]/g, ""));
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(text);
-  const trimmed = (whole ? text : `${protocol}//${text.startsWith(":") ? `127.0.0.1${text}` : text}`).replace(
-    /\/+$/,
-    "",
-  );
+  const trimmed = (whole ? text : `${protocol}//${text.startsWith(":") ? `127.0.0.1${text}` : text}`).replace(/\/+$/, "");
   if (!URL.canParse(trimmed)) return text;
   const url = new URL(trimmed);
   if (!whole && url.port === "") url.port = port;
@@ -124,10 +121,7 @@ export function baseUrlOf(text: string, preset: Preset): string {
   return url.href.replace(/\/+$/, "");
 }
 
-function firstSet(
-  env: Environment,
-  names: readonly string[],
-): { readonly name: string; readonly value: string } | null {
+function firstSet(env: Environment, names: readonly string[]): { readonly name: string; readonly value: string } | null {
   for (const name of names) {
     const value = valueOf(env, name);
     if (value !== null) return { name, value };

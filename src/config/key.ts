@@ -34,24 +34,16 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
       ),
     );
   } else if (!isBearerToken(entry.key)) {
-    findings.push(
-      problem([...path, "key"], "clients could not send this key: it is too long or holds a comma", "choose another"),
-    );
+    findings.push(problem([...path, "key"], "clients could not send this key: it is too long or holds a comma", "choose another"));
   }
   if (entry.limits !== undefined) {
     findings.push(
-      warning(
-        [...path, "limits"],
-        "this version does not enforce limits: the key is not limited",
-        "limit it at the upstream meanwhile",
-      ),
+      warning([...path, "limits"], "this version does not enforce limits: the key is not limited", "limit it at the upstream meanwhile"),
     );
   }
   const expiresMs = entry.expires ?? null;
   if (expiresMs !== null && expiresMs <= nowMs) {
-    findings.push(
-      warning([...path, "expires"], "this key has expired and is refused", "remove it, or give a later date"),
-    );
+    findings.push(warning([...path, "expires"], "this key has expired and is refused", "remove it, or give a later date"));
   }
   return {
     key: {

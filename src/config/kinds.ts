@@ -72,10 +72,7 @@ export function choice<const T extends string>(values: readonly T[]): Kind<T> {
       if (found !== undefined) return found;
       if (typeof value !== "string") return notA("a name", value, `write one of ${list}`);
       const near = nearest(value, values);
-      return new Mistake(
-        "this is not a known name",
-        near === null ? `write one of ${list}` : `did you mean ${near}? Known are ${list}`,
-      );
+      return new Mistake("this is not a known name", near === null ? `write one of ${list}` : `did you mean ${near}? Known are ${list}`);
     },
   };
 }
@@ -89,11 +86,8 @@ export function text(charactersMax = 256): Kind<string> {
     read: (value) => {
       if (typeof value !== "string") return notA("text", value, textMend);
       if (value === "") return new Mistake("this is empty", "give it a value, or remove the line");
-      if (value.length > charactersMax)
-        return new Mistake(`this is longer than ${charactersMax} characters`, "shorten it");
-      return /\p{Cc}/u.test(value)
-        ? new Mistake("this holds a control character", "remove line breaks and tabs")
-        : value;
+      if (value.length > charactersMax) return new Mistake(`this is longer than ${charactersMax} characters`, "shorten it");
+      return /\p{Cc}/u.test(value) ? new Mistake("this holds a control character", "remove line breaks and tabs") : value;
     },
   };
 }
@@ -128,8 +122,7 @@ export function secret(): Kind<string> {
     type: "secret text",
     read: (value) => {
       if (typeof value !== "string") return notA("text", value, textMend);
-      if (value === "")
-        return new Mistake("this is empty", "give the key; if it comes from a variable, the variable is empty");
+      if (value === "") return new Mistake("this is empty", "give the key; if it comes from a variable, the variable is empty");
       if (value.length <= 8192 && /^[\x21-\x7e]+$/.test(value)) return value;
       return new Mistake(
         "this cannot travel in a header: it holds a space, a line break or a character outside ASCII",
@@ -149,10 +142,7 @@ export function duration(minMs = 1, maxMs = dayMs): Kind<number> {
       const ms = typeof value === "string" ? parseDuration(value) : null;
       if (ms === null) return notA("a duration", value, mend);
       if (ms >= minMs && ms <= maxMs) return ms;
-      return new Mistake(
-        "this is out of range",
-        `write a duration from ${durationText(minMs)} to ${durationText(maxMs)}`,
-      );
+      return new Mistake("this is out of range", `write a duration from ${durationText(minMs)} to ${durationText(maxMs)}`);
     },
   };
 }
@@ -206,14 +196,12 @@ export function moment(): Kind<number> {
   return {
     type: "date",
     read: (value) => {
-      const shaped =
-        typeof value === "string" && /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(\.\d{1,3})?(Z|[+-]\d\d:\d\d))?$/.test(value);
+      const shaped = typeof value === "string" && /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(\.\d{1,3})?(Z|[+-]\d\d:\d\d))?$/.test(value);
       if (!shaped) return notA("a date", value, mend);
       const ms = Date.parse(value);
       // Some engines roll 2027-02-31 over into March.
       const day = value.slice(0, 10);
-      const exists =
-        new Date(`${day}T00:00:00Z`).getTime() >= 0 && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
+      const exists = new Date(`${day}T00:00:00Z`).getTime() >= 0 && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
       return Number.isFinite(ms) && exists ? ms : new Mistake("there is no such day or time", mend);
     },
   };
@@ -268,10 +256,7 @@ export function models(): Kind<ModelsSetting> {
     read: (value) => {
       const read = text().read(value);
       if (read instanceof Mistake || !read.includes("*")) return read;
-      return new Mistake(
-        "a star cannot stand for part of a model's name here",
-        'name each model, or write models: "*" for any',
-      );
+      return new Mistake("a star cannot stand for part of a model's name here", 'name each model, or write models: "*" for any');
     },
   };
   const asList = list(modelName, modelsMax);
@@ -284,12 +269,10 @@ export function models(): Kind<ModelsSetting> {
         const names = asList.read(value);
         return names instanceof Mistake ? names : { kind: "map", names: new Map(names.map((name) => [name, name])) };
       }
-      if (!isGroup(value))
-        return notA("a list or map of models", value, 'write [a, b], { name: upstream-name } or "*"');
+      if (!isGroup(value)) return notA("a list or map of models", value, 'write [a, b], { name: upstream-name } or "*"');
       const names = asMap.read(value);
       if (names instanceof Mistake) return names;
-      if (names.size === 0)
-        return new Mistake("this names no model", "fill it, or remove the line to have models discovered");
+      if (names.size === 0) return new Mistake("this names no model", "fill it, or remove the line to have models discovered");
       return { kind: "map", names };
     },
   };
@@ -339,10 +322,7 @@ export function plainHeaderName(): Kind<string> {
     read: (value) => {
       const read = headerName().read(value);
       if (read instanceof Mistake || !keyHeaders.has(read)) return read;
-      return new Mistake(
-        "keys do not belong here",
-        "give the key as api_key; auth_header says which header carries it",
-      );
+      return new Mistake("keys do not belong here", "give the key as api_key; auth_header says which header carries it");
     },
   };
 }
@@ -367,11 +347,7 @@ export function backend(builtIn: string, schemes: readonly string[]): Kind<strin
       const known = typeof value === "string" && schemes.some((scheme) => value.startsWith(`${scheme}://`));
       return known
         ? value
-        : notA(
-            "a known kind of it",
-            value,
-            `write ${builtIn} or ${schemes.map((scheme) => `${scheme}://…`).join(" or ")}`,
-          );
+        : notA("a known kind of it", value, `write ${builtIn} or ${schemes.map((scheme) => `${scheme}://…`).join(" or ")}`);
     },
   };
 }

@@ -8,11 +8,7 @@ import { settingsAt, shownPath } from "./shown-path.ts";
 const problemsMax = 50;
 
 /** Turns what the schema found into problems a human can act on. */
-export function mistakes(
-  issues: readonly z.core.$ZodIssue[],
-  schema: z.core.$ZodType,
-  lineOf: (path: Path) => number | null,
-): Problem[] {
+export function mistakes(issues: readonly z.core.$ZodIssue[], schema: z.core.$ZodType, lineOf: (path: Path) => number | null): Problem[] {
   return issues.slice(0, problemsMax).flatMap((issue) => {
     const path = issue.path.filter((step) => typeof step !== "symbol");
     if (issue.code === "unrecognized_keys") {
@@ -23,12 +19,7 @@ export function mistakes(
   });
 }
 
-function unknownSetting(
-  key: string,
-  path: Path,
-  known: readonly string[],
-  lineOf: (path: Path) => number | null,
-): Problem {
+function unknownSetting(key: string, path: Path, known: readonly string[], lineOf: (path: Path) => number | null): Problem {
   const near = nearest(key, known);
   // A name that is nothing like a setting might be a secret in the wrong place.
   const shown = near !== null || /^[A-Za-z_]{1,32}$/.test(key);

@@ -31,15 +31,8 @@ import {
 
 const keyShape = {
   name: required(name(), "Names the key in logs and receipts. Unique."),
-  key: required(
-    secret(),
-    "What the client sends as `Authorization: Bearer …`. At least 16 characters; take it from a variable.",
-  ),
-  models: optional(
-    list(text(), 1000),
-    "The models it may ask for. A `*` stands for any run of characters.",
-    "every model",
-  ),
+  key: required(secret(), "What the client sends as `Authorization: Bearer …`. At least 16 characters; take it from a variable."),
+  models: optional(list(text(), 1000), "The models it may ask for. A `*` stands for any run of characters.", "every model"),
   operations: optional(operationList(), "What it may ask for.", "all"),
   limits: optionalGroup(
     {
@@ -51,11 +44,7 @@ const keyShape = {
     },
     "What it may use. Read and checked, but not yet enforced by this version, which says so at each start.",
   ),
-  expires: optional(
-    moment(),
-    "From this moment on the key is refused. A date alone is its first moment in UTC.",
-    "never",
-  ),
+  expires: optional(moment(), "From this moment on the key is refused. A date alone is its first moment in UTC.", "never"),
 };
 
 const channelShape = {
@@ -68,15 +57,8 @@ const channelShape = {
     address(),
     "The upstream's address up to and without `/chat/completions`. Needed without a provider; with one it replaces the provider's own.",
   ),
-  dialect: optional(
-    choice([...adapters.keys()]),
-    "How the upstream speaks.",
-    "the provider's; else the convention's own",
-  ),
-  api_key: optional(
-    secret(),
-    "The upstream's key; take it from a variable. Not needed where the upstream asks for none.",
-  ),
+  dialect: optional(choice([...adapters.keys()]), "How the upstream speaks.", "the provider's; else the convention's own"),
+  api_key: optional(secret(), "The upstream's key; take it from a variable. Not needed where the upstream asks for none."),
   api_keys: optional(list(secret(), 1000), "Several keys, used in turn: this makes a pooled channel."),
   api_key_file: optional(
     text(4096),
@@ -89,10 +71,7 @@ const channelShape = {
   ),
   resource: optional(label(), "The name of your resource, for a provider whose address holds it."),
   region: optional(label(), "The region, for a provider whose address holds it."),
-  api_version: optional(
-    text(32),
-    "A dated version, for a provider that also has a dated address; choosing one chooses that address.",
-  ),
+  api_version: optional(text(32), "A dated version, for a provider that also has a dated address; choosing one chooses that address."),
   models: optional(
     models(),
     "Which models it serves: a map from the client's name to the upstream's, a list where the two are equal, or `\"*\"` for any name that no other channel lists.",
@@ -101,11 +80,7 @@ const channelShape = {
   tier: defaulted(integer(0, 1000), 1, "Tiers are tried in ascending order; channels of one tier share the load."),
   weight: defaulted(positiveNumber(1e6), 1, "Its share of the tier's traffic."),
   concurrency: defaulted(integer(1, 1e6), 512, "Requests at the same time; beyond that the next channel is tried."),
-  pooled: optional(
-    flag(),
-    "Whether its keys are shared by many, so that a very large `max_tokens` is lowered.",
-    "true with several keys",
-  ),
+  pooled: optional(flag(), "Whether its keys are shared by many, so that a very large `max_tokens` is lowered.", "true with several keys"),
   max_tokens_ceiling: optional(
     orOff(integer(1, 1e9)),
     "The most output tokens a client may ask for; more is lowered to it, and `x-sluice-max-tokens` says so.",
@@ -116,21 +91,14 @@ const channelShape = {
     {
       connect: defaulted(duration(), "5s", "To connect, with TLS."),
       first_byte: defaulted(duration(), "300s", "Until the first byte of an answer that is not streamed."),
-      first_content: defaulted(
-        duration(),
-        "60s",
-        "Until the first content of a stream. Reasoning models need more, such as `300s`.",
-      ),
+      first_content: defaulted(duration(), "60s", "Until the first content of a stream. Reasoning models need more, such as `300s`."),
       idle: defaulted(duration(), "120s", "Between any two bytes of a stream."),
       progress: defaulted(duration(), "300s", "Between two data events of a stream; heartbeats do not count."),
       total: defaulted(duration(), "30m", "For a whole stream."),
     },
     "How long to wait for this upstream.",
   ),
-  headers: optional(
-    mapOf(plainHeaderName(), headerValue(), "map of headers"),
-    "Fixed headers for every request. Not for keys.",
-  ),
+  headers: optional(mapOf(plainHeaderName(), headerValue(), "map of headers"), "Fixed headers for every request. Not for keys."),
   forward_headers: optional(
     list(plainHeaderName(), 32),
     "Client headers that travel on to the upstream, besides those the provider is known for.",
@@ -140,10 +108,7 @@ const channelShape = {
     {
       operations: optional(operationList(), "What it can do.", "the provider's; else all"),
       prefill: optional(flag(), "It continues an assistant message that ends the conversation.", "`false`"),
-      context_tokens: optional(
-        integer(1, 1e9),
-        "The size of its context; longer requests go to channels that declare more.",
-      ),
+      context_tokens: optional(integer(1, 1e9), "The size of its context; longer requests go to channels that declare more."),
       stream_options: optional(
         flag(),
         "It accepts `stream_options`. Where it does not, streamed usage is what it sends by itself, or an estimate.",
@@ -160,23 +125,12 @@ const channelShape = {
     },
     "What the preset does not know.",
   ),
-  voices: optional(
-    mapOf(text(), text(), "map of voices"),
-    "The client's name of a voice to the upstream's. Not yet used by this version.",
-  ),
+  voices: optional(mapOf(text(), text(), "map of voices"), "The client's name of a voice to the upstream's. Not yet used by this version."),
 };
 
 export const fileSchema = z.strictObject({
-  listen: defaulted(
-    listen(),
-    "127.0.0.1:4400",
-    "Where clients connect. Use `0.0.0.0:4400` to be reachable from other machines.",
-  ),
-  admin: defaulted(
-    orOff(listen()),
-    "127.0.0.1:4401",
-    "Where the admin API and the console listen. Not yet used by this version.",
-  ),
+  listen: defaulted(listen(), "127.0.0.1:4400", "Where clients connect. Use `0.0.0.0:4400` to be reachable from other machines."),
+  admin: defaulted(orOff(listen()), "127.0.0.1:4401", "Where the admin API and the console listen. Not yet used by this version."),
   data_dir: defaulted(text(4096), "./data", "Where durable data lives. Relative to the working directory."),
   store: defaulted(
     backend("sqlite", ["postgres", "postgresql"]),
@@ -188,11 +142,7 @@ export const fileSchema = z.strictObject({
     "memory",
     "Where limits and cool-downs are shared between replicas. This version uses memory only.",
   ),
-  expose: defaulted(
-    choice(["all", "none"]),
-    "all",
-    "`none` hides `x-sluice-channel` and `x-sluice-attempts` from clients.",
-  ),
+  expose: defaulted(choice(["all", "none"]), "all", "`none` hides `x-sluice-channel` and `x-sluice-attempts` from clients."),
   allow_private: defaulted(
     flag(),
     false,
@@ -203,11 +153,7 @@ export const fileSchema = z.strictObject({
   routing: group(
     {
       attempts: defaulted(integer(1, 10), 3, "How many channels may be tried for one call."),
-      hedge_after: defaulted(
-        orOff(duration()),
-        "off",
-        "Silence after which a second attempt starts elsewhere while the first lives on.",
-      ),
+      hedge_after: defaulted(orOff(duration()), "off", "Silence after which a second attempt starts elsewhere while the first lives on."),
       rescue: defaulted(
         choice(["error", "continue"]),
         "error",
@@ -246,11 +192,7 @@ export const fileSchema = z.strictObject({
   ),
   log: group(
     {
-      level: defaulted(
-        choice(["debug", "info", "warn", "error"]),
-        "info",
-        "How much is logged. Prompts and answers never are.",
-      ),
+      level: defaulted(choice(["debug", "info", "warn", "error"]), "info", "How much is logged. Prompts and answers never are."),
     },
     "What is written to the log.",
   ),

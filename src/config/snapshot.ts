@@ -36,10 +36,7 @@ export function buildSnapshot(settings: Settings, discovered: ReadonlyMap<string
 const discoveredMax = 10_000;
 const modelCharactersMax = 256;
 
-function namesOf(
-  channel: ChannelSetting,
-  discovered: ReadonlyMap<string, readonly string[]>,
-): Iterable<readonly [string, string]> {
+function namesOf(channel: ChannelSetting, discovered: ReadonlyMap<string, readonly string[]>): Iterable<readonly [string, string]> {
   switch (channel.models.kind) {
     case "map":
       return channel.models.names;

@@ -12,13 +12,11 @@ import type { ConfigFile } from "./schema.ts";
 export function surprises(file: ConfigFile, given: unknown): Finding[] {
   const wrote = (path: Path): boolean => path.reduce<unknown>(member, given) !== undefined;
   const findings: Finding[] = [];
-  const idle = (path: Path, reason: string, mend: string) =>
-    findings.push(warning(path, `this version ${reason}`, mend));
+  const idle = (path: Path, reason: string, mend: string) => findings.push(warning(path, `this version ${reason}`, mend));
 
   if (file.admin !== null && wrote(["admin"])) idle(["admin"], "has no admin listener yet", "write admin: off");
   if (file.store !== "sqlite") idle(["store"], "keeps nothing in a database", "remove the line");
-  if (file.state !== "memory")
-    idle(["state"], "keeps cool-downs in memory: replicas do not share them", "remove the line");
+  if (file.state !== "memory") idle(["state"], "keeps cool-downs in memory: replicas do not share them", "remove the line");
   if (file.allow_private) idle(["allow_private"], "has no admin API, which this is for", "remove the line");
   for (const [at, channel] of file.channels.entries()) {
     const path = ["channels", at];
@@ -35,9 +33,7 @@ export function surprises(file: ConfigFile, given: unknown): Finding[] {
     if (channel.timeouts.first_byte > whole && wrote(firstByte)) findings.push(outlived(firstByte, "whole"));
   }
   if (file.channels.length === 0) {
-    findings.push(
-      warning(["channels"], "there is no channel: every request will be refused", "add one under channels:"),
-    );
+    findings.push(warning(["channels"], "there is no channel: every request will be refused", "add one under channels:"));
   }
   if (!isLoopback(file.listen.host)) {
     findings.push(
@@ -52,11 +48,7 @@ export function surprises(file: ConfigFile, given: unknown): Finding[] {
 }
 
 function outlived(path: Path, deadline: string): Finding {
-  return warning(
-    path,
-    `routing.deadlines.${deadline} is shorter and ends the wait first`,
-    "raise that deadline as well",
-  );
+  return warning(path, `routing.deadlines.${deadline} is shorter and ends the wait first`, "raise that deadline as well");
 }
 
 function member(value: unknown, step: string | number): unknown {

@@ -100,7 +100,9 @@ export class Attempt {
     const { timeouts } = this.candidate.deployment.channel;
     switch (alarm) {
       case "first":
-        return this.abandon(failure("timed_out", `no ${stream ? `content within ${timeouts.firstContentMs}` : `answer within ${timeouts.firstByteMs}`} ms`));
+        return this.abandon(
+          failure("timed_out", `no ${stream ? `content within ${timeouts.firstContentMs}` : `answer within ${timeouts.firstByteMs}`} ms`),
+        );
       case "deadline":
         return this.abandon(failure("deadline", "the call's own time ran out"));
       case "idle":

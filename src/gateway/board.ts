@@ -1,5 +1,16 @@
 import type { Candidate, Channel, Route } from "../channels/channel.ts";
-import { afterFailure, afterSuccess, chargedScope, isForgettable, opensAgainMs, probeAbandoned, scopeIds, standing, withProbe, type Health } from "../channels/health.ts";
+import {
+  afterFailure,
+  afterSuccess,
+  chargedScope,
+  isForgettable,
+  opensAgainMs,
+  probeAbandoned,
+  scopeIds,
+  standing,
+  withProbe,
+  type Health,
+} from "../channels/health.ts";
 import { begun, ended, newLoad, observed, type Load } from "../channels/load.ts";
 import { afterCall, newHedgeQuota, tryHedge } from "../limits/hedge-quota.ts";
 import { afterClientRetry, afterFirst, mayRetry, newRetryBudget, tryRetry, type RetryBudget } from "../limits/retry-budget.ts";
@@ -147,7 +158,13 @@ export class Board {
       const after = afterFailure(before, failure, nowMs, this.ports.dice, beganMs);
       bounded(this.healths).set(scope, after);
       if (standing(before, nowMs) !== "open" && standing(after, nowMs) === "open") {
-        this.notice("cooling", { scope, channel: candidate.deployment.channel.name, error: failure.kind, detail: failure.detail, for_ms: Math.round(opensAgainMs(after) - nowMs) });
+        this.notice("cooling", {
+          scope,
+          channel: candidate.deployment.channel.name,
+          error: failure.kind,
+          detail: failure.detail,
+          for_ms: Math.round(opensAgainMs(after) - nowMs),
+        });
       }
     }
   }
@@ -255,4 +272,3 @@ function bounded<K, V>(map: Map<K, V>): Map<K, V> {
   if (map.size >= entriesMax) map.delete(map.keys().next().value!);
   return map;
 }
-

@@ -22,7 +22,12 @@ export type Answer = AnswerFacts &
     | { readonly kind: "whole"; readonly body: Uint8Array }
     | { readonly kind: "stream"; readonly source: Relay }
     /** `recorded` is told the status the client saw. */
-    | { readonly kind: "failed"; readonly failure: Failure; readonly retryAfterMs: number | null; readonly recorded: (status: number) => void }
+    | {
+        readonly kind: "failed";
+        readonly failure: Failure;
+        readonly retryAfterMs: number | null;
+        readonly recorded: (status: number) => void;
+      }
   );
 
 interface AnswerFacts {
@@ -217,7 +222,8 @@ class Course {
     const { call, gateway } = this;
     last.trial.fail(cause);
     const fresh = plan.candidates.filter(
-      ({ candidate, probe }) => !probe && gateway.board.admits(candidate) && this.trials.every((one) => one.candidate.deployment !== candidate.deployment),
+      ({ candidate, probe }) =>
+        !probe && gateway.board.admits(candidate) && this.trials.every((one) => one.candidate.deployment !== candidate.deployment),
     );
     const able = fresh.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
     const choice = able ?? fresh[0];
@@ -249,7 +255,8 @@ class Course {
   private failed(cause: Failure, because: string | null = null, soonestMs: number | null = null): Answer {
     this.callEnds();
     const attempts = this.trials.length;
-    const explained = because === null || because === "client_fault" ? cause : { ...cause, detail: `${cause.detail} (stopped: ${because})` };
+    const explained =
+      because === null || because === "client_fault" ? cause : { ...cause, detail: `${cause.detail} (stopped: ${because})` };
     return {
       kind: "failed",
       failure: explained,
@@ -312,9 +319,12 @@ const retryJitter = 0.2;
 
 /** Where every candidate is out for its credentials, waiting will not help, and the client is told what the first one was. */
 function refusalOf({ kind, skipped }: Refused): Failure {
-  const named = skipped.slice(0, 4).map(({ candidate, because, cause }) => `${candidate.deployment.id} ${because}${cause === null ? "" : ` (${cause})`}`);
+  const named = skipped
+    .slice(0, 4)
+    .map(({ candidate, because, cause }) => `${candidate.deployment.id} ${because}${cause === null ? "" : ` (${cause})`}`);
   const detail = `no candidate may be asked: ${named.join(", ")}`;
-  const barred = kind === "no_channel" && skipped.length > 0 && skipped.every(({ cause }) => cause === "unauthorized" || cause === "quota_exhausted");
+  const barred =
+    kind === "no_channel" && skipped.length > 0 && skipped.every(({ cause }) => cause === "unauthorized" || cause === "quota_exhausted");
   return failure(barred ? "unauthorized" : kind, detail);
 }
 

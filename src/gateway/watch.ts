@@ -112,7 +112,8 @@ export class Watch {
       case "finished": {
         const silentMs = this.phase === "finished" ? Math.min(lingerMs, timeouts.idleMs) : timeouts.idleMs;
         // While nobody reads only the total can be due; a look before anything else could be is soon enough.
-        if (this.pausedMs !== null) return { atMs: Math.min(total, this.ports.nowMs() + Math.min(silentMs, timeouts.progressMs)), alarm: "total" };
+        if (this.pausedMs !== null)
+          return { atMs: Math.min(total, this.ports.nowMs() + Math.min(silentMs, timeouts.progressMs)), alarm: "total" };
         const idle = this.byteMs + silentMs;
         if (this.phase === "finished") return { atMs: idle, alarm: "lingering" };
         const progress = this.eventMs + timeouts.progressMs;

@@ -131,31 +131,45 @@ function respondEarly(answering: Promise<Answer>, call: Call, context: ChatConte
   return stream(later, context.headers, call.facts.id, cancellation, context, true);
 }
 
-function stream(source: ByteSource, headers: Readonly<Record<string, string>>, requestId: string, cancellation: Cancellation, context: ChatContext, early: boolean): Response {
+function stream(
+  source: ByteSource,
+  headers: Readonly<Record<string, string>>,
+  requestId: string,
+  cancellation: Cancellation,
+  context: ChatContext,
+  early: boolean,
+): Response {
   const { gateway, timeout, snapshot } = context;
   const { keepAliveMs, writeStallMs } = snapshot.service;
   const cancel = (reason: Failure): void => {
     source.cancel(reason);
     cancellation.cancel(reason);
   };
-  return streamResponse({ next: () => source.next(), cancel }, {
-    requestId,
-    headers: { ...headers, ...streamHeaders },
-    keepAliveMs,
-    writeStallMs,
-    early,
-    nowMs: gateway.ports.nowMs,
-    after: gateway.ports.after,
-    connection: (use) => {
-      if (use !== "live") gateway.calls.end(cancellation);
-      timeout(use === "live" ? 0 : use === "idle" ? idleSeconds : 1);
+  return streamResponse(
+    { next: () => source.next(), cancel },
+    {
+      requestId,
+      headers: { ...headers, ...streamHeaders },
+      keepAliveMs,
+      writeStallMs,
+      early,
+      nowMs: gateway.ports.nowMs,
+      after: gateway.ports.after,
+      connection: (use) => {
+        if (use !== "live") gateway.calls.end(cancellation);
+        timeout(use === "live" ? 0 : use === "idle" ? idleSeconds : 1);
+      },
     },
-  });
+  );
 }
 
 const idleSeconds = 120;
 
-const streamHeaders = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache, no-store", "x-accel-buffering": "no" };
+const streamHeaders = {
+  "content-type": "text/event-stream; charset=utf-8",
+  "cache-control": "no-cache, no-store",
+  "x-accel-buffering": "no",
+};
 
 /** Adds to the headers of this one request what the answer has to tell. */
 function answerHeaders(headers: Record<string, string>, answer: Answer, { service }: Snapshot): Record<string, string> {

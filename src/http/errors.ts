@@ -68,7 +68,8 @@ const shown: { readonly [K in FailureKind]: Shown } = {
 function shownOf(failure: Failure): Shown {
   const usual = shown[failure.kind];
   if (failure.kind === "overloaded") return overload(failure, usual);
-  if (failure.kind === "model_missing" && failure.code === "model_not_found") return { ...usual, status: 404, type: "invalid_request_error", code: failure.code };
+  if (failure.kind === "model_missing" && failure.code === "model_not_found")
+    return { ...usual, status: 404, type: "invalid_request_error", code: failure.code };
   if (failure.blame !== "client") return usual;
   const passesStatus = failure.status !== null && failure.status >= 400 && failure.status < 500 && failure.kind === "invalid_request";
   return {

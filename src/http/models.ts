@@ -11,7 +11,13 @@ export function listModels(snapshot: Snapshot, key: Key, headers: Readonly<Recor
 }
 
 /** A model the key may not use is answered as one that does not exist. */
-export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: string, headers: Readonly<Record<string, string>>): Response {
+export function showModel(
+  snapshot: Snapshot,
+  key: Key,
+  id: string,
+  requestId: string,
+  headers: Readonly<Record<string, string>>,
+): Response {
   if (!snapshot.routes.has(id) || !allowsModel(key, id)) return errorResponse(unknownModel(id), { requestId, headers });
   return Response.json(entry(snapshot, id), { headers });
 }

@@ -1,7 +1,11 @@
 import { failure, type Failure } from "../operations/failure.ts";
 
 /** What the data plane refuses by itself, before any call exists. Each message names the mend. */
-export const keyInUrl = refusal(400, "key_in_url", "API keys do not belong in a URL. Send yours as 'Authorization: Bearer <key>', and replace it: it may have been logged.");
+export const keyInUrl = refusal(
+  400,
+  "key_in_url",
+  "API keys do not belong in a URL. Send yours as 'Authorization: Bearer <key>', and replace it: it may have been logged.",
+);
 
 export const ambiguousHost = refusal(400, "ambiguous_host", "The request has more than one Host header.");
 
@@ -13,12 +17,20 @@ export const noResponses = refusal(
 
 export const notJson = refusal(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
 
-export const encodedBody = refusal(415, "unsupported_media_type", "Compressed request bodies are not accepted: send it without 'Content-Encoding'.");
+export const encodedBody = refusal(
+  415,
+  "unsupported_media_type",
+  "Compressed request bodies are not accepted: send it without 'Content-Encoding'.",
+);
 
 export const internalError = failure("internal", "a bug");
 
 export function unknownRoute(method: string, path: string): Failure {
-  return refusal(404, null, `Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}. The chat endpoint is POST /v1/chat/completions.`);
+  return refusal(
+    404,
+    null,
+    `Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}. The chat endpoint is POST /v1/chat/completions.`,
+  );
 }
 
 export function wrongMethod(method: string, path: string): Failure {

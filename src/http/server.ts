@@ -103,10 +103,15 @@ function baseHeaders(requestId: string): Record<string, string> {
 
 function readiness(ready: boolean, version: string): Response {
   const body = JSON.stringify({ status: ready ? "ready" : "stopping", config: version });
-  return new Response(`${body}\n`, { status: ready ? 200 : 503, headers: { "content-type": "application/json", "cache-control": "no-store" } });
+  return new Response(`${body}\n`, {
+    status: ready ? 200 : 503,
+    headers: { "content-type": "application/json", "cache-control": "no-store" },
+  });
 }
 
 /** A key in a URL ends up in logs and histories; the sooner its owner learns, the better. */
 function mentionsKey(query: string): boolean {
-  return query.split("&").some((pair) => ["api_key", "apikey", "api-key", "key", "access_token"].includes(pair.slice(0, pair.indexOf("=")).toLowerCase()));
+  return query
+    .split("&")
+    .some((pair) => ["api_key", "apikey", "api-key", "key", "access_token"].includes(pair.slice(0, pair.indexOf("=")).toLowerCase()));
 }

@@ -32,10 +32,7 @@ export function mayRetry(budget: RetryBudget, nowMs: number): boolean {
   return marksIn(now) + 1 <= share * callsIn(now) + floorPerSecond * spanSeconds;
 }
 
-export function tryRetry(
-  budget: RetryBudget,
-  nowMs: number,
-): { readonly allowed: boolean; readonly budget: RetryBudget } {
+export function tryRetry(budget: RetryBudget, nowMs: number): { readonly allowed: boolean; readonly budget: RetryBudget } {
   if (!mayRetry(budget, nowMs)) return { allowed: false, budget };
   return { allowed: true, budget: counted(budget, span, nowMs, retry) };
 }

@@ -18,7 +18,8 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
   if (model.kind !== "string") return wrongType("model", "a string");
   const modelName = valueOf(body, model) as string;
   if (modelName === "") return refuse("'model' must not be empty.", "invalid_value", "model");
-  if (modelName.length > modelLengthMax) return refuse(`'model' is longer than ${modelLengthMax} characters.`, "string_above_max_length", "model");
+  if (modelName.length > modelLengthMax)
+    return refuse(`'model' is longer than ${modelLengthMax} characters.`, "string_above_max_length", "model");
 
   const messages = field("messages");
   if (messages === undefined) return missing("messages");

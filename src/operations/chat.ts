@@ -30,7 +30,13 @@ export interface ChatAsk {
  * upstream speaks the convention: we decode to look, never to re-encode. A stream that stops without `end` was cut.
  */
 export type ChatEmission =
-  | { readonly kind: "delta"; readonly frame: Uint8Array; readonly output: Output | null; readonly text: string; readonly finishes: boolean }
+  | {
+      readonly kind: "delta";
+      readonly frame: Uint8Array;
+      readonly output: Output | null;
+      readonly text: string;
+      readonly finishes: boolean;
+    }
   | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: TokenUsage }
   | { readonly kind: "skipped"; readonly detail: string }
   | { readonly kind: "end"; readonly frame: Uint8Array; readonly finish: string | null };

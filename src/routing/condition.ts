@@ -1,20 +1,9 @@
 import type { Scopes } from "../channels/channel.ts";
-import {
-  cause,
-  failedLastMs,
-  type Health,
-  isHardCooled,
-  isProbing,
-  opensAgainMs,
-  slowStartFactor,
-  standing,
-} from "../channels/health.ts";
+import { cause, failedLastMs, type Health, isHardCooled, isProbing, opensAgainMs, slowStartFactor, standing } from "../channels/health.ts";
 import type { FailureKind } from "../operations/failure.ts";
 
 /** What the healths of a candidate's scopes say together: it is as usable as the worst of them. */
-export type Condition =
-  | { readonly kind: "ready"; /** The share of its weight it may take. */ readonly share: number }
-  | Held;
+export type Condition = { readonly kind: "ready"; /** The share of its weight it may take. */ readonly share: number } | Held;
 
 /** Why it is not simply ready: the scope that matters most, what happened to it, and when it last failed. */
 export type Held = HalfOpen | Cooling;

@@ -78,10 +78,7 @@ export function judge(input: JudgeInput): Verdict {
   if (input.hostedTools && !isSurelyUnprocessed(last.failure)) return stop("hosted_tools");
 
   const counted = tried.filter((attempt) => attempt.failure.kind !== "stale_socket").length;
-  const attemptsMax = Math.min(
-    input.policy.attemptsMax,
-    input.bodyBytes > largeBodyBytes ? largeBodyAttemptsMax : Infinity,
-  );
+  const attemptsMax = Math.min(input.policy.attemptsMax, input.bodyBytes > largeBodyBytes ? largeBodyAttemptsMax : Infinity);
   if (counted >= attemptsMax) return stop("attempts");
 
   const next = chosen(input, last, attemptsMax - counted);
@@ -129,16 +126,13 @@ function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
   const { failure } = last;
   switch (failure.kind) {
     case "stale_socket":
-      return timesFailed(input, last, "stale_socket") === 1
-        ? again(input, last, 0, true)
-        : moveOn(input, last, attemptsLeft);
+      return timesFailed(input, last, "stale_socket") === 1 ? again(input, last, 0, true) : moveOn(input, last, attemptsLeft);
     case "ceiling":
       // With the ceiling it told us the same candidate will do. A second such refusal means it told us nothing.
       if (failure.ceiling !== null && timesFailed(input, last, "ceiling") === 1) return again(input, last, 0, false);
       return toAnotherChannelOnce(input, last);
     case "unsupported":
-      if (asksForStreamOptions(failure) && timesFailed(input, last, "unsupported") === 1)
-        return again(input, last, 0, false);
+      if (asksForStreamOptions(failure) && timesFailed(input, last, "unsupported") === 1) return again(input, last, 0, false);
       return toAnotherChannelOnce(input, last);
     case "context_length":
     case "too_large":

@@ -167,13 +167,7 @@ const stepsMax = 64;
 const otherHostSteps = 4;
 
 /** The tier's candidates that may be asked now, in random order by weight. */
-function drawnFrom(
-  tier: readonly Candidate[],
-  at: number,
-  room: number,
-  input: PlanInput,
-  survey: Survey,
-): Contender[] {
+function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: PlanInput, survey: Survey): Contender[] {
   if (tier.length > wholeTierMax) return drawnFromLarge(tier, at, Math.min(room, drawnWanted), input, survey);
   const contenders: Contender[] = [];
   for (const candidate of tier) {
@@ -187,13 +181,7 @@ function drawnFrom(
  * Most of a large tier is well, as a rule, and a few draws find enough of them. Where they do not, because of skewed weights
  * or many that are down, the tier is looked through; to its end only as long as nobody at all was found.
  */
-function drawnFromLarge(
-  tier: readonly Candidate[],
-  at: number,
-  wanted: number,
-  input: PlanInput,
-  survey: Survey,
-): Contender[] {
+function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, input: PlanInput, survey: Survey): Contender[] {
   const { dice } = input;
   const index = indexOf(tier);
   const seen = new Set<Candidate>();
@@ -280,8 +268,7 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
  */
 function noteLastResort(survey: Survey, choice: Choice, held: Held): void {
   const best = survey.lastResort?.held;
-  const better =
-    best === undefined || rank(held) < rank(best) || (rank(held) === rank(best) && held.failedMs < best.failedMs);
+  const better = best === undefined || rank(held) < rank(best) || (rank(held) === rank(best) && held.failedMs < best.failedMs);
   if (better) survey.lastResort = { choice, held };
 }
 
@@ -312,8 +299,7 @@ function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choi
   for (const { candidate } of probes) {
     skipped.push({ candidate, because: "half_open_alone", untilMs: null, scope: null, cause: null });
   }
-  if (survey.saturated > 0)
-    return { go: "refuse", kind: "saturated", soonestMs: saturatedRetryMs, waitMs: null, skipped };
+  if (survey.saturated > 0) return { go: "refuse", kind: "saturated", soonestMs: saturatedRetryMs, waitMs: null, skipped };
   const soonestMs = Number.isFinite(survey.soonestMs) ? Math.max(0, survey.soonestMs) : 0;
   if (lastResort === null) {
     const kind = survey.told > 0 && survey.limited === survey.told ? "rate_limited" : "no_channel";

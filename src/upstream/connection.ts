@@ -104,7 +104,8 @@ export function connect(origin: Origin, withinMs: number): Dial {
       // The TLS library has more codes than anyone could list, and nothing else can go wrong in such words here.
       settle(origin.secure && cause.kind === "bad_response" ? failure("tls_failed", cause.detail) : cause);
     };
-    const closed = (): void => settle(failure(origin.secure ? "tls_failed" : "disconnected", "the connection was closed while it was opened"));
+    const closed = (): void =>
+      settle(failure(origin.secure ? "tls_failed" : "disconnected", "the connection was closed while it was opened"));
     const timer = setTimeout(() => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)), withinMs);
     socket.once("error", refused);
     socket.once("close", closed);

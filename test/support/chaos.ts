@@ -101,11 +101,7 @@ export class Chaos implements AsyncDisposable {
   }
 
   async waitFor(holds: (ledger: Ledger) => boolean, withinMs = 5_000): Promise<void> {
-    await eventually(
-      `what is awaited of upstream ${this.name}`,
-      () => holds(this.ledger),
-      withinMs,
-    );
+    await eventually(`what is awaited of upstream ${this.name}`, () => holds(this.ledger), withinMs);
   }
 
   /** FIN on every connection that has been used and waits for more. One that was never used is not waiting but lost. */

@@ -4,11 +4,7 @@ import type { RawResponse } from "./raw-response.ts";
 import { sseEvents } from "./sse-events.ts";
 
 /** One chat completion through a gateway, or straight from an upstream. */
-export async function chat(
-  server: Server,
-  body: Record<string, unknown> | string,
-  options: ChatOptions = {},
-): Promise<ChatReply> {
+export async function chat(server: Server, body: Record<string, unknown> | string, options: ChatOptions = {}): Promise<ChatReply> {
   const call = await openChat(server, body, options);
   return call.reply;
 }
@@ -45,8 +41,7 @@ export function readChat(response: RawResponse, call: string | null): ChatReply 
     const spoken = fieldsOf(choice["delta"] ?? choice["message"]);
     contents[index] = (contents[index] ?? "") + (textOf(spoken["content"]) ?? "");
   }
-  const last = (name: string) =>
-    values.map((value) => fieldsOf(value)[name]).findLast((value) => value != null) ?? null;
+  const last = (name: string) => values.map((value) => fieldsOf(value)[name]).findLast((value) => value != null) ?? null;
   const error = last("error");
   return {
     call,

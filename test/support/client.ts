@@ -1,11 +1,4 @@
-export {
-  chat,
-  openChat,
-  readChat,
-  type ChatCall,
-  type ChatOptions,
-  type ChatReply,
-} from "./chat.ts";
+export { chat, openChat, readChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
 export { RawConnection } from "./raw-connection.ts";
 export { openRequest, rawRequest, type RawCall, type RawOptions } from "./raw-request.ts";
 export { RawResponse } from "./raw-response.ts";

@@ -58,11 +58,7 @@ export class Gateway implements AsyncDisposable {
   readonly #drained: Promise<unknown>;
   readonly #killOnExit = () => this.#child.kill("SIGKILL");
 
-  constructor(
-    child: Bun.Subprocess<"ignore", "pipe", "pipe">,
-    directory: string,
-    ownsDirectory: boolean,
-  ) {
+  constructor(child: Bun.Subprocess<"ignore", "pipe", "pipe">, directory: string, ownsDirectory: boolean) {
     this.#child = child;
     this.pid = child.pid;
     this.directory = directory;
@@ -78,9 +74,7 @@ export class Gateway implements AsyncDisposable {
 
   async ready(withinMs: number): Promise<void> {
     const listening = () => this.logs.find((line) => line["event"] === "listening");
-    await eventually("listening", () => listening() !== undefined || !this.running, withinMs).catch(
-      () => {},
-    );
+    await eventually("listening", () => listening() !== undefined || !this.running, withinMs).catch(() => {});
     if (!this.running) await this.#drained;
     const line = listening();
     const state = this.running ? "does not listen" : `ended with ${this.#child.exitCode}`;

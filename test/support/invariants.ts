@@ -6,14 +6,7 @@ import type { Gateway, LogLine } from "./gateway.ts";
 
 /** What must hold after every fault. Throws with all that does not. */
 export async function checkInvariants(scene: Scene): Promise<void> {
-  const checks = [
-    oneAccessLinePerCall,
-    textOfOneAttempt,
-    nothingLeftOpen,
-    stillAlive,
-    noSecretOut,
-    fewAttempts,
-  ];
+  const checks = [oneAccessLinePerCall, textOfOneAttempt, nothingLeftOpen, stillAlive, noSecretOut, fewAttempts];
   const broken: string[] = [];
   for (const check of checks) {
     await check(scene).catch((error: Error) => broken.push(error.message));
@@ -54,15 +47,11 @@ export interface Baseline {
 }
 
 /** Connections that wait in a pool are no leak: they are closed first, here and when the invariants are checked. */
-export async function takeBaseline(
-  gateway: Gateway,
-  upstreams: readonly Chaos[],
-): Promise<Baseline> {
+export async function takeBaseline(gateway: Gateway, upstreams: readonly Chaos[]): Promise<Baseline> {
   for (const upstream of upstreams) {
     const { ledger } = upstream;
     upstream.closeIdleConnections();
-    const onlyBusy = () =>
-      ledger.connectionsOpen <= ledger.attempts.filter(({ endedBy }) => endedBy === null).length;
+    const onlyBusy = () => ledger.connectionsOpen <= ledger.attempts.filter(({ endedBy }) => endedBy === null).length;
     await eventually("pooled connections are closed", onlyBusy, 1_000).catch(() => {});
   }
   return {
@@ -81,17 +70,10 @@ export async function takeBaseline(
 /** U1: exactly one line in the access log for each call. */
 export async function oneAccessLinePerCall(scene: Scene): Promise<void> {
   const calls = scene.calls ?? scene.replies.length;
-  await eventually(
-    "an access line per call",
-    () => linesOf(scene).length >= calls,
-    scene.withinMs,
-  ).catch(() => {});
+  await eventually("an access line per call", () => linesOf(scene).length >= calls, scene.withinMs).catch(() => {});
   const ids = linesOf(scene).map((line) => String(line["id"]));
   demand(ids.length === calls, `U1: ${calls} calls left ${ids.length} access lines`);
-  demand(
-    new Set(ids).size === ids.length,
-    `U1: a request id has two access lines: ${ids.join(", ")}`,
-  );
+  demand(new Set(ids).size === ids.length, `U1: a request id has two access lines: ${ids.join(", ")}`);
   for (const { requestId } of scene.replies) {
     if (requestId === null) continue;
     demand(ids.includes(requestId), `U1: request ${requestId} has no access line`);
@@ -105,20 +87,13 @@ export async function textOfOneAttempt(scene: Scene): Promise<void> {
     const attempts = attemptsOf(scene, reply);
     for (const [choice, content] of reply.contents.entries()) {
       const speakers = attempts.filter((attempt) => spoken(attempt, choice).startsWith(content));
-      const sent = attempts.map(
-        (attempt) => `${attempt.id} sent ${quote(spoken(attempt, choice))}`,
-      );
+      const sent = attempts.map((attempt) => `${attempt.id} sent ${quote(spoken(attempt, choice))}`);
       demand(
         speakers.length > 0,
         `U2: ${nameOf(reply)} got ${quote(content)}, the beginning of no attempt; ${sent.join("; ") || "nobody sent any"}`,
       );
-      const whole = speakers.some(
-        (attempt) => spoken(attempt, choice) === content && attempt.endedBy !== "fault",
-      );
-      demand(
-        whole || !looksWhole(reply),
-        `U2: ${nameOf(reply)} got ${quote(content)} as if it were whole; ${sent.join("; ")}`,
-      );
+      const whole = speakers.some((attempt) => spoken(attempt, choice) === content && attempt.endedBy !== "fault");
+      demand(whole || !looksWhole(reply), `U2: ${nameOf(reply)} got ${quote(content)} as if it were whole; ${sent.join("; ")}`);
     }
   }
 }
@@ -129,14 +104,10 @@ export async function nothingLeftOpen(scene: Scene): Promise<void> {
   const settled = () => {
     for (const upstream of upstreams) upstream.closeIdleConnections();
     const fdsMore = (gateway.fds() ?? 0) - (baseline.fds ?? 0);
-    return (
-      fdsMore <= tolerance && upstreams.every((upstream) => openMore(scene, upstream) <= tolerance)
-    );
+    return fdsMore <= tolerance && upstreams.every((upstream) => openMore(scene, upstream) <= tolerance);
   };
   await eventually("descriptors back", settled, withinMs).catch(() => {
-    const connections = upstreams.map(
-      (upstream) => `${openMore(scene, upstream)} more connections to ${upstream.name}`,
-    );
+    const connections = upstreams.map((upstream) => `${openMore(scene, upstream)} more connections to ${upstream.name}`);
     const fds = `${baseline.fds} descriptors before and ${gateway.fds()} after`;
     throw new Error(`U4: after ${withinMs} ms still ${fds}; ${connections.join(", ")}`);
   });
@@ -163,10 +134,7 @@ const outcries = /unhandled ?rejection|uncaught ?exception|panic\(|Segmentation 
 export async function noSecretOut(scene: Scene): Promise<void> {
   const places: (readonly [string, string])[] = [
     ["the gateway's output", scene.gateway.text],
-    ...scene.replies.map(
-      (reply) =>
-        [`the answer to ${nameOf(reply)}`, Buffer.from(reply.response.raw).toString()] as const,
-    ),
+    ...scene.replies.map((reply) => [`the answer to ${nameOf(reply)}`, Buffer.from(reply.response.raw).toString()] as const),
     ...(scene.outputs ?? []).map((output, index) => [`output ${index}`, output] as const),
   ];
   for (const secret of scene.secrets ?? []) {
@@ -182,18 +150,12 @@ export async function fewAttempts(scene: Scene): Promise<void> {
   const { attemptsMax = 3 } = scene;
   for (const line of linesOf(scene)) {
     const attempts = Number(line["attempts"] ?? 0);
-    demand(
-      attempts <= attemptsMax,
-      `U8: request ${String(line["id"])} logged ${attempts} attempts`,
-    );
+    demand(attempts <= attemptsMax, `U8: request ${String(line["id"])} logged ${attempts} attempts`);
   }
   for (const reply of scene.replies) {
     if (reply.call === null) continue;
     const attempts = attemptsOf(scene, reply).map((attempt) => attempt.id);
-    demand(
-      attempts.length <= attemptsMax,
-      `U8: ${nameOf(reply)} reached the upstreams ${attempts.length} times: ${attempts.join(", ")}`,
-    );
+    demand(attempts.length <= attemptsMax, `U8: ${nameOf(reply)} reached the upstreams ${attempts.length} times: ${attempts.join(", ")}`);
   }
 }
 

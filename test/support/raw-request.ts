@@ -24,10 +24,8 @@ export async function openRequest(url: string, options: RawOptions = {}): Promis
     reset: () => connection.reset(),
     stopReading: () => connection.stopReading(),
     resumeReading: () => connection.resumeReading(),
-    untilHead: (withinMs) =>
-      eventually("the head of the answer", () => response.status !== 0, withinMs),
-    untilBody: (bytes, withinMs) =>
-      eventually(`${bytes} bytes of body`, () => response.bodyLength >= bytes, withinMs),
+    untilHead: (withinMs) => eventually("the head of the answer", () => response.status !== 0, withinMs),
+    untilBody: (bytes, withinMs) => eventually(`${bytes} bytes of body`, () => response.bodyLength >= bytes, withinMs),
   };
 }
 
@@ -60,12 +58,7 @@ export interface RawOptions {
   readonly sendByteMs?: number;
   /** FIN as soon as the request is sent. */
   readonly halfClose?: boolean;
-  readonly abort?:
-    | "after-connect"
-    | "after-request"
-    | "after-head"
-    | { readonly afterBodyBytes: number }
-    | { readonly afterMs: number };
+  readonly abort?: "after-connect" | "after-request" | "after-head" | { readonly afterBodyBytes: number } | { readonly afterMs: number };
   readonly abortBy?: "close" | "reset";
   readonly stopReadingAfterBytes?: number;
   readonly readBytesPerSecond?: number;
@@ -73,23 +66,13 @@ export interface RawOptions {
   readonly timeoutMs?: number;
 }
 
-async function sendRequest(
-  connection: RawConnection,
-  url: string,
-  options: RawOptions,
-  leave: () => void,
-): Promise<void> {
+async function sendRequest(connection: RawConnection, url: string, options: RawOptions, leave: () => void): Promise<void> {
   await connection.send(requestBytes(url, options), options.sendByteMs);
   if (options.halfClose === true) connection.halfClose();
   if (options.abort === "after-request") leave();
 }
 
-async function conclude(
-  connection: RawConnection,
-  response: RawResponse,
-  options: RawOptions,
-  leave: () => void,
-): Promise<RawResponse> {
+async function conclude(connection: RawConnection, response: RawResponse, options: RawOptions, leave: () => void): Promise<RawResponse> {
   const { promise: expired, reject } = Promise.withResolvers<never>();
   const timeoutMs = options.timeoutMs ?? 10_000;
   const timer = setTimeout(() => {
@@ -133,9 +116,7 @@ function requestBytes(url: string, options: RawOptions): Uint8Array {
   if (options.bytes !== undefined) return Buffer.from(options.bytes);
   const { host, pathname, search } = new URL(url);
   const body = Buffer.from(options.body ?? "");
-  const given = Array.isArray(options.headers)
-    ? options.headers
-    : Object.entries(options.headers ?? {});
+  const given = Array.isArray(options.headers) ? options.headers : Object.entries(options.headers ?? {});
   const headers = [...(given as readonly (readonly [string, string])[])];
   const lacks = (name: string) => !headers.some(([candidate]) => candidate.toLowerCase() === name);
   if (lacks("host")) headers.unshift(["Host", host]);
@@ -151,9 +132,7 @@ function requestBytes(url: string, options: RawOptions): Uint8Array {
 
 function chunkedBody(body: Buffer): Buffer {
   const middle = body.length >> 1;
-  const chunks = [body.subarray(0, middle), body.subarray(middle)].filter(
-    ({ length }) => length > 0,
-  );
+  const chunks = [body.subarray(0, middle), body.subarray(middle)].filter(({ length }) => length > 0);
   const framed = chunks.map((chunk) => [`${chunk.length.toString(16)}\r\n`, chunk, "\r\n"]);
   return Buffer.concat([...framed.flat(), "0\r\n\r\n"].map((piece) => Buffer.from(piece)));
 }

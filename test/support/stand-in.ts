@@ -9,8 +9,7 @@ async function relay(request: Request): Promise<Response> {
   const body = await request.text();
   if (sin === "die") process.exit(3);
   if (sin === "insist") for (let extra = 0; extra < 3; extra += 1) await forward(body);
-  if (sin === "leak")
-    for (let extra = 0; extra < 3; extra += 1) void forward(hanging).catch(() => {});
+  if (sin === "leak") for (let extra = 0; extra < 3; extra += 1) void forward(hanging).catch(() => {});
   const first = await forward(body);
   const answer = sin === "mix" ? mixed(first, await forward(body)) : first;
   for (let lines = linesFor[sin] ?? 1; lines > 0; lines -= 1) log("call", { id, attempts: 1 });

@@ -47,12 +47,7 @@ async function selfSign(directory: string, name: string, extension: string): Pro
   await openssl(directory, ["req", "-x509", ...newKey, ...files, "-days", "2", ...subject]);
 }
 
-async function issue(
-  directory: string,
-  name: string,
-  extension: string,
-  days: number,
-): Promise<KeyPair> {
+async function issue(directory: string, name: string, extension: string, days: number): Promise<KeyPair> {
   await writeFile(join(directory, `${name}.ext`), extension);
   const request = ["-keyout", `${name}.key`, "-out", `${name}.csr`, "-subj", `/CN=chaos ${name}`];
   await openssl(directory, ["req", ...newKey, ...request]);

@@ -75,11 +75,7 @@ export async function sendEvent(exchange: Exchange, payload: string): Promise<vo
 export function wholeBody(exchange: Exchange): Uint8Array {
   if (!exchange.ask.stream) return wholeCompletion(exchange);
   const steps = Array.from({ length: voice(exchange).count }, (_, index) => index);
-  return Buffer.concat([
-    ...roleEvents(exchange),
-    ...steps.flatMap((index) => stepEvents(exchange, index)),
-    ...closingEvents(exchange),
-  ]);
+  return Buffer.concat([...roleEvents(exchange), ...steps.flatMap((index) => stepEvents(exchange, index)), ...closingEvents(exchange)]);
 }
 
 export function voice({ ask, attempt, manner }: Exchange): Voice {
@@ -141,21 +137,11 @@ function closingEvents(exchange: Exchange): Uint8Array[] {
     return chunk(exchange, [choice], carriesEarly && index === last ? early : null);
   });
   const sendsUsage = manner.usage === "twice" || (manner.usage === "asked" && ask.includeUsage);
-  const payloads = [
-    ...finishes,
-    ...(sendsUsage ? [chunk(exchange, [], usage)] : []),
-    ...(manner.done ? ["[DONE]"] : []),
-  ];
-  return payloads.map((payload, index) =>
-    bytesOf(exchange, payload, { last: index === payloads.length - 1 }),
-  );
+  const payloads = [...finishes, ...(sendsUsage ? [chunk(exchange, [], usage)] : []), ...(manner.done ? ["[DONE]"] : [])];
+  return payloads.map((payload, index) => bytesOf(exchange, payload, { last: index === payloads.length - 1 }));
 }
 
-function bytesOf(
-  exchange: Exchange,
-  payload: string,
-  place: { readonly first?: boolean; readonly last?: boolean } = {},
-): Uint8Array {
+function bytesOf(exchange: Exchange, payload: string, place: { readonly first?: boolean; readonly last?: boolean } = {}): Uint8Array {
   return exchange.manner.bytesOf(eventText(exchange.manner, payload, place));
 }
 

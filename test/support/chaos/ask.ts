@@ -42,8 +42,7 @@ export function askOf(body: Uint8Array): Ask {
     promptWords: messages.map(wordsIn).reduce((sum, words) => sum + words, 0),
     prefix: last?.["role"] === "assistant" ? textOf(last["content"]) : null,
     toolCalls: toolCallsOf(fields),
-    schema:
-      format["type"] === "json_schema" ? fieldsOf(format["json_schema"])["schema"] : undefined,
+    schema: format["type"] === "json_schema" ? fieldsOf(format["json_schema"])["schema"] : undefined,
     call: textOf(fields["x_call"]),
     tokens: numberOf(fields["x_tokens"]),
     paceMs: numberOf(fields["x_pace_ms"]),

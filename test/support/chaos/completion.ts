@@ -1,20 +1,12 @@
 import type { Exchange } from "./exchange.ts";
 
 /** The JSON of a whole answer. */
-export function completion(
-  exchange: Exchange,
-  choices: readonly unknown[],
-  usage: string | null,
-): string {
+export function completion(exchange: Exchange, choices: readonly unknown[], usage: string | null): string {
   return withUsage(exchange, { ...envelope(exchange, "chat.completion"), choices }, usage);
 }
 
 /** The JSON of one streamed piece. Where usage was asked for, every piece has the field. */
-export function chunk(
-  exchange: Exchange,
-  choices: readonly unknown[],
-  usage: string | null = null,
-): string {
+export function chunk(exchange: Exchange, choices: readonly unknown[], usage: string | null = null): string {
   const piece = { ...envelope(exchange, "chat.completion.chunk"), choices };
   if (usage !== null) return withUsage(exchange, piece, usage);
   return JSON.stringify(exchange.ask.includeUsage ? { ...piece, usage: null } : piece);
@@ -37,11 +29,7 @@ function envelope(exchange: Exchange, object: string): Record<string, unknown> {
   };
 }
 
-function withUsage(
-  exchange: Exchange,
-  value: Record<string, unknown>,
-  usage: string | null,
-): string {
+function withUsage(exchange: Exchange, value: Record<string, unknown>, usage: string | null): string {
   const json = JSON.stringify(value);
   if (usage === null) return json;
   exchange.attempt.usageSent = usage;

@@ -23,10 +23,7 @@ export function exampleOf(schema: unknown, tag: string): unknown {
       return [exampleOf(fields["items"] ?? { type: "string" }, `${tag}:0`)];
     default:
       return Object.fromEntries(
-        Object.entries(fieldsOf(fields["properties"])).map(([name, property]) => [
-          name,
-          exampleOf(property, `${tag}:${name}`),
-        ]),
+        Object.entries(fieldsOf(fields["properties"])).map(([name, property]) => [name, exampleOf(property, `${tag}:${name}`)]),
       );
   }
 }

@@ -90,8 +90,7 @@ export interface Tempo {
 
 /** Words that show which attempt and choice they come from: `a7:0 a7:1`, and `a7.1:0` for the second choice. */
 export function taggedWords(attemptId: string): Words {
-  return (index, choice) =>
-    `${index === 0 ? "" : " "}${attemptId}${choice === 0 ? "" : `.${choice}`}:${index}`;
+  return (index, choice) => `${index === 0 ? "" : " "}${attemptId}${choice === 0 ? "" : `.${choice}`}:${index}`;
 }
 
 /** Words that are equal on every instance. */

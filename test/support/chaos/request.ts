@@ -35,10 +35,7 @@ function headerOf(line: string): [string, string] {
   return [line.slice(0, colon), line.slice(colon + 1).trim()];
 }
 
-async function readBody(
-  inbox: Inbox,
-  headers: ChaosRequest["headers"],
-): Promise<Uint8Array | null> {
+async function readBody(inbox: Inbox, headers: ChaosRequest["headers"]): Promise<Uint8Array | null> {
   if (/chunked/i.test(valueOf(headers, "transfer-encoding") ?? "")) return readChunks(inbox);
   return inbox.readExactly(Number(valueOf(headers, "content-length") ?? 0));
 }

@@ -1,13 +1,4 @@
-import {
-  begin,
-  closeStream,
-  jsonType,
-  openStream,
-  sendClosing,
-  sendSteps,
-  voice,
-  wholeBody,
-} from "../chaos/answer.ts";
+import { begin, closeStream, jsonType, openStream, sendClosing, sendSteps, voice, wholeBody } from "../chaos/answer.ts";
 import type { Exchange } from "../chaos/exchange.ts";
 import { numberFrom, stepsFrom, type Faults } from "./fault.ts";
 

@@ -60,9 +60,7 @@ export const framingFaults: Faults = {
   "interim-102": (exchange) => void exchange.manner.interims.push(102),
   "interim-103": (exchange) => void exchange.manner.interims.push(103),
   async "unsolicited-101"(exchange) {
-    await exchange.send(
-      "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-    );
+    await exchange.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
     await exchange.hold();
   },
 

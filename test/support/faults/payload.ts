@@ -31,10 +31,8 @@ export const payloadFaults: Faults = {
     const contentType = exchange.ask.stream ? streamType : jsonType;
     await exchange.reply({ contentType, body: body.subarray(0, body.length >> 1) });
   },
-  "empty-choices": (exchange) =>
-    exchange.reply({ contentType: jsonType, body: '{"object":"chat.completion","choices":[]}' }),
-  "no-choices": (exchange) =>
-    exchange.reply({ contentType: jsonType, body: '{"object":"chat.completion"}' }),
+  "empty-choices": (exchange) => exchange.reply({ contentType: jsonType, body: '{"object":"chat.completion","choices":[]}' }),
+  "no-choices": (exchange) => exchange.reply({ contentType: jsonType, body: '{"object":"chat.completion"}' }),
   /** Blank space before the JSON, as sent by those who keep a waiting connection warm. */
   padded(exchange) {
     const { bytesOf } = exchange.manner;

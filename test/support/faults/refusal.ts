@@ -43,8 +43,7 @@ export const refusalFaults: Faults = {
 
   async "context-length"(exchange) {
     await refuse(exchange, 400, {
-      message:
-        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
+      message: "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",
       param: "messages",
       code: "context_length_exceeded",
     });

@@ -56,8 +56,7 @@ export const streamFaults: Faults = {
     exchange.manner.splitsData = true;
   },
   comments: (exchange) => void exchange.manner.linesBefore.push(": PROCESSING", ""),
-  "event-id-retry-fields": (exchange) =>
-    void exchange.manner.linesBefore.push("event: message", "id: 1", "retry: 10"),
+  "event-id-retry-fields": (exchange) => void exchange.manner.linesBefore.push("event: message", "id: 1", "retry: 10"),
   "no-final-blank-line"(exchange) {
     exchange.manner.finalBlankLine = false;
   },
@@ -92,11 +91,7 @@ export const streamFaults: Faults = {
   /** A byte that is no UTF-8 inside the text; the ledger has U+FFFD in its place. */
   "invalid-utf8"(exchange) {
     saySecond(exchange, " \uFFFD");
-    exchange.manner.bytesOf = (text) =>
-      Buffer.from(
-        Buffer.from(text).toString("latin1").replaceAll("\xEF\xBF\xBD", "\xFF"),
-        "latin1",
-      );
+    exchange.manner.bytesOf = (text) => Buffer.from(Buffer.from(text).toString("latin1").replaceAll("\xEF\xBF\xBD", "\xFF"), "latin1");
   },
   "lone-surrogate": (exchange) => saySecond(exchange, " \uD83D"),
   nul: (exchange) => saySecond(exchange, " \0"),

@@ -1,7 +1,7 @@
-import { type Candidate, candidatesOf, type Channel, type Route } from "../src/channels/channel.ts";
-import type { Health } from "../src/channels/health.ts";
-import type { Load } from "../src/channels/load.ts";
-import type { PlanInput } from "../src/routing/plan.ts";
+import { type Candidate, candidatesOf, type Channel, type Route } from "../../src/channels/channel.ts";
+import type { Health } from "../../src/channels/health.ts";
+import type { Load } from "../../src/channels/load.ts";
+import type { PlanInput } from "../../src/routing/plan.ts";
 
 /** Builders for the tests of routing: channels, routes and the tables a plan reads. */
 
