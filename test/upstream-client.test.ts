@@ -116,8 +116,11 @@ class Upstream {
 }
 
 const stops: (() => void)[] = [];
-afterEach(() => {
+const tellsDescriptors = existsSync("/proc/self/fd");
+const socketsAtFirst = socketsHeld();
+afterEach(async () => {
   for (const stop of stops.splice(0)) stop();
+  await eventually("no socket is left of the test", () => socketsHeld() <= socketsAtFirst);
 });
 
 const timeouts = { connectMs: 10_000, firstByteMs: 1e6, firstContentMs: 1e6, idleMs: 1e6, progressMs: 1e6, totalMs: 1e6 };
@@ -206,9 +209,9 @@ function digest(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** How many sockets this process holds, both ends of every connection; null where the system does not say. */
-function socketsHeld(): number | null {
-  if (!existsSync("/proc/self/fd")) return null;
+/** How many sockets this process holds, both ends of every connection; none where the system does not say. */
+function socketsHeld(): number {
+  if (!tellsDescriptors) return 0;
   return readdirSync("/proc/self/fd").filter((descriptor) => {
     try {
       return readlinkSync(`/proc/self/fd/${descriptor}`).startsWith("socket:");
@@ -491,7 +494,7 @@ describe("an exchange that is aborted", () => {
   async function leavingNothing(run: () => Promise<void>): Promise<void> {
     const before = socketsHeld();
     await run();
-    await eventually("every socket is closed", () => socketsHeld() === before);
+    await eventually("every socket is closed", () => socketsHeld() <= before);
   }
 
   async function expectAborted(exchange: Exchange): Promise<void> {
@@ -507,13 +510,13 @@ describe("an exchange that is aborted", () => {
       const { origin } = new URL(hole.url);
       const before = socketsHeld();
       const exchange = client.send(origin);
-      if (before !== null) await eventually("it is connecting", () => socketsHeld() === before + 1);
+      if (tellsDescriptors) await eventually("it is connecting", () => socketsHeld() > before);
       await expectAborted(exchange);
-      await eventually("its socket is closed", () => socketsHeld() === before);
+      await eventually("its socket is closed", () => socketsHeld() <= before);
       // The same when its time is over.
       const late = await client.fail(origin, { channel: { timeouts: { ...timeouts, connectMs: 60 } } });
       expect(late.kind).toBe("connect_timeout");
-      await eventually("its socket is closed", () => socketsHeld() === before);
+      await eventually("its socket is closed", () => socketsHeld() <= before);
     } finally {
       await hole.end();
     }
