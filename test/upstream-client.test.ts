@@ -406,12 +406,6 @@ describe("a connection is closed, and not used again,", () => {
         peer.say(answer("mine"));
       },
     },
-    "when it says something while nobody asks": {
-      asked: (peer) => {
-        peer.say(answer("mine"));
-        setImmediate(() => peer.say(poison));
-      },
-    },
   };
 
   test.each(Object.entries(rows))("%s", async (_, { body = null, ...behaviour }) => {
@@ -421,6 +415,32 @@ describe("a connection is closed, and not used again,", () => {
       expect(await client.ask(upstream.url, { body })).toBe("mine");
       // A peer that does not read learns of the close when it does.
       upstream.peers.at(-1)?.socket.resume();
+      await upstream.allClosed();
+      expect(upstream.peers.length).toBe(call);
+    }
+  });
+
+  test.each([
+    ["another answer", poison],
+    ["a byte", Buffer.from("H")],
+    ["a farewell", answer("", "connection: close\r\n", "408 Request Timeout")],
+  ])("when it says something while nobody asks: %s", async (_, said) => {
+    const client = new Client();
+    const upstream = await Upstream.start({ asked: (peer) => peer.say(answer("mine")) });
+    for (let call = 1; call <= 5; call++) {
+      expect(await client.ask(upstream.url)).toBe("mine");
+      upstream.peers.at(-1)!.say(said);
+      await upstream.allClosed();
+      expect(upstream.peers.length).toBe(call);
+    }
+  });
+
+  test("when the upstream closes it while nobody asks", async () => {
+    const client = new Client();
+    const upstream = await Upstream.start(keepsAnswering);
+    for (let call = 1; call <= 5; call++) {
+      expect(await client.ask(upstream.url)).toBe("1");
+      upstream.peers.at(-1)!.socket.end();
       await upstream.allClosed();
       expect(upstream.peers.length).toBe(call);
     }
@@ -793,6 +813,23 @@ describe("a body", () => {
     await honest.allClosed();
     const just = await Upstream.start({ asked: (peer) => peer.say(answer("x".repeat(100_000))) });
     expect((await (await client.reply(just.url)).bytes(100_000)) as Uint8Array).toHaveLength(100_000);
+  });
+
+  test("that is complete before anybody reads it leaves its connection to others", async () => {
+    const client = new Client();
+    // Large enough to make an upstream wait, small enough to come in one piece.
+    const bodies = Array.from({ length: 20 }, () => randomBytes(50_000).toString("hex"));
+    let said = 0;
+    const upstream = await Upstream.start({
+      asked: (peer, { head }) => peer.say(head.includes("/plain") ? answer("plain") : answer(bodies[said++])),
+    });
+    const replies: Reply[] = [];
+    for (const _ of bodies) {
+      replies.push(await client.reply(upstream.url));
+      expect(await client.ask(upstream.url, { path: "/plain" })).toBe("plain");
+    }
+    for (const [index, reply] of replies.entries())
+      expect(digest(Buffer.from(await textOf(reply)))).toBe(digest(Buffer.from(bodies[index]!)));
   });
 
   test("that passes any cut of the network is the same", async () => {
