@@ -236,7 +236,7 @@ describe("a response that is as it should be", () => {
         expect(tell(bytewise(bytes))).toEqual(told);
         for (let at = 1; at < bytes.length; at++) expect(outline(tell(cutAt(bytes, at)))).toBe(outline(told));
       }),
-      { numRuns: 250 },
+      { numRuns: 200 },
     );
   });
 
@@ -268,7 +268,7 @@ describe("a response that is as it should be", () => {
           }
         }
       }),
-      { numRuns: 80 },
+      { numRuns: 50 },
     );
   });
 

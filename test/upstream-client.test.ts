@@ -274,8 +274,12 @@ describe("a connection", () => {
     const client = new Client();
     const waiting: Peer[] = [];
     const upstream = await Upstream.start({ asked: (peer) => void waiting.push(peer) });
-    const asks = Array.from({ length: 530 }, () => client.ask(upstream.url));
-    await eventually("all are asked", () => waiting.length === 530, 20_000);
+    const asks: Promise<string>[] = [];
+    // By tens: the system's queue of connections to be accepted is short.
+    while (asks.length < 530) {
+      for (let count = 0; count < 10; count++) asks.push(client.ask(upstream.url));
+      await eventually("all are asked", () => waiting.length === asks.length);
+    }
     for (const peer of waiting) peer.say(answer());
     await Promise.all(asks);
     await eventually("the rest is closed", () => upstream.open === 512);
@@ -962,7 +966,7 @@ describe("a request", () => {
     );
     const value = fc.oneof(
       fc.array(nasty, { maxLength: 6 }).map((all) => all.join("")),
-      fc.string({ unit: "binary", maxLength: 12 }),
+      fc.array(fc.nat(0xffff), { maxLength: 12 }).map((codes) => String.fromCharCode(...codes)),
     );
     await fc.assert(
       fc.asyncProperty(value, value, async (given, secret) => {
@@ -979,7 +983,7 @@ describe("a request", () => {
         expect(linesOf(head)).toContainEqual(["x-given", kept(given)]);
         expect(linesOf(head)).toContainEqual(["authorization", `Bearer k${kept(secret)}`]);
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
     expect(upstream.peers.length).toBe(1);
   });
