@@ -18,7 +18,3 @@ export function parseListen(text: string): Listen | null {
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }
-
-export function listenText({ host, port }: Listen): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
-}

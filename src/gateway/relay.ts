@@ -1,5 +1,5 @@
 import type { ChatEmission } from "../operations/chat.ts";
-import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { isFailure, type Failure } from "../operations/failure.ts";
 import type { TokenUsage } from "../operations/usage.ts";
 import type { EmissionSource } from "./rescued-stream.ts";
 
@@ -91,6 +91,3 @@ export function joined(frames: readonly Uint8Array[]): Uint8Array {
 }
 
 const nothing = new Uint8Array(0);
-
-/** For a stream that was abandoned before anyone read it. */
-export const unread = failure("client_gone", "the client left before the stream began");

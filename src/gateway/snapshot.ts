@@ -14,7 +14,6 @@ export interface Snapshot {
   readonly routes: ReadonlyMap<string, Route>;
   /** For models no route names: the channels that take any model (`models: "*"`), as a function of the asked name. */
   readonly wildcard: ((model: string) => Route | null) | null;
-  /** Who owns a model in `/v1/models`: the name of its first channel. */
   readonly keys: readonly Key[];
   readonly routing: RoutingPolicy;
   readonly service: ServiceSettings;

@@ -163,7 +163,8 @@ function stream(
   );
 }
 
-const idleSeconds = 120;
+/** Longer than the pools of common clients and load balancers keep an idle connection. */
+export const idleSeconds = 120;
 
 const streamHeaders = {
   "content-type": "text/event-stream; charset=utf-8",

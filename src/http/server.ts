@@ -2,7 +2,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { isFailure } from "../operations/failure.ts";
 import { authenticate } from "./authenticate.ts";
-import { chat } from "./chat.ts";
+import { chat, idleSeconds } from "./chat.ts";
 import { errorResponse } from "./errors.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listModels, showModel } from "./models.ts";
@@ -60,9 +60,6 @@ export interface Listener {
   stopListening(): Promise<void>;
   close(): Promise<void>;
 }
-
-/** Longer than the pools of common clients and load balancers keep an idle connection. */
-const idleSeconds = 120;
 
 function handle(request: Request, options: ListenOptions, timeout: (seconds: number) => void): Response | Promise<Response> {
   const requestId = requestIdOf(request.headers.get("x-request-id"));
