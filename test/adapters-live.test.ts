@@ -35,7 +35,7 @@ async function relayed(
     ...clock,
     reply,
     decoder: codec.decoder({ hidesUsage: false, choices: recording.facts.choices }),
-    watch: new Watch(clock, { timeouts, stream: true, deadlineMs: Infinity }, () => {}),
+    watch: new Watch(clock, { startedMs: clock.nowMs(), timeouts, stream: true, deadlineMs: Infinity }, () => {}),
     reason: () => null,
     settle: () => {},
     abandon: () => {},

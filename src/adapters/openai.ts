@@ -34,17 +34,19 @@ function encodeChat(ask: ChatAsk, target: Target): EncodedChat {
     request: {
       method: "POST",
       url: chatUrl(target.channel.address, target.model),
-      headers: {
-        "content-type": "application/json",
-        accept: ask.stream ? "text/event-stream" : "application/json",
-        ...target.forwarded,
-        ...target.channel.headers,
-      },
+      headers: headersOf(ask.stream ? "text/event-stream" : "application/json", target),
       body: splice(ask.body, splices),
     },
     clampedTo,
     hidesUsage,
   };
+}
+
+function headersOf(accept: string, { forwarded, channel }: Target): Record<string, string> {
+  const headers: Record<string, string> = { "content-type": "application/json", accept };
+  for (const name in forwarded) headers[name] = forwarded[name]!;
+  for (const name in channel.headers) headers[name] = channel.headers[name]!;
+  return headers;
 }
 
 function chatUrl(address: Address, model: string): string {

@@ -12,7 +12,6 @@ import { Watch, type Alarm } from "./watch.ts";
  * failure, and never with two of them: that is the commit point. Until then nothing has been promised to the client.
  */
 export class Attempt {
-  readonly startedMs: number;
   private exchange: Exchange | null = null;
   private readonly watch: Watch;
   private readonly unlisten: () => void;
@@ -23,9 +22,9 @@ export class Attempt {
     readonly candidate: Candidate,
     private readonly options: AttemptOptions,
   ) {
-    const { ports, cancellation } = options;
-    this.startedMs = ports.nowMs();
-    this.watch = new Watch(ports, { timeouts: candidate.deployment.channel.timeouts, ...options }, (alarm) => this.alarm(alarm));
+    const { ports, cancellation, startedMs, stream, deadlineMs } = options;
+    const { timeouts } = candidate.deployment.channel;
+    this.watch = new Watch(ports, { startedMs, timeouts, stream, deadlineMs }, (alarm) => this.alarm(alarm));
     this.unlisten = cancellation.listen(() => this.abandon(cancellation.failure!));
   }
 
@@ -123,6 +122,7 @@ export interface AttemptOptions {
   readonly cancellation: Cancellation;
   readonly stream: boolean;
   readonly choices: number;
+  readonly startedMs: number;
   /** What is left of the call's time before its first content. */
   readonly deadlineMs: number;
 }

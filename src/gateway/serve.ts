@@ -112,7 +112,9 @@ class Course {
     const { call, gateway } = this;
     const first = this.begin(choice, false);
     const running = this.settled(first);
-    const delayMs = hedgeDelayMs(call.snapshot.routing, gateway.board.loadOf(choice.candidate), gateway.ports.nowMs());
+    const { routing } = call.snapshot;
+    if (routing.hedgeAfterMs === null) return running;
+    const delayMs = hedgeDelayMs(routing, gateway.board.loadOf(choice.candidate), gateway.ports.nowMs());
     return delayMs === null ? running : this.hedged(first, running, delayMs, plan);
   }
 
@@ -175,13 +177,15 @@ class Course {
 
   private answer(won: Won, plan: Ahead): Answer {
     const { trial, outcome } = won;
-    const facts = { channel: trial.candidate.deployment.channel.name, attempts: this.trials.length, clampedTo: trial.clampedTo };
+    const channel = trial.candidate.deployment.channel.name;
+    const attempts = this.trials.length;
+    const { clampedTo } = trial;
     if (outcome.kind === "whole") {
       this.callEnds();
       this.record(200, "complete", null, outcome);
-      return { kind: "whole", body: outcome.body, ...facts };
+      return { kind: "whole", body: outcome.body, channel, attempts, clampedTo };
     }
-    return { kind: "stream", source: this.relay(trial, outcome, plan), ...facts };
+    return { kind: "stream", source: this.relay(trial, outcome, plan), channel, attempts, clampedTo };
   }
 
   private relay(trial: Trial, stream: LiveStream, plan: Ahead): Relay {

@@ -13,6 +13,7 @@ import type { Try } from "./record.ts";
 export class Trial {
   readonly candidate: Candidate;
   readonly clampedTo: number | null;
+  private readonly startedMs: number;
   private readonly ticket: Ticket;
   private readonly attempt: Attempt;
   private readonly askedTokens: number;
@@ -39,13 +40,15 @@ export class Trial {
     });
     this.clampedTo = this.encoded.clampedTo;
     this.askedTokens = Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0);
-    this.ticket = gateway.board.begin(options.choice, call.route.model, gateway.ports.nowMs());
+    this.startedMs = gateway.ports.nowMs();
+    this.ticket = gateway.board.begin(options.choice, call.route.model, this.startedMs);
     this.attempt = new Attempt(candidate, {
       ports: gateway.ports,
       codec,
       cancellation: call.cancellation,
       stream: ask.stream,
       choices: ask.choices,
+      startedMs: this.startedMs,
       deadlineMs: options.deadlineMs,
     });
   }
@@ -62,22 +65,24 @@ export class Trial {
       this.gateway.board.learn(this.candidate, outcome, this.askedTokens);
       this.fail(outcome);
     } else {
-      this.ticket.firstContent(this.gateway.ports.nowMs());
-      this.succeed();
+      const nowMs = this.gateway.ports.nowMs();
+      this.ticket.firstContent(nowMs);
+      this.succeed(nowMs);
     }
     return outcome;
   }
 
-  succeed(): void {
-    if (this.end("answered", null)) this.ticket.succeeded(this.gateway.ports.nowMs());
+  succeed(nowMs = this.gateway.ports.nowMs()): void {
+    if (this.end("answered", null, nowMs)) this.ticket.succeeded(nowMs);
   }
 
   /** Ends it with a failure, charged to whoever it belongs to, or to nobody when the upstream had no part in it. */
   fail(cause: Failure): void {
     const abandoned = cause.blame === "gateway" || cause.kind === "client_gone";
-    if (!this.end(abandoned ? "abandoned" : "failed", cause)) return;
+    const nowMs = this.gateway.ports.nowMs();
+    if (!this.end(abandoned ? "abandoned" : "failed", cause, nowMs)) return;
     if (abandoned) this.ticket.abandoned();
-    else this.ticket.failed(cause, this.gateway.ports.nowMs());
+    else this.ticket.failed(cause, nowMs);
   }
 
   /** Another attempt won. */
@@ -88,23 +93,23 @@ export class Trial {
 
   /** How it stands in the record. An attempt that is still running is the one that answers. */
   get try(): Try {
-    return this.ended ?? this.line("answered", null);
+    return this.ended ?? this.line("answered", null, this.gateway.ports.nowMs());
   }
 
-  private end(outcome: Try["outcome"], cause: Failure | null): boolean {
+  private end(outcome: Try["outcome"], cause: Failure | null, nowMs: number): boolean {
     if (this.ended !== null) return false;
-    this.ended = this.line(outcome, cause);
+    this.ended = this.line(outcome, cause, nowMs);
     return true;
   }
 
-  private line(outcome: Try["outcome"], cause: Failure | null): Try {
+  private line(outcome: Try["outcome"], cause: Failure | null, nowMs: number): Try {
     const { deployment } = this.candidate;
     return {
       channel: deployment.channel.name,
       model: deployment.model,
       outcome,
       failure: cause,
-      tookMs: this.gateway.ports.nowMs() - this.attempt.startedMs,
+      tookMs: nowMs - this.startedMs,
       hedge: this.options.hedge,
     };
   }

@@ -22,17 +22,17 @@ export class Watch {
     private readonly limits: WatchLimits,
     private readonly ring: (alarm: Alarm) => void,
   ) {
-    this.startedMs = ports.nowMs();
+    this.startedMs = limits.startedMs;
     this.byteMs = this.startedMs;
     this.eventMs = this.startedMs;
-    this.arm();
+    this.arm(this.startedMs);
   }
 
   /** The head of the answer is here. A whole answer is now read; a stream still owes its first content. */
   headArrived(): void {
     this.byteMs = this.ports.nowMs();
     this.phase = "reading";
-    this.arm();
+    this.arm(this.byteMs);
   }
 
   /** A part of a whole answer: an upstream that sends blank space while it works on it is not silent. */
@@ -73,12 +73,12 @@ export class Watch {
     this.disarm = null;
   }
 
-  private arm(): void {
+  private arm(nowMs?: number): void {
     const { atMs } = this.due();
     if (atMs >= this.armedMs || this.phase === "over") return;
     this.disarm?.();
     this.armedMs = atMs;
-    this.disarm = this.ports.after(Math.max(0, atMs - this.ports.nowMs()), () => this.look());
+    this.disarm = this.ports.after(Math.max(0, atMs - (nowMs ?? this.ports.nowMs())), () => this.look());
   }
 
   private look(): void {
@@ -127,6 +127,7 @@ export class Watch {
 }
 
 export interface WatchLimits {
+  readonly startedMs: number;
   readonly timeouts: Timeouts;
   readonly stream: boolean;
   /** What is left of the call's own time before its first content. */

@@ -14,7 +14,7 @@ import { streamResponse, type ByteSource } from "./stream-response.ts";
 export interface ChatContext {
   readonly requestId: string;
   /** What every answer to this request carries. */
-  readonly headers: Record<string, string>;
+  readonly headers: Headers;
   readonly key: Key | Failure;
   readonly snapshot: Snapshot;
   readonly gateway: Gateway;
@@ -52,8 +52,8 @@ async function handle(request: Request, context: ChatContext, cancellation: Canc
     gateway.refused(facts, why, statusOf(why));
     gateway.calls.end(cancellation);
     // Whoever is too slow to send a body would otherwise hold its connection for as long as it likes.
-    const headers = why.status === 408 ? { ...context.headers, connection: "close" } : context.headers;
-    return errorResponse(why, { ...context, headers, retryAfterMs: why.kind === "saturated" ? 1000 : null });
+    if (why.status === 408) context.headers.set("connection", "close");
+    return errorResponse(why, { ...context, retryAfterMs: why.kind === "saturated" ? 1000 : null });
   };
 
   const { key } = context;
@@ -64,7 +64,7 @@ async function handle(request: Request, context: ChatContext, cancellation: Canc
   if (isFailure(body)) return refuse(body);
   const ask = readChatRequest(body);
   if (isFailure(ask)) return refuse({ ...ask });
-  facts = { ...facts, model: ask.model, stream: ask.stream, bytesIn: body.length };
+  facts = { id: facts.id, keyId: facts.keyId, operation: "chat", model: ask.model, stream: ask.stream, bytesIn: body.length, startedMs };
   if (!allowsModel(key as Key, ask.model)) return refuse(forbiddenModel(ask.model));
   const route = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
   if (route === null) return refuse(unknownModel(ask.model));
@@ -93,18 +93,19 @@ function isJson(type: string): boolean {
 
 function respond(answer: Answer, call: Call, context: ChatContext): Response {
   const { gateway, requestId } = context;
-  const headers = answerHeaders(context.headers, answer, call.snapshot);
+  const { headers } = context;
+  tell(headers, answer, call.snapshot);
   switch (answer.kind) {
     case "whole":
       gateway.calls.end(call.cancellation);
-      headers["content-type"] = "application/json";
+      headers.set("content-type", "application/json");
       return new Response(answer.body as Uint8Array<ArrayBuffer>, { headers });
     case "failed":
       gateway.calls.end(call.cancellation);
       answer.recorded(statusOf(answer.failure));
       return errorResponse(answer.failure, { requestId, headers, retryAfterMs: answer.retryAfterMs });
     case "stream":
-      return stream(answer.source, headers, call.facts.id, call.cancellation, context, false);
+      return stream(answer.source, call.facts.id, call.cancellation, context, false);
   }
 }
 
@@ -128,28 +129,24 @@ function respondEarly(answering: Promise<Answer>, call: Call, context: ChatConte
     },
     cancel: (reason) => cancellation.cancel(reason),
   };
-  return stream(later, context.headers, call.facts.id, cancellation, context, true);
+  return stream(later, call.facts.id, cancellation, context, true);
 }
 
-function stream(
-  source: ByteSource,
-  headers: Readonly<Record<string, string>>,
-  requestId: string,
-  cancellation: Cancellation,
-  context: ChatContext,
-  early: boolean,
-): Response {
-  const { gateway, timeout, snapshot } = context;
+function stream(source: ByteSource, requestId: string, cancellation: Cancellation, context: ChatContext, early: boolean): Response {
+  const { gateway, timeout, snapshot, headers } = context;
   const { keepAliveMs, writeStallMs } = snapshot.service;
   const cancel = (reason: Failure): void => {
     source.cancel(reason);
     cancellation.cancel(reason);
   };
+  headers.set("content-type", "text/event-stream; charset=utf-8");
+  headers.set("cache-control", "no-cache, no-store");
+  headers.set("x-accel-buffering", "no");
   return streamResponse(
     { next: () => source.next(), cancel },
     {
       requestId,
-      headers: { ...headers, ...streamHeaders },
+      headers,
       keepAliveMs,
       writeStallMs,
       early,
@@ -166,19 +163,12 @@ function stream(
 /** Longer than the pools of common clients and load balancers keep an idle connection. */
 export const idleSeconds = 120;
 
-const streamHeaders = {
-  "content-type": "text/event-stream; charset=utf-8",
-  "cache-control": "no-cache, no-store",
-  "x-accel-buffering": "no",
-};
-
 /** Adds to the headers of this one request what the answer has to tell. */
-function answerHeaders(headers: Record<string, string>, answer: Answer, { service }: Snapshot): Record<string, string> {
-  if (answer.clampedTo !== null) headers["x-sluice-max-tokens"] = String(answer.clampedTo);
-  if (!service.exposeChannels) return headers;
-  if (answer.channel !== null) headers["x-sluice-channel"] = answer.channel;
-  if (answer.attempts > 0) headers["x-sluice-attempts"] = String(answer.attempts);
-  return headers;
+function tell(headers: Headers, answer: Answer, { service }: Snapshot): void {
+  if (answer.clampedTo !== null) headers.set("x-sluice-max-tokens", String(answer.clampedTo));
+  if (!service.exposeChannels) return;
+  if (answer.channel !== null) headers.set("x-sluice-channel", answer.channel);
+  if (answer.attempts > 0) headers.set("x-sluice-attempts", String(answer.attempts));
 }
 
 function within<T>(promise: Promise<T>, ms: number, after: (ms: number, then: () => void) => () => void): Promise<T | null> {

@@ -3,15 +3,16 @@ import type { Failure, FailureKind } from "../operations/failure.ts";
 /** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */
 export function errorResponse(failure: Failure, context: ErrorContext): Response {
   const shown = shownOf(failure);
-  const headers: Record<string, string> = { ...context.headers, "content-type": "application/json" };
+  const headers = new Headers(context.headers);
+  headers.set("content-type", "application/json");
   if (context.retryAfterMs !== undefined && context.retryAfterMs !== null) addRetryAfter(headers, context.retryAfterMs);
-  else if (shown.final && headers["x-should-retry"] === undefined) headers["x-should-retry"] = "false";
+  else if (shown.final) headers.set("x-should-retry", "false");
   return new Response(envelope(failure, context.requestId), { status: shown.status, headers });
 }
 
 export interface ErrorContext {
   readonly requestId: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Headers;
   /** When asking again has a chance, if waiting helps at all. */
   readonly retryAfterMs?: number | null;
 }
@@ -91,11 +92,11 @@ function envelope(failure: Failure, requestId: string): string {
 }
 
 /** Official clients obey waits of up to a minute and do strange things with longer ones, so a longer one is said plainly. */
-function addRetryAfter(headers: Record<string, string>, waitMs: number): void {
+function addRetryAfter(headers: Headers, waitMs: number): void {
   const shownMs = Math.min(Math.max(Math.ceil(waitMs), 1000), retryAfterMaxMs);
-  headers["retry-after"] = String(Math.ceil(shownMs / 1000));
-  headers["retry-after-ms"] = String(shownMs);
-  if (waitMs > retryAfterMaxMs) headers["x-should-retry"] = "false";
+  headers.set("retry-after", String(Math.ceil(shownMs / 1000)));
+  headers.set("retry-after-ms", String(shownMs));
+  if (waitMs > retryAfterMaxMs) headers.set("x-should-retry", "false");
 }
 
 const retryAfterMaxMs = 60_000;

@@ -5,19 +5,13 @@ import { errorResponse } from "./errors.ts";
 import { unknownModel } from "./refusals.ts";
 
 /** What the calling key may use, and nothing else. */
-export function listModels(snapshot: Snapshot, key: Key, headers: Readonly<Record<string, string>>): Response {
+export function listModels(snapshot: Snapshot, key: Key, headers: Headers): Response {
   const data = [...snapshot.routes.keys()].filter((model) => allowsModel(key, model)).map((model) => entry(snapshot, model));
   return Response.json({ object: "list", data }, { headers });
 }
 
 /** A model the key may not use is answered as one that does not exist. */
-export function showModel(
-  snapshot: Snapshot,
-  key: Key,
-  id: string,
-  requestId: string,
-  headers: Readonly<Record<string, string>>,
-): Response {
+export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: string, headers: Headers): Response {
   if (!snapshot.routes.has(id) || !allowsModel(key, id)) return errorResponse(unknownModel(id), { requestId, headers });
   return Response.json(entry(snapshot, id), { headers });
 }

@@ -1,12 +1,13 @@
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
-import { isFailure } from "../operations/failure.ts";
+import { isFailure, type Failure } from "../operations/failure.ts";
 import { authenticate } from "./authenticate.ts";
 import { chat, idleSeconds } from "./chat.ts";
 import { errorResponse } from "./errors.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listModels, showModel } from "./models.ts";
 import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, wrongMethod } from "./refusals.ts";
+import { ownHeaders } from "./own-headers.ts";
 import { requestIdOf } from "./request-id.ts";
 import { routeOf, targetOf } from "./routes.ts";
 
@@ -23,7 +24,7 @@ export function listen(options: ListenOptions): Listener {
     fetch: (request, self) => handle(request, options, (seconds) => self.timeout(request, seconds)),
     error: (error) => {
       options.onBug(error);
-      return errorResponse(internalError, { requestId: "", headers: baseHeaders("") });
+      return errorResponse(internalError, { requestId: "", headers: ownHeaders("") });
     },
   });
   return {
@@ -63,16 +64,16 @@ export interface Listener {
 
 function handle(request: Request, options: ListenOptions, timeout: (seconds: number) => void): Response | Promise<Response> {
   const requestId = requestIdOf(request.headers.get("x-request-id"));
-  const headers = baseHeaders(requestId);
-  const refuse = (failure: Parameters<typeof errorResponse>[0], extra = {}): Response =>
-    errorResponse(failure, { requestId, headers: { ...headers, ...extra } });
+  const headers = ownHeaders(requestId);
+  const refuse = (failure: Failure): Response => errorResponse(failure, { requestId, headers });
 
   if (request.headers.get("host")?.includes(",")) return refuse(ambiguousHost);
   const { path, query } = targetOf(request.url);
   const route = routeOf(path);
   if (route === null) return refuse(unknownRoute(request.method, path));
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
-    return refuse(wrongMethod(request.method, path), { allow: route.method });
+    headers.set("allow", route.method);
+    return refuse(wrongMethod(request.method, path));
   }
   if (route.name === "healthz") return new Response("ok\n", { headers: { "content-type": "text/plain", "cache-control": "no-store" } });
   const { snapshot, ring } = options.current();
@@ -92,10 +93,6 @@ function handle(request: Request, options: ListenOptions, timeout: (seconds: num
     case "responses":
       return refuse(noResponses);
   }
-}
-
-function baseHeaders(requestId: string): Record<string, string> {
-  return { "x-request-id": requestId, "cache-control": "no-store", vary: "authorization", "x-content-type-options": "nosniff" };
 }
 
 function readiness(ready: boolean, version: string): Response {

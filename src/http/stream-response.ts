@@ -10,7 +10,7 @@ export interface ByteSource {
 
 export interface StreamOptions {
   readonly requestId: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Headers;
   readonly keepAliveMs: number;
   readonly writeStallMs: number;
   /** Begin with a comment, so that the head leaves before there is content. */
