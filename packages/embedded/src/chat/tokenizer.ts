@@ -1,0 +1,96 @@
+/** Text to tokens and back, by the pieces of a SentencePiece vocabulary. */
+export interface Tokenizer {
+  /** The beginning mark, then the text's tokens. `null` when they are surely more than `tokensMax`. */
+  encode(text: string, tokensMax: number): readonly number[] | null;
+  /** The bytes a token stands for. They need not be whole characters. */
+  decode(token: number): Uint8Array;
+}
+
+export const beginMark = 1;
+export const endMark = 2;
+
+/** The 256 byte tokens come after `<unk>`, the beginning mark and the end mark. */
+const firstByteToken = 3;
+
+/** Reads llama2.c's `tokenizer.bin`: the longest piece's length, then for each piece its score, length and bytes. */
+export function readTokenizer(bytes: Uint8Array, vocabulary: number): Tokenizer {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const longestBytes = view.getInt32(0, true);
+  const pieces: Uint8Array[] = [];
+  const scores = new Float32Array(vocabulary);
+  const tokens = new Map<string, number>();
+  // A byte token is written as <0x41>; the letter A has a piece of its own, so text must not find the former.
+  const spellings: (string | null)[] = [];
+  const text = new TextDecoder();
+  let offset = 4;
+  for (let token = 0; token < vocabulary; token++) {
+    scores[token] = view.getFloat32(offset, true);
+    const length = view.getInt32(offset + 4, true);
+    if (length < 0 || length > longestBytes) throw new Error(`piece ${token} of the vocabulary has an impossible length`);
+    const piece = bytes.subarray(offset + 8, offset + 8 + length);
+    if (piece.length < length) throw new Error("the vocabulary is cut short");
+    pieces.push(piece);
+    const spelling = token < firstByteToken + 256 ? null : text.decode(piece);
+    spellings.push(spelling);
+    if (spelling !== null) tokens.set(spelling, token);
+    offset += 8 + length;
+  }
+
+  return {
+    encode(source, tokensMax) {
+      // A token never stands for more bytes than the longest piece has; what cannot fit is not worth the search.
+      if (source.length > tokensMax * longestBytes) return null;
+      const found = [beginMark, ...merge(symbols(source, tokens), spellings, scores, tokens)];
+      return found.length > tokensMax ? null : found;
+    },
+    decode(token) {
+      if (token < firstByteToken) return nothing;
+      if (token < firstByteToken + 256) return Uint8Array.of(token - firstByteToken);
+      return pieces[token] ?? nothing;
+    },
+  };
+}
+
+const nothing = new Uint8Array(0);
+
+/** One token for each character that has one, else one for each of its bytes. A text begins with a blank. */
+function symbols(source: string, tokens: ReadonlyMap<string, number>): readonly number[] {
+  if (source === "") return [];
+  const encoder = new TextEncoder();
+  return Array.from(` ${source}`).flatMap((character) => {
+    const token = tokens.get(character);
+    return token === undefined ? [...encoder.encode(character)].map((byte) => byte + firstByteToken) : [token];
+  });
+}
+
+/** Joins the pair whose piece has the best score, the leftmost of equals, until no two neighbours make a piece. */
+function merge(
+  start: readonly number[],
+  spellings: readonly (string | null)[],
+  scores: Float32Array,
+  tokens: ReadonlyMap<string, number>,
+): readonly number[] {
+  const joined = (left: number | undefined, right: number | undefined): number => {
+    if (left === undefined || right === undefined) return -1;
+    const [before, after] = [spellings[left], spellings[right]];
+    return before == null || after == null ? -1 : (tokens.get(before + after) ?? -1);
+  };
+  const sequence = [...start];
+  // The piece that each token makes with the one behind it, -1 for none: only two change when two are joined.
+  const pairs = sequence.map((token, index) => joined(token, sequence[index + 1]));
+  for (;;) {
+    let best = -1;
+    let bestScore = -Infinity;
+    for (let index = 0; index < pairs.length; index++) {
+      const pair = pairs[index]!;
+      if (pair < 0 || scores[pair]! <= bestScore) continue;
+      best = index;
+      bestScore = scores[pair]!;
+    }
+    if (best < 0) return sequence;
+    sequence.splice(best, 2, pairs[best]!);
+    pairs.splice(best, 1);
+    pairs[best] = joined(sequence[best], sequence[best + 1]);
+    if (best > 0) pairs[best - 1] = joined(sequence[best - 1], sequence[best]);
+  }
+}

@@ -1,0 +1,59 @@
+import { fileSecondsMax } from "../codecs/decode-file.ts";
+import { UndecodableAudio } from "../codecs/undecodable.ts";
+import type { Decoding, DecodingOutcome } from "./decoding-worker.ts";
+
+export interface DecodingOptions {
+  readonly sampleRate: number;
+  /** Stops the decoding at once; it then rejects with the signal's reason. */
+  readonly signal: AbortSignal;
+  /** How long it may take, beside a tenth of what the audio lasts. */
+  readonly patienceMs?: number;
+}
+
+const patienceMsDefault = 60_000;
+const patienceShare = 0.1;
+const sampleBytes = Float32Array.BYTES_PER_ELEMENT;
+
+/**
+ * Decodes an upload in a thread of its own, which this one can end: a file may be made so that a decoder never comes back
+ * from it. Takes the file's memory over. Throws `UndecodableAudio` as `decodeFile` does.
+ */
+export async function decodeApart(file: ArrayBuffer, options: DecodingOptions): Promise<Float32Array> {
+  const { sampleRate, signal, patienceMs = patienceMsDefault } = options;
+  signal.throwIfAborted();
+  // It grows where it lies, so that neither a copy nor room for what a short file does not need is ever held.
+  const memory = new SharedArrayBuffer(0, { maxByteLength: fileSecondsMax * sampleRate * sampleBytes });
+  const worker = new Worker(new URL("./decoding-worker.ts", import.meta.url).href);
+  const { promise, resolve, reject } = Promise.withResolvers<DecodingOutcome>();
+  worker.addEventListener("message", ({ data }: MessageEvent<DecodingOutcome>) => resolve(data));
+  worker.addEventListener("error", (event) => {
+    event.preventDefault();
+    reject(new Error(`the decoding failed: ${event.message}`));
+  });
+  worker.addEventListener("close", () => reject(new Error("the decoding ended without a result")));
+  const onAbort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+
+  const beganMs = performance.now();
+  const leftMs = (): number => {
+    const decodedMs = (memory.byteLength / sampleBytes / sampleRate) * 1000;
+    return patienceMs + decodedMs * patienceShare - (performance.now() - beganMs);
+  };
+  const watch = (): void => {
+    if (leftMs() > 0) timer = setTimeout(watch, leftMs());
+    else reject(new UndecodableAudio("It takes too long, so it cannot be decoded."));
+  };
+  let timer = setTimeout(watch, patienceMs);
+
+  try {
+    worker.postMessage({ file, memory, sampleRate } satisfies Decoding, [file]);
+    const outcome = await promise;
+    if (outcome.type === "undecodable") throw new UndecodableAudio(outcome.message);
+    if (outcome.type === "failed") throw new Error(`the decoding failed: ${outcome.message}`);
+    return new Float32Array(memory, 0, outcome.samples);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort);
+    worker.terminate();
+  }
+}

@@ -1,0 +1,37 @@
+import { randomUUID } from "node:crypto";
+import { closeSync, constants, ftruncateSync, openSync, unlinkSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/**
+ * Bytes of which any may be needed at any time, on the disk but to be read as if they were in memory. The file has no name
+ * any more when the first byte is written, so that nothing of it stays, whatever becomes of this process.
+ */
+export function mappedFile(chunks: Iterable<Uint8Array>, length: number): Uint8Array {
+  const path = join(tmpdir(), `sluice-${randomUUID()}`);
+  const descriptor = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600);
+  try {
+    const mapped = mapUnnamed(path, descriptor, length);
+    let written = 0;
+    for (const chunk of chunks) {
+      if (written + chunk.length > length) throw new Error("a file is longer than it was said to be");
+      for (let done = 0; done < chunk.length;) {
+        const count = writeSync(descriptor, chunk, done, chunk.length - done, written);
+        done += count;
+        written += count;
+      }
+    }
+    return mapped.subarray(0, written);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function mapUnnamed(path: string, descriptor: number, length: number): Uint8Array {
+  try {
+    ftruncateSync(descriptor, length);
+    return Bun.mmap(path, { shared: true });
+  } finally {
+    unlinkSync(path);
+  }
+}

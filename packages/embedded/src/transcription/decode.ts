@@ -1,0 +1,123 @@
+import { deflateSync } from "node:zlib";
+import type { Tensor } from "onnxruntime-node";
+import type { Desk, Network, Reading } from "./network.ts";
+import { logSum, maximum, restrain } from "./rules.ts";
+import type { Vocabulary } from "./vocabulary.ts";
+
+/** What the model made of one window. */
+export interface Utterance {
+  /** Text and times, without the token that ends them. */
+  readonly tokens: readonly number[];
+  readonly temperature: number;
+  readonly averageLogProbability: number;
+  readonly compressionRatio: number;
+  readonly noSpeechProbability: number;
+}
+
+export interface Listener {
+  readonly network: Network;
+  readonly vocabulary: Vocabulary;
+  readonly desk: Desk;
+  readonly dice: () => number;
+  /** Throws when the work is no longer wanted. */
+  readonly proceed: () => void;
+}
+
+/** Half the decoder's positions are for what it says, half for what it was told before. */
+export const saidMax = 224;
+const positionsMax = 448;
+
+const compressionRatioMax = 2.4;
+/** A text that compresses so well that early goes round in circles: the rest of it is spared. */
+const loopCompressionRatio = 3;
+const loopTokens = 32;
+const averageLogProbabilityMin = -1;
+const noSpeechProbabilityMax = 0.6;
+const temperatureStep = 0.2;
+
+/**
+ * Writes down what was heard. A text that repeats itself (it compresses too well) or that the model itself finds unlikely is tried
+ * again with more and more chance in the choice of words; of failed tries the least bad one counts.
+ */
+export async function decode(listener: Listener, heard: Tensor, prompt: readonly number[], temperature: number): Promise<Utterance> {
+  const reading = await listener.network.read(heard, prompt);
+  const noSpeechProbability = probability(
+    reading.scores(prompt.indexOf(listener.vocabulary.startOfTranscript)),
+    listener.vocabulary.noSpeech,
+  );
+  let best: Utterance | null = null;
+  for (let warmth = Math.max(0, temperature); warmth < 1 + temperatureStep / 2; warmth += temperatureStep) {
+    const attempt = { ...(await say(listener, heard, reading, prompt.length, Math.round(warmth * 100) / 100)), noSpeechProbability };
+    if (best === null || merit(attempt) > merit(best)) best = attempt;
+    if (isGood(attempt) || isNoSpeech(attempt)) return attempt;
+  }
+  // A temperature above 1 was asked for: it is used as it is.
+  return best ?? { ...(await say(listener, heard, reading, prompt.length, temperature)), noSpeechProbability };
+}
+
+/** Nobody speaks: the model says so, and what it wrote all the same is not what it believes. */
+export function isNoSpeech(utterance: Utterance): boolean {
+  return utterance.noSpeechProbability > noSpeechProbabilityMax && utterance.averageLogProbability < averageLogProbabilityMin;
+}
+
+function isGood(utterance: Utterance): boolean {
+  return utterance.compressionRatio <= compressionRatioMax && utterance.averageLogProbability >= averageLogProbabilityMin;
+}
+
+/** A loop is worse than anything unlikely. */
+function merit(utterance: Utterance): number {
+  return utterance.averageLogProbability - (utterance.compressionRatio > compressionRatioMax ? 1000 : 0);
+}
+
+async function say(
+  listener: Listener,
+  heard: Tensor,
+  reading: Reading,
+  promptLength: number,
+  temperature: number,
+): Promise<Omit<Utterance, "noSpeechProbability">> {
+  const { network, vocabulary, desk, dice, proceed } = listener;
+  const tokens: number[] = [];
+  // The first scores serve every try, so they are copied; the later ones are the desk's own.
+  let scores: Float32Array = reading.scores(promptLength - 1).slice();
+  let memory = reading.memory;
+  let logProbability = 0;
+  const lengthMax = Math.min(saidMax, positionsMax - promptLength);
+  while (tokens.length < lengthMax) {
+    proceed();
+    restrain(scores, tokens, vocabulary);
+    const token = temperature > 0 ? drawn(scores, temperature, dice()) : scores.indexOf(maximum(scores, 0, scores.length));
+    logProbability += scores[token]! - logSum(scores, 0, scores.length);
+    if (token === vocabulary.endOfText) break;
+    tokens.push(token);
+    if (tokens.length % loopTokens === 0 && compressionRatio(vocabulary.text(tokens)) > loopCompressionRatio) break;
+    ({ scores, memory } = await network.step(heard, memory, token, desk));
+  }
+  return {
+    tokens,
+    temperature,
+    averageLogProbability: logProbability / (tokens.length + 1),
+    compressionRatio: compressionRatio(vocabulary.text(tokens)),
+  };
+}
+
+function drawn(scores: Float32Array, temperature: number, dice: number): number {
+  const best = maximum(scores, 0, scores.length);
+  let total = 0;
+  for (const score of scores) total += Math.exp((score - best) / temperature);
+  let rest = dice * total;
+  for (let at = 0; at < scores.length; at++) {
+    rest -= Math.exp((scores[at]! - best) / temperature);
+    if (rest < 0) return at;
+  }
+  return scores.indexOf(best);
+}
+
+export function probability(scores: Float32Array, token: number): number {
+  return Math.exp(scores[token]! - logSum(scores, 0, scores.length));
+}
+
+function compressionRatio(text: string): number {
+  const bytes = Buffer.from(text.trim());
+  return bytes.length === 0 ? 0 : bytes.length / deflateSync(bytes).length;
+}
