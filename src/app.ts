@@ -1,7 +1,13 @@
+import { tmpdir } from "node:os";
 import { adapters } from "./adapters/index.ts";
+import { makeCutAudio } from "./audio/split.ts";
+import { makeTranscode } from "./audio/transcode.ts";
 import { welcome } from "./cli/welcome.ts";
+import type { Candidate } from "./channels/channel.ts";
 import type { Settings } from "./config/settings.ts";
 import { buildSnapshot } from "./config/snapshot.ts";
+import { engineCommand } from "./engines/command.ts";
+import { Engines } from "./engines/supervisor.ts";
 import { Board } from "./gateway/board.ts";
 import { Gateway } from "./gateway/gateway.ts";
 import type { Ports } from "./gateway/ports.ts";
@@ -9,6 +15,7 @@ import { KeyRing } from "./http/key-ring.ts";
 import { listen, type Current, type Listener } from "./http/server.ts";
 import { makeToken } from "./keys/token.ts";
 import { failure, isFailure } from "./operations/failure.ts";
+import type { Operation } from "./operations/operation.ts";
 import { accessLine } from "./telemetry/access.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Timers } from "./clock/timers.ts";
@@ -20,6 +27,9 @@ import { makeSend } from "./upstream/send.ts";
 export class App {
   private readonly gateway: Gateway;
   private readonly discovery: Discovery;
+  private readonly engines: Engines;
+  private readonly transcode: ReturnType<typeof makeTranscode>;
+  private readonly cutAudio: ReturnType<typeof makeCutAudio>;
   private readonly madeKey: ReturnType<typeof madeClientKey> | null;
   private settings: Settings;
   private secrets: ReadonlyMap<string, string>;
@@ -30,16 +40,33 @@ export class App {
   constructor(
     settings: Settings,
     private readonly log: Log,
+    /** What the engines of this machine may know of ours. */
+    engineEnvironment: Record<string, string>,
   ) {
     this.settings = settings;
     this.secrets = settings.secrets;
     const nowMs = (): number => performance.now();
     const timers = new Timers(nowMs);
+    this.engines = new Engines({
+      start: (engine, socket) => engineCommand(engine, socket, settings.dataDir),
+      directory: tmpdir(),
+      environment: engineEnvironment,
+      onEvent: (event, fields) => log.info(event, fields),
+    });
+    this.transcode = makeTranscode();
+    this.cutAudio = makeCutAudio({ environment: engineEnvironment });
     const ports: Ports = {
-      send: makeSend((credential) => this.secrets.get(credential), nowMs),
+      send: makeSend(
+        (credential) => this.secrets.get(credential),
+        nowMs,
+        (path, lost) => this.engines.socketFor(path, lost),
+      ),
       nowMs,
       dice: Math.random,
       after: (ms, then) => timers.after(ms, then),
+      tools: { transcoder: this.transcode.make },
+      cutAudio: this.cutAudio,
+      progress: (fields) => log.info("part", { ...fields }),
     };
     const board = new Board(ports, (event, fields) => log.warn(event, fields));
     this.gateway = new Gateway(ports, board, adapters, (record) => log.traffic("call", accessLine(record)));
@@ -105,14 +132,30 @@ export class App {
     await Promise.race([this.gateway.calls.whenIdle(), sleep(noticeMs)]);
     // A call has ended when its last bytes were handed over; they still have to leave.
     await Promise.race([listenerEnded, sleep(lastBytesMs)]);
-    this.close();
+    await this.close();
   }
 
-  close(): void {
-    this.discovery.stop();
+  /** Ends everything that is left, and waits for the processes that were started. */
+  private async close(): Promise<void> {
+    this.letGo();
+    await this.engines.stop();
     this.log.info("stopped", {});
     this.log.flush();
     void this.listener?.close();
+  }
+
+  /** Somebody does not want to wait. */
+  abandon(): void {
+    this.letGo();
+    this.engines.kill();
+    this.log.info("stopped", {});
+    this.log.flush();
+  }
+
+  private letGo(): void {
+    this.discovery.stop();
+    this.cutAudio.stop();
+    this.transcode.stop();
   }
 
   private build(): Current {
@@ -143,8 +186,20 @@ export class App {
         trouble: models.kind === "discovered" ? (this.discovery.failureOf(name)?.publicMessage ?? null) : null,
       })),
       variables: found.variables,
-      firstModel: this.current.snapshot.routes.keys().next().value ?? null,
+      firstModel: this.modelFor("chat"),
+      onlyLocal: this.settings.channels.every(({ address }) => address.baseUrl.startsWith("engine:")),
+      tryModels: { transcription: this.modelFor("transcription"), speech: this.modelFor("speech") },
     });
+  }
+
+  /** A model to try an operation with: only where a channel is known to have it for that. */
+  private modelFor(operation: Operation): string | null {
+    const does = ({ deployment: { channel, model } }: Candidate): boolean => {
+      const known = channel.capabilities.modelOperations.get(model);
+      return known === undefined ? operation === "chat" && channel.capabilities.operations.includes("chat") : known.includes(operation);
+    };
+    for (const [model, { tiers }] of this.current.snapshot.routes) if (tiers.flat().some(does)) return model;
+    return null;
   }
 }
 
@@ -162,7 +217,10 @@ const lastBytesMs = 500;
 
 function madeClientKey(): Settings["keys"][number] {
   const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
-  return { token, key: { id: publicId, name: "made at start", models: null, operations: null, expiresMs: null } };
+  return {
+    token,
+    key: { id: publicId, name: "made at start", models: null, operations: null, expiresMs: null, splits: { audio: false, input: false } },
+  };
 }
 
 function sleep(ms: number): Promise<void> {

@@ -1,11 +1,14 @@
 import { readFileSync } from "node:fs";
 import { App } from "./app.ts";
-import { parseArguments } from "./cli/arguments.ts";
+import { parseArguments, type ModelsRequest } from "./cli/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
 import { openFilesMax } from "./cli/open-files.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
+import { localModels } from "./engines/catalog.ts";
+import { engineEnvironment } from "./engines/environment.ts";
 import { parseListen } from "./config/listen.ts";
 import { loadConfig, renderProblem, type Problem, type Settings } from "./config/load.ts";
+import { nearest } from "./config/nearest.ts";
 import { watchFile } from "./config/watch.ts";
 import { Log } from "./telemetry/log.ts";
 import { writeStdout } from "./telemetry/stdout.ts";
@@ -25,7 +28,10 @@ switch (invocation.command) {
     process.exitCode = invocation.exitCode;
     break;
   case "check":
-    check(invocation.file ?? environmentFile(), invocation.json);
+    await check(invocation.file ?? environmentFile(), invocation.json);
+    break;
+  case "models":
+    await models(invocation.config ?? environmentFile(), invocation.request);
     break;
   case "start":
     await start(invocation.config ?? environmentFile(), invocation.listen);
@@ -40,9 +46,10 @@ type Read =
   | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-function read(file: string | null): Read {
+async function read(file: string | null): Promise<Read> {
   const nofile = openFilesMax();
-  if (file === null) return settingsFromEnvironment({ env: process.env, nofile });
+  const models = await localModels();
+  if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models });
   let text: string;
   try {
     text = readFileSync(file, "utf8");
@@ -50,11 +57,11 @@ function read(file: string | null): Read {
     const reason = `the file cannot be read (${(error as { code?: string }).code ?? "unknown reason"})`;
     return { ok: false, problems: [{ line: null, path: "", reason, mend: "check its path and permissions" }] };
   }
-  return loadConfig({ path: file, text, env: process.env, nofile });
+  return loadConfig({ path: file, text, env: process.env, nofile, localModels: models });
 }
 
-function check(file: string | null, json: boolean): void {
-  const result = read(file);
+async function check(file: string | null, json: boolean): Promise<void> {
+  const result = await read(file);
   const report = {
     file,
     ok: result.ok,
@@ -68,10 +75,22 @@ function check(file: string | null, json: boolean): void {
   process.exitCode = exitCode;
 }
 
+async function models(file: string | null, request: ModelsRequest): Promise<void> {
+  const result = await read(file);
+  if (!result.ok) {
+    for (const problem of result.problems) console.error(renderProblem(file, problem));
+    process.exitCode = configExitCode;
+    return;
+  }
+  // Only here: no other command needs what it brings along.
+  const { runModels } = await import("./cli/models.ts");
+  process.exitCode = await runModels(request, { dataDir: result.settings.dataDir, env: process.env, nearest });
+}
+
 async function start(file: string | null, listen: string | null): Promise<void> {
   // The HTTP client would follow these on its own; a proxy is a channel's setting.
   for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
-  const result = read(file);
+  const result = await read(file);
   if (!result.ok) {
     for (const problem of result.problems) console.error(renderProblem(file, problem));
     console.error("Nothing was started.");
@@ -86,16 +105,16 @@ async function start(file: string | null, listen: string | null): Promise<void> 
   const settled = (settings: Settings): Settings => (override === null ? settings : { ...settings, listen: override });
 
   const log = new Log(writeStdout, result.settings.logLevel);
-  const app = new App(settled(result.settings), log);
-  const reload = (): void => {
-    const next = read(file);
-    if (next.ok) return void app.reload(settled(next.settings));
+  const app = new App(settled(result.settings), log, engineEnvironment(process.env));
+  const reload = async (): Promise<void> => {
+    const next = await read(file);
+    if (next.ok) return app.reload(settled(next.settings));
     log.error("reload_failed", {
       problems: next.problems.map((problem) => renderProblem(file, problem)),
       detail: "the old configuration stays",
     });
   };
-  answerSignals(app, log, reload);
+  answerSignals(app, log, () => void reload());
   try {
     await app.start({ configFile: file, variables: providerVariables });
   } catch (error) {
@@ -108,7 +127,7 @@ async function start(file: string | null, listen: string | null): Promise<void> 
     );
     process.exit(1);
   }
-  if (file !== null) watchFile(file, reload);
+  if (file !== null) watchFile(file, () => void reload());
 }
 
 /** SIGTERM drains, a second signal ends it at once; SIGINT is a person at a terminal who does not wait for load balancers. */
@@ -117,7 +136,7 @@ function answerSignals(app: App, log: Log, reload: () => void): void {
   const stop = (lingers: boolean): void => {
     asked += 1;
     if (asked > 1) {
-      app.close();
+      app.abandon();
       process.exit(0);
     }
     void app.stop(lingers).then(() => process.exit(0));

@@ -1,11 +1,13 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { ChatCodec } from "../src/adapters/adapter.ts";
+import type { Codec } from "../src/adapters/adapter.ts";
 import { adapters } from "../src/adapters/index.ts";
 import { LiveStream } from "../src/gateway/live-stream.ts";
 import type { Reply } from "../src/gateway/ports.ts";
 import { Relay } from "../src/gateway/relay.ts";
 import { Watch } from "../src/gateway/watch.ts";
+import type { ChatAsk } from "../src/operations/chat.ts";
 import { failure, isFailure, type Failure } from "../src/operations/failure.ts";
+import { readerOf } from "./support/chat-answers.ts";
 import { recordingsOf, type Recording } from "./support/recordings.ts";
 
 // Sweeps over every byte; the clock stands still.
@@ -16,7 +18,7 @@ type Ending = "clean" | "broken";
 
 /** What a client gets of a stream that arrives in these chunks: the frames, and the failure that ended them. */
 async function relayed(
-  codec: ChatCodec,
+  codec: Codec<ChatAsk>,
   recording: Recording,
   chunks: readonly Uint8Array[],
   ending: Ending,
@@ -34,8 +36,8 @@ async function relayed(
   const stream = new LiveStream({
     ...clock,
     reply,
-    decoder: codec.decoder({ hidesUsage: false, choices: recording.facts.choices }),
-    watch: new Watch(clock, { startedMs: clock.nowMs(), timeouts, stream: true, deadlineMs: Infinity }, () => {}),
+    reader: readerOf(codec, recording.facts.choices, false),
+    watch: new Watch(clock, { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity }, () => {}),
     reason: () => null,
     settle: () => {},
     abandon: () => {},

@@ -1,9 +1,10 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Adapter, ChatCodec } from "../src/adapters/adapter.ts";
+import type { Adapter, Codec } from "../src/adapters/adapter.ts";
 import { adapters } from "../src/adapters/index.ts";
-import { SseReader } from "../src/adapters/sse.ts";
-import type { ChatEmission } from "../src/operations/chat.ts";
+import type { ChatAsk } from "../src/operations/chat.ts";
+import type { Emission } from "../src/operations/emission.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
+import { readerOf, wholeOf } from "./support/chat-answers.ts";
 import { recordedAnswer, recordedDialects, recordingsOf, type Recording } from "./support/recordings.ts";
 
 // Sweeps over every byte; no clock is judged here.
@@ -11,32 +12,25 @@ setDefaultTimeout(120_000);
 
 /** What became of a stream: what was passed on, and how it ended. */
 interface Played {
-  readonly emissions: readonly ChatEmission[];
+  readonly emissions: readonly Emission[];
   readonly failure: Failure | null;
 }
 
-function play(codec: ChatCodec, recording: Recording, chunks: readonly Uint8Array[], hidesUsage = false): Played {
-  const reader = new SseReader();
-  const decoder = codec.decoder({ hidesUsage, choices: recording.facts.choices });
-  const emissions: ChatEmission[] = [];
-  const take = (read: readonly ChatEmission[] | Failure): Failure | null => {
-    if (isFailure(read)) return read;
+function play(codec: Codec<ChatAsk>, recording: Recording, chunks: readonly Uint8Array[], hidesUsage = false): Played {
+  const reader = readerOf(codec, recording.facts.choices, hidesUsage);
+  const emissions: Emission[] = [];
+  for (const chunk of [...chunks.filter(({ length }) => length > 0), null]) {
+    const read = chunk === null ? reader.close() : reader.push(chunk);
+    if (read instanceof Promise) throw new Error("a chat stream is read at once");
+    if (isFailure(read)) return { emissions, failure: read };
     emissions.push(...read);
-    return null;
-  };
-  for (const chunk of [...chunks, null]) {
-    const events = chunk === null ? reader.close() : reader.push(chunk);
-    if (events === "too_large") throw new Error("no recording is that large");
-    for (const event of events) {
-      const failure = take(decoder.read(event));
-      if (failure !== null) return { emissions, failure };
-    }
+    if (reader.pending !== null) return { emissions, failure: reader.pending };
   }
-  return { emissions, failure: take(decoder.close()) };
+  return { emissions, failure: null };
 }
 
 /** The bytes a client would get. */
-function framesOf(emissions: readonly ChatEmission[]): string {
+function framesOf(emissions: readonly Emission[]): string {
   const frames = emissions.flatMap((emission) => (emission.kind === "skipped" || emission.frame === null ? [] : [emission.frame]));
   return Buffer.concat(frames).toString("latin1");
 }
@@ -47,7 +41,7 @@ function outline({ emissions, failure }: Played): string {
   return JSON.stringify([lines, failure]);
 }
 
-function ends(emissions: readonly ChatEmission[]): readonly Extract<ChatEmission, { kind: "end" }>[] {
+function ends(emissions: readonly Emission[]): readonly Extract<Emission, { kind: "end" }>[] {
   return emissions.filter((emission) => emission.kind === "end");
 }
 
@@ -125,7 +119,7 @@ describe.each(speaking)("the adapter %s", (dialect, codec) => {
       const hidden = play(codec, recording, [bytes], true);
       const visible = chunksIn(framesOf(uncut.emissions)).filter(({ chunk }) => !(chunk?.usage && !chunk.choices?.length));
       expect(framesOf(hidden.emissions)).toBe(visible.map(({ frame }) => frame).join(""));
-      const reported = (all: readonly ChatEmission[]): unknown[] =>
+      const reported = (all: readonly Emission[]): unknown[] =>
         all.flatMap((emission) => (emission.kind === "usage" ? [emission.usage] : []));
       expect(reported(hidden.emissions)).toEqual(reported(uncut.emissions));
       expect(hidden.failure).toEqual(uncut.failure);
@@ -178,16 +172,16 @@ describe.each(speaking)("the adapter %s", (dialect, codec) => {
     const end = new TextDecoder("latin1").decode(answer).trimEnd().length;
 
     test("reads it", () => {
-      expect(codec.whole(answer)).toMatchObject({ kind: "whole", finish: "stop", usage: { promptTokens: 11, completionTokens: 4 } });
+      expect(wholeOf(codec, answer)).toMatchObject({ kind: "whole", finish: "stop", usage: { promptTokens: 11, completionTokens: 4 } });
     });
 
     test("calls it a failure when it ends at any byte before its last", () => {
       for (let length = 0; length < end; length += 1) {
-        const read = codec.whole(answer.subarray(0, length));
+        const read = wholeOf(codec, answer.subarray(0, length));
         if (!isFailure(read)) throw new Error(`ended at byte ${length} it is called whole`);
         expect(read.kind).toBe("bad_response");
       }
-      expect(isFailure(codec.whole(answer.subarray(0, end)))).toBe(false);
+      expect(isFailure(wholeOf(codec, answer.subarray(0, end)))).toBe(false);
     });
   });
 });

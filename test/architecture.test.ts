@@ -19,7 +19,7 @@ const layers: readonly { readonly folders: readonly string[]; readonly siblings:
 /** The folders that only decide: whatever they need of the world comes in as an argument or through a port. */
 const core = ["gateway", "usage", "routing", "keys", "channels", "limits", "adapters", "operations"];
 /** Where the runtime's own interface may be used. */
-const onBun = ["http", "admin", "upstream", "store", "state", "engines", "cli"];
+const onBun = ["http", "admin", "upstream", "store", "state", "audio", "engines", "cli"];
 
 interface Source {
   /** Such as `src/http/server.ts`. */
@@ -165,7 +165,7 @@ describe("names", () => {
 const mistakable = ["together"];
 const providerNames: readonly string[] = [
   ...new Set([
-    ...presets.flatMap(({ name }) => [name, ...name.split("-")]),
+    ...presets.filter(({ local }) => !local).flatMap(({ name }) => [name, ...name.split("-")]),
     ...[
       "anthropic",
       "claude",

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 setDefaultTimeout(120_000);
 
 const root = resolve(import.meta.dir, "..");
-const folders = ["src", "test", "bench", "scripts"].filter((folder) => existsSync(join(root, folder)));
+const folders = ["src", "test", "bench", "scripts", "packages"].filter((folder) => existsSync(join(root, folder)));
 
 /** What the tool has to say about the code; nothing, if it is content. */
 async function complaints(tool: string, ...flags: readonly string[]): Promise<string> {

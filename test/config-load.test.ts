@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { conventionPaths } from "../src/adapters/presets.ts";
 import { loadConfig, renderProblem } from "../src/config/load.ts";
 import type { ConfigSource, Loaded, Problem, Settings } from "../src/config/load.ts";
 
@@ -96,6 +97,7 @@ describe("the file of the contract", () => {
           models: ["fast", "whisper-1"],
           operations: ["chat"],
           expiresMs: Date.parse("2027-01-01T00:00:00Z"),
+          splits: { audio: false, input: false },
         },
         token: env.APP_KEY,
       },
@@ -132,9 +134,6 @@ describe("the file of the contract", () => {
     expect(warningsOf(contract).map(({ line, path }) => [line, path])).toEqual([
       [2, "admin"],
       [12, "keys[0].limits"],
-      [28, "channels[0].capabilities.transcription_formats"],
-      [29, "channels[0].capabilities.speech_formats"],
-      [30, "channels[0].voices"],
     ]);
   });
 });
@@ -471,10 +470,11 @@ describe("channels", () => {
     expect(azure("resource: res")).toEqual({
       baseUrl: "https://res.openai.azure.com/openai/v1",
       host: "res.openai.azure.com:443",
-      chatPath: "/chat/completions",
+      ...conventionPaths,
       modelsPath: null,
       query: "",
       authHeader: "api-key",
+      authPrefix: "",
     });
     expect(azure("resource: res\n    api_version: 2024-10-21")).toMatchObject({
       baseUrl: "https://res.openai.azure.com",

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import fc from "fast-check";
-import type { ChatCodec, Refusal } from "../src/adapters/adapter.ts";
+import type { Codec, Refusal } from "../src/adapters/adapter.ts";
 import { errorBody } from "../src/adapters/error-body.ts";
 import { explain, explainInBand } from "../src/adapters/explain.ts";
 import type { Failure, FailureKind } from "../src/operations/failure.ts";
@@ -55,7 +55,7 @@ test("every kind an upstream's answer can mean has answers in the fixtures", () 
 });
 
 test("it fits a codec", () => {
-  const codec: Pick<ChatCodec, "explain"> = { explain };
+  const codec: Pick<Codec<never>, "explain"> = { explain };
   expect(codec.explain(refusal(503)).kind).toBe("overloaded");
 });
 

@@ -38,6 +38,7 @@ function verdict(plan: Ahead, attempts: readonly Tried[], facts: Partial<JudgeIn
     bodyBytes: 1_000,
     hostedTools: false,
     promptTokensEstimate: 1_000,
+    upload: false,
     canRetry: true,
     admits: () => true,
     dice: () => 0.5,
@@ -305,6 +306,12 @@ describe("what the pair of request and channel could not do", () => {
 
   test("where the first declares nothing, the prompt itself is the measure", () => {
     expect(next(planned([a, small, large]), [tried(a, "context_length")], { promptTokensEstimate: 20_000 }).candidate).toBe(large);
+  });
+
+  test("of a file goes to one other channel, which may take larger ones, and then to the client", () => {
+    const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
+    expect(next(planned([a, b, c]), [tried(a, "too_large")], { upload: true }).candidate).toBe(b);
+    expect(verdict(planned([a, b, c]), [tried(a, "too_large"), tried(b, "too_large")], { upload: true })).toMatchObject({ go: "stop" });
   });
 
   test("an unsupported parameter is tried on one other channel", () => {

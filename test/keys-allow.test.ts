@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { allowsModel, allowsOperation, matchesPattern } from "../src/keys/allow.ts";
 import type { Key } from "../src/keys/key.ts";
 
-const key: Key = { id: "k", name: "k", models: null, operations: null, expiresMs: null };
+const key: Key = { id: "k", name: "k", models: null, operations: null, expiresMs: null, splits: { audio: false, input: false } };
 
 describe("a key", () => {
   test("without a list may use every model and operation", () => {

@@ -464,23 +464,40 @@ describe("a first start", () => {
     return { child, text: () => text, url: /"url":"([^"]+)"/.exec(text)![1]! };
   }
 
-  test("with nothing configured prints a key that works, where it listens and what to do next", async () => {
+  test("with nothing configured prints a key that works, where it listens, and what to do with the models of this machine", async () => {
     const { child, text, url } = await startedWith({});
     try {
       const keys = text().match(/\bsk-\S+/g) ?? [];
       expect(keys.length).toBe(1);
       expect(text()).toContain(`${url}/v1`);
-      expect(text()).toContain("no channel yet");
+      for (const model of ["embedded/stories-15m", "embedded/flite", "embedded/whisper-base"]) expect(text()).toContain(model);
       expect(text()).toMatch(/[A-Z]+_API_KEY=/);
       expect(text()).toContain("--config");
       const models = await rawRequest(`${url}/v1/models`, { headers: { Authorization: `Bearer ${keys[0]}` } });
-      expect([models.status, models.json()]).toEqual([200, { object: "list", data: [] }]);
+      const listed = models.json() as { data: { id: string; description: string }[] };
+      expect(listed.data.map(({ id }) => id).toSorted()).toEqual(["embedded/flite", "embedded/stories-15m", "embedded/whisper-base"]);
+      for (const { description } of listed.data) expect(description).toMatch(/\w/);
       expect((await rawRequest(`${url}/v1/models`)).status).toBe(401);
       const reply = await chat({ url }, { model: "any" }, { key: keys[0]! });
       expect([reply.status, reply.error?.code]).toEqual([404, "model_not_found"]);
       expect([(await rawRequest(`${url}/healthz`)).status, (await rawRequest(`${url}/readyz`)).status]).toEqual([200, 200]);
       // Shown once: not in the log.
       expect(text().split(keys[0]!).length).toBe(2);
+    } finally {
+      child.kill("SIGINT");
+    }
+    expect(await child.exited).toBe(0);
+  });
+
+  test("with nothing at all, not even those models, says what is missing", async () => {
+    const { child, text, url } = await startedWith({ SLUICE_EMBEDDED: "off" });
+    try {
+      const [key = ""] = text().match(/\bsk-\S+/g) ?? [];
+      expect(text()).toContain("no channel yet");
+      expect(text()).toMatch(/[A-Z]+_API_KEY=/);
+      expect(text()).toContain("--config");
+      const models = await rawRequest(`${url}/v1/models`, { headers: { Authorization: `Bearer ${key}` } });
+      expect([models.status, models.json()]).toEqual([200, { object: "list", data: [] }]);
     } finally {
       child.kill("SIGINT");
     }

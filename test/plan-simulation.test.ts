@@ -178,6 +178,7 @@ class Simulation {
       bodyBytes: 1_000,
       hostedTools: false,
       promptTokensEstimate: 100,
+      upload: false,
       canRetry: mayRetry(this.budget, this.nowMs),
       admits: (one) => admits(one.scopes, (scope) => this.healths.get(scope), this.nowMs),
       dice: this.dice,

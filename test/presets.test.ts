@@ -6,6 +6,8 @@ import { loadConfig } from "../src/config/load.ts";
 
 const options = { baseUrl: null, resource: "res", region: "us-east-1", apiVersion: null };
 
+const remote = presets.filter(({ local }) => !local);
+
 describe("every preset", () => {
   test("has a name of its own, in a dialect that exists", () => {
     expect(new Set(presets.map(({ name }) => name)).size).toBe(presets.length);
@@ -13,17 +15,18 @@ describe("every preset", () => {
     expect(presetNamed("nobody")).toBeNull();
   });
 
-  test.each(presets.map((preset) => [preset.name, preset] as const))("%s has an address that may be dialled", (_name, preset) => {
+  test.each(remote.map((preset) => [preset.name, preset] as const))("%s has an address that may be dialled", (_name, preset) => {
     const address = presetAddress(preset, options);
     if ("missing" in address) throw new Error(`it lacks ${address.missing}`);
     expect(checkAddress(address.baseUrl)).toMatchObject({ ok: true, url: address.baseUrl, secure: preset.needsKey });
     expect(address.baseUrl).not.toMatch(/[{}]/);
-    expect(preset.operations).toContain("chat");
+    expect(preset.operations).not.toEqual([]);
+    for (const operation of preset.operations) expect(adapters.get(preset.dialect)?.[operation]).toBeDefined();
     expect(preset.forwardHeaders).toEqual(preset.forwardHeaders.map((name) => name.toLowerCase()));
     expect(preset.needsKey ? preset.environment.key.length : 1).toBeGreaterThan(0);
   });
 
-  test.each(presets.map((preset) => [preset.name, preset] as const))(
+  test.each(remote.map((preset) => [preset.name, preset] as const))(
     "%s makes a channel with nothing but what it asks for",
     (name, preset) => {
       const lines = [
@@ -40,6 +43,43 @@ describe("every preset", () => {
       if (loaded.ok) expect(loaded.settings.channels[0]?.quirks).toEqual(preset.quirks);
     },
   );
+});
+
+describe("the models of this machine", () => {
+  const text = "channels:\n  - name: here\n    provider: embedded\n";
+  const localModels = [
+    { id: "embedded/ear", upstream: "ear", operation: "transcription", description: "hears" },
+    { id: "embedded/mouth", upstream: "mouth", operation: "speech", description: "speaks", voices: ["low", "high"] },
+  ] as const;
+
+  test("make a channel of the lowest tier that does with each model what it can, and says which voice it has", () => {
+    const loaded = loadConfig({ path: null, text, env: {}, nofile: 20_000, localModels: () => localModels });
+    if (!loaded.ok) throw new Error(loaded.problems[0]?.reason);
+    const [channel] = loaded.settings.channels;
+    expect(channel).toMatchObject({ tier: 1000 });
+    expect([...channel!.modelVoices.keys()]).toEqual(["mouth"]);
+    expect(channel!.modelVoices.get("mouth")).toMatchObject({ unknown: "replace", fallback: "low" });
+    expect([...channel!.capabilities.modelOperations]).toEqual([
+      ["ear", ["transcription"]],
+      ["mouth", ["speech"]],
+    ]);
+    expect(channel!.models).toMatchObject({ kind: "map" });
+  });
+
+  test("that are not installed are named with the mend, and have no address to be given", () => {
+    expect(loadConfig({ path: null, text, env: {}, nofile: 20_000 })).toMatchObject({
+      ok: false,
+      problems: [{ line: 3, path: "channels[0].provider", mend: expect.stringContaining("npm install") }],
+    });
+    const addressed = loadConfig({
+      path: null,
+      text: `${text}    base_url: http://x/v1\n`,
+      env: {},
+      nofile: 20_000,
+      localModels: () => localModels,
+    });
+    expect(addressed).toMatchObject({ ok: false, problems: [{ line: 4, path: "channels[0].base_url" }] });
+  });
 });
 
 test("an option that is missing is named, and an explicit address needs none", () => {

@@ -27,7 +27,7 @@ beforeAll(async () => {
   environment = { APP_KEY: key, OPENAI_API_KEY: "upstream-key", SPARE_URL: spare.url, SPARE_KEY: "spare-key" };
   // The README's own file, with the provider's address replaced by the upstream of this test.
   const yaml = blocks("yaml")[0]!.replace("127.0.0.1:4400", "127.0.0.1:0").replace("provider: openai", `base_url: ${main.url}`);
-  const more = `  - name: direct\n    base_url: ${main.url}\n    api_key: upstream-key\n    models: [gpt-5-mini]\n`;
+  const more = `  - name: direct\n    base_url: ${main.url}\n    api_key: upstream-key\n    models: [gpt-5-mini]\n  - name: here\n    provider: embedded\n`;
   gateway = await startGateway({ config: yaml + more, env: environment });
 });
 
@@ -53,13 +53,33 @@ test("the README opens with the two commands that need nothing else", () => {
   for (const name of ["start", "test", "bench", "test:python", "sluice"]) expect(scripts[name]).toBeString();
 });
 
-test.skipIf(Bun.which("curl") === null)("the README's curl example gets an answer", async () => {
-  const example = blocks("sh").find((block) => block.includes("curl"))!;
-  const curl = here(example.slice(example.indexOf("curl")));
-  const { code, out } = await run(["sh", "-c", `curl() { command curl -s "$@"; }; ${curl}`], directory);
-  expect(code, out).toBe(0);
-  expect(JSON.parse(out)).toMatchObject({ object: "chat.completion", choices: [{ finish_reason: "stop" }] });
-});
+/** The commands of a block that runs curl, against the gateway of this test. */
+function curlOf(mark: string): string[] {
+  const block = blocks("sh").find((one) => one.includes("curl") && one.includes(mark))!;
+  const commands = here(block.slice(block.indexOf("curl"))).split("\n\n");
+  return ["sh", "-c", `curl() { command curl -sS "$@"; }; ${commands.join("\n")}`];
+}
+
+test.skipIf(Bun.which("curl") === null)(
+  "the README's first request gets an answer",
+  async () => {
+    const { code, out } = await run(curlOf("/v1/chat/completions"), directory);
+    expect(code, out).toBe(0);
+    expect(JSON.parse(out)).toMatchObject({ object: "chat.completion", choices: [{ message: { role: "assistant" } }] });
+  },
+  60_000,
+);
+
+test.skipIf(Bun.which("curl") === null)(
+  "what the README has spoken is transcribed to the same words",
+  async () => {
+    const { code, out } = await run(curlOf("/v1/audio/speech"), directory);
+    expect(code, out).toBe(0);
+    expect(out).toMatch(/^1\n00:00:00,\d{3} --> 00:00:0\d,\d{3}\n/);
+    expect(out.toLowerCase()).toContain("channel the water takes");
+  },
+  120_000,
+);
 
 test("the README's example with the official client streams an answer", async () => {
   const file = join(root, "test", `.readme-${process.pid}.mjs`);

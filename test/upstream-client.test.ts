@@ -125,27 +125,17 @@ afterEach(async () => {
 
 const timeouts = { connectMs: 10_000, firstByteMs: 1e6, firstContentMs: 1e6, idleMs: 1e6, progressMs: 1e6, totalMs: 1e6 };
 
+/** What a sender looks at in a channel. */
 function channelTo(url: string, changes: Partial<Channel> & { readonly authHeader?: string }): Channel {
   const { authHeader = "authorization", ...rest } = changes;
+  const authPrefix = authHeader === "authorization" ? "Bearer " : "";
   return {
     name: "a",
-    dialect: "any",
-    address: { baseUrl: url, host: new URL(url).host, chatPath: "/", modelsPath: null, query: "", authHeader },
-    credentials: ["key"],
-    pooled: false,
-    tier: 1,
-    weight: 1,
-    maxTokensCeiling: null,
+    address: { baseUrl: url, host: new URL(url).host, authHeader, authPrefix },
     timeouts,
-    quota: null,
-    concurrencyMax: 512,
-    capabilities: { prefill: false, contextTokens: null, operations: [] },
-    quirks: { streamOptions: true },
-    headers: {},
-    forwardHeaders: [],
     proxy: null,
     ...rest,
-  };
+  } as Channel;
 }
 
 interface Question {

@@ -1,6 +1,11 @@
 import type { Address, Channel } from "../channels/channel.ts";
-import type { ChatAsk, ChatEmission, ChatWhole } from "../operations/chat.ts";
+import type { MakeTranscoder } from "../operations/audio.ts";
+import type { ChatAsk } from "../operations/chat.ts";
+import type { Emission } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
+import type { SpeechAsk } from "../operations/speech.ts";
+import type { TranscriptionAsk } from "../operations/transcription.ts";
+import type { Whole } from "../operations/whole.ts";
 
 /**
  * A dialect: how to ask an upstream and how to read its answer. Everything here is pure; one `send` elsewhere does
@@ -8,8 +13,16 @@ import type { Failure } from "../operations/failure.ts";
  */
 export interface Adapter {
   readonly name: string;
-  readonly chat?: ChatCodec;
+  readonly chat?: Codec<ChatAsk>;
+  readonly transcription?: Codec<TranscriptionAsk>;
+  readonly speech?: Codec<SpeechAsk>;
   readonly models?: ModelsCodec;
+}
+
+export interface Codec<A> {
+  /** The request for one target, or why this target cannot be asked for it. */
+  encode(ask: A, target: Target): Encoded | Failure;
+  explain(refusal: Refusal): Failure;
 }
 
 export interface Target {
@@ -28,32 +41,85 @@ export interface UpstreamRequest {
   readonly method: "GET" | "POST";
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array | null;
+  readonly body: Uint8Array | StreamedBody | null;
 }
 
-export interface EncodedChat {
+/** A body that is not held in memory: read when it is sent, and once more if it has to be sent again. */
+export interface StreamedBody {
+  readonly length: number;
+  /**
+   * The bytes from the beginning, in parts of a size that is good to send. Each part is the reader's own, to be freed once
+   * it was sent. It throws when they cannot be read.
+   */
+  parts(): AsyncIterable<Uint8Array>;
+}
+
+export interface Encoded {
   readonly request: UpstreamRequest;
-  /** The value that was put in place of the client's, or null when nothing was clamped. */
+  /** How the answer to this very request is read. */
+  readonly answer: ExpectedAnswer;
+  /** The number of tokens that was put in place of the client's, or null when nothing was clamped. */
   readonly clampedTo: number | null;
-  /** Usage was asked for on our own account, so its chunk must not reach the client. */
-  readonly hidesUsage: boolean;
+  /** The voice that was put in place of the client's, or null when none was. */
+  readonly voice: string | null;
+  /** The fields of the request that the dialect could not carry. */
+  readonly dropped?: readonly string[];
 }
 
-export interface ChatCodec {
-  encode(ask: ChatAsk, target: Target): EncodedChat;
-  /** Reads one stream. Stateful by nature, but it sees bytes only. */
-  decoder(options: { readonly hidesUsage: boolean; readonly choices: number }): ChatDecoder;
-  /** Reads an answer that is not streamed. */
-  whole(body: Uint8Array): ChatWhole | Failure;
-  explain(refusal: Refusal): Failure;
+export type ExpectedAnswer = WholeAnswer | StreamedAnswer;
+
+export interface WholeAnswer {
+  readonly kind: "whole";
+  /** Reads a body that came with a status of success. */
+  readonly read: (body: Uint8Array, head: AnswerHead) => Whole | Failure;
 }
 
-export interface ChatDecoder {
+export interface StreamedAnswer {
+  readonly kind: "stream";
+  /** Begins to read a body that came with a status of success. */
+  reader(head: AnswerHead, tools: Tools): StreamReader | Failure | Promise<StreamReader | Failure>;
+  /** Reads JSON that came where a stream was asked for: an error in disguise, or the whole answer after all. */
+  instead(body: Uint8Array, head: AnswerHead): Whole | Failure;
+}
+
+export interface AnswerHead {
+  readonly status: number;
+  readonly header: (name: string) => string | null;
+}
+
+/** What a reader may need of the world. */
+export interface Tools {
+  readonly transcoder: MakeTranscoder;
+}
+
+/** Reads one stream. Stateful by nature, but it sees bytes only. */
+export interface StreamReader {
+  /** The media type of what it gives. */
+  readonly type: string;
+  /** What a failure after the first output looks like: `events` are told in-band, of `bytes` only a broken connection tells. */
+  readonly shape: "events" | "bytes";
+  /** The emissions of the next bytes, in order. A failure is an error the upstream sent in-band, or nonsense. */
+  push(chunk: Uint8Array): Emissions | Promise<Emissions>;
+  /** What the end of the body means: the missing end, or a failure because the stream was cut. */
+  close(): Emissions | Promise<Emissions>;
+  /** What it was given holds more than was good to give at once: pushing nothing gives the next of it, before the body is read on. */
+  readonly hasMore?: boolean;
+  /** Everything that counts has been said: only usage and an end mark may follow. */
+  readonly finished: boolean;
+  /** A failure that came in one push with good emissions: they were given, and it comes next. */
+  readonly pending: Failure | null;
+  /** It will not be read on. */
+  destroy(): void;
+}
+
+export type Emissions = readonly Emission[] | Failure;
+
+/** Reads the events of a stream one by one; `EventReader` makes a reader of it. */
+export interface EventDecoder {
   /** The emissions of one event, in order. A failure is an error the upstream sent in-band. */
-  read(event: SseEvent): readonly ChatEmission[] | Failure;
+  read(event: SseEvent): Emissions;
   /** What the end of the body means: the missing end event, or a failure because the stream was cut. */
-  close(): readonly ChatEmission[] | Failure;
-  /** Every choice has its finish_reason: only usage and the end mark may follow. */
+  close(): Emissions;
   readonly finished: boolean;
 }
 

@@ -267,7 +267,14 @@ const codeRules: readonly Rule[] = [
   },
   {
     kind: "model_failed",
-    codes: ["tool_use_failed", "json_validate_failed", "output_parse_failed", "malformed_tool_use", "malformed_function_call"],
+    codes: [
+      "tool_use_failed",
+      "json_validate_failed",
+      "output_parse_failed",
+      "malformed_tool_use",
+      "malformed_function_call",
+      "engine_failed",
+    ],
   },
   // A request larger than a whole minute's allowance: waiting does not help and nobody else should have to wait.
   {
@@ -625,6 +632,8 @@ function denied({ text }: Evidence): Verdict {
 function notFound({ body, isInBand, text, ownText }: Evidence): Verdict {
   if (isInBand) return { kind: "model_missing" };
   if (body.form === "markup" || body.form === "empty") return { kind: "misconfigured" };
+  // Some servers say so of a path that they do not have.
+  if (/^file not found(?: \(.*\))?$/.test(ownText.trim())) return { kind: "misconfigured", scope: "deployment" };
   // A client can name any file it likes; that must not be held against a host.
   const isReference = includesAny(text, ["no such file", "file not found", "no file found", "audio with id", "previous_response"]);
   if (isReference || (body.param !== null && body.param !== "model")) return { kind: "invalid_request" };

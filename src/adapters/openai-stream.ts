@@ -1,7 +1,7 @@
-import type { ChatEmission, Output } from "../operations/chat.ts";
+import type { Emission, Output } from "../operations/emission.ts";
 import { failure, type Failure } from "../operations/failure.ts";
 import { tokenUsage } from "../operations/usage.ts";
-import type { ChatDecoder, SseEvent } from "./adapter.ts";
+import type { EventDecoder, SseEvent } from "./adapter.ts";
 import { explainInBand } from "./explain.ts";
 import { parseUntrusted } from "./untrusted.ts";
 
@@ -9,7 +9,7 @@ import { parseUntrusted } from "./untrusted.ts";
  * Looks at the events of a chat stream without changing them. It knows three things the transport cannot tell: when
  * the first output came, whether every choice was finished, and so whether the end of the body is an end or a cut.
  */
-export class OpenAiStream implements ChatDecoder {
+export class OpenAiStream implements EventDecoder {
   /** For each choice seen: 1 while it is open, 2 once it has its finish_reason. */
   private readonly choices: (1 | 2)[] = [];
   private openCount = 0;
@@ -24,7 +24,7 @@ export class OpenAiStream implements ChatDecoder {
     return this.openCount === 0 && this.doneCount >= this.options.choices;
   }
 
-  read(event: SseEvent): readonly ChatEmission[] | Failure {
+  read(event: SseEvent): readonly Emission[] | Failure {
     if (this.ended) return none;
     if (event.data.startsWith("[DONE]")) return this.end(event.frame);
     const chunk = parse(event);
@@ -48,11 +48,11 @@ export class OpenAiStream implements ChatDecoder {
       finishes ||= typeof choice.finish_reason === "string";
     }
     if (output !== null) this.spoke = true;
-    const delta: ChatEmission = { kind: "delta", frame: event.frame, output, text, finishes };
+    const delta: Emission = { kind: "delta", frame: event.frame, output, text, finishes };
     return usage === null ? [delta] : [delta, { kind: "usage", frame: null, usage }];
   }
 
-  close(): readonly ChatEmission[] | Failure {
+  close(): readonly Emission[] | Failure {
     if (this.ended) return none;
     if (this.finished) return this.end(endFrame);
     return this.broken(failure("bad_response", "the stream ended before its first output"), "the stream ended without a finish_reason");
@@ -78,7 +78,7 @@ export class OpenAiStream implements ChatDecoder {
   }
 
   /** An end mark closes a stream that said something; alone it is no answer. A finish_reason is never invented. */
-  private end(frame: Uint8Array): readonly ChatEmission[] | Failure {
+  private end(frame: Uint8Array): readonly Emission[] | Failure {
     if (!this.spoke && !this.finished) return failure("bad_response", "the stream ended before its first output");
     this.ended = true;
     return [{ kind: "end", frame, finish: this.finish }];
@@ -104,7 +104,7 @@ interface Choice {
 
 /** The convention allows 128; an index beyond any sense is read as the first choice. */
 const choicesMax = 1024;
-const none: readonly ChatEmission[] = [];
+const none: readonly Emission[] = [];
 const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
 
 function parse(event: SseEvent): Chunk | null {

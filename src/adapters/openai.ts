@@ -1,11 +1,15 @@
 import type { Address } from "../channels/channel.ts";
 import type { ChatAsk } from "../operations/chat.ts";
+import { failure, isFailure } from "../operations/failure.ts";
 import { lastMember, membersOf, valueOf } from "../operations/json.ts";
 import { setMember, splice, type Splice } from "../operations/splice.ts";
-import type { Adapter, EncodedChat, Target } from "./adapter.ts";
+import type { Adapter, Encoded, StreamedAnswer, Target, WholeAnswer } from "./adapter.ts";
+import { EventReader } from "./event-reader.ts";
 import { explain } from "./explain.ts";
 import { readAnswer } from "./openai-answer.ts";
+import { openaiSpeech } from "./openai-speech.ts";
 import { OpenAiStream } from "./openai-stream.ts";
+import { openaiTranscription } from "./openai-transcription.ts";
 
 /**
  * The convention's own dialect. Nothing is translated: the client's bytes go out with a few values spliced in place,
@@ -13,19 +17,16 @@ import { OpenAiStream } from "./openai-stream.ts";
  */
 export const openai: Adapter = {
   name: "openai",
-  chat: {
-    encode: encodeChat,
-    decoder: (options) => new OpenAiStream(options),
-    whole: readAnswer,
-    explain,
-  },
+  chat: { encode: encodeChat, explain },
+  transcription: openaiTranscription,
+  speech: openaiSpeech,
   models: {
     path: (address) => address.modelsPath,
     read: readModels,
   },
 };
 
-function encodeChat(ask: ChatAsk, target: Target): EncodedChat {
+function encodeChat(ask: ChatAsk, target: Target): Encoded {
   const splices: Splice[] = [];
   renameModel(ask, target, splices);
   const clampedTo = clamp(ask, target, splices);
@@ -37,8 +38,23 @@ function encodeChat(ask: ChatAsk, target: Target): EncodedChat {
       headers: headersOf(ask.stream ? "text/event-stream" : "application/json", target),
       body: splice(ask.body, splices),
     },
+    answer: ask.stream ? streamed(hidesUsage, ask.choices) : wholeAnswer,
     clampedTo,
-    hidesUsage,
+    voice: null,
+  };
+}
+
+const wholeAnswer: WholeAnswer = { kind: "whole", read: readAnswer };
+
+/** A good answer that is not streamed is not what was asked for either. */
+function streamed(hidesUsage: boolean, choices: number): StreamedAnswer {
+  return {
+    kind: "stream",
+    reader: () => new EventReader(new OpenAiStream({ hidesUsage, choices })),
+    instead: (body, { status }) => {
+      const whole = readAnswer(body);
+      return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
+    },
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Address, Quirks } from "../channels/channel.ts";
+import type { Address, Capabilities, Quirks, Voices } from "../channels/channel.ts";
 import type { Operation } from "../operations/operation.ts";
 
 /**
@@ -10,17 +10,29 @@ export interface Preset {
   readonly dialect: string;
   /** May hold `{resource}` or `{region}`, which the channel then has to give. */
   readonly baseUrl: string;
-  readonly chatPath: string;
+  readonly paths: Paths;
   /** `null` where the provider has no list of what a key may call: the channel then names its models. */
   readonly modelsPath: string | null;
   /** What every name in that list begins with, and no client writes. */
   readonly listedPrefix: string;
   /** The older, dated way in, chosen by giving an `api_version`; `null` where there is none. */
   readonly dated: DatedAddress | null;
-  /** `authorization` takes the key as `Bearer …`, any other header bare. */
   readonly authHeader: string;
+  /** What stands before the key in it. */
+  readonly authPrefix: string;
   readonly needsKey: boolean;
+  /** It runs on this machine, in processes of the gateway's own. */
+  readonly local: boolean;
+  readonly tier: number;
   readonly operations: readonly Operation[];
+  readonly transcriptionFormats: Capabilities["transcriptionFormats"];
+  readonly transcriptionStream: boolean;
+  readonly translation: boolean;
+  readonly speechFormats: Capabilities["speechFormats"];
+  readonly speechEvents: Capabilities["speechEvents"];
+  readonly inputCharactersMax: number | null;
+  readonly audioSecondsMax: number | null;
+  readonly voices: Voices | null;
   readonly quirks: Quirks;
   /** Client headers that mean something to this provider, lower case. */
   readonly forwardHeaders: readonly string[];
@@ -31,9 +43,19 @@ export interface Preset {
   readonly warning: string | null;
 }
 
+/** Where each operation is, below the base address. */
+export type Paths = Pick<Address, "chatPath" | "transcriptionPath" | "translationPath" | "speechPath">;
+
+export const conventionPaths: Paths = {
+  chatPath: "/chat/completions",
+  transcriptionPath: "/audio/transcriptions",
+  translationPath: "/audio/translations",
+  speechPath: "/audio/speech",
+};
+
 export interface DatedAddress {
   readonly baseUrl: string;
-  readonly chatPath: string;
+  readonly paths: Paths;
 }
 
 /** The variables that make a channel of this provider where there is no configuration file. */
@@ -46,7 +68,7 @@ export interface PresetEnvironment {
   readonly region: readonly string[];
 }
 
-/** The dialect of every provider here, and of a channel that names only an address. */
+/** The dialect of most providers here, and of a channel that names only an address. */
 export const conventionDialect = "openai";
 
 const chatOnly: readonly Operation[] = ["chat"];
@@ -55,15 +77,26 @@ const everything: readonly Operation[] = ["chat", "transcription", "speech"];
 export const presets: readonly Preset[] = [
   hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", {
     operations: everything,
+    transcriptionFormats: [
+      { prefix: "gpt-4o-transcribe-diarize", formats: ["json", "text", "diarized_json"] },
+      { prefix: "gpt-", formats: ["json"] },
+    ],
+    speechEvents: ["gpt-"],
     forwardHeaders: ["openai-beta"],
   }),
   hosted("azure-openai", "https://{resource}.openai.azure.com/openai/v1", "AZURE_OPENAI_API_KEY", {
     authHeader: "api-key",
+    authPrefix: "",
     operations: everything,
     modelsPath: null,
     dated: {
       baseUrl: "https://{resource}.openai.azure.com",
-      chatPath: "/openai/deployments/{model}/chat/completions",
+      paths: {
+        chatPath: "/openai/deployments/{model}/chat/completions",
+        transcriptionPath: "/openai/deployments/{model}/audio/transcriptions",
+        translationPath: "/openai/deployments/{model}/audio/translations",
+        speechPath: "/openai/deployments/{model}/audio/speech",
+      },
     },
     environment: {
       key: ["AZURE_OPENAI_API_KEY"],
@@ -73,7 +106,11 @@ export const presets: readonly Preset[] = [
     },
     remark: "models are the names of your deployments; for another host of the resource give `base_url`",
   }),
-  hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", { operations: everything }),
+  hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", {
+    operations: everything,
+    transcriptionFormats: [{ prefix: "", formats: ["json", "text", "verbose_json"] }],
+    transcriptionStream: false,
+  }),
   hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", {
     operations: ["chat", "transcription"],
     // Refuses the field with 422 and sends usage in every stream without being asked.
@@ -110,12 +147,46 @@ export const presets: readonly Preset[] = [
       "some models are served under `/v1` instead of `/openai/v1`: " +
       "for those give `base_url: https://bedrock-mantle.REGION.api.aws/v1`",
   }),
+  hosted("deepgram", "https://api.deepgram.com/v1", "DEEPGRAM_API_KEY", {
+    dialect: "deepgram",
+    paths: { ...conventionPaths, transcriptionPath: "/listen" },
+    authPrefix: "Token ",
+    modelsPath: null,
+    operations: ["transcription"],
+    transcriptionStream: false,
+    translation: false,
+    remark: "transcription only; name the models, such as nova-3",
+  }),
+  hosted("elevenlabs", "https://api.elevenlabs.io/v1", "ELEVENLABS_API_KEY", {
+    dialect: "elevenlabs",
+    paths: { ...conventionPaths, transcriptionPath: "/speech-to-text" },
+    authHeader: "xi-api-key",
+    authPrefix: "",
+    modelsPath: null,
+    operations: ["transcription"],
+    transcriptionStream: false,
+    translation: false,
+    remark: "transcription only; name the models, such as scribe_v1",
+  }),
   selfHosted("ollama", "http://127.0.0.1:11434/v1", {
     environment: { key: [], address: ["OLLAMA_HOST"], addressPath: "/v1", region: [] },
   }),
   selfHosted("vllm", "http://127.0.0.1:8000/v1", { operations: ["chat", "transcription"] }),
   selfHosted("lmstudio", "http://127.0.0.1:1234/v1"),
   selfHosted("llama.cpp", "http://127.0.0.1:8080/v1"),
+  selfHosted("embedded", "engine://local/v1", {
+    local: true,
+    // Whatever else has a model of the same name answers first.
+    tier: 1000,
+    operations: everything,
+    modelsPath: null,
+    transcriptionFormats: [{ prefix: "", formats: ["json", "verbose_json"] }],
+    speechFormats: ["pcm", "wav"],
+    speechEvents: [],
+    // What takes longer to hear than a call may last is not begun.
+    audioSecondsMax: 900,
+    remark: "small models that come with the gateway and run on this machine; see docs/embedded.md",
+  }),
 ];
 
 const byName: ReadonlyMap<string, Preset> = new Map(presets.map((preset) => [preset.name, preset]));
@@ -147,10 +218,11 @@ export function presetAddress(preset: Preset, options: PresetOptions): Omit<Addr
   const template = options.baseUrl ?? dated?.baseUrl ?? preset.baseUrl;
   return {
     baseUrl: template.replace("{resource}", options.resource ?? "").replace("{region}", options.region ?? ""),
-    chatPath: dated?.chatPath ?? preset.chatPath,
+    ...(dated?.paths ?? preset.paths),
     modelsPath: dated === null ? preset.modelsPath : null,
     query: dated === null ? "" : `?api-version=${encodeURIComponent(options.apiVersion ?? "")}`,
     authHeader: preset.authHeader,
+    authPrefix: preset.authPrefix,
   };
 }
 
@@ -159,13 +231,24 @@ function hosted(name: string, baseUrl: string, keyVariable: string, facts: Parti
     name,
     dialect: conventionDialect,
     baseUrl,
-    chatPath: "/chat/completions",
+    paths: conventionPaths,
     modelsPath: "/models",
     listedPrefix: "",
     dated: null,
     authHeader: "authorization",
+    authPrefix: "Bearer ",
     needsKey: true,
+    local: false,
+    tier: 1,
     operations: chatOnly,
+    transcriptionFormats: [],
+    transcriptionStream: true,
+    translation: true,
+    speechFormats: null,
+    speechEvents: null,
+    inputCharactersMax: null,
+    audioSecondsMax: null,
+    voices: null,
     quirks: { streamOptions: true },
     forwardHeaders: [],
     environment: { key: [keyVariable], address: [], addressPath: "", region: [] },

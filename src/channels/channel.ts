@@ -1,3 +1,7 @@
+import type { AudioFormat } from "../operations/audio.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { TranscriptFormat } from "../operations/transcription.ts";
+
 /** A way to an upstream: an address, credentials and what is known of it. Holds no secret: credentials are names. */
 export interface Channel {
   readonly name: string;
@@ -17,6 +21,9 @@ export interface Channel {
   readonly concurrencyMax: number;
   readonly capabilities: Capabilities;
   readonly quirks: Quirks;
+  readonly voices: Voices;
+  /** The voices of single models, by their upstream names, where they have their own. */
+  readonly modelVoices: ReadonlyMap<string, Voices>;
   /** Fixed headers for every request to this channel. */
   readonly headers: Readonly<Record<string, string>>;
   /** Client headers that may travel on to this channel, lower case. */
@@ -32,11 +39,15 @@ export interface Address {
   /** Host and port: what a connection failure is charged to. */
   readonly host: string;
   readonly chatPath: string;
+  readonly transcriptionPath: string;
+  readonly translationPath: string;
+  readonly speechPath: string;
   readonly modelsPath: string | null;
   /** With leading `?`, or empty. */
   readonly query: string;
-  /** How a credential is presented: `authorization` takes it as `Bearer …`, any other header bare. */
+  /** The header that carries a credential, and what stands before it there, such as `Bearer `. */
   readonly authHeader: string;
+  readonly authPrefix: string;
 }
 
 export interface Timeouts {
@@ -56,13 +67,58 @@ export interface Capabilities {
   /** Continues an assistant message that ends the conversation. */
   readonly prefill: boolean;
   readonly contextTokens: number | null;
-  readonly operations: readonly string[];
+  readonly operations: readonly Operation[];
+  /** What a single model can do, where that is less than its channel. */
+  readonly modelOperations: ReadonlyMap<string, readonly Operation[]>;
+  /** What is worth saying of a model in the list of models, by its upstream name. */
+  readonly modelDescriptions: ReadonlyMap<string, string>;
+  /** The formats it answers in, by the beginning of a model's name: the first that fits counts. */
+  readonly transcriptionFormats: readonly ModelFormats[];
+  /** `null`: not known, so it is asked for what the client asks for. */
+  readonly speechFormats: readonly AudioFormat[] | null;
+  /** The beginnings of the names of those models that can send speech as events; `null`: not known, so they are asked to. */
+  readonly speechEvents: readonly string[] | null;
+  /** It translates recordings into English. */
+  readonly translation: boolean;
+  /** It sends a transcript as it is made; where it does not, the whole comes as one delta. */
+  readonly transcriptionStream: boolean;
+  /** The largest file it takes, in bytes and in seconds; `null`: not known. */
+  readonly audioBytesMax: number | null;
+  readonly audioSecondsMax: number | null;
+  /** The longest text it speaks, in characters; `null`: not known. */
+  readonly inputCharactersMax: number | null;
+  /** What is above these is cut, served in parts and put together. */
+  readonly splitsAudio: boolean;
+  readonly splitsInput: boolean;
+}
+
+export interface ModelFormats {
+  readonly prefix: string;
+  readonly formats: readonly TranscriptFormat[];
+}
+
+/** `null`: not known, so it is asked for what the client asks for. */
+export function transcriptionFormatsOf({ capabilities }: Channel, model: string): readonly TranscriptFormat[] | null {
+  return capabilities.transcriptionFormats.find(({ prefix }) => model.startsWith(prefix))?.formats ?? null;
+}
+
+/** How this channel calls the voices that clients ask for. */
+export interface Voices {
+  /** The client's name to the upstream's. */
+  readonly names: ReadonlyMap<string, string>;
+  /** What happens to a name that is on neither side of the list: it is sent as it is, refused, or replaced by `fallback`. */
+  readonly unknown: "pass" | "refuse" | "replace";
+  readonly fallback: string | null;
 }
 
 /** Where a compatible upstream differs from the convention, as data that the dialect reads. */
 export interface Quirks {
   /** Accepts `stream_options`; where it does not, streamed usage is estimated. */
   readonly streamOptions: boolean;
+}
+
+export function voicesOf({ voices, modelVoices }: Channel, model: string): Voices {
+  return modelVoices.get(model) ?? voices;
 }
 
 /** One model of one channel. */

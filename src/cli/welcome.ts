@@ -18,6 +18,10 @@ export interface WelcomeFacts {
   /** Environment variables that would have made a channel. */
   readonly variables: readonly string[];
   readonly firstModel: string | null;
+  /** Only the small models of this machine answer: no provider is configured. */
+  readonly onlyLocal: boolean;
+  /** A model to try for each operation, where there is one. */
+  readonly tryModels: { readonly transcription: string | null; readonly speech: string | null };
 }
 
 function keyLines({ madeKey, keyNames }: WelcomeFacts): string[] {
@@ -32,10 +36,14 @@ function keyLines({ madeKey, keyNames }: WelcomeFacts): string[] {
   ];
 }
 
-function channelLines({ channels, configFile }: WelcomeFacts): string[] {
+function channelLines({ channels, configFile, onlyLocal }: WelcomeFacts): string[] {
   if (channels.length === 0) return [];
   return [
-    configFile === null ? "Channels, from the provider keys in your environment:" : `Channels, from ${configFile}:`,
+    configFile !== null
+      ? `Channels, from ${configFile}:`
+      : onlyLocal
+        ? "Channels:"
+        : "Channels, from the provider keys in your environment:",
     ...channels.map(
       ({ name, host, models, trouble }) => `  ${name} (${host}): ${trouble ?? (models === null ? "any model" : plural(models, "model"))}`,
     ),
@@ -43,7 +51,7 @@ function channelLines({ channels, configFile }: WelcomeFacts): string[] {
   ];
 }
 
-function nextLines({ channels, url, firstModel, variables, configFile }: WelcomeFacts): string[] {
+function nextLines({ channels, url, firstModel, variables, configFile, onlyLocal, tryModels }: WelcomeFacts): string[] {
   if (channels.length === 0) {
     const [example, ...others] = variables;
     return [
@@ -58,6 +66,33 @@ function nextLines({ channels, url, firstModel, variables, configFile }: Welcome
     "Try it:",
     `  curl ${url}/v1/chat/completions -H 'Authorization: Bearer '"$KEY" -H 'Content-Type: application/json' \\`,
     `    -d '{"model": "${firstModel ?? "MODEL"}", "messages": [{"role": "user", "content": "Hello"}]}'`,
+    ...audioLines(url, tryModels),
+    ...(onlyLocal ? providerLines(variables) : []),
+  ];
+}
+
+function audioLines(url: string, { speech, transcription }: WelcomeFacts["tryModels"]): string[] {
+  const lines: string[] = [];
+  if (speech !== null) {
+    lines.push(
+      `  curl ${url}/v1/audio/speech -H 'Authorization: Bearer '"$KEY" -H 'Content-Type: application/json' -o hello.mp3 \\`,
+      `    -d '{"model": "${speech}", "voice": "alloy", "input": "Hello from this machine."}'`,
+    );
+  }
+  if (transcription !== null) {
+    lines.push(`  curl ${url}/v1/audio/transcriptions -H 'Authorization: Bearer '"$KEY" -F model=${transcription} -F file=@hello.mp3`);
+  }
+  return lines;
+}
+
+/** The models of this machine are small. What to do for large ones is worth a line. */
+function providerLines(variables: readonly string[]): string[] {
+  const [example, ...others] = variables;
+  return [
+    "",
+    "These are small models that run on this machine: the chat model only tells stories. For models of a provider",
+    `set its key and start again, such as ${example}=… npm start (also known: ${others.join(", ")}),`,
+    "or write a configuration file and start with: npm start -- --config sluice.yaml (see examples/sluice.yaml, docs/configuration.md).",
   ];
 }
 

@@ -1,7 +1,9 @@
-import { conventionDialect, optionsOf, presetAddress, presetNamed } from "../adapters/presets.ts";
+import { conventionDialect, conventionPaths, optionsOf, presetAddress, presetNamed } from "../adapters/presets.ts";
 import type { Preset } from "../adapters/presets.ts";
-import type { Address } from "../channels/channel.ts";
-import { operations } from "../operations/operation.ts";
+import { adapters } from "../adapters/index.ts";
+import type { Address, Voices } from "../channels/channel.ts";
+import type { LocalModel } from "../channels/local-model.ts";
+import { operations, type Operation } from "../operations/operation.ts";
 import { checkAddress } from "./address.ts";
 import { problem, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";
@@ -24,11 +26,19 @@ export type ReadSecretFile = (path: string) => string | null;
 /** Pooled keys are shared by many: one client's very large `max_tokens` must not reserve the budget of all. */
 const pooledCeiling = 16_384;
 
-export function readChannel(entry: ChannelEntry, path: Path, readSecretFile: ReadSecretFile): ChannelReading {
+/** What a channel depends on besides its own entry. */
+export interface ChannelSurroundings {
+  readonly readSecretFile: ReadSecretFile;
+  readonly localModels: readonly LocalModel[];
+}
+
+export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, localModels }: ChannelSurroundings): ChannelReading {
   const preset = entry.provider === undefined ? null : presetNamed(entry.provider);
-  const place = placeOf(entry, preset, path);
+  const place = preset?.local === true ? localPlace(entry, preset, path, localModels) : placeOf(entry, preset, path);
   const keys = keysOf(entry, preset, path, readSecretFile);
-  const models: ModelsSetting = entry.models ?? { kind: "discovered", listedPrefix: preset?.listedPrefix ?? "" };
+  const local = preset?.local === true ? localModels : [];
+  const models: ModelsSetting =
+    entry.models ?? (preset?.local === true ? named(local) : { kind: "discovered", listedPrefix: preset?.listedPrefix ?? "" });
   const findings = [...place.findings, ...keys.findings];
   if (place.address === null) return { setting: null, secrets: [], findings };
   const { address } = place;
@@ -39,22 +49,26 @@ export function readChannel(entry: ChannelEntry, path: Path, readSecretFile: Rea
   if (!place.secure && !place.near && keys.secrets.length > 0) {
     findings.push(warning([...path, "base_url"], "the key travels unencrypted over a public network", "use https"));
   }
+  if (entry.unknown_voice === "default" && (entry.voices === undefined || entry.voices.size === 0)) {
+    findings.push(problem([...path, "unknown_voice"], "there is no voice to put in place of another", "list voices as well"));
+  }
   if (preset !== null && preset.warning !== null) {
     findings.push(warning([...path, "provider"], preset.warning, "use another provider, or remove the channel"));
   }
 
   // A channel without keys still needs one credential for health and choice to hang on.
   const credentials = keys.secrets.length === 0 ? [`${entry.name}#1`] : keys.secrets.map((_, at) => `${entry.name}#${at + 1}`);
+  const dialect = entry.dialect ?? preset?.dialect ?? conventionDialect;
   const pooled = entry.pooled ?? credentials.length > 1;
   const { timeouts, capabilities } = entry;
   return {
     setting: {
       name: entry.name,
-      dialect: entry.dialect ?? preset?.dialect ?? conventionDialect,
+      dialect,
       address,
       credentials,
       pooled,
-      tier: entry.tier,
+      tier: entry.tier ?? preset?.tier ?? 1,
       weight: entry.weight,
       maxTokensCeiling: entry.max_tokens_ceiling === undefined ? (pooled ? pooledCeiling : null) : entry.max_tokens_ceiling,
       timeouts: {
@@ -70,8 +84,25 @@ export function readChannel(entry: ChannelEntry, path: Path, readSecretFile: Rea
       capabilities: {
         prefill: capabilities?.prefill ?? false,
         contextTokens: capabilities?.context_tokens ?? null,
-        operations: capabilities?.operations ?? preset?.operations ?? operations,
+        operations: (capabilities?.operations ?? preset?.operations ?? operations).filter((operation) => speaks(dialect, operation)),
+        modelOperations: new Map(local.map(({ upstream, operation }) => [upstream, [operation]])),
+        modelDescriptions: new Map(local.map(({ upstream, description }) => [upstream, description])),
+        transcriptionFormats:
+          capabilities?.transcription_formats === undefined
+            ? (preset?.transcriptionFormats ?? [])
+            : [{ prefix: "", formats: capabilities.transcription_formats }],
+        speechFormats: capabilities?.speech_formats ?? preset?.speechFormats ?? null,
+        speechEvents: capabilities?.speech_events === undefined ? (preset?.speechEvents ?? null) : capabilities.speech_events ? null : [],
+        translation: preset?.translation ?? true,
+        transcriptionStream: capabilities?.transcription_stream ?? preset?.transcriptionStream ?? true,
+        audioBytesMax: capabilities?.audio_limit ?? null,
+        audioSecondsMax: capabilities?.audio_seconds ?? preset?.audioSecondsMax ?? null,
+        inputCharactersMax: capabilities?.speech_limit ?? preset?.inputCharactersMax ?? null,
+        splitsAudio: entry.long_audio === "split",
+        splitsInput: entry.long_input === "split",
       },
+      voices: voicesOf(entry, preset),
+      modelVoices: modelVoicesOf(entry, local),
       quirks: { ...(preset?.quirks ?? conventionQuirks), ...streamOptionsOf(capabilities?.stream_options) },
       headers: Object.fromEntries(entry.headers ?? []),
       forwardHeaders: [...new Set([...(preset?.forwardHeaders ?? []), ...(entry.forward_headers ?? [])])],
@@ -85,8 +116,57 @@ export function readChannel(entry: ChannelEntry, path: Path, readSecretFile: Rea
 
 const conventionQuirks = { streamOptions: true };
 
+function speaks(dialect: string, operation: Operation): boolean {
+  return adapters.get(dialect)?.[operation] !== undefined;
+}
+
+function voicesOf({ voices, unknown_voice }: ChannelEntry, preset: Preset | null): Voices {
+  if (voices === undefined && unknown_voice === undefined) return preset?.voices ?? anyVoice;
+  const names = new Map(voices ?? []);
+  const fallback = names.values().next().value ?? null;
+  const wanted = unknown_voice ?? (names.size > 0 ? "strict" : "pass");
+  return { names, unknown: wanted === "strict" ? "refuse" : wanted === "default" && fallback !== null ? "replace" : "pass", fallback };
+}
+
+/** A model of this machine has the voices it has: any other name gets its usual one, and the client is told. */
+function modelVoicesOf({ voices, unknown_voice }: ChannelEntry, local: readonly LocalModel[]): ReadonlyMap<string, Voices> {
+  if (voices !== undefined || unknown_voice !== undefined) return new Map();
+  const spoken = local.filter((model) => (model.voices ?? []).length > 0);
+  return new Map(
+    spoken.map(({ upstream, voices: own = [] }) => {
+      const names = new Map(own.map((voice) => [voice, voice]));
+      return [upstream, { names, unknown: "replace", fallback: own[0] ?? null }];
+    }),
+  );
+}
+
+const anyVoice: Voices = { names: new Map(), unknown: "pass", fallback: null };
+
 function streamOptionsOf(value: boolean | undefined): { readonly streamOptions?: boolean } {
   return value === undefined ? {} : { streamOptions: value };
+}
+
+function named(models: readonly LocalModel[]): ModelsSetting {
+  return { kind: "map", names: new Map(models.map(({ id, upstream }) => [id, upstream])) };
+}
+
+function localPlace(entry: ChannelEntry, preset: Preset, path: Path, models: readonly LocalModel[]): Place {
+  const findings = (["base_url", "dialect", "resource", "region", "api_version", "proxy"] as const)
+    .filter((setting) => entry[setting] !== undefined)
+    .map((setting) => problem([...path, setting], "models of this machine have no address", "remove this line"));
+  if (models.length === 0) {
+    findings.push(problem([...path, "provider"], "the models of this machine are not installed", "run npm install, or remove the channel"));
+  }
+  const address: Address = {
+    ...preset.paths,
+    baseUrl: preset.baseUrl,
+    host: preset.name,
+    modelsPath: null,
+    query: "",
+    authHeader: preset.authHeader,
+    authPrefix: preset.authPrefix,
+  };
+  return { address: findings.length > 0 ? null : address, secure: true, near: true, findings };
 }
 
 interface Place {
@@ -107,7 +187,7 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
     return nowhere(problem([...path, "dialect"], "the provider speaks another dialect", "remove this line, or the provider"));
   }
 
-  const plain = { chatPath: "/chat/completions", modelsPath: "/models", query: "", authHeader: "authorization" };
+  const plain = { ...conventionPaths, modelsPath: "/models", query: "", authHeader: "authorization", authPrefix: "Bearer " };
   const found =
     preset === null
       ? { ...plain, baseUrl: entry.base_url ?? "" }
@@ -126,11 +206,15 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
   const verdict = checkAddress(found.baseUrl);
   if (!verdict.ok) return nowhere(problem([...path, "base_url"], verdict.reason, verdict.mend));
   return {
-    address: { ...found, baseUrl: verdict.url, host: verdict.host, authHeader: entry.auth_header ?? found.authHeader },
+    address: { ...found, baseUrl: verdict.url, host: verdict.host, ...authOf(entry.auth_header) },
     secure: verdict.secure,
     near: verdict.near,
     findings: [],
   };
+}
+
+function authOf(header: string | undefined): { readonly authHeader?: string; readonly authPrefix?: string } {
+  return header === undefined ? {} : { authHeader: header, authPrefix: header === "authorization" ? "Bearer " : "" };
 }
 
 /** An option that changes nothing was given in the belief that it does. */

@@ -1,6 +1,8 @@
 import { optionsOf, presets } from "../adapters/presets.ts";
 import type { Preset } from "../adapters/presets.ts";
+import type { LocalModel } from "../channels/local-model.ts";
 import type { Environment } from "./interpolate.ts";
+import { defaultDataDir } from "./schema.ts";
 import { normalise } from "./normalise.ts";
 import type { Problem } from "./problem.ts";
 import type { Settings } from "./settings.ts";
@@ -24,6 +26,9 @@ export type EnvironmentSettings =
 /** Carries the one client key of a gateway without a file. */
 export const clientKeyVariable = "SLUICE_KEY";
 
+/** Set to `off`, it leaves out the models of this machine. */
+export const localVariable = "SLUICE_EMBEDDED";
+
 /** Each of these makes a channel, where it is set. */
 export const providerVariables: readonly string[] = presets.flatMap(({ environment, needsKey }) =>
   needsKey ? environment.key : environment.address,
@@ -37,11 +42,15 @@ export function settingsFromEnvironment({
   env,
   nofile,
   nowMs,
+  localModels = () => [],
 }: {
   readonly env: Environment;
   readonly nofile: number;
   readonly nowMs?: number;
+  /** What can run on this machine; nothing, unless the caller looked. */
+  readonly localModels?: (dataDir: string) => readonly LocalModel[];
 }): EnvironmentSettings {
+  const dataDir = defaultDataDir;
   const entries: Record<string, unknown>[] = [];
   const found: Found[] = [];
   const warnings: Problem[] = [];
@@ -60,11 +69,13 @@ export function settingsFromEnvironment({
     entries.push(reading.entry);
     found.push({ channel: preset.name, variable: reading.variable });
   }
+  const switchedOff = ["off", "0", "false", "no"].includes(valueOf(env, localVariable)?.toLowerCase() ?? "");
+  if (localModels(dataDir).length > 0 && !switchedOff) entries.push({ name: "embedded", provider: "embedded" });
   const clientKey = valueOf(env, clientKeyVariable);
   const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
   const normalised = normalise(
     { value: { channels: entries, keys }, lineOf: () => null },
-    { nofile, nowMs: nowMs ?? Date.now(), readSecretFile: () => null },
+    { nofile, nowMs: nowMs ?? Date.now(), readSecretFile: () => null, localModels },
   );
   // There is no file to point into: what a human can mend is the variable.
   const byVariable = (problem: Problem): Problem => ({ ...problem, path: variableAt(problem.path, found) });

@@ -53,6 +53,7 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
         models: entry.models ?? null,
         operations: entry.operations ?? null,
         expiresMs,
+        splits: { audio: entry.long_audio === "split", input: entry.long_input === "split" },
       },
       token: entry.key,
     },

@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import type { LocalModel } from "../channels/local-model.ts";
 import { readDocument } from "./document.ts";
 import type { Environment } from "./interpolate.ts";
 import { normalise } from "./normalise.ts";
@@ -20,6 +21,8 @@ export interface ConfigSource {
   readonly nofile: number;
   /** The wall clock; now, unless a test says otherwise. */
   readonly nowMs?: number;
+  /** What can run on this machine; nothing, unless the caller looked. */
+  readonly localModels?: (dataDir: string) => readonly LocalModel[];
 }
 
 export type Loaded = Normalised;
@@ -28,7 +31,7 @@ export type Loaded = Normalised;
  * Reads a configuration file: YAML, with variables put in, checked against the schema and made complete. Never throws,
  * whatever the text holds.
  */
-export function loadConfig({ path, text, env, nofile, nowMs }: ConfigSource): Loaded {
+export function loadConfig({ path, text, env, nofile, nowMs, localModels = none }: ConfigSource): Loaded {
   try {
     const document = readDocument(text, env);
     if ("problems" in document) return { ok: false, problems: document.problems };
@@ -36,6 +39,7 @@ export function loadConfig({ path, text, env, nofile, nowMs }: ConfigSource): Lo
       nofile,
       nowMs: nowMs ?? Date.now(),
       readSecretFile: (name) => readSecretFile(resolve(path === null ? "." : dirname(path), name)),
+      localModels,
     });
   } catch {
     // The parser is not ours and the text is anybody's. What it threw may quote the file, so it is not repeated.
@@ -43,6 +47,8 @@ export function loadConfig({ path, text, env, nofile, nowMs }: ConfigSource): Lo
     return { ok: false, problems: [{ line: null, path: "", reason: "the file cannot be understood", mend }] };
   }
 }
+
+const none = (): readonly LocalModel[] => [];
 
 /** Far more than any key; a path that names something else must not be read into memory whole. */
 const secretBytesMax = 64 * 1024;

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { LocalModel } from "../channels/local-model.ts";
 import { readChannel } from "./channel.ts";
 import type { ReadSecretFile } from "./channel.ts";
 import type { Document } from "./document.ts";
@@ -23,6 +24,8 @@ export interface Surroundings {
   readonly nofile: number;
   readonly nowMs: number;
   readonly readSecretFile: ReadSecretFile;
+  /** What can run on this machine. */
+  readonly localModels: (dataDir: string) => readonly LocalModel[];
 }
 
 /** Checks plain values against the schema and against one another, and makes them complete. */
@@ -32,7 +35,10 @@ export function normalise(document: Document, surroundings: Surroundings): Norma
     return { ok: false, problems: inOrder(mistakes(parsed.error.issues, fileSchema, document.lineOf)) };
   }
   const file = parsed.data;
-  const channels = file.channels.map((entry, at) => readChannel(entry, ["channels", at], surroundings.readSecretFile));
+  const localModels = file.channels.length === 0 ? [] : surroundings.localModels(file.data_dir);
+  const channels = file.channels.map((entry, at) =>
+    readChannel(entry, ["channels", at], { readSecretFile: surroundings.readSecretFile, localModels }),
+  );
   const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], surroundings.nowMs));
   const findings: Finding[] = [
     ...repeated(
@@ -115,10 +121,16 @@ function routingOf({ routing }: ConfigFile): Settings["routing"] {
 function serviceOf({ server, expose }: ConfigFile, nofile: number): Settings["service"] {
   return {
     bodyBytesMax: server.body_limit,
+    audioBytesMax: server.audio_limit,
+    speechCharactersMax: server.speech_limit,
+    longAudioBytesMax: Math.max(server.audio_limit, server.long_audio_limit),
+    longSpeechCharactersMax: Math.max(server.speech_limit, server.long_speech_limit),
     keepAliveMs: server.keep_alive ?? 0,
     earlyHeadersMs: server.early_headers ?? 0,
     writeStallMs: server.write_stall,
     bodyReadMs: server.body_read,
+    uploadReadMs: server.upload_read,
+    uploadsMax: server.uploads,
     inFlightMax: server.in_flight ?? inFlightOf(nofile),
     exposeChannels: expose === "all",
     lingerMs: server.linger,

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { adapters } from "../adapters/index.ts";
 import { presets } from "../adapters/presets.ts";
+import { audioFormats } from "../operations/audio.ts";
+import { transcriptFormats } from "../operations/transcription.ts";
 import { defaulted, group, groups, optional, optionalGroup, required } from "./field.ts";
 import {
   address,
@@ -27,6 +29,8 @@ import {
   text,
 } from "./kinds.ts";
 
+export const defaultDataDir = "./data";
+
 /** The configuration file: every setting, what it may be, its default and what it is for. */
 
 const keyShape = {
@@ -43,6 +47,16 @@ const keyShape = {
       budget_period: optional(choice(["hour", "day", "week", "month", "total"]), "What the budget is counted over."),
     },
     "What it may use. Read and checked, but not yet enforced by this version, which says so at each start.",
+  ),
+  long_audio: defaulted(
+    choice(["off", "split"]),
+    "off",
+    "`split`: a recording above the limit of a request is cut at silences, transcribed in parts and put together, for this key.",
+  ),
+  long_input: defaulted(
+    choice(["off", "split"]),
+    "off",
+    "`split`: a text above the limit of a request is cut at sentence ends, spoken in parts and put together, for this key.",
   ),
   expires: optional(moment(), "From this moment on the key is refused. A date alone is its first moment in UTC.", "never"),
 };
@@ -77,7 +91,11 @@ const channelShape = {
     "Which models it serves: a map from the client's name to the upstream's, a list where the two are equal, or `\"*\"` for any name that no other channel lists.",
     "discovered from the upstream's own list",
   ),
-  tier: defaulted(integer(0, 1000), 1, "Tiers are tried in ascending order; channels of one tier share the load."),
+  tier: optional(
+    integer(0, 1000),
+    "Tiers are tried in ascending order; channels of one tier share the load.",
+    "`1`; `1000` for the embedded channel",
+  ),
   weight: defaulted(positiveNumber(1e6), 1, "Its share of the tier's traffic."),
   concurrency: defaulted(integer(1, 1e6), 512, "Requests at the same time; beyond that the next channel is tried."),
   pooled: optional(flag(), "Whether its keys are shared by many, so that a very large `max_tokens` is lowered.", "true with several keys"),
@@ -115,23 +133,52 @@ const channelShape = {
         "the provider's; else `true`",
       ),
       transcription_formats: optional(
-        list(choice(["json", "text", "srt", "vtt", "verbose_json"]), 5),
-        "Transcript formats it can answer in. Not yet used by this version.",
+        list(choice(transcriptFormats), 6),
+        "Transcript formats it answers in; any other is rendered from the richest of these.",
+        "the provider's; else whatever is asked for",
       ),
       speech_formats: optional(
-        list(choice(["mp3", "wav", "opus", "aac", "flac", "pcm"]), 6),
-        "Audio formats it can answer in. Not yet used by this version.",
+        list(choice(audioFormats), 6),
+        "Audio formats it answers in; any other is transcoded from the best of these.",
+        "the provider's; else whatever is asked for",
       ),
+      speech_events: optional(
+        flag(),
+        "It can send speech as events (`stream_format: sse`); else the gateway makes them of its bytes.",
+        "the provider's; else `true`",
+      ),
+      transcription_stream: optional(flag(), "It streams transcripts; else they come as one delta.", "the provider's; else `true`"),
+      audio_limit: optional(size(1024, 8 * 1024 ** 3), "The largest file it takes; larger ones go to other channels."),
+      audio_seconds: optional(integer(1, 1e6), "The longest recording it takes, in seconds."),
+      speech_limit: optional(integer(1, 1e6), "The longest text it speaks, in characters."),
     },
     "What the preset does not know.",
   ),
-  voices: optional(mapOf(text(), text(), "map of voices"), "The client's name of a voice to the upstream's. Not yet used by this version."),
+  long_audio: defaulted(
+    choice(["off", "split"]),
+    "off",
+    "`split`: a recording above the limit of a request is cut at silences, transcribed in parts and put together, on this channel.",
+  ),
+  long_input: defaulted(
+    choice(["off", "split"]),
+    "off",
+    "`split`: a text above the limit of a request is cut at sentence ends, spoken in parts and put together, on this channel.",
+  ),
+  voices: optional(
+    mapOf(text(), text(), "map of voices"),
+    "The client's name of a voice to the upstream's. `x-sluice-voice` tells when one was mapped.",
+  ),
+  unknown_voice: optional(
+    choice(["pass", "strict", "default"]),
+    "A voice on neither side of that map is sent as it is (`pass`), refused (`strict`), or replaced by the first of the map (`default`).",
+    "`strict` with `voices`, else `pass`",
+  ),
 };
 
 export const fileSchema = z.strictObject({
   listen: defaulted(listen(), "127.0.0.1:4400", "Where clients connect. Use `0.0.0.0:4400` to be reachable from other machines."),
   admin: defaulted(orOff(listen()), "127.0.0.1:4401", "Where the admin API and the console listen. Not yet used by this version."),
-  data_dir: defaulted(text(4096), "./data", "Where durable data lives. Relative to the working directory."),
+  data_dir: defaulted(text(4096), defaultDataDir, "Where durable data lives. Relative to the working directory."),
   store: defaulted(
     backend("sqlite", ["postgres", "postgresql"]),
     "sqlite",
@@ -171,7 +218,11 @@ export const fileSchema = z.strictObject({
   ),
   server: group(
     {
-      body_limit: defaulted(size(1024, 1024 ** 3), "64MiB", "The largest request body."),
+      body_limit: defaulted(size(1024, 1024 ** 3), "64MiB", "The largest request body that is not an upload."),
+      audio_limit: defaulted(size(1024, 8 * 1024 ** 3), "25MiB", "The largest audio file to be transcribed."),
+      speech_limit: defaulted(integer(1, 1e6), 4096, "The longest text to be spoken, in characters."),
+      long_audio_limit: defaulted(size(1024, 8 * 1024 ** 3), "500MiB", "The largest audio file where `long_audio: split` applies."),
+      long_speech_limit: defaulted(integer(1, 1e7), 100_000, "The longest text where `long_input: split` applies."),
       keep_alive: defaulted(orOff(duration()), "15s", "Silence in a stream after which a comment line is sent."),
       early_headers: defaulted(
         orOff(duration()),
@@ -179,7 +230,13 @@ export const fileSchema = z.strictObject({
         "Silence after which a waiting stream gets its status line, so that proxies do not give up.",
       ),
       write_stall: defaulted(duration(), "60s", "A client that takes no bytes for this long is cut off."),
-      body_read: defaulted(duration(), "120s", "How long a client may take to send its body."),
+      body_read: defaulted(duration(), "120s", "How long a client may take to send a body that is not an upload."),
+      upload_read: defaulted(
+        duration(),
+        "300s",
+        "How long a client may take to upload up to 25 MiB; a larger upload has more time, in proportion. One that stands still for 20 seconds is ended sooner.",
+      ),
+      uploads: defaulted(integer(1, 1e6), 16, "Uploads that are read at the same time, over all clients; beyond that they get 503."),
       in_flight: optional(
         integer(1, 1e6),
         "Requests at the same time, over all clients; beyond that they get 503.",

@@ -20,12 +20,6 @@ export function surprises(file: ConfigFile, given: unknown): Finding[] {
   if (file.allow_private) idle(["allow_private"], "has no admin API, which this is for", "remove the line");
   for (const [at, channel] of file.channels.entries()) {
     const path = ["channels", at];
-    if (channel.voices !== undefined) idle([...path, "voices"], "does not map voices", "remove the line");
-    for (const setting of ["transcription_formats", "speech_formats"] as const) {
-      if (channel.capabilities?.[setting] !== undefined) {
-        idle([...path, "capabilities", setting], "does not convert formats", "remove the line");
-      }
-    }
     const { stream, whole } = file.routing.deadlines;
     const firstContent = [...path, "timeouts", "first_content"];
     if (channel.timeouts.first_content > stream && wrote(firstContent)) findings.push(outlived(firstContent, "stream"));

@@ -1,9 +1,9 @@
-import type { ChatCodec, EncodedChat } from "../adapters/adapter.ts";
+import type { Codec, Encoded, StreamedAnswer, StreamReader, WholeAnswer } from "../adapters/adapter.ts";
 import type { Candidate } from "../channels/channel.ts";
-import type { ChatWhole } from "../operations/chat.ts";
+import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Cancellation } from "./cancellation.ts";
-import { LiveStream, sniffsAsEvents } from "./live-stream.ts";
+import { LiveStream } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "./ports.ts";
 import { Watch, type Alarm } from "./watch.ts";
 
@@ -13,8 +13,9 @@ import { Watch, type Alarm } from "./watch.ts";
  */
 export class Attempt {
   private exchange: Exchange | null = null;
+  private reader: StreamReader | null = null;
   private readonly watch: Watch;
-  private readonly unlisten: () => void;
+  private unlisten: () => void = () => {};
   /** Why we ended it ourselves; whatever the network then says is a consequence. */
   private reason: Failure | null = null;
 
@@ -22,25 +23,33 @@ export class Attempt {
     readonly candidate: Candidate,
     private readonly options: AttemptOptions,
   ) {
-    const { ports, cancellation, startedMs, stream, deadlineMs } = options;
+    const { ports, cancellation, startedMs, stream, patienceMs, deadlineMs } = options;
     const { timeouts } = candidate.deployment.channel;
-    this.watch = new Watch(ports, { startedMs, timeouts, stream, deadlineMs }, (alarm) => this.alarm(alarm));
+    this.watch = new Watch(ports, { startedMs, timeouts, stream, patienceMs, deadlineMs }, (alarm) => this.alarm(alarm));
     this.unlisten = cancellation.listen(() => this.abandon(cancellation.failure!));
   }
 
-  async run({ request, hidesUsage }: EncodedChat): Promise<ChatWhole | LiveStream | Failure> {
-    const { ports, stream } = this.options;
+  async run({ request, answer }: Encoded): Promise<Whole | LiveStream | Failure> {
+    const { ports } = this.options;
     const { deployment, credential } = this.candidate;
     if (this.reason !== null) return this.reason;
     this.exchange = ports.send(request, { channel: deployment.channel, credential });
     const reply = await this.exchange.reply;
-    const outcome = isFailure(reply) ? reply : await (stream ? this.readStream(reply, hidesUsage) : this.readWhole(reply));
+    const outcome = isFailure(reply)
+      ? reply
+      : await (answer.kind === "stream" ? this.readStream(reply, answer) : this.readWhole(reply, answer.read));
     if (outcome instanceof LiveStream) return outcome;
     this.settle();
-    if (!isFailure(outcome)) return outcome;
+    if (!isFailure(outcome)) return this.reason ?? outcome;
     // Whatever is left of this exchange must not hold a connection.
     this.exchange.abort();
     return this.reason ?? outcome;
+  }
+
+  /** It could not even be asked. */
+  never(cause: Failure): Failure {
+    this.settle();
+    return this.reason ?? cause;
   }
 
   /** Ends the attempt from outside: the client left, or another attempt won. */
@@ -50,58 +59,54 @@ export class Attempt {
     this.exchange?.abort();
   }
 
-  private async readWhole(reply: Reply): Promise<ChatWhole | Failure> {
+  private async readWhole(reply: Reply, read: WholeAnswer["read"]): Promise<Whole | Failure> {
     this.watch.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);
     const body = await reply.bytes(answerBytesMax, () => this.watch.bytesArrived());
-    if (isFailure(body)) return afterHead(body);
-    if (sniffsAsEvents(body)) return failure("bad_response", "a stream came where a whole answer was asked for", { status: reply.status });
-    return this.options.codec.whole(body);
+    return isFailure(body) ? afterHead(body) : read(body, reply);
   }
 
-  private async readStream(reply: Reply, hidesUsage: boolean): Promise<LiveStream | Failure> {
-    if (isSuccess(reply) && isJson(reply)) return this.wholeInsteadOfStream(reply);
+  private async readStream(reply: Reply, answer: StreamedAnswer): Promise<Whole | LiveStream | Failure> {
+    // Errors come as JSON with status 200, too.
+    if (isSuccess(reply) && isJson(reply)) return this.readWhole(reply, (body, head) => answer.instead(body, head));
     this.watch.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);
-    const { ports, codec, choices } = this.options;
+    const { ports } = this.options;
+    const reader = await answer.reader(reply, ports.tools);
+    if (isFailure(reader)) return reader;
+    this.reader = reader;
     const live = new LiveStream({
       reply,
-      decoder: codec.decoder({ hidesUsage, choices }),
+      reader,
       watch: this.watch,
       reason: () => this.reason,
       settle: () => this.settle(),
       abandon: (reason) => this.abandon(reason),
-      nowMs: ports.nowMs,
       after: ports.after,
+      nowMs: ports.nowMs,
     });
-    return (await live.open()) ?? live;
-  }
-
-  /** Errors come as JSON with status 200, too. A good answer that is not streamed is not what was asked for either. */
-  private async wholeInsteadOfStream(reply: Reply): Promise<Failure> {
-    const whole = await this.readWhole(reply);
-    return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status: reply.status });
+    // Whoever ended the attempt while it opened has moved on.
+    return (await live.open()) ?? this.reason ?? live;
   }
 
   private async refused(reply: Reply): Promise<Failure> {
     const body = await reply.bytes(refusalBytesMax);
     const text = isFailure(body) ? "" : new TextDecoder().decode(body);
-    return this.options.codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
+    return this.options.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
   }
 
   private settle(): void {
     this.watch.stop();
     this.unlisten();
+    this.reader?.destroy();
   }
 
   private alarm(alarm: Alarm): void {
-    const { stream } = this.options;
+    const { stream, patienceMs } = this.options;
     const { timeouts } = this.candidate.deployment.channel;
     switch (alarm) {
       case "first":
-        return this.abandon(
-          failure("timed_out", `no ${stream ? `content within ${timeouts.firstContentMs}` : `answer within ${timeouts.firstByteMs}`} ms`),
-        );
+        return this.abandon(failure("timed_out", `no ${stream ? "content" : "answer"} within ${patienceMs} ms`));
       case "deadline":
         return this.abandon(failure("deadline", "the call's own time ran out"));
       case "idle":
@@ -118,10 +123,12 @@ export class Attempt {
 
 export interface AttemptOptions {
   readonly ports: Ports;
-  readonly codec: ChatCodec;
+  readonly explain: Codec<never>["explain"];
   readonly cancellation: Cancellation;
+  /** The answer is expected to stream. */
   readonly stream: boolean;
-  readonly choices: number;
+  /** Until its first content, or its first byte where it does not stream. */
+  readonly patienceMs: number;
   readonly startedMs: number;
   /** What is left of the call's time before its first content. */
   readonly deadlineMs: number;

@@ -1,6 +1,6 @@
 import type { Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
-import type { ChatAsk } from "../operations/chat.ts";
+import type { Ask } from "../operations/ask.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -9,9 +9,11 @@ import type { Snapshot } from "./snapshot.ts";
 export interface Call {
   readonly facts: CallFacts;
   readonly key: Key;
-  readonly ask: ChatAsk;
+  readonly ask: Ask;
   /** The ways to serve the asked model. */
   readonly route: Route;
+  /** What is asked is too long for one request: it is cut, served in parts and put together. */
+  readonly split: boolean;
   readonly snapshot: Snapshot;
   /** A header of the client's request. */
   readonly header: (name: string) => string | null;

@@ -7,6 +7,8 @@ import type { Failure } from "../operations/failure.ts";
 export class Cancellation {
   failure: Failure | null = null;
   private listeners: (() => void)[] = [];
+  private over = false;
+  private last: (() => void) | null = null;
 
   cancel(failure: Failure): void {
     if (this.failure !== null) return;
@@ -14,6 +16,19 @@ export class Cancellation {
     const { listeners } = this;
     this.listeners = [];
     for (const listener of listeners) listener();
+  }
+
+  /** What is to be done when the call has ended, in whatever way: one thing at most, at once if it already has. */
+  onceOver(then: () => void): void {
+    if (this.over) then();
+    else this.last = then;
+  }
+
+  ended(): void {
+    this.over = true;
+    const { last } = this;
+    this.last = null;
+    last?.();
   }
 
   /** Calls back when the call is cancelled, at once if it already was. The returned function stops listening. */

@@ -5,6 +5,8 @@ import type { Call, CallFacts } from "./call.ts";
 import { LiveCalls } from "./live-calls.ts";
 import type { Ports } from "./ports.ts";
 import type { CallRecord } from "./record.ts";
+import { serveLongSpeech } from "./long-speech.ts";
+import { serveLongTranscription } from "./long-transcription.ts";
 import { serve, type Answer } from "./serve.ts";
 
 export type { Answer } from "./serve.ts";
@@ -21,7 +23,13 @@ export class Gateway {
   ) {}
 
   serve(call: Call): Promise<Answer> {
-    return serve(call, this);
+    if (!call.split) return serve(call, this);
+    return call.ask.operation === "transcription" ? serveLongTranscription(call, this) : serveLongSpeech(call, this);
+  }
+
+  /** The same gateway for the parts of one call: they are recorded with the call and not each for itself. */
+  collecting(records: CallRecord[]): Gateway {
+    return new Gateway(this.ports, this.board, this.adapters, (record) => void records.push(record));
   }
 
   /** A request that never became a call is recorded all the same. */

@@ -15,6 +15,7 @@ export class LiveCalls {
   }
 
   end(call: Cancellation): void {
+    call.ended();
     if (!this.calls.delete(call) || this.calls.size > 0) return;
     const { idle } = this;
     this.idle = [];

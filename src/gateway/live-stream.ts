@@ -1,6 +1,5 @@
-import type { ChatDecoder, SseEvent } from "../adapters/adapter.ts";
-import { SseReader } from "../adapters/sse.ts";
-import type { ChatEmission } from "../operations/chat.ts";
+import type { StreamReader } from "../adapters/adapter.ts";
+import type { Emission } from "../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Ports, Reply } from "./ports.ts";
 import type { Watch } from "./watch.ts";
@@ -12,13 +11,9 @@ import type { Watch } from "./watch.ts";
 export class LiveStream {
   readonly kind = "stream";
   /** What arrived before and with the first output. */
-  first: ChatEmission[] = [];
+  first: Emission[] = [];
   firstContentMs = 0;
-  private readonly reader = new SseReader();
   private ended = false;
-  private sniffed = false;
-  /** A failure that came in one read with good events: they go first. */
-  private pending: Failure | null = null;
 
   constructor(private readonly source: StreamSource) {}
 
@@ -43,7 +38,16 @@ export class LiveStream {
     return null;
   }
 
-  async next(): Promise<readonly ChatEmission[] | Failure | null> {
+  /** The media type of its frames, and how a failure after the first of them is told. */
+  get type(): string {
+    return this.source.reader.type;
+  }
+
+  get shape(): StreamReader["shape"] {
+    return this.source.reader.shape;
+  }
+
+  async next(): Promise<readonly Emission[] | Failure | null> {
     const emissions = await this.read();
     if (emissions === null || !isFailure(emissions)) return emissions;
     return emissions.blame === "client" || emissions.kind === "interrupted" || emissions.blame === "gateway"
@@ -55,66 +59,39 @@ export class LiveStream {
     this.source.abandon(reason);
   }
 
-  private async read(): Promise<readonly ChatEmission[] | Failure | null> {
-    const { reply, watch, decoder } = this.source;
+  private async read(): Promise<readonly Emission[] | Failure | null> {
+    const { reply, watch, reader } = this.source;
     if (this.ended) return null;
-    if (this.pending !== null) return this.fail(this.pending);
+    if (reader.pending !== null) return this.fail(reader.pending);
     for (;;) {
       watch.readBegins();
-      const chunk = await reply.next();
+      const chunk = reader.hasMore === true ? nothing : await reply.next();
       if (chunk !== null && isFailure(chunk)) return this.broken(chunk);
-      const events = chunk === null ? this.reader.close() : this.split(chunk);
-      watch.readEnds(events.length > 0);
-      if (typeof events === "string") return this.fail(failure("bad_response", events));
-      const emissions = this.decode(events, chunk === null);
-      if (isFailure(emissions)) return this.fail(emissions);
+      const read = chunk === null ? reader.close() : reader.push(chunk);
+      const emissions = read instanceof Promise ? await read : read;
+      watch.readEnds(isFailure(emissions) || emissions.length > 0);
+      if (isFailure(emissions)) return this.fail(this.source.reason() ?? emissions);
+      this.note(emissions);
       if (this.ended) this.conclude(chunk === null);
-      else if (decoder.finished) watch.finished();
+      else if (reader.finished) watch.finished();
       if (emissions.length > 0 || this.ended) return emissions;
     }
   }
 
-  private split(chunk: Uint8Array): SseEvent[] | string {
-    if (!this.sniffed && chunk.length > 0) {
-      this.sniffed = true;
-      if (!sniffsAsEvents(chunk)) return "the answer is not a stream of events";
-    }
-    const events = this.reader.push(chunk);
-    return events === "too_large" ? "an event of the stream is too large" : events;
-  }
-
-  private decode(events: readonly SseEvent[], last: boolean): readonly ChatEmission[] | Failure {
-    const { decoder } = this.source;
-    if (events.length === 1 && !last) return this.noted(decoder.read(events[0]!));
-    const all: ChatEmission[] = [];
-    for (const event of events) {
-      const emissions = this.noted(decoder.read(event));
-      if (isFailure(emissions)) return this.after(all, emissions);
-      all.push(...emissions);
-    }
-    if (!last) return all;
-    const closing = this.noted(decoder.close());
-    if (isFailure(closing)) return this.after(all, closing);
-    return all.concat(closing);
-  }
-
-  private after(emissions: readonly ChatEmission[], broken: Failure): readonly ChatEmission[] | Failure {
-    if (emissions.length === 0) return broken;
-    this.pending = broken;
-    return emissions;
-  }
-
-  private noted(emissions: readonly ChatEmission[] | Failure): readonly ChatEmission[] | Failure {
-    if (!isFailure(emissions) && emissions.at(-1)?.kind === "end") this.ended = true;
-    return emissions;
+  private note(emissions: readonly Emission[]): void {
+    if (emissions.at(-1)?.kind === "end") this.ended = true;
   }
 
   /** The read itself failed. After the last choice's finish, an upstream that merely fell silent has said it all. */
-  private broken(cause: Failure): readonly ChatEmission[] | Failure {
+  private async broken(cause: Failure): Promise<readonly Emission[] | Failure> {
+    const { reader } = this.source;
     const reason = this.source.reason() ?? cause;
-    if (reason.kind === "timed_out" && this.source.decoder.finished) {
-      const closing = this.noted(this.source.decoder.close());
-      if (!isFailure(closing)) return closing;
+    if (reason.kind === "timed_out" && reader.finished) {
+      const closing = await reader.close();
+      if (!isFailure(closing)) {
+        this.note(closing);
+        return closing;
+      }
     }
     return this.fail(reason);
   }
@@ -133,7 +110,7 @@ export class LiveStream {
 
 export interface StreamSource {
   readonly reply: Reply;
-  readonly decoder: ChatDecoder;
+  readonly reader: StreamReader;
   readonly watch: Watch;
   readonly reason: () => Failure | null;
   readonly settle: () => void;
@@ -142,23 +119,14 @@ export interface StreamSource {
   readonly after: Ports["after"];
 }
 
+const nothing = new Uint8Array(0);
 const heldEventsMax = 32;
 const heldBytesMax = 64 * 1024;
 const drainedReadsMax = 4;
 const drainMs = 1000;
 
-function commits(emission: ChatEmission): boolean {
+function commits(emission: Emission): boolean {
   return (emission.kind === "delta" && emission.output !== null) || emission.kind === "end";
-}
-
-/** Events start with a field name, a comment or a blank line. A stream under a wrong content type is still a stream. */
-export function sniffsAsEvents(body: Uint8Array): boolean {
-  if (body[0] === 0x7b) return false;
-  let at = body[0] === 0xef ? 3 : 0;
-  while (at < body.length && (body[at] === 10 || body[at] === 13)) at++;
-  if (at >= body.length) return at > 0;
-  const head = String.fromCharCode(...body.subarray(at, at + 6));
-  return [":", "data", "event:", "id:", "retry:"].some((start) => start.startsWith(head) || head.startsWith(start));
 }
 
 async function drain({ reply, after }: StreamSource): Promise<void> {

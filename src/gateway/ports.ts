@@ -1,6 +1,7 @@
-import type { UpstreamRequest } from "../adapters/adapter.ts";
+import type { Tools, UpstreamRequest } from "../adapters/adapter.ts";
 import type { Channel } from "../channels/channel.ts";
 import type { Failure } from "../operations/failure.ts";
+import type { FormFile, StoredFile } from "../operations/stored-file.ts";
 
 /** Everything a call needs from outside: the network, the clock and the dice. Tests bring their own. */
 export interface Ports {
@@ -11,7 +12,52 @@ export interface Ports {
   readonly dice: () => number;
   /** Calls back once after a while; the returned function cancels. */
   readonly after: (ms: number, then: () => void) => () => void;
+  /** What readers of answers may need. */
+  readonly tools: Tools;
+  /** Cuts long recordings. Where this installation cannot, it says so; without it, nothing is cut. */
+  readonly cutAudio?: CutAudio;
+  /** Is told of each part of a long call that is done. No content. */
+  readonly progress?: (fields: PartProgress) => void;
 }
+
+/** How a part of a long call went. */
+export interface PartProgress {
+  readonly id: string;
+  /** From 1. */
+  readonly part: number;
+  /** How many there are; null while that is not known. */
+  readonly of: number | null;
+  readonly seconds: number;
+  readonly channel: string | null;
+  readonly ms: number;
+}
+
+/** Decodes a recording and cuts it where it is quiet, into parts that are not longer than asked for. */
+export type CutAudio = (recording: StoredFile, secondsMax: number) => AudioCutting;
+
+/** A recording that is being cut, no faster than its parts are taken. */
+export interface AudioCutting {
+  /** The next part, or null after the last one. Not to be called again before it has resolved. */
+  next(): Promise<AudioPart | CutTrouble | null>;
+  /** Ends it at once, in whatever state. What was given stays until it is disposed of. */
+  stop(): void;
+}
+
+export interface AudioPart {
+  readonly kind: "part";
+  /** Seconds from the beginning of the recording. */
+  readonly start: number;
+  readonly end: number;
+  /** How much of it the part before holds too: there was no silence to cut at. */
+  readonly overlap: number;
+  /** The part after it overlaps with it. */
+  readonly goesOn: boolean;
+  readonly file: FormFile;
+  dispose(): void;
+}
+
+/** Why there are no more parts. Except for `absent`, the failure is the call's. */
+export type CutTrouble = { readonly kind: "absent"; readonly missing: string } | { readonly kind: "failed"; readonly failure: Failure };
 
 /** Sends one request. Never throws: a refusal to connect, a reset or an abort is a failure like any other. */
 export type Send = (request: UpstreamRequest, by: { readonly channel: Channel; readonly credential: string }) => Exchange;

@@ -1,5 +1,5 @@
 import type { Failure } from "../operations/failure.ts";
-import type { TokenUsage } from "../operations/usage.ts";
+import type { Metered } from "../operations/usage.ts";
 import type { CallFacts } from "./call.ts";
 
 /** How a call ended, written down once: who asked for what, who answered, when, and what it consumed. No content. */
@@ -11,7 +11,7 @@ export interface CallRecord extends CallFacts {
   readonly endedMs: number;
   /** From the start of the call to the first content, or null where there was none. */
   readonly firstContentMs: number | null;
-  readonly usage: TokenUsage | null;
+  readonly usage: Metered | null;
   readonly finish: string | null;
   readonly bytesOut: number;
   readonly clampedTo: number | null;

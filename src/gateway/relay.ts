@@ -1,6 +1,6 @@
-import type { ChatEmission } from "../operations/chat.ts";
+import type { Emission } from "../operations/emission.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
-import type { TokenUsage } from "../operations/usage.ts";
+import type { Metered } from "../operations/usage.ts";
 import type { EmissionSource } from "./rescued-stream.ts";
 
 /**
@@ -9,7 +9,7 @@ import type { EmissionSource } from "./rescued-stream.ts";
  */
 export class Relay {
   private readonly tally: Tally = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
-  private first: readonly ChatEmission[] | null;
+  private first: readonly Emission[] | null;
   private ended = false;
 
   constructor(
@@ -47,7 +47,7 @@ export class Relay {
     return cause;
   }
 
-  private pass(emissions: readonly ChatEmission[]): Uint8Array {
+  private pass(emissions: readonly Emission[]): Uint8Array {
     const frames: Uint8Array[] = [];
     for (const emission of emissions) {
       if (emission.kind === "usage") this.tally.usage = emission.usage;
@@ -60,7 +60,7 @@ export class Relay {
 }
 
 export interface Tally {
-  usage: TokenUsage | null;
+  usage: Metered | null;
   finish: string | null;
   bytesOut: number;
   skippedEvents: number;

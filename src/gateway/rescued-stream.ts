@@ -1,4 +1,4 @@
-import type { ChatEmission } from "../operations/chat.ts";
+import type { Emission } from "../operations/emission.ts";
 import { adopted, identityOf, type StreamIdentity } from "../operations/chat-frame.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { Seam } from "../operations/resume.ts";
@@ -6,8 +6,8 @@ import type { LiveStream } from "./live-stream.ts";
 
 /** What a relay reads from: a stream of one upstream, or of a second one that took over. */
 export interface EmissionSource {
-  first: ChatEmission[];
-  next(): Promise<readonly ChatEmission[] | Failure | null>;
+  first: Emission[];
+  next(): Promise<readonly Emission[] | Failure | null>;
   abandon(reason: Failure): void;
 }
 
@@ -22,7 +22,7 @@ export interface Successor {
  * Only plain text is joined; from the first tool call, thought or other output on, a broken stream is told as broken.
  */
 export class RescuedStream implements EmissionSource {
-  first: ChatEmission[];
+  first: Emission[];
   private text = "";
   private joinable = true;
   private identity: StreamIdentity | null = null;
@@ -38,7 +38,7 @@ export class RescuedStream implements EmissionSource {
     this.note(stream.first);
   }
 
-  async next(): Promise<readonly ChatEmission[] | Failure | null> {
+  async next(): Promise<readonly Emission[] | Failure | null> {
     const emissions = await this.source.next();
     if (emissions === null) return null;
     if (!isFailure(emissions)) return this.seam === null ? this.note(emissions) : this.joined(emissions, this.seam);
@@ -54,7 +54,7 @@ export class RescuedStream implements EmissionSource {
     this.source.abandon(reason);
   }
 
-  private note(emissions: readonly ChatEmission[]): readonly ChatEmission[] {
+  private note(emissions: readonly Emission[]): readonly Emission[] {
     for (const emission of emissions) {
       if (emission.kind !== "delta") continue;
       this.identity ??= identityOf(emission.frame);
@@ -64,8 +64,8 @@ export class RescuedStream implements EmissionSource {
     return emissions;
   }
 
-  private joined(emissions: readonly ChatEmission[], seam: Seam): readonly ChatEmission[] | Failure {
-    const out: ChatEmission[] = [];
+  private joined(emissions: readonly Emission[], seam: Seam): readonly Emission[] | Failure {
+    const out: Emission[] = [];
     for (const emission of emissions) {
       const piece = this.adopt(emission, seam);
       if (piece === "differs") return this.contradicted();
@@ -75,7 +75,7 @@ export class RescuedStream implements EmissionSource {
   }
 
   /** One emission of the successor in the first stream's clothes; nothing while it only repeats what the client has. */
-  private adopt(emission: ChatEmission, seam: Seam): readonly ChatEmission[] | "differs" | null {
+  private adopt(emission: Emission, seam: Seam): readonly Emission[] | "differs" | null {
     const identity = this.identity!;
     if (emission.kind === "usage") {
       return [emission.frame === null ? emission : { ...emission, frame: adopted(emission.frame, identity, "", false) }];

@@ -1,6 +1,7 @@
 import type { Candidate } from "../channels/channel.ts";
 import { continued } from "../operations/chat-frame.ts";
-import type { ChatWhole } from "../operations/chat.ts";
+import { burdenOf } from "../operations/ask.ts";
+import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
@@ -14,13 +15,13 @@ import { pause } from "./pause.ts";
 import type { CallRecord } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
-import { Trial } from "./trial.ts";
+import { patienceMs, Trial } from "./trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
   (
-    | { readonly kind: "whole"; readonly body: Uint8Array }
-    | { readonly kind: "stream"; readonly source: Relay }
+    | { readonly kind: "whole"; readonly body: Uint8Array; readonly type: string }
+    | { readonly kind: "stream"; readonly source: AnswerSource; readonly type: string; readonly shape: "events" | "bytes" }
     /** `recorded` is told the status the client saw. */
     | {
         readonly kind: "failed";
@@ -30,10 +31,19 @@ export type Answer = AnswerFacts &
       }
   );
 
+/** What a client is sent as it comes: bytes, the failure that interrupted them, or `null` at the end. */
+export interface AnswerSource {
+  next(): Promise<Uint8Array | Failure | null>;
+  cancel(reason: Failure): void;
+}
+
 interface AnswerFacts {
   readonly channel: string | null;
   readonly attempts: number;
   readonly clampedTo: number | null;
+  readonly voice: string | null;
+  /** The fields of the request that did not reach the model. */
+  readonly dropped?: readonly string[];
 }
 
 /** Serves one call: plan, try, judge, until there is an answer or no sense in trying on. */
@@ -52,7 +62,9 @@ class Course {
     private readonly gateway: Gateway,
   ) {
     const { routing } = call.snapshot;
-    this.deadlineMs = call.ask.stream ? routing.streamDeadlineMs : routing.wholeDeadlineMs;
+    // Nobody can say the first word of a recording before having heard it.
+    const soon = call.facts.stream && call.ask.operation !== "transcription";
+    this.deadlineMs = soon ? routing.streamDeadlineMs : routing.wholeDeadlineMs;
   }
 
   async run(): Promise<Answer> {
@@ -78,7 +90,9 @@ class Course {
   }
 
   private plan(again = false): Plan {
-    return this.gateway.board.plan(this.call.route, this.call.ask.promptTokensEstimate, this.remainingMs(), again);
+    const { route, ask } = this.call;
+    const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
+    return this.gateway.board.plan(route, tokens, this.remainingMs(), again);
   }
 
   /** Every upstream asked for a wait, and a short one: the plan after it. */
@@ -91,16 +105,18 @@ class Course {
   private judge(plan: Ahead): ReturnType<typeof judge> {
     const { call, gateway, tried } = this;
     const { timeouts } = tried.at(-1)!.candidate.deployment.channel;
+    const { bodyBytes, hostedTools, promptTokensEstimate } = burdenOf(call.ask);
     return judge({
       policy: call.snapshot.routing,
       plan,
       tried,
       deadlineMs: this.deadlineMs,
       remainingMs: this.remainingMs(),
-      attemptTimerMs: call.ask.stream ? timeouts.firstContentMs : timeouts.firstByteMs,
-      bodyBytes: call.ask.body.length,
-      hostedTools: call.ask.hostedTools,
-      promptTokensEstimate: call.ask.promptTokensEstimate,
+      attemptTimerMs: patienceMs(call.ask.operation, call.facts.stream, timeouts),
+      bodyBytes,
+      upload: call.ask.operation === "transcription",
+      hostedTools,
+      promptTokensEstimate,
       canRetry: gateway.board.mayRetry(call.route.model),
       admits: (candidate) => gateway.board.admits(candidate),
       dice: gateway.ports.dice,
@@ -133,12 +149,13 @@ class Course {
 
   private hedgeMate(plan: Ahead): Candidate | null {
     const { call, gateway } = this;
+    const { bodyBytes, choices, hostedTools } = burdenOf(call.ask);
     const mate = hedgeWith({
       plan,
       asked: this.trials.map(({ candidate }) => candidate),
-      bodyBytes: call.ask.body.length,
-      choices: call.ask.choices,
-      hostedTools: call.ask.hostedTools,
+      bodyBytes,
+      choices,
+      hostedTools,
       mayHedge: true,
       canRetry: gateway.board.mayRetry(call.route.model),
       admits: (candidate) => gateway.board.admits(candidate),
@@ -151,10 +168,14 @@ class Course {
   /** The first to have content wins and the other is ended at once; `null` when both failed. */
   private async firstWin(contest: readonly { readonly trial: Trial; readonly running: Promise<Won | null> }[]): Promise<Won | null> {
     let open = contest.length;
+    let decided = false;
     return new Promise((resolve, reject) => {
       for (const { running } of contest) {
         running.then((won) => {
           open -= 1;
+          // One that comes in behind the winner was told so long ago.
+          if (decided) return;
+          decided = won !== null;
           if (won !== null) for (const other of contest) if (other.trial !== won.trial) other.trial.lose();
           if (won !== null || open === 0) resolve(won);
         }, reject);
@@ -179,18 +200,19 @@ class Course {
     const { trial, outcome } = won;
     const channel = trial.candidate.deployment.channel.name;
     const attempts = this.trials.length;
-    const { clampedTo } = trial;
+    const { clampedTo, voice, dropped } = trial;
     if (outcome.kind === "whole") {
       this.callEnds();
       this.record(200, "complete", null, outcome);
-      return { kind: "whole", body: outcome.body, channel, attempts, clampedTo };
+      return { kind: "whole", body: outcome.body, type: outcome.type, channel, attempts, clampedTo, voice, dropped };
     }
-    return { kind: "stream", source: this.relay(trial, outcome, plan), channel, attempts, clampedTo };
+    const { type, shape } = outcome;
+    return { kind: "stream", source: this.relay(trial, outcome, plan), type, shape, channel, attempts, clampedTo, voice, dropped };
   }
 
   private relay(trial: Trial, stream: LiveStream, plan: Ahead): Relay {
     const { call } = this;
-    const rescues = call.snapshot.routing.rescue === "continue" && call.ask.plainText;
+    const rescues = call.snapshot.routing.rescue === "continue" && call.ask.operation === "chat" && call.ask.plainText;
     const last = { trial };
     const source: EmissionSource = rescues ? new RescuedStream(stream, (text, cause) => this.succeed(text, cause, last, plan)) : stream;
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
@@ -232,7 +254,7 @@ class Course {
     const able = fresh.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
     const choice = able ?? fresh[0];
     if (choice === undefined || call.cancellation.failure !== null || !gateway.board.takeRetry(call.route.model)) return null;
-    const ask = able === undefined ? call.ask : continued(call.ask, text);
+    const ask = able === undefined || call.ask.operation !== "chat" ? call.ask : continued(call.ask, text);
     if (ask === null) return null;
     const { timeouts } = choice.candidate.deployment.channel;
     const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false });
@@ -269,6 +291,7 @@ class Course {
       channel: attempts === 0 ? null : (this.trials.at(-1)?.candidate.deployment.channel.name ?? null),
       attempts,
       clampedTo: null,
+      voice: null,
     };
   }
 
@@ -279,7 +302,7 @@ class Course {
     return Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
   }
 
-  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: ChatWhole | null): void {
+  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: Whole | null): void {
     const { gateway, call } = this;
     const { facts } = call;
     const endedMs = gateway.ports.nowMs();
@@ -316,7 +339,7 @@ class Course {
 
 interface Won {
   readonly trial: Trial;
-  readonly outcome: ChatWhole | LiveStream;
+  readonly outcome: Whole | LiveStream;
 }
 
 const retryJitter = 0.2;

@@ -22,6 +22,12 @@ export interface Snapshot {
 /** How the data plane behaves towards its clients. */
 export interface ServiceSettings {
   readonly bodyBytesMax: number;
+  /** The largest audio file, and the longest text to be spoken. */
+  readonly audioBytesMax: number;
+  readonly speechCharactersMax: number;
+  /** The same where long ones may be split. */
+  readonly longAudioBytesMax: number;
+  readonly longSpeechCharactersMax: number;
   /** Silence after which a stream gets a comment line, and after which a waiting stream gets its head; 0: never. */
   readonly keepAliveMs: number;
   readonly earlyHeadersMs: number;
@@ -29,6 +35,10 @@ export interface ServiceSettings {
   readonly writeStallMs: number;
   /** How long a client may take to send its body. */
   readonly bodyReadMs: number;
+  /** The same for an upload of up to 25 MiB; a larger one has more in proportion. */
+  readonly uploadReadMs: number;
+  /** How many uploads may be read at once. */
+  readonly uploadsMax: number;
   readonly inFlightMax: number;
   /** Show `x-sluice-channel` and `x-sluice-attempts`. */
   readonly exposeChannels: boolean;

@@ -1,7 +1,9 @@
-import type { ChatCodec, EncodedChat } from "../adapters/adapter.ts";
-import type { Candidate } from "../channels/channel.ts";
-import type { ChatAsk, ChatWhole } from "../operations/chat.ts";
+import type { Adapter, Encoded, Target } from "../adapters/adapter.ts";
+import type { Candidate, Timeouts } from "../channels/channel.ts";
+import type { Ask } from "../operations/ask.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { Whole } from "../operations/whole.ts";
 import { Attempt } from "./attempt.ts";
 import type { Ticket } from "./board.ts";
 import type { Call } from "./call.ts";
@@ -13,52 +15,59 @@ import type { Try } from "./record.ts";
 export class Trial {
   readonly candidate: Candidate;
   readonly clampedTo: number | null;
+  readonly voice: string | null;
+  readonly dropped: readonly string[];
   private readonly startedMs: number;
   private readonly ticket: Ticket;
   private readonly attempt: Attempt;
   private readonly askedTokens: number;
-  private encoded: EncodedChat | null;
+  private encoded: Encoded | Failure | null;
   private ended: Try | null = null;
 
   constructor(
     call: Call,
-    ask: ChatAsk,
+    ask: Ask,
     private readonly gateway: Gateway,
     private readonly options: TrialOptions,
   ) {
     const { candidate } = options.choice;
     const { channel } = candidate.deployment;
-    const codec = codecOf(gateway, channel.dialect);
+    const adapter = gateway.adapters.get(channel.dialect);
     const lesson = gateway.board.lessonOf(candidate);
     this.candidate = candidate;
-    this.encoded = codec.encode(ask, {
+    const encoded = encode(adapter, ask, {
       channel,
       model: candidate.deployment.model,
       ceiling: lower(channel.maxTokensCeiling, lesson.ceiling),
       meterStream: channel.quirks.streamOptions && lesson.streamOptions,
       forwarded: forwarded(call, channel.forwardHeaders),
     });
-    this.clampedTo = this.encoded.clampedTo;
-    this.askedTokens = Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0);
+    const sendable = isFailure(encoded) ? null : encoded;
+    const stream = sendable?.answer.kind === "stream";
+    this.encoded = encoded;
+    this.clampedTo = sendable?.clampedTo ?? null;
+    this.voice = sendable?.voice ?? null;
+    this.dropped = sendable?.dropped ?? nothing;
+    this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
     this.startedMs = gateway.ports.nowMs();
     this.ticket = gateway.board.begin(options.choice, call.route.model, this.startedMs);
     this.attempt = new Attempt(candidate, {
       ports: gateway.ports,
-      codec,
+      explain: (refusal) => codecOf(adapter, ask.operation).explain(refusal),
       cancellation: call.cancellation,
-      stream: ask.stream,
-      choices: ask.choices,
+      stream,
+      patienceMs: patienceMs(ask.operation, stream, channel.timeouts),
       startedMs: this.startedMs,
       deadlineMs: options.deadlineMs,
     });
   }
 
   /** A whole answer or a failure ends the trial; a stream ends it through `succeed` or `fail`, whenever it does. */
-  async run(): Promise<ChatWhole | LiveStream | Failure> {
+  async run(): Promise<Whole | LiveStream | Failure> {
     const encoded = this.encoded!;
     // A long stream must not hold its request in memory.
     this.encoded = null;
-    const outcome = await this.attempt.run(encoded);
+    const outcome = isFailure(encoded) ? this.attempt.never(encoded) : await this.attempt.run(encoded);
     if (outcome instanceof LiveStream) {
       this.ticket.firstContent(this.gateway.ports.nowMs());
     } else if (isFailure(outcome)) {
@@ -124,10 +133,26 @@ export interface TrialOptions {
 
 const lost = failure("deadline", "another attempt was quicker");
 
-function codecOf(gateway: Gateway, dialect: string): ChatCodec {
-  const codec = gateway.adapters.get(dialect)?.chat;
-  if (codec === undefined) throw new Error(`the configuration let a channel through whose dialect has no chat: ${dialect}`);
+function encode(adapter: Adapter | undefined, ask: Ask, target: Target): Encoded | Failure {
+  switch (ask.operation) {
+    case "chat":
+      return codecOf(adapter, "chat").encode(ask, target);
+    case "transcription":
+      return codecOf(adapter, "transcription").encode(ask, target);
+    case "speech":
+      return codecOf(adapter, "speech").encode(ask, target);
+  }
+}
+
+function codecOf<O extends Operation>(adapter: Adapter | undefined, operation: O): NonNullable<Adapter[O]> {
+  const codec = adapter?.[operation];
+  if (codec === undefined) throw new Error(`a channel was chosen whose dialect has no ${operation}: ${adapter?.name ?? "unknown"}`);
   return codec;
+}
+
+/** The first word of a transcript follows after all of the audio was heard, even where it then streams. */
+export function patienceMs(operation: Operation, stream: boolean, timeouts: Timeouts): number {
+  return stream && operation !== "transcription" ? timeouts.firstContentMs : timeouts.firstByteMs;
 }
 
 function lower(a: number | null, b: number | null): number | null {
@@ -135,6 +160,7 @@ function lower(a: number | null, b: number | null): number | null {
   return b === null ? a : Math.min(a, b);
 }
 
+const nothing: readonly string[] = [];
 const noHeaders: Readonly<Record<string, string>> = {};
 
 function forwarded(call: Call, names: readonly string[]): Readonly<Record<string, string>> {

@@ -94,8 +94,7 @@ export class Watch {
   }
 
   private due(): { readonly atMs: number; readonly alarm: Alarm } {
-    const { timeouts, stream, deadlineMs } = this.limits;
-    const patienceMs = stream ? timeouts.firstContentMs : timeouts.firstByteMs;
+    const { timeouts, stream, patienceMs, deadlineMs } = this.limits;
     const first = this.startedMs + Math.min(deadlineMs, patienceMs);
     const firstAlarm: Alarm = deadlineMs < patienceMs ? "deadline" : "first";
     const total = this.startedMs + timeouts.totalMs;
@@ -130,6 +129,8 @@ export interface WatchLimits {
   readonly startedMs: number;
   readonly timeouts: Timeouts;
   readonly stream: boolean;
+  /** Until the first content, or the first byte where the answer does not stream. */
+  readonly patienceMs: number;
   /** What is left of the call's own time before its first content. */
   readonly deadlineMs: number;
 }

@@ -17,6 +17,8 @@ export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: s
 }
 
 function entry(snapshot: Snapshot, id: string): object {
-  const owner = snapshot.service.exposeChannels ? snapshot.routes.get(id)?.tiers[0]?.[0]?.deployment.channel.name : undefined;
-  return { id, object: "model", created: 0, owned_by: owner ?? "sluice" };
+  const first = snapshot.routes.get(id)?.tiers[0]?.[0]?.deployment;
+  const owner = snapshot.service.exposeChannels ? first?.channel.name : undefined;
+  const description = first?.channel.capabilities.modelDescriptions.get(first.model);
+  return { id, object: "model", created: 0, owned_by: owner ?? "sluice", ...(description === undefined ? undefined : { description }) };
 }

@@ -29,7 +29,7 @@ export function unknownRoute(method: string, path: string): Failure {
   return refusal(
     404,
     null,
-    `Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}. The chat endpoint is POST /v1/chat/completions.`,
+    `Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}. There are POST /v1/chat/completions, POST /v1/audio/transcriptions, POST /v1/audio/speech and GET /v1/models.`,
   );
 }
 

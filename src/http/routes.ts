@@ -1,6 +1,6 @@
 /** Every path the data plane answers, and who may ask: the router and the authority read the same table. */
 export type Route =
-  | { readonly name: "chat"; readonly method: "POST"; readonly access: "key" }
+  | { readonly name: "chat" | "transcription" | "translation" | "speech"; readonly method: "POST"; readonly access: "key" }
   | { readonly name: "models"; readonly method: "GET"; readonly access: "key" }
   | { readonly name: "model"; readonly method: "GET"; readonly access: "key"; readonly id: string }
   | { readonly name: "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" }
@@ -8,6 +8,9 @@ export type Route =
 
 export const fixed: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/v1/chat/completions", { name: "chat", method: "POST", access: "key" }],
+  ["/v1/audio/transcriptions", { name: "transcription", method: "POST", access: "key" }],
+  ["/v1/audio/translations", { name: "translation", method: "POST", access: "key" }],
+  ["/v1/audio/speech", { name: "speech", method: "POST", access: "key" }],
   ["/v1/models", { name: "models", method: "GET", access: "key" }],
   ["/v1/responses", { name: "responses", method: "POST", access: "key" }],
   ["/healthz", { name: "healthz", method: "GET", access: "public" }],

@@ -2,7 +2,8 @@ import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { authenticate } from "./authenticate.ts";
-import { chat, idleSeconds } from "./chat.ts";
+import { handleCall, idleSeconds, type Door } from "./call.ts";
+import { chat } from "./chat.ts";
 import { errorResponse } from "./errors.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listModels, showModel } from "./models.ts";
@@ -10,6 +11,8 @@ import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, wron
 import { ownHeaders } from "./own-headers.ts";
 import { requestIdOf } from "./request-id.ts";
 import { routeOf, targetOf } from "./routes.ts";
+import { speech } from "./speech.ts";
+import { transcription, translation } from "./transcription.ts";
 
 /** The data plane: one listener that parses, asks the gateway and writes. It holds no admin route at all. */
 export function listen(options: ListenOptions): Listener {
@@ -81,8 +84,9 @@ function handle(request: Request, options: ListenOptions, timeout: (seconds: num
   if (query !== "" && mentionsKey(query)) return refuse(keyInUrl);
 
   const key = authenticate(request, ring, options.wallMs());
-  if (route.name === "chat") {
-    return chat(request, { requestId, headers, key, snapshot, gateway: options.gateway, timeout, onBug: options.onBug });
+  const door = doors.get(route.name);
+  if (door !== undefined) {
+    return handleCall(request, door, { requestId, headers, key, snapshot, gateway: options.gateway, timeout, onBug: options.onBug });
   }
   if (isFailure(key)) return refuse(key);
   switch (route.name) {
@@ -90,10 +94,17 @@ function handle(request: Request, options: ListenOptions, timeout: (seconds: num
       return listModels(snapshot, key, headers);
     case "model":
       return showModel(snapshot, key, route.id, requestId, headers);
-    case "responses":
+    default:
       return refuse(noResponses);
   }
 }
+
+const doors: ReadonlyMap<string, Door> = new Map([
+  ["chat", chat],
+  ["transcription", transcription],
+  ["translation", translation],
+  ["speech", speech],
+]);
 
 function readiness(ready: boolean, version: string): Response {
   const body = JSON.stringify({ status: ready ? "ready" : "stopping", config: version });

@@ -11,6 +11,8 @@ export interface ByteSource {
 export interface StreamOptions {
   readonly requestId: string;
   readonly headers: Headers;
+  /** A failure among `events` is told in-band; `bytes` can only be cut off, or a short answer would look like a whole one. */
+  readonly shape: "events" | "bytes";
   readonly keepAliveMs: number;
   readonly writeStallMs: number;
   /** Begin with a comment, so that the head leaves before there is content. */
@@ -60,14 +62,31 @@ class OutgoingStream {
 
   private async pull(): Promise<void> {
     this.pulling = true;
-    const part = await this.source.next();
+    const part = await this.next();
     this.pulling = false;
     if (this.over) return;
     if (part !== null && !isFailure(part)) return this.write(part);
+    if (part !== null && this.options.shape === "bytes") return this.cut();
     // An error is told in-band and no end mark follows it; the transport itself ends cleanly, so that it arrives.
     if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId));
     this.end(null);
     this.controller?.close();
+  }
+
+  /** Whatever is wrong with a source must not leave its call open. */
+  private next(): Promise<Uint8Array | Failure | null> {
+    return this.source.next().catch((error: unknown) => {
+      const detail = error instanceof Error ? error.message : String(error);
+      const bug = failure("internal", `a stream broke: ${detail}`);
+      this.source.cancel(bug);
+      return bug;
+    });
+  }
+
+  /** The connection is reset. Given no reason, the runtime prints none. */
+  private cut(): void {
+    this.end(null);
+    this.controller?.error(undefined);
   }
 
   private write(bytes: Uint8Array): void {
@@ -90,6 +109,10 @@ class OutgoingStream {
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.write(keepAlive);
     if (!this.pulling && silentMs >= writeStallMs) {
       const reason = failure("client_gone", `the client took no bytes for ${writeStallMs} ms`, { message: stalledMessage });
+      if (this.options.shape === "bytes") {
+        this.end(reason);
+        return this.cut();
+      }
       // A client that wakes up in time for the last bytes must not take the cut for the end of the answer.
       this.write(errorEvent(reason, this.options.requestId));
       this.end(reason);

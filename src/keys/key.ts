@@ -1,5 +1,10 @@
 import type { Operation } from "../operations/operation.ts";
 
+export interface Splits {
+  readonly audio: boolean;
+  readonly input: boolean;
+}
+
 /** A client's key as the gateway knows it: what it may do, and never the secret itself. */
 export interface Key {
   readonly id: string;
@@ -10,4 +15,6 @@ export interface Key {
   readonly operations: readonly Operation[] | null;
   /** Wall-clock milliseconds, or null for a key without end. */
   readonly expiresMs: number | null;
+  /** Recordings and texts above what one request may hold are cut, served in parts and put together. */
+  readonly splits: Splits;
 }

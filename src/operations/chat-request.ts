@@ -1,15 +1,13 @@
 import type { ChatAsk } from "./chat.ts";
-import { failure, type Failure } from "./failure.ts";
+import type { Failure } from "./failure.ts";
 import { elementsOf, type Member, lastMember, membersOf, scanJson, valueOf } from "./json.ts";
+import { bodyMistake, missing, mistake, modelMistake, present, wrongType } from "./mistakes.ts";
 
 /** Reads a chat request: the facts the gateway decides on, or the mistake the client can mend. Unknown fields are welcome. */
 export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
   const document = scanJson(body);
-  if (!document.ok) {
-    if (document.reason === "too_complex") return refuse(`The request body is too complex: ${document.message}.`, "json_too_complex", null);
-    return refuse(`The request body is not valid JSON: ${document.message}.`, null, null);
-  }
-  if (document.kind !== "object") return refuse("The request body must be a JSON object.", "invalid_type", null);
+  const unreadable = bodyMistake(document);
+  if (unreadable !== null || !document.ok) return unreadable!;
   const { members } = document;
   const field = (key: string): Member | undefined => present(lastMember(members, key));
 
@@ -17,14 +15,13 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
   if (model === undefined) return missing("model");
   if (model.kind !== "string") return wrongType("model", "a string");
   const modelName = valueOf(body, model) as string;
-  if (modelName === "") return refuse("'model' must not be empty.", "invalid_value", "model");
-  if (modelName.length > modelLengthMax)
-    return refuse(`'model' is longer than ${modelLengthMax} characters.`, "string_above_max_length", "model");
+  const unnamable = modelMistake(modelName);
+  if (unnamable !== null) return unnamable;
 
   const messages = field("messages");
   if (messages === undefined) return missing("messages");
   if (messages.kind !== "array") return wrongType("messages", "an array");
-  if (messages.empty) return refuse("'messages' must hold at least one message.", "empty_array", "messages");
+  if (messages.empty) return mistake("'messages' must hold at least one message.", "empty_array", "messages");
 
   const stream = field("stream");
   if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");
@@ -48,16 +45,10 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
   };
 }
 
-const modelLengthMax = 512;
 const bytesPerToken = 4;
 
 /** Fields that make the answer something other than one run of text. */
 const shapedBy = ["tools", "functions", "response_format", "logprobs", "modalities", "audio", "reasoning_effort"];
-
-/** An optional field that is `null` counts as absent. */
-function present(member: Member | undefined): Member | undefined {
-  return member?.kind === "null" ? undefined : member;
-}
 
 function number(body: Uint8Array, member: Member | undefined): number | null {
   return member?.kind === "number" ? (valueOf(body, member) as number) : null;
@@ -77,16 +68,4 @@ function actsUpstream(body: Uint8Array, tools: Member | undefined): boolean {
     const name = type?.kind === "string" ? valueOf(body, type) : "function";
     return name !== "function" && name !== "custom";
   });
-}
-
-function missing(param: string): Failure {
-  return refuse(`Missing required parameter: '${param}'.`, "missing_required_parameter", param);
-}
-
-function wrongType(param: string, expected: string): Failure {
-  return refuse(`Invalid type for '${param}': expected ${expected}.`, "invalid_type", param);
-}
-
-function refuse(message: string, code: string | null, param: string | null): Failure {
-  return failure("invalid_request", message, { message, status: 400, type: "invalid_request_error", code, param });
 }

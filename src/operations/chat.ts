@@ -1,5 +1,4 @@
 import type { Member } from "./json.ts";
-import type { TokenUsage } from "./usage.ts";
 
 /**
  * A chat request as the client sent it: the bytes, and the few facts the gateway decides on. Everything else in the
@@ -23,31 +22,4 @@ export interface ChatAsk {
   readonly plainText: boolean;
   /** Roughly how many tokens the prompt has: a routing hint, never a bill. */
   readonly promptTokensEstimate: number;
-}
-
-/**
- * What a chat stream consists of. `frame` is the event as it goes to the client, in the bytes it came in where the
- * upstream speaks the convention: we decode to look, never to re-encode. A stream that stops without `end` was cut.
- */
-export type ChatEmission =
-  | {
-      readonly kind: "delta";
-      readonly frame: Uint8Array;
-      readonly output: Output | null;
-      readonly text: string;
-      readonly finishes: boolean;
-    }
-  | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: TokenUsage }
-  | { readonly kind: "skipped"; readonly detail: string }
-  | { readonly kind: "end"; readonly frame: Uint8Array; readonly finish: string | null };
-
-/** What kind of output a frame carries. The first one commits the answer to its channel. */
-export type Output = "text" | "reasoning" | "tool_call" | "refusal" | "audio" | "finish";
-
-/** A complete, unstreamed chat answer: the bytes for the client and what the gateway read in them. */
-export interface ChatWhole {
-  readonly kind: "whole";
-  readonly body: Uint8Array;
-  readonly usage: TokenUsage | null;
-  readonly finish: string | null;
 }

@@ -6,6 +6,18 @@ export interface TokenUsage {
   readonly reasoningTokens: number | null;
 }
 
+/** What a call consumed: tokens, and what audio is counted in. */
+export interface Metered extends TokenUsage {
+  /** Of the audio that was transcribed. */
+  readonly audioSeconds?: number | null;
+  /** The seconds are the length of the upload: the upstream did not say how much it heard. */
+  readonly estimated?: boolean;
+  /** Of the text that was spoken. */
+  readonly characters?: number | null;
+}
+
+export const nothingCounted: TokenUsage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };
+
 /** More tokens than any answer holds: a figure above it is a fault of the upstream, not a count. */
 const tokensMax = 1e9;
 

@@ -51,6 +51,8 @@ export interface JudgeInput {
   /** How long one attempt may wait for its first content. */
   readonly attemptTimerMs: number;
   readonly bodyBytes: number;
+  /** The body is a file, not a prompt: how large a one they take differs between channels for other reasons. */
+  readonly upload: boolean;
   readonly hostedTools: boolean;
   readonly promptTokensEstimate: number;
   /** The retry budget of the model group has one left. */
@@ -136,7 +138,7 @@ function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
       return toAnotherChannelOnce(input, last);
     case "context_length":
     case "too_large":
-      return toLarger(input, last);
+      return input.upload ? toAnotherChannelOnce(input, last) : toLarger(input, last);
     case "model_failed":
       if (input.tried.filter((attempt) => attempt.failure.kind === "model_failed").length > 1) return stop("attempts");
       return elsewhere(input, usable(input)) ?? stop("no_candidate");
@@ -263,8 +265,11 @@ function waitMs(input: JudgeInput, failure: Failure, times: number): number {
   return backoffMs(failure, times, input.dice);
 }
 
+/** What one channel cannot do, another may: worth asking once. */
+const capability: ReadonlySet<Failure["kind"]> = new Set(["unsupported", "ceiling", "too_large"]);
+
 function toAnotherChannelOnce(input: JudgeInput, last: Tried): Verdict {
-  const refusals = input.tried.filter(({ failure }) => failure.kind === "unsupported" || failure.kind === "ceiling");
+  const refusals = input.tried.filter(({ failure }) => capability.has(failure.kind));
   if (new Set(refusals.map(({ candidate }) => candidate.deployment.channel)).size > 1) return stop("client_fault");
   const { channel } = last.candidate.deployment;
   return (

@@ -16,9 +16,13 @@ export function accessLine(record: CallRecord): string {
     `,"prompt_tokens":${usage?.promptTokens ?? null},"completion_tokens":${usage?.completionTokens ?? null}` +
     `,"cached_tokens":${usage?.cachedTokens ?? null},"finish":${text(record.finish)}` +
     `,"bytes_in":${record.bytesIn},"bytes_out":${record.bytesOut}`;
+  if (usage?.audioSeconds != null) line += `,"audio_seconds":${usage.audioSeconds}`;
+  if (usage?.estimated === true) line += `,"audio_estimated":true`;
+  if (usage?.characters != null) line += `,"characters":${usage.characters}`;
   if (record.clampedTo !== null) line += `,"max_tokens":${record.clampedTo}`;
   if (record.skippedEvents > 0) line += `,"skipped_events":${record.skippedEvents}`;
-  if (record.state === "complete" && record.stream && record.finish === null) line += `,"missing_finish":true`;
+  if (record.operation === "chat" && record.state === "complete" && record.stream && record.finish === null)
+    line += `,"missing_finish":true`;
   if (failure !== null) line += `,"error":"${failure.kind}","detail":${text(failure.detail)}`;
   if (answered === undefined ? tries.length > 0 : tries.length > 1) line += `,"tries":[${tries.map(tryFields).join(",")}]`;
   return line;

@@ -8,6 +8,8 @@ export function connectionFailure(error: unknown): Failure {
 
 const kinds: { readonly [code: string]: FailureKind } = {
   ECONNREFUSED: "unreachable",
+  ENOENT: "unreachable",
+  EACCES: "unreachable",
   ENOTFOUND: "unreachable",
   EAI_AGAIN: "unreachable",
   ENODATA: "unreachable",
@@ -29,7 +31,8 @@ const kinds: { readonly [code: string]: FailureKind } = {
   UnrequestedUpgrade: "misconfigured",
 };
 
-function codeOf(error: unknown): string {
+/** The name of an error, without its words: those may hold a path or worse. */
+export function codeOf(error: unknown): string {
   if (typeof error !== "object" || error === null) return "unknown";
   const { code, name } = error as { code?: unknown; name?: unknown };
   if (typeof code === "string") return code;

@@ -9,6 +9,8 @@ export interface Origin {
   readonly hostname: string;
   readonly port: number;
   readonly secure: boolean;
+  /** A unix socket on this machine, in place of a host and a port. */
+  readonly socketPath: string | null;
 }
 
 /** Whoever a connection works for at the moment. */
@@ -17,7 +19,7 @@ export interface ConnectionUser {
   closed(cause: Failure | null): void;
 }
 
-/** One TCP or TLS connection to an upstream, with its reads under the user's control. */
+/** One TCP, TLS or unix connection to an upstream, with its reads under the user's control. */
 export class Connection {
   user: ConnectionUser | null = null;
   /** How many requests it has carried. */
@@ -34,6 +36,8 @@ export class Connection {
   ) {
     socket.on("data", (chunk: Buffer) => this.received(chunk));
     socket.on("error", (error) => (this.cause ??= connectionFailure(error)));
+    // Nothing more can come, while what is still to be written might wait for ever.
+    socket.on("end", () => socket.destroy());
     socket.on("close", () => this.closed());
   }
 
@@ -48,6 +52,11 @@ export class Connection {
 
   write(bytes: Uint8Array): void {
     this.socket.write(bytes);
+  }
+
+  /** Says when the system has taken all of it, or that it will not. */
+  send(bytes: Uint8Array, taken: (isTaken: boolean) => void): void {
+    this.socket.write(bytes, (error) => taken(error == null));
   }
 
   pause(): void {
@@ -114,7 +123,8 @@ export function connect(origin: Origin, withinMs: number): Dial {
   return { opened, callOff: () => settle(failure("client_gone", "called off while connecting")) };
 }
 
-function dial({ hostname, port, secure }: Origin): net.Socket {
+function dial({ hostname, port, secure, socketPath }: Origin): net.Socket {
+  if (socketPath !== null) return net.connect({ path: socketPath });
   const socket = secure
     ? tls.connect({ host: hostname, port, rejectUnauthorized: true, ...(net.isIP(hostname) === 0 ? { servername: hostname } : undefined) })
     : net.connect({ host: hostname, port });

@@ -1,29 +1,35 @@
+import type { StreamedBody } from "../adapters/adapter.ts";
 import type { Exchange, Reply } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { connect, type Connection, type ConnectionUser, type Dial, type Origin } from "./connection.ts";
 import type { Pool } from "./pool.ts";
 import { replyOf, type ByteSource } from "./reply.ts";
 import { ResponseParser, type ResponseHead, type ResponseSink } from "./response-parser.ts";
+import { Upload } from "./upload.ts";
 
 export interface ExchangeOptions {
-  readonly origin: Origin;
+  /** Where it goes; a place that moves is asked for whenever a connection is needed. */
+  readonly origin: Origin | (() => Promise<Origin | Failure>);
   readonly pool: Pool;
   readonly connectMs: number;
+  /** How long the upstream may take nothing of a streamed body; 30 seconds unless it says. */
+  readonly sendMs?: number;
   /** The request, ready to be written. */
   readonly head: string;
-  readonly body: Uint8Array | null;
+  readonly body: Uint8Array | StreamedBody | null;
 }
 
 /**
  * One request and its response on one connection. The body is taken from the network only as fast as it is read. A
  * pooled connection that turns out to be closed, before it gave a single byte, is replaced by a fresh one once: the
- * upstream closed it before it saw the request, and nobody is to blame.
+ * upstream closed it before it saw the request, and nobody is to blame. A streamed body is then read from its beginning.
  */
 export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, ByteSource {
   readonly reply: Promise<Reply | Failure>;
   private answer: ((reply: Reply | Failure) => void) | null = null;
   private connection: Connection | null = null;
   private dial: Dial | null = null;
+  private upload: Upload | null = null;
   private parser = new ResponseParser(this);
   private heard = false;
   private persistent = false;
@@ -39,9 +45,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   constructor(private readonly options: ExchangeOptions) {
     this.reply = new Promise((resolve) => (this.answer = resolve));
-    const pooled = options.pool.take(options.origin);
-    if (pooled === null) void this.open();
-    else this.begin(pooled);
+    this.find(options.pool);
   }
 
   abort(): void {
@@ -75,10 +79,11 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   closed(cause: Failure | null): void {
     const reused = this.connection !== null && this.connection.requests > 1;
     this.connection = null;
+    this.upload?.stop();
     if (this.over || this.broken !== null) return;
     if (!this.heard && reused) {
       this.parser = new ResponseParser(this);
-      return void this.open();
+      return this.find(null);
     }
     // A connection that broke ends nothing properly, not even a body that only its close would end.
     const problem = cause === null ? this.parser.close() : `the response broke off: ${cause.detail}`;
@@ -87,6 +92,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   head({ status, headers, persistent }: ResponseHead): void {
     this.persistent = persistent;
+    // An upstream that has refused a request wants no more of it; one that answers already may still read it.
+    if (status >= 300) this.upload?.stop();
     const seconds = /timeout=(\d+)/.exec(headers.get("keep-alive") ?? "")?.[1];
     if (seconds !== undefined && this.connection !== null) this.connection.keepAliveMs = Math.max(0, Number(seconds) - 2) * 1000;
     const { answer } = this;
@@ -114,9 +121,29 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     waiting?.(null);
   }
 
-  private async open(): Promise<void> {
-    const { origin, connectMs } = this.options;
-    this.dial = connect(origin, connectMs);
+  /** Looks for a connection: one that waits in the pool, or a fresh one. */
+  private find(pool: Pool | null): void {
+    const { origin } = this.options;
+    if (typeof origin === "function") void this.locate(origin, pool);
+    else this.take(origin, pool);
+  }
+
+  /** Asks where to connect, which may take as long as an engine needs to start. */
+  private async locate(where: () => Promise<Origin | Failure>, pool: Pool | null): Promise<void> {
+    const origin = await where();
+    if (this.broken !== null) return;
+    if (isFailure(origin)) return this.fail(origin);
+    this.take(origin, pool);
+  }
+
+  private take(origin: Origin, pool: Pool | null): void {
+    const pooled = pool?.take(origin) ?? null;
+    if (pooled === null) void this.open(origin);
+    else this.begin(pooled);
+  }
+
+  private async open(origin: Origin): Promise<void> {
+    this.dial = connect(origin, this.options.connectMs);
     const connection = await this.dial.opened;
     this.dial = null;
     if (isFailure(connection)) return this.fail(connection);
@@ -125,14 +152,15 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   private begin(connection: Connection): void {
-    const { head, body } = this.options;
+    const { head, body, sendMs = usualSendMs } = this.options;
     this.connection = connection;
     connection.user = this;
     connection.requests++;
     const headLength = Buffer.byteLength(head, "latin1");
-    if (body === null || body.length > joinedBytesMax) {
+    if (body === null || body.length > joinedBytesMax || !(body instanceof Uint8Array)) {
       connection.write(Buffer.from(head, "latin1"));
-      if (body !== null) connection.write(body);
+      if (body instanceof Uint8Array) connection.write(body);
+      else if (body !== null) this.upload = new Upload(connection, body, (cause) => this.unsent(cause), sendMs);
       return;
     }
     const request = Buffer.allocUnsafe(headLength + body.length);
@@ -141,14 +169,20 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     connection.write(request);
   }
 
+  /** An upstream that answers already may have no use for the rest: how long that may take is not for the upload to say. */
+  private unsent(cause: Failure): void {
+    if (cause.kind !== "timed_out" || this.answer !== null) this.fail(cause);
+  }
+
   /** The response is complete: the connection goes back, unless it has something else to say or more to take. */
   private release(): void {
-    const { connection } = this;
+    const { connection, upload } = this;
     this.connection = null;
+    upload?.stop();
     if (connection === null) return;
     connection.user = null;
     if (this.paused) connection.resume();
-    if (this.persistent && !this.parser.tainted && connection.isFlushed) this.options.pool.give(connection);
+    if (this.persistent && !this.parser.tainted && connection.isFlushed && upload?.isDone !== false) this.options.pool.give(connection);
     else connection.destroy();
   }
 
@@ -184,6 +218,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     if (this.over || this.broken !== null) return;
     this.broken = cause;
     this.dial?.callOff();
+    this.upload?.stop();
     const { connection, answer, waiting } = this;
     this.connection = null;
     if (connection !== null) {
@@ -197,6 +232,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 }
 
+/** The system tells of room only when much of its buffer is free again: a shorter bound would take the slow for dead. */
+const usualSendMs = 30_000;
 const blockBytes = 4096;
 /** How much of a body may wait for its reader before the upstream is made to wait. */
 const queuedBytesMax = 64 * 1024;

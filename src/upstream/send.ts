@@ -1,5 +1,6 @@
 import type { UpstreamRequest } from "../adapters/adapter.ts";
-import type { Send } from "../gateway/ports.ts";
+import type { Exchange, Send } from "../gateway/ports.ts";
+import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import type { Origin } from "./connection.ts";
 import { HttpExchange } from "./exchange.ts";
 import { Pool } from "./pool.ts";
@@ -9,13 +10,17 @@ import { proxiedExchange } from "./proxied.ts";
  * The only place that talks to upstreams. It never throws, never follows a redirect and owns no timer but the one for
  * connecting: whoever waits for an answer aborts the exchange.
  */
-export function makeSend(secret: (credential: string) => string | undefined, nowMs: () => number): Send {
+export function makeSend(
+  secret: (credential: string) => string | undefined,
+  nowMs: () => number,
+  engineSocket: EngineSocket = noEngines,
+): Send {
   const pool = new Pool(nowMs);
   const origins = new Map<string, Origin>();
 
   return function send(request, { channel, credential }) {
-    const { authHeader, host } = channel.address;
-    const auth = authValue(authHeader, secret(credential));
+    const { authHeader, authPrefix, host } = channel.address;
+    const auth = authValue(authPrefix, secret(credential));
     if (channel.proxy !== null) {
       return proxiedExchange(
         request,
@@ -26,7 +31,10 @@ export function makeSend(secret: (credential: string) => string | undefined, now
     const pathAt = pathStart(request.url);
     const address = request.url.slice(0, pathAt);
     let origin = origins.get(address);
-    if (origin === undefined) origins.set(address, (origin = originOf(address)));
+    if (origin === undefined) {
+      if (address.startsWith(engineScheme)) return engineExchange(request, request.url.slice(pathAt), channel.timeouts.connectMs);
+      origins.set(address, (origin = originOf(address)));
+    }
     return new HttpExchange({
       origin,
       pool,
@@ -35,15 +43,59 @@ export function makeSend(secret: (credential: string) => string | undefined, now
       body: request.body,
     });
   };
+
+  /**
+   * Engines have no credentials: nobody but this process can reach their sockets. One that ended in the moment it was
+   * asked, before it said anything, is asked for once more: it goes by itself when it is idle, and nobody is to blame.
+   */
+  function engineExchange(request: UpstreamRequest, target: string, connectMs: number): Exchange {
+    const [path = ""] = target.split("?", 1);
+    const head = headText(request, target, { host: "local", authHeader: "authorization", auth: null });
+    let asked: string | null = null;
+    let aborted = false;
+    const attempt = (lost: string | null): HttpExchange => {
+      const origin = async (): Promise<Origin | Failure> => {
+        const socket = await engineSocket(path, lost);
+        asked = typeof socket === "string" ? socket : null;
+        return typeof socket === "string" ? engineOrigin(socket) : socket;
+      };
+      return new HttpExchange({ origin, pool, connectMs, head, body: request.body });
+    };
+    let exchange = attempt(null);
+    const reply = exchange.reply.then((first) => {
+      if (aborted || asked === null || !isFailure(first) || !lostKinds.includes(first.kind)) return first;
+      exchange = attempt(asked);
+      return exchange.reply;
+    });
+    const abort = (): void => {
+      aborted = true;
+      exchange.abort();
+    };
+    return { reply, abort };
+  }
+}
+
+/**
+ * Gives the unix socket of the engine that serves a path, once it is ready to be asked. Never throws. `lost` is one that
+ * it gave before, and where nobody answered.
+ */
+export type EngineSocket = (path: string, lost: string | null) => Promise<string | Failure>;
+
+/** Nobody was there, or went without a word. */
+const lostKinds: readonly FailureKind[] = ["unreachable", "disconnected"];
+
+const engineScheme = "engine:";
+
+function noEngines(): Promise<Failure> {
+  return Promise.resolve(failure("misconfigured", "this gateway has no engines of its own"));
 }
 
 /** What every request says of itself. */
 const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };
 const ownLines = "accept-encoding: identity\r\nuser-agent: sluice\r\n";
 
-function authValue(header: string, secret: string | undefined): string | null {
-  if (secret === undefined || secret === "") return null;
-  return header === "authorization" ? `Bearer ${secret}` : secret;
+function authValue(prefix: string, secret: string | undefined): string | null {
+  return secret === undefined || secret === "" ? null : prefix + secret;
 }
 
 interface OwnWords {
@@ -78,5 +130,9 @@ function pathStart(url: string): number {
 function originOf(address: string): Origin {
   const { protocol, hostname, port } = new URL(address);
   const secure = protocol === "https:";
-  return { key: address, hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port || (secure ? 443 : 80)), secure };
+  return { key: address, hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port || (secure ? 443 : 80)), secure, socketPath: null };
+}
+
+function engineOrigin(socketPath: string): Origin {
+  return { key: engineScheme + socketPath, hostname: "", port: 0, secure: false, socketPath };
 }

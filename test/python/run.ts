@@ -46,6 +46,7 @@ const behaviours = {
 const files = [
   ["openai", "test_openai.py"],
   ["openai", "test_langchain.py"],
+  ["openai", "test_audio.py"],
   ["llama-index", "test_openai.py"],
   ["llama-index", "test_llama_index.py"],
 ] as const;

@@ -1,14 +1,18 @@
 import net, { type AddressInfo, type Server, type Socket } from "node:net";
 import tls from "node:tls";
 import { answer, jsonType } from "./chaos/answer.ts";
-import { askOf, type Ask } from "./chaos/ask.ts";
-import { Exchange } from "./chaos/exchange.ts";
+import { askOf, askOfUpload, type Ask } from "./chaos/ask.ts";
+import { Exchange, type Operation } from "./chaos/exchange.ts";
 import { Ledger, type Attempt, type Connection } from "./chaos/ledger.ts";
 import { healthyManner, taggedWords, type Tempo } from "./chaos/manner.ts";
-import { readRequest, type ChaosRequest } from "./chaos/request.ts";
+import { header, readBeginning, readHead, readRest, type ChaosHead, type ChaosRequest } from "./chaos/request.ts";
+import { formatOf } from "./chaos/spoken.ts";
+import { prepareTakes } from "./chaos/take.ts";
+import { uploadIn, type Upload } from "./chaos/upload.ts";
 import { Departed, Wire } from "./chaos/wire.ts";
 import { eventually } from "./eventually.ts";
 import { misbehave, partsOf } from "./faults.ts";
+import { uploadedBytes } from "./faults/upload.ts";
 import { Inbox } from "./inbox.ts";
 
 /** Starts an upstream that speaks the OpenAI convention and misbehaves on demand; see `faults.ts` for the ways. */
@@ -74,7 +78,7 @@ export class Chaos implements AsyncDisposable {
     return `${this.#secure ? "https" : "http"}://127.0.0.1:${this.port}/v1`;
   }
 
-  /** What every chat attempt meets, whatever its model says; null leaves it to the model. */
+  /** What every attempt meets, be it chat, transcription or speech, whatever its model says; null leaves it to the model. */
   get behaviour(): string | null {
     return this.#behaviour;
   }
@@ -94,7 +98,7 @@ export class Chaos implements AsyncDisposable {
     this.#modelsBehaviour = behaviour;
   }
 
-  /** The next chat attempts meet these behaviours, one each, before `behaviour` and the model count again. */
+  /** The next attempts meet these behaviours, one each, before `behaviour` and the model count again. */
   script(behaviours: readonly string[]): void {
     for (const behaviour of behaviours) partsOf(behaviour);
     this.#script.push(...behaviours);
@@ -168,11 +172,13 @@ export class Chaos implements AsyncDisposable {
         return onReuse === "reset" ? wire.reset(0) : wire.destroy();
       }
       guest.busy = true;
-      const request = await readRequest(inbox);
+      const head = await readHead(inbox);
+      const partBytes = head === null ? null : this.#partBytes(head);
+      const request = head === null ? null : await (partBytes === null ? readRest(inbox, head) : readBeginning(inbox, head, partBytes));
       // Bytes that are no request are neither answered nor turned away, like a handshake that stalls.
       if (request === null) return wire.untilDeparture().catch(() => wire.destroy());
       connection.requests += 1;
-      const exchange = await this.#answer(guest, request);
+      const exchange = await this.#answer(guest, request, partBytes !== null);
       guest.busy = false;
       if (!exchange.reusable) return;
       onReuse = exchange.onReuse;
@@ -180,18 +186,27 @@ export class Chaos implements AsyncDisposable {
     wire.finish();
   }
 
-  async #answer(guest: Guest, request: ChaosRequest): Promise<Exchange> {
-    const ask = askOf(request.body);
+  /** How much is read of a request before a fault in the middle of its upload; null: all of it. */
+  #partBytes(head: ChaosHead): number | null {
+    return isAsked(head) ? uploadedBytes(this.#script[0] ?? this.#behaviour ?? "") : null;
+  }
+
+  async #answer(guest: Guest, request: ChaosRequest, isPart: boolean): Promise<Exchange> {
+    const operation = operationOf(request);
+    const upload = uploadIn(header(request, "content-type"), request.body);
+    const asked = upload === null ? askOf(request.body) : askOfUpload(upload);
+    const ask = operation === "speech" ? { ...asked, stream: true } : asked;
     const behaviour = this.#nextBehaviour(request, ask);
-    const attempt = this.#record(guest.connection, request, ask, behaviour);
+    const attempt = this.#record(guest.connection, request, ask, behaviour, upload);
     const manner = healthyManner(taggedWords(attempt.id), {
       tokens: ask.tokens ?? this.#tempo.tokens,
       firstMs: ask.firstMs ?? this.#tempo.firstMs,
       paceMs: ask.paceMs ?? this.#tempo.paceMs,
     });
     const { wire } = guest;
-    const exchange = new Exchange({ instance: this.name, request, ask, attempt, manner, wire });
+    const exchange = new Exchange({ instance: this.name, operation, isPart, request, ask, attempt, manner, wire });
     try {
+      if (operation === "speech") await Promise.all((["pcm", "wav", formatOf(exchange)] as const).map(prepareTakes));
       await misbehave(exchange, behaviour);
       if (!exchange.ended) await this.#behave(exchange);
     } catch (error) {
@@ -205,7 +220,7 @@ export class Chaos implements AsyncDisposable {
 
   async #behave(exchange: Exchange): Promise<void> {
     const { method, path } = exchange.request;
-    if (isChat(exchange.request)) return answer(exchange);
+    if (exchange.operation !== "other") return answer(exchange);
     if (method === "GET" && path.startsWith("/v1/models")) {
       const data = this.models.map((id) => ({
         id,
@@ -225,14 +240,16 @@ export class Chaos implements AsyncDisposable {
   }
 
   #nextBehaviour(request: ChaosRequest, ask: Ask): string {
-    if (!isChat(request)) return request.method === "GET" ? this.#modelsBehaviour : "ok";
+    if (!isAsked(request)) return request.method === "GET" ? this.#modelsBehaviour : "ok";
     return this.#script.shift() ?? this.#behaviour ?? ask.model ?? "ok";
   }
 
-  #record(connection: Connection, request: ChaosRequest, ask: Ask, behaviour: string): Attempt {
+  #record(connection: Connection, request: ChaosRequest, ask: Ask, behaviour: string, upload: Upload | null): Attempt {
     const tokensSent: string[] = [];
     const attempt: Attempt = {
       ...request,
+      body: upload === null ? request.body : new Uint8Array(0),
+      upload,
       id: `${this.name}${this.ledger.attempts.length + 1}`,
       connection: connection.number,
       at: performance.now(),
@@ -242,6 +259,7 @@ export class Chaos implements AsyncDisposable {
       behaviour,
       tokensSent,
       choicesSent: [tokensSent],
+      audioSent: [],
       usageSent: null,
       bytesSent: 0,
       endedBy: null,
@@ -281,8 +299,15 @@ function serverOf(secure: ChaosTls | undefined, receive: (socket: Socket) => voi
   return server;
 }
 
-function isChat(request: ChaosRequest): boolean {
-  return request.method === "POST" && request.path.startsWith("/v1/chat/completions");
+function isAsked(head: ChaosHead): boolean {
+  return operationOf(head) !== "other";
+}
+
+function operationOf({ method, path }: ChaosHead): Operation {
+  if (method !== "POST") return "other";
+  if (path.startsWith("/v1/chat/completions")) return "chat";
+  if (path.startsWith("/v1/audio/speech")) return "speech";
+  return path.startsWith("/v1/audio/transcriptions") || path.startsWith("/v1/audio/translations") ? "transcription" : "other";
 }
 
 let instances = 0;

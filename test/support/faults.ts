@@ -1,10 +1,12 @@
 import type { Exchange } from "./chaos/exchange.ts";
+import { audioFaults } from "./faults/audio.ts";
 import { connectionFaults } from "./faults/connection.ts";
 import type { Fault, Faults } from "./faults/fault.ts";
 import { framingFaults } from "./faults/framing.ts";
 import { payloadFaults } from "./faults/payload.ts";
 import { refusalFaults } from "./faults/refusal.ts";
 import { streamFaults } from "./faults/stream.ts";
+import { uploadFaults } from "./faults/upload.ts";
 
 /** Every way the chaos upstream can misbehave, by name. */
 export const faults: Faults = {
@@ -13,6 +15,8 @@ export const faults: Faults = {
   ...streamFaults,
   ...payloadFaults,
   ...refusalFaults,
+  ...audioFaults,
+  ...uploadFaults,
 };
 
 /** Lets each fault of a behaviour act in turn until one has ended the exchange. */

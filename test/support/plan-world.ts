@@ -1,3 +1,4 @@
+import { conventionPaths } from "../../src/adapters/presets.ts";
 import { type Candidate, candidatesOf, type Channel, type Route } from "../../src/channels/channel.ts";
 import type { Health } from "../../src/channels/health.ts";
 import type { Load } from "../../src/channels/load.ts";
@@ -19,10 +20,11 @@ export function channel(name: string, facts: ChannelFacts = {}): Channel {
     address: {
       baseUrl: `https://${host}/v1`,
       host,
-      chatPath: "/chat/completions",
+      ...conventionPaths,
       modelsPath: "/models",
       query: "",
       authHeader: "authorization",
+      authPrefix: "Bearer ",
     },
     credentials,
     pooled: credentials.length > 1,
@@ -39,7 +41,25 @@ export function channel(name: string, facts: ChannelFacts = {}): Channel {
     },
     quota: null,
     concurrencyMax: 512,
-    capabilities: { prefill: false, contextTokens, operations: ["chat"] },
+    capabilities: {
+      prefill: false,
+      contextTokens,
+      operations: ["chat"],
+      modelOperations: new Map(),
+      modelDescriptions: new Map(),
+      transcriptionFormats: [],
+      speechFormats: null,
+      speechEvents: null,
+      translation: true,
+      transcriptionStream: true,
+      audioBytesMax: null,
+      audioSecondsMax: null,
+      inputCharactersMax: null,
+      splitsAudio: false,
+      splitsInput: false,
+    },
+    voices: { names: new Map(), unknown: "pass", fallback: null },
+    modelVoices: new Map(),
     quirks: { streamOptions: true },
     headers: {},
     forwardHeaders: [],

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { FailureKind } from "../../src/operations/failure.ts";
-import type { Output } from "../../src/operations/chat.ts";
+import type { Output } from "../../src/operations/emission.ts";
 import type { TokenUsage } from "../../src/operations/usage.ts";
 
 /** A stream as an upstream of one dialect sends it, and what must be made of it. See the README beside the files. */

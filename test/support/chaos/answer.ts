@@ -1,6 +1,9 @@
 import type { Exchange } from "./exchange.ts";
 import { eventText } from "./event.ts";
 import { chunk, completion, usageOf } from "./completion.ts";
+import type { Performance } from "./performance.ts";
+import { spoken } from "./spoken.ts";
+import { transcribed } from "./transcribed.ts";
 import { voiceOf, type Voice } from "./voice.ts";
 
 /** The healthy answer, in the manner of the exchange. */
@@ -17,7 +20,7 @@ export async function answer(exchange: Exchange): Promise<void> {
 
 export async function answerWhole(exchange: Exchange): Promise<void> {
   await exchange.pause(exchange.manner.firstMs);
-  await exchange.reply({ contentType: jsonType, body: wholeCompletion(exchange) });
+  await exchange.reply({ contentType: wholeType(exchange), body: wholeCompletion(exchange) });
 }
 
 export async function answerInStream(exchange: Exchange): Promise<void> {
@@ -35,13 +38,13 @@ export async function begin(exchange: Exchange, steps: number): Promise<void> {
     await sendSteps(exchange, 0, steps);
   } else {
     const body = wholeBody(exchange);
-    await exchange.open({ contentType: jsonType, length: body.length });
+    await exchange.open({ contentType: wholeType(exchange), length: body.length });
     await exchange.sendBody(body.subarray(0, body.length >> 1));
   }
 }
 
 export async function openStream(exchange: Exchange): Promise<void> {
-  await exchange.open({ contentType: streamType, headers: [["Cache-Control", "no-cache"]] });
+  await exchange.open({ contentType: streamTypeOf(exchange), headers: [["Cache-Control", "no-cache"]] });
 }
 
 export async function sendRoles(exchange: Exchange): Promise<void> {
@@ -78,15 +81,57 @@ export function wholeBody(exchange: Exchange): Uint8Array {
   return Buffer.concat([...roleEvents(exchange), ...steps.flatMap((index) => stepEvents(exchange, index)), ...closingEvents(exchange)]);
 }
 
-export function voice({ ask, attempt, manner }: Exchange): Voice {
-  return voiceOf(ask, attempt.id, manner);
+export function voice(exchange: Exchange): Voice {
+  const { ask, attempt, manner } = exchange;
+  const performed = performance(exchange);
+  if (performed === null) return voiceOf(ask, attempt.id, manner);
+  return { count: performed.count, finishReason: "stop", step: () => null, message: () => ({}) };
+}
+
+/** The type of a healthy answer that comes whole, and of one that streams. */
+export function wholeType(exchange: Exchange): string {
+  const performed = performance(exchange);
+  return performed === null || performed.streams ? jsonType : performed.contentType;
+}
+
+export function streamTypeOf(exchange: Exchange): string {
+  const performed = performance(exchange);
+  return performed?.streams === true ? performed.contentType : streamType;
 }
 
 export const jsonType = "application/json";
 export const streamType = "text/event-stream; charset=utf-8";
 
+/** Null for a chat. */
+function performance(exchange: Exchange): Performance | null {
+  switch (exchange.operation) {
+    case "speech":
+      return spoken(exchange);
+    case "transcription":
+      return transcribed(exchange);
+    case "chat":
+    case "other":
+      return null;
+  }
+}
+
+/** Bytes that are ready to be framed, and noted as sent. */
+function performedStep(exchange: Exchange, performed: Performance, index: number): Uint8Array {
+  const { audio, text, payload } = performed.step(index);
+  if (audio !== null) exchange.attempt.audioSent.push(audio);
+  record(exchange, 0, text);
+  return payload === null ? (audio ?? new Uint8Array(0)) : bytesOf(exchange, payload, { first: index === 0 });
+}
+
+function performedWhole(exchange: Exchange, performed: Performance): Uint8Array {
+  for (let index = 0; index < performed.count; index += 1) performedStep(exchange, performed, index);
+  return performed.whole();
+}
+
 function wholeCompletion(exchange: Exchange): Uint8Array {
   const { manner } = exchange;
+  const performed = performance(exchange);
+  if (performed !== null) return performedWhole(exchange, performed);
   const { count, finishReason, message, step } = voice(exchange);
   const choices = choiceIndexes(exchange).map((index) => {
     for (let at = 0; at < count; at += 1) record(exchange, index, step(at, index)?.text ?? "");
@@ -102,6 +147,7 @@ function wholeCompletion(exchange: Exchange): Uint8Array {
 }
 
 function roleEvents(exchange: Exchange): Uint8Array[] {
+  if (performance(exchange) !== null) return [];
   return choiceIndexes(exchange).map((index) => {
     const delta = { role: "assistant", content: "", refusal: null };
     const payload = chunk(exchange, [{ index, delta, logprobs: null, finish_reason: null }]);
@@ -112,6 +158,8 @@ function roleEvents(exchange: Exchange): Uint8Array[] {
 function stepEvents(exchange: Exchange, index: number): Uint8Array[] {
   const { interjection } = exchange.manner;
   const before = interjection?.index === index ? [bytesOf(exchange, interjection.payload)] : [];
+  const performed = performance(exchange);
+  if (performed !== null) return [...before, performedStep(exchange, performed, index)];
   const events = choiceIndexes(exchange).flatMap((choice) => {
     const step = voice(exchange).step(index, choice);
     if (step === null) return [];
@@ -124,6 +172,8 @@ function stepEvents(exchange: Exchange, index: number): Uint8Array[] {
 
 function closingEvents(exchange: Exchange): Uint8Array[] {
   const { ask, manner } = exchange;
+  const performed = performance(exchange);
+  if (performed !== null) return performed.closing().map((payload) => bytesOf(exchange, payload));
   const { count, finishReason } = voice(exchange);
   const reason = manner.finishReason === undefined ? finishReason : manner.finishReason;
   const usage = usageOf(exchange, count);

@@ -1,4 +1,6 @@
-/** What a chat request asks for, and the `x_…` fields by which a test tunes a healthy answer. */
+import type { Upload } from "./upload.ts";
+
+/** What a request asks for, and the `x_…` fields by which a test tunes a healthy answer. */
 export interface Ask {
   readonly model: string | null;
   readonly stream: boolean;
@@ -29,7 +31,16 @@ export interface Tool {
 
 /** Reads a request body; one that is not a JSON object asks for nothing in particular. */
 export function askOf(body: Uint8Array): Ask {
-  const fields = fieldsOf(parsed(body));
+  return askFrom(fieldsOf(parsed(body)));
+}
+
+/** The same from a form, whose values are all text. */
+export function askOfUpload({ fields }: Upload): Ask {
+  const read = (value: string): unknown => (value === "true" ? true : /^\d+$/.test(value) ? Number(value) : value);
+  return askFrom(Object.fromEntries(fields.map(([name, value]) => [name, read(value)])));
+}
+
+function askFrom(fields: Record<string, unknown>): Ask {
   const messages = listOf(fields["messages"]).map(fieldsOf);
   const last = messages.at(-1);
   const format = fieldsOf(fields["response_format"]);

@@ -13,6 +13,7 @@ export class Exchange {
   readonly ask: Ask;
   readonly attempt: Attempt;
   readonly manner: Manner;
+  readonly operation: Operation;
   /** What happens to the connection when another request begins to arrive on it. */
   onReuse: "serve" | "close" | "reset" = "serve";
   readonly #wire: Wire;
@@ -29,7 +30,8 @@ export class Exchange {
     this.attempt = parts.attempt;
     this.manner = parts.manner;
     this.#wire = parts.wire;
-    this.#closes = /close/i.test(header(parts.request, "connection") ?? "");
+    this.operation = parts.operation;
+    this.#closes = parts.isPart || /close/i.test(header(parts.request, "connection") ?? "");
   }
 
   get ended(): boolean {
@@ -120,6 +122,13 @@ export class Exchange {
     await this.#wire.pause(ms);
   }
 
+  /** Takes nothing more from the peer for a while, and then all of it without a look. */
+  async stopReading(ms: number): Promise<void> {
+    this.#wire.stopReading();
+    await this.#wire.pause(ms);
+    this.#wire.resumeReading();
+  }
+
   /** Keeps the connection and says nothing more until the peer leaves. */
   async hold(): Promise<never> {
     await this.#flush();
@@ -169,8 +178,14 @@ export class Exchange {
   }
 }
 
+/** What is asked for; `other` is the list of models, and what nobody knows. */
+export type Operation = "chat" | "speech" | "transcription" | "other";
+
 export interface ExchangeParts {
   readonly instance: string;
+  readonly operation: Operation;
+  /** The rest of the request is still on its way, so that nothing can follow it on this connection. */
+  readonly isPart: boolean;
   readonly request: ChaosRequest;
   readonly ask: Ask;
   readonly attempt: Attempt;

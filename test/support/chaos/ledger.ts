@@ -1,12 +1,13 @@
 import { eventually } from "../eventually.ts";
 import type { ChaosRequest } from "./request.ts";
+import type { Upload } from "./upload.ts";
 
 /** What the upstream knows to be true, whatever the gateway says: who connected, what was asked, what was sent. */
 export class Ledger {
   readonly attempts: Attempt[] = [];
   readonly connections: Connection[] = [];
 
-  /** The attempts at a chat completion, without calls for the list of models. */
+  /** The attempts at a chat completion, a transcription or speech, without calls for the list of models. */
   get chats(): readonly Attempt[] {
     return this.attempts.filter((attempt) => attempt.method === "POST");
   }
@@ -42,11 +43,15 @@ export interface Attempt extends ChaosRequest {
   /** The body's `x_call`: which client call this attempt belongs to. */
   readonly call: string | null;
   readonly streamed: boolean;
+  /** The form that came in place of a body, which is then not kept: uploads are large. */
+  readonly upload: Upload | null;
   readonly behaviour: string;
   /** The text of the first choice, piece by piece as handed to the socket. Joined, it is the text that was sent. */
   readonly tokensSent: string[];
   /** The same for every choice. */
   readonly choicesSent: string[][];
+  /** The audio of the answer, piece by piece as handed to the socket. */
+  readonly audioSent: Uint8Array[];
   /** What the answer reported as usage, as JSON text; null when it reported none. */
   usageSent: string | null;
   bytesSent: number;

@@ -1,3 +1,4 @@
+import type { AudioFormat } from "../../../src/operations/audio.ts";
 import type { Coding } from "./encoder.ts";
 
 /** How a healthy answer is put on the wire. A fault either takes the answer over or changes the manner of it. */
@@ -45,6 +46,15 @@ export interface Manner {
   usage: "asked" | "missing" | "on-finish" | "twice";
   /** JSON text in place of each number of tokens. */
   usageNumber: string | null;
+
+  /** Speech of another format than is asked for. */
+  audioFormat: AudioFormat | null;
+  /** Speech in events, or not, whatever is asked for. */
+  events: boolean | null;
+  /** A transcript of another format than is asked for. */
+  transcriptFormat: string | null;
+  /** Whether a transcript that could say when things were said does. */
+  times: boolean;
 }
 
 export type Words = (index: number, choice: number) => string;
@@ -79,6 +89,10 @@ export function healthyManner(words: Words, defaults: Tempo): Manner {
     done: true,
     usage: "asked",
     usageNumber: null,
+    audioFormat: null,
+    events: null,
+    transcriptFormat: null,
+    times: true,
   };
 }
 

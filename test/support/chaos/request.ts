@@ -10,19 +10,30 @@ export interface ChaosRequest {
   readonly body: Uint8Array;
 }
 
-/** The next request on a connection; null when the peer ends first, or speaks something other than HTTP/1. */
-export async function readRequest(inbox: Inbox): Promise<ChaosRequest | null> {
+export type ChaosHead = Omit<ChaosRequest, "body">;
+
+/** The head of the next request on a connection; null when the peer ends first, or speaks something other than HTTP/1. */
+export async function readHead(inbox: Inbox): Promise<ChaosHead | null> {
   const head = await inbox.readThrough("\r\n\r\n");
   if (head === null) return null;
   const [requestLine = "", ...lines] = head.toString("latin1").trimEnd().split("\r\n");
   const [method, path, version] = requestLine.split(" ");
   if (method === undefined || path === undefined || !version?.startsWith("HTTP/1.")) return null;
-  const headers = lines.map(headerOf);
-  const body = await readBody(inbox, headers);
-  return body === null ? null : { method, path, headers, head, body };
+  return { method, path, headers: lines.map(headerOf), head };
 }
 
-export function header(request: ChaosRequest, name: string): string | null {
+export async function readRest(inbox: Inbox, head: ChaosHead): Promise<ChaosRequest | null> {
+  const body = await readBody(inbox, head.headers);
+  return body === null ? null : { ...head, body };
+}
+
+/** Only so much of the body, or all where it is shorter. */
+export async function readBeginning(inbox: Inbox, head: ChaosHead, bytes: number): Promise<ChaosRequest | null> {
+  const body = await inbox.readExactly(Math.min(bytes, Number(header(head, "content-length") ?? 0)));
+  return body === null ? null : { ...head, body };
+}
+
+export function header(request: ChaosHead, name: string): string | null {
   return valueOf(request.headers, name);
 }
 

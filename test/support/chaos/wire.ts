@@ -42,6 +42,15 @@ export class Wire {
     throw new Departed();
   }
 
+  /** What the peer sends stays in the system's hands, and soon in the peer's own. Whether it leaves is then not noticed. */
+  stopReading(): void {
+    this.#socket.pause();
+  }
+
+  resumeReading(): void {
+    this.#socket.resume();
+  }
+
   /** FIN. */
   finish(): void {
     this.#socket.end();

@@ -1,4 +1,4 @@
-import { begin, closeStream, jsonType, openStream, sendClosing, sendSteps, voice, wholeBody } from "../chaos/answer.ts";
+import { begin, closeStream, openStream, sendClosing, sendSteps, voice, wholeBody, wholeType } from "../chaos/answer.ts";
 import type { Exchange } from "../chaos/exchange.ts";
 import { numberFrom, stepsFrom, type Faults } from "./fault.ts";
 
@@ -66,7 +66,7 @@ export const connectionFaults: Faults = {
   },
   async "hang-after-headers"(exchange) {
     if (exchange.ask.stream) await openStream(exchange);
-    else await exchange.open({ contentType: jsonType, length: wholeBody(exchange).length });
+    else await exchange.open({ contentType: wholeType(exchange), length: wholeBody(exchange).length });
     await exchange.hold();
   },
   async "hang-after"(exchange, argument) {
@@ -101,6 +101,7 @@ export const connectionFaults: Faults = {
     for (let index = 0; exchange.attempt.bytesSent < bytesMax; index += 1) {
       await sendSteps(exchange, index, index + 1);
       exchange.attempt.tokensSent.length = 0;
+      exchange.attempt.audioSent.length = 0;
     }
     await closeStream(exchange);
   },
@@ -109,7 +110,8 @@ export const connectionFaults: Faults = {
 async function sendHalf(exchange: Exchange): Promise<void> {
   if (exchange.ask.stream) {
     await begin(exchange, Math.ceil(voice(exchange).count / 2));
-    await exchange.send("ff\r\ndata: {");
+    // The beginning of a chunk; what is in it would be heard, were it speech.
+    await exchange.send(exchange.operation === "speech" ? "ff\r\n" : "ff\r\ndata: {");
   } else {
     await begin(exchange, 0);
   }

@@ -1,4 +1,4 @@
-import { begin, jsonType, streamType, wholeBody } from "../chaos/answer.ts";
+import { begin, streamTypeOf, wholeBody, wholeType } from "../chaos/answer.ts";
 import type { Exchange } from "../chaos/exchange.ts";
 import { numberFrom, stepsFrom, type Faults } from "./fault.ts";
 
@@ -89,7 +89,7 @@ export const framingFaults: Faults = {
 };
 
 async function answerWithLength(exchange: Exchange): Promise<void> {
-  const contentType = exchange.ask.stream ? streamType : jsonType;
+  const contentType = exchange.ask.stream ? streamTypeOf(exchange) : wholeType(exchange);
   exchange.manner.framing = "length";
   await exchange.reply({ contentType, body: wholeBody(exchange) });
 }

@@ -6,8 +6,9 @@ import {
   sendEvent,
   sendRoles,
   sendSteps,
-  streamType,
+  streamTypeOf,
   wholeBody,
+  wholeType,
 } from "../chaos/answer.ts";
 import type { Exchange } from "../chaos/exchange.ts";
 import { numberFrom, stepsFrom, type Faults } from "./fault.ts";
@@ -28,7 +29,7 @@ export const payloadFaults: Faults = {
   /** A body that stops in the middle, under a content-length that is true. */
   async "invalid-json"(exchange) {
     const body = wholeBody(exchange);
-    const contentType = exchange.ask.stream ? streamType : jsonType;
+    const contentType = exchange.ask.stream ? streamTypeOf(exchange) : wholeType(exchange);
     await exchange.reply({ contentType, body: body.subarray(0, body.length >> 1) });
   },
   "empty-choices": (exchange) => exchange.reply({ contentType: jsonType, body: '{"object":"chat.completion","choices":[]}' }),

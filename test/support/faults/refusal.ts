@@ -92,7 +92,7 @@ async function refuseParameter(exchange: Exchange, parameter: string): Promise<v
   });
 }
 
-async function refuse(
+export async function refuse(
   exchange: Exchange,
   status: number,
   particulars: Partial<ErrorBody> = {},

@@ -1,0 +1,27 @@
+import { existsSync } from "node:fs";
+import type { LocalModel } from "../channels/local-model.ts";
+import { installedEngines } from "./command.ts";
+import type { Engine } from "./engine.ts";
+
+/**
+ * Lists the models of this machine: those that came with this installation, and those that were added to a data
+ * directory. None where it was made without them, or where they cannot run: the gateway serves all the same.
+ */
+export async function localModels(): Promise<(dataDir: string) => readonly LocalModel[]> {
+  try {
+    const { catalog, installed } = await import("../../packages/embedded/src/catalog.ts");
+    const { addedModels } = await import("../../packages/embedded/src/addons/installed.ts");
+    const engines = installedEngines().filter(runsHere);
+    const builtIn = catalog.filter(installed);
+    return (dataDir) => [...builtIn, ...addedModels(dataDir)].filter(({ operation }) => engines.includes(operation));
+  } catch {
+    return () => [];
+  }
+}
+
+/** The one engine with a native part has it for some systems only. */
+function runsHere(engine: Engine): boolean {
+  if (engine !== "transcription") return true;
+  const folder = import.meta.resolve("onnxruntime-node/package.json").replace("package.json", "");
+  return existsSync(new URL(`bin/napi-v6/${process.platform}/${process.arch}`, folder));
+}

@@ -1,0 +1,39 @@
+import { audioSeconds } from "../operations/audio-length.ts";
+import { isFailure, type Failure } from "../operations/failure.ts";
+import { readTranscriptionRequest } from "../operations/transcription-request.ts";
+import type { CallContext, Door, Entry } from "./call.ts";
+import { barsNotForm, readForm } from "./form.ts";
+import { splits } from "./splits.ts";
+import { Uploads } from "./uploads.ts";
+
+/** Both share one bound: they cost the same. */
+const uploads = new Uploads();
+
+/** POST /v1/audio/transcriptions. */
+export const transcription: Door = door("transcribe");
+/** POST /v1/audio/translations: the same, into English. */
+export const translation: Door = door("translate");
+
+function door(task: "transcribe" | "translate"): Door {
+  return {
+    operation: "transcription",
+    called: task === "transcribe" ? "transcriptions" : "translations",
+    bars: barsNotForm,
+    read: (request, context) => read(request, context, task),
+  };
+}
+
+async function read(request: Request, { gateway, snapshot, key }: CallContext, task: "transcribe" | "translate"): Promise<Entry | Failure> {
+  const { audioBytesMax, longAudioBytesMax, uploadReadMs, uploadsMax } = snapshot.service;
+  const fileBytesMax = splits(key, snapshot, "audio") ? longAudioBytesMax : audioBytesMax;
+  const limits = { fileBytesMax, readMs: uploadReadMs, after: gateway.ports.after };
+  const form = await uploads.read(uploadsMax, () => readForm(request, limits));
+  if (isFailure(form)) return form;
+  const ask = readTranscriptionRequest(form.fields, form.file, task);
+  if (isFailure(ask)) {
+    form.dispose();
+    return ask;
+  }
+  const seconds = await audioSeconds(form.file.content);
+  return { ask: { ...ask, seconds }, stream: ask.stream, bytes: form.bytes, dispose: () => form.dispose() };
+}

@@ -1,0 +1,31 @@
+import type { ChatAsk } from "./chat.ts";
+import type { SpeechAsk } from "./speech.ts";
+import type { TranscriptionAsk } from "./transcription.ts";
+
+/** What a client asks for, one of the operations. */
+export type Ask = ChatAsk | TranscriptionAsk | SpeechAsk;
+
+/** What it would cost to ask once more, or somewhere else. */
+export interface Burden {
+  readonly bodyBytes: number;
+  readonly choices: number;
+  /** Tools that act at the upstream. */
+  readonly hostedTools: boolean;
+  readonly promptTokensEstimate: number;
+}
+
+export function burdenOf(ask: Ask): Burden {
+  switch (ask.operation) {
+    case "chat":
+      return {
+        bodyBytes: ask.body.length,
+        choices: ask.choices,
+        hostedTools: ask.hostedTools,
+        promptTokensEstimate: ask.promptTokensEstimate,
+      };
+    case "transcription":
+      return { bodyBytes: ask.file.content.length, choices: 1, hostedTools: false, promptTokensEstimate: 0 };
+    case "speech":
+      return { bodyBytes: ask.body.length, choices: 1, hostedTools: false, promptTokensEstimate: 0 };
+  }
+}

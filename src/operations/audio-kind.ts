@@ -1,0 +1,125 @@
+/** What a file of sound may be, called by the extension that recognizers know it by. */
+export type AudioKind = "wav" | "mp3" | "m4a" | "mp4" | "webm" | "mkv" | "ogg" | "flac" | "aac" | "amr" | "aiff" | "caf";
+
+/** What the first bytes of a file say it is, or null where they say nothing. A few hundred bytes are enough for most, 4096 for all. */
+export function sniffAudio(head: Uint8Array): AudioKind | null {
+  if (says(head, 0, "ID3")) return behindTag(head);
+  for (const [at, word, kind] of marks) if (says(head, at, word)) return typeof kind === "string" ? kind : kind(head);
+  return frameKind(head);
+}
+
+/** The kind that a media type names, or null where it names none. */
+export function audioKindOf(mediaType: string): AudioKind | null {
+  const [name = ""] = mediaType.split(";", 1);
+  return typed.get(name.trim().toLowerCase()) ?? null;
+}
+
+const marks: readonly (readonly [at: number, word: string, kind: AudioKind | ((head: Uint8Array) => AudioKind | null)])[] = [
+  [0, "RIFF", waveform],
+  [0, "RF64", waveform],
+  [0, "RIFX", waveform],
+  [0, "OggS", "ogg"],
+  [0, "fLaC", "flac"],
+  [0, "#!AMR", "amr"],
+  [0, "FORM", (head) => (says(head, 8, "AIFF") || says(head, 8, "AIFC") ? "aiff" : null)],
+  [0, "caff", "caf"],
+  [4, "ftyp", (head) => (["M4A ", "M4B ", "M4P ", "F4A ", "F4B "].some((brand) => says(head, 8, brand)) ? "m4a" : "mp4")],
+  [0, "\x1A\x45\xDF\xA3", (head) => (indexOf(head.subarray(0, 256), "matroska") === -1 ? "webm" : "mkv")],
+];
+
+const typed: ReadonlyMap<string, AudioKind> = new Map(
+  (
+    [
+      ["wav", "audio/wav audio/x-wav audio/wave audio/vnd.wave audio/x-pn-wav"],
+      ["mp3", "audio/mpeg audio/mp3 audio/x-mp3 audio/mpeg3 audio/x-mpeg audio/mpga audio/mpg video/mpeg"],
+      ["m4a", "audio/mp4 audio/m4a audio/x-m4a audio/mp4a-latm"],
+      ["mp4", "video/mp4 application/mp4"],
+      ["webm", "audio/webm video/webm"],
+      ["mkv", "audio/x-matroska video/x-matroska"],
+      ["ogg", "audio/ogg audio/opus audio/vorbis audio/x-opus+ogg application/ogg video/ogg"],
+      ["flac", "audio/flac audio/x-flac"],
+      ["aac", "audio/aac audio/aacp audio/x-aac"],
+      ["amr", "audio/amr audio/amr-wb"],
+      ["aiff", "audio/aiff audio/x-aiff"],
+      ["caf", "audio/x-caf"],
+    ] as const
+  ).flatMap(([kind, types]) => types.split(" ").map((type) => [type, kind] as const)),
+);
+
+function waveform(head: Uint8Array): AudioKind | null {
+  return says(head, 8, "WAVE") ? "wav" : null;
+}
+
+/** Such a tag stands before MP3 as a rule, but some programs put it before other formats. It is often larger than the head. */
+function behindTag(head: Uint8Array): AudioKind {
+  const sizes = head.subarray(6, 10);
+  if (sizes.length < 4) return "mp3";
+  const tagBytes = sizes.reduce((size, byte) => size * 128 + (byte & 0x7f), 0);
+  const footerBytes = ((head[5] ?? 0) & 0x10) === 0 ? 0 : 10;
+  const behind = head.subarray(10 + tagBytes + footerBytes);
+  return says(behind, 0, "fLaC") ? "flac" : (frameKind(behind) ?? "mp3");
+}
+
+/**
+ * Frames that follow one another without any head of the file. Eleven set bits begin each of them, which is too little to
+ * go by (text of two bytes a character begins like that), so the next frame must stand where the first one says it does.
+ */
+function frameKind(head: Uint8Array): AudioKind | null {
+  const first = frameAt(head, 0);
+  if (first === null) return null;
+  if (first.lengthBytes + 4 > head.length) return first.certain ? first.kind : null;
+  return frameAt(head, first.lengthBytes)?.kind === first.kind ? first.kind : null;
+}
+
+interface Frame {
+  readonly kind: "mp3" | "aac";
+  readonly lengthBytes: number;
+  /** Whether a lone frame is believed. */
+  readonly certain: boolean;
+}
+
+function frameAt(head: Uint8Array, at: number): Frame | null {
+  const [sync, version, rates, , middle, low] = head.subarray(at, at + 6);
+  if (sync !== 0xff || version === undefined || rates === undefined || (version & 0xe0) !== 0xe0) return null;
+  const layer = (version >> 1) & 3;
+  if (layer === 0) {
+    if ((version & 0x10) === 0 || (rates >> 2) % 16 > 12 || middle === undefined || low === undefined) return null;
+    const lengthBytes = (((head[at + 3] ?? 0) & 3) << 11) | (middle << 3) | (low >> 5);
+    return lengthBytes < 7 ? null : { kind: "aac", lengthBytes, certain: true };
+  }
+  const edition = (version >> 3) & 3;
+  const kilobits = (edition === 3 ? bitRates[layer] : layer === 3 ? slowBitRates.one : slowBitRates.other)?.[rates >> 4] ?? 0;
+  const hertz = (sampleRates[(rates >> 2) & 3] ?? 0) / (edition === 3 ? 1 : edition === 2 ? 2 : 4);
+  if (edition === 1 || kilobits === 0 || hertz === 0) return null;
+  const padding = (rates >> 1) & 1;
+  const lengthBytes =
+    layer === 3
+      ? 4 * (Math.floor((12_000 * kilobits) / hertz) + padding)
+      : Math.floor(((layer === 1 && edition !== 3 ? 72_000 : 144_000) * kilobits) / hertz) + padding;
+  return { kind: "mp3", lengthBytes, certain: layer !== 3 };
+}
+
+/** By the two bits of the layer, where 1 is layer III, 2 is layer II and 3 is layer I. Index 0 is "free" and 15 is forbidden. */
+const bitRates: readonly (readonly number[])[] = [
+  [],
+  [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0],
+  [0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 0],
+  [0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 0],
+];
+/** The same for the lower sample rates of the later editions. */
+const slowBitRates = {
+  one: [0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256, 0],
+  other: [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0],
+} as const;
+const sampleRates: readonly number[] = [44_100, 48_000, 32_000, 0];
+
+function says(bytes: Uint8Array, at: number, word: string): boolean {
+  if (at + word.length > bytes.length) return false;
+  for (let index = 0; index < word.length; index += 1) if (bytes[at + index] !== word.charCodeAt(index)) return false;
+  return true;
+}
+
+function indexOf(bytes: Uint8Array, word: string): number {
+  for (let at = 0; at + word.length <= bytes.length; at += 1) if (says(bytes, at, word)) return at;
+  return -1;
+}

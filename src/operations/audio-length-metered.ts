@@ -1,0 +1,11 @@
+import type { Metered } from "./usage.ts";
+import { nothingCounted } from "./usage.ts";
+
+/** What a transcription consumed, with the length of the upload where the upstream did not say how much it heard. */
+export function meteredLength(usage: Metered | null, seconds: number | null): Metered | null {
+  if (seconds === null || usage?.audioSeconds != null) return usage;
+  return { ...(usage ?? nothingCounted), audioSeconds: Math.ceil(seconds * 100 - rounding) / 100, estimated: true };
+}
+
+/** What numbers lose when they are multiplied is no time. */
+const rounding = 1e-6;

@@ -1,0 +1,80 @@
+import { isUnspaced } from "./languages.ts";
+import type { Segment, Transcript, Word } from "./transcription.ts";
+
+/** One subtitle. Times are whole milliseconds; cues follow one another and each lasts at least one. */
+export interface Cue {
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly text: string;
+}
+
+/**
+ * Subtitles of segments in the order of time. Two voices may speak at once, but subtitles may not overlap: the earlier one
+ * ends where the next begins, and one without any time left for it is moved by a millisecond.
+ */
+export function cuesOf(segments: readonly Segment[]): readonly Cue[] {
+  const spoken = segments.map((each) => ({ ...each, text: onOneLine(each.text) })).filter(({ text }) => text !== "");
+  const cues: Cue[] = [];
+  let freeMs = 0;
+  for (const [index, { start, end, text }] of spoken.entries()) {
+    const startMs = Math.max(freeMs, Math.round(start * 1000));
+    const next = spoken[index + 1];
+    const untilMs = Math.min(Math.round(end * 1000), next === undefined ? Infinity : Math.round(next.start * 1000));
+    freeMs = Math.max(startMs + 1, untilMs);
+    cues.push({ startMs, endMs: freeMs, text });
+  }
+  return cues;
+}
+
+/** The transcript's own segments, or segments made of its words; null where it has no times. */
+export function timedSegments({ segments, words, language }: Transcript): readonly Segment[] | null {
+  if (segments !== null && segments.length > 0) return segments;
+  if (words !== null && words.length > 0) return grouped(piecesOf(words, language), !isUnspaced(language));
+  return segments ?? (words === null ? null : []);
+}
+
+/** A word, and what stands between it and the one before. */
+export interface Piece extends Word {
+  readonly glue: string;
+}
+
+export function piecesOf(words: readonly Word[], language: string | null): readonly Piece[] {
+  const glue = isUnspaced(language) ? "" : " ";
+  return words.map((word) => ({ ...word, glue }));
+}
+
+/** Words gathered into segments of a length that is good to read. A language with spaces has one before each segment. */
+export function grouped(pieces: readonly Piece[], isSpaced: boolean): readonly Segment[] {
+  const segments: Segment[] = [];
+  for (const piece of pieces) {
+    const open = segments.at(-1);
+    if (open === undefined || isBreak(open, piece)) {
+      segments.push({ start: piece.start, end: piece.end, text: piece.word, speaker: piece.speaker, more: nothing });
+    } else {
+      segments[segments.length - 1] = { ...open, end: Math.max(open.end, piece.end), text: open.text + piece.glue + piece.word };
+    }
+  }
+  return segments.map((segment) => ({ ...segment, text: (isSpaced ? " " : "") + segment.text.trim() }));
+}
+
+function isBreak(open: Segment, { glue, word, start, end, speaker }: Piece): boolean {
+  return (
+    start - open.end > pauseSecondsMax ||
+    end - open.start > cueSecondsMax ||
+    speaker !== open.speaker ||
+    open.text.length + glue.length + word.length > cueLengthMax ||
+    (open.text.length >= sentenceLengthMin && sentenceEnd.test(open.text.slice(-8)))
+  );
+}
+
+const pauseSecondsMax = 0.8;
+const cueSecondsMax = 7;
+const cueLengthMax = 84;
+const sentenceLengthMin = 15;
+const sentenceEnd = /[.!?…。！？｡؟۔।॥။។][\p{Pe}\p{Pf}"'\s]{0,4}$/u;
+const nothing: Segment["more"] = {};
+
+/** A cue ends at a blank line, so its text must not hold one; other control characters have no place in it either. */
+function onOneLine(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029]+/gu, " ").trim();
+}

@@ -1,0 +1,20 @@
+import type { Metered } from "./usage.ts";
+
+/**
+ * What a stream consists of, whatever the operation. `frame` is what goes to the client, in the bytes it came in where
+ * the upstream speaks the convention: we decode to look, never to re-encode. A stream that stops without `end` was cut.
+ */
+export type Emission =
+  | {
+      readonly kind: "delta";
+      readonly frame: Uint8Array;
+      readonly output: Output | null;
+      readonly text: string;
+      readonly finishes: boolean;
+    }
+  | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: Metered }
+  | { readonly kind: "skipped"; readonly detail: string }
+  | { readonly kind: "end"; readonly frame: Uint8Array; readonly finish: string | null };
+
+/** What kind of output a frame carries. The first one commits the answer to its channel. */
+export type Output = "text" | "reasoning" | "tool_call" | "refusal" | "audio" | "finish";

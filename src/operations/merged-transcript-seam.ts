@@ -1,0 +1,89 @@
+/** How two neighbouring texts are joined: how many words to leave out at the end of the first and the beginning of the second. */
+export interface Seam {
+  readonly leftDrops: number;
+  readonly rightDrops: number;
+}
+
+export const plainSeam: Seam = { leftDrops: 0, rightDrops: 0 };
+
+/** A word, or a character of a script that is written without spaces, and where it stands. */
+export interface Token {
+  /** For comparisons: without case and punctuation. */
+  readonly key: string;
+  readonly to: number;
+}
+
+/** Those which can be compared; punctuation that stands alone cannot. */
+export function tokensOf(text: string): readonly Token[] {
+  return [...text.matchAll(tokenPattern)].flatMap(({ 0: found, index }) => {
+    const key = found
+      .normalize("NFKC")
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\p{M}]/gu, "");
+    return key === "" ? [] : [{ key, to: index + found.length }];
+  });
+}
+
+/**
+ * What was heard twice, where the same two seconds stand at the end of one text and at the beginning of the next: the longest run
+ * of words that both have there. A cut falls into words, so what one text has beyond the run was cut off in it and stands whole
+ * in the other. Where there is no such run, nothing is left out.
+ */
+export function overlapSeam(left: string, right: string): Seam {
+  const before = tokensOf(left).slice(-seamTokensMax);
+  const after = tokensOf(right).slice(0, seamTokensMax);
+  let best: Seam & { readonly length: number } = { ...plainSeam, length: 0 };
+  for (let end = before.length; end > 0 && before.length - end <= brokenTokensMax; end--) {
+    for (let begin = 0; begin < after.length && begin <= brokenTokensMax; begin++) {
+      const length = runBetween(before, end, after, begin, best.length);
+      const exact = end === before.length && begin === 0;
+      if (length > best.length && (exact || length > 1 || after[begin]!.key.length >= tellingLengthMin)) {
+        best = { length, leftDrops: before.length - end, rightDrops: begin + length };
+      }
+    }
+  }
+  return { leftDrops: best.leftDrops, rightDrops: best.rightDrops };
+}
+
+/** The longest run that ends before `end` in one and begins at `begin` in the other, if it is longer than one known already. */
+function runBetween(before: readonly Token[], end: number, after: readonly Token[], begin: number, known: number): number {
+  for (let length = Math.min(end, after.length - begin); length > known; length--) {
+    let same = 0;
+    while (same < length && before[end - length + same]!.key === after[begin + same]!.key) same++;
+    if (same === length) return length;
+  }
+  return 0;
+}
+
+/** What is left without the first words, or without the last ones. */
+export function withoutFirst(text: string, count: number): string {
+  if (count <= 0) return text;
+  const last = tokensOf(text)[count - 1];
+  return last === undefined ? "" : text.slice(last.to);
+}
+
+export function withoutLast(text: string, count: number): string {
+  if (count <= 0) return text;
+  const last = tokensOf(text).at(-count - 1);
+  return last === undefined ? "" : text.slice(0, last.to);
+}
+
+/** One space, or nothing where the script has none between words. */
+export function glueBetween(left: string, right: string): string {
+  if (left === "" || right === "") return "";
+  return unspacedEnd.test(left) || unspacedStart.test(right) ? "" : " ";
+}
+
+/** Nobody speaks more in two seconds. */
+export const seamTokensMax = 24;
+/** How many words at the cut may have been misheard. */
+const brokenTokensMax = 2;
+/** A single short word that happens to stand near the cut on both sides proves nothing. */
+const tellingLengthMin = 5;
+
+const unspaced = String.raw`\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}`;
+/** The punctuation of those scripts, which brings its own space. */
+const wide = String.raw`\u3000-\u303f\uff00-\uff65`;
+const tokenPattern = new RegExp(String.raw`[${unspaced}]\p{M}*|[^\s${unspaced}]+`, "gu");
+const unspacedEnd = new RegExp(`[${unspaced}${wide}]$`, "u");
+const unspacedStart = new RegExp(`^[${unspaced}${wide}]`, "u");

@@ -1,0 +1,42 @@
+import { failure, type Failure } from "./failure.ts";
+import type { JsonScan, Member } from "./json.ts";
+
+/** What a client did wrong in its request, in the words and codes of the convention. */
+export function mistake(message: string, code: string | null, param: string | null): Failure {
+  return failure("invalid_request", message, { message, status: 400, type: "invalid_request_error", code, param });
+}
+
+export function missing(param: string): Failure {
+  return mistake(`Missing required parameter: '${param}'.`, "missing_required_parameter", param);
+}
+
+export function empty(param: string): Failure {
+  return mistake(`'${param}' must not be empty.`, "invalid_value", param);
+}
+
+export function wrongType(param: string, expected: string): Failure {
+  return mistake(`Invalid type for '${param}': expected ${expected}.`, "invalid_type", param);
+}
+
+/** A body that is not one JSON object; null where it is. */
+export function bodyMistake(document: JsonScan): Failure | null {
+  if (!document.ok) {
+    if (document.reason === "too_complex")
+      return mistake(`The request body is too complex: ${document.message}.`, "json_too_complex", null);
+    return mistake(`The request body is not valid JSON: ${document.message}.`, null, null);
+  }
+  return document.kind === "object" ? null : mistake("The request body must be a JSON object.", "invalid_type", null);
+}
+
+export function modelMistake(model: string): Failure | null {
+  if (model === "") return empty("model");
+  if (model.length <= modelLengthMax) return null;
+  return mistake(`'model' is longer than ${modelLengthMax} characters.`, "string_above_max_length", "model");
+}
+
+const modelLengthMax = 512;
+
+/** An optional field that is `null` counts as absent. */
+export function present(member: Member | undefined): Member | undefined {
+  return member?.kind === "null" ? undefined : member;
+}

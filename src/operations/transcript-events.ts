@@ -1,0 +1,47 @@
+import { sound } from "./sound-times.ts";
+import { speakingSegments, usageOf } from "./transcript-render.ts";
+import type { Transcript, TranscriptFormat, TranscriptUsage } from "./transcription.ts";
+
+export const eventsType = "text/event-stream; charset=utf-8";
+
+/**
+ * A whole transcript as the stream it was not: its text in one delta (or its segments, where speakers were asked for), and
+ * its end. Null where speakers were asked for and not told apart.
+ */
+export function transcriptEvents(transcript: Transcript, format: TranscriptFormat): Uint8Array | null {
+  const sane = sound(transcript);
+  const { text } = sane;
+  const segments = format === "diarized_json" ? speakingSegments(sane) : [];
+  if (segments === null) return null;
+  const spoken =
+    format === "diarized_json"
+      ? segments.map((segment, index) => ({
+          type: "transcript.text.segment",
+          id: `seg_${index}`,
+          start: segment.start,
+          end: segment.end,
+          text: segment.text,
+          speaker: segment.speaker ?? "unknown",
+        }))
+      : text === ""
+        ? []
+        : [{ type: "transcript.text.delta", delta: text }];
+  const events = [...spoken, { type: "transcript.text.done", text, ...usageOf(sane) }].map((event) => JSON.stringify(event));
+  return encoder.encode([...events, "[DONE]"].map((data) => `data: ${data}\n\n`).join(""));
+}
+
+export function deltaFrame(delta: string): Uint8Array {
+  return frameOf({ type: "transcript.text.delta", delta });
+}
+
+export function doneFrame(text: string, usage: TranscriptUsage | null): Uint8Array {
+  return frameOf({ type: "transcript.text.done", text, ...(usage !== null && { usage }) });
+}
+
+const encoder = new TextEncoder();
+
+export const endFrame = encoder.encode("data: [DONE]\n\n");
+
+function frameOf(event: object): Uint8Array {
+  return encoder.encode(`data: ${JSON.stringify(event)}\n\n`);
+}

@@ -1,0 +1,150 @@
+import { cuesOf, timedSegments, type Cue } from "./cues.ts";
+import { languageName } from "./languages.ts";
+import { sound } from "./sound-times.ts";
+import type { Segment, Transcript, TranscriptFormat, TranscriptionAsk, TranscriptUsage, Word } from "./transcription.ts";
+
+export interface Rendered {
+  readonly body: Uint8Array;
+  readonly type: string;
+}
+
+/** What of a request a transcript's form depends on. */
+export type Rendering = Pick<TranscriptionAsk, "format" | "task" | "wantsWords" | "wantsSegments">;
+
+const plain = "text/plain; charset=utf-8";
+
+/** Subtitles too: clients take whatever is not JSON as text, and this is what they have always been sent as. */
+export const transcriptTypes: { readonly [F in TranscriptFormat]: string } = {
+  json: "application/json",
+  text: plain,
+  srt: plain,
+  vtt: plain,
+  verbose_json: "application/json",
+  diarized_json: "application/json",
+};
+
+/** The transcript in a format of the convention, or null where it lacks the times or speakers the format is made of. */
+export function render(transcript: Transcript, rendering: Rendering): Rendered | null {
+  const text = renderers[rendering.format](sound(transcript), rendering);
+  return text === null ? null : { body: encoder.encode(text), type: transcriptTypes[rendering.format] };
+}
+
+const renderers: { readonly [F in TranscriptFormat]: (transcript: Transcript, rendering: Rendering) => string | null } = {
+  json: (transcript) => JSON.stringify({ text: transcript.text, ...usageOf(transcript) }),
+  text: ({ text }) => `${text}\n`,
+  srt: (transcript) => subtitles(transcript, "", srtCue),
+  vtt: (transcript) => subtitles(transcript, "WEBVTT\n\n", vttCue),
+  verbose_json: verbose,
+  diarized_json: diarized,
+};
+
+const encoder = new TextEncoder();
+
+/** Silence needs no times; speech without any cannot be shown at the right moment. */
+function segmentsOf(transcript: Transcript): readonly Segment[] | null {
+  const segments = timedSegments(transcript);
+  if (transcript.text.trim() === "") return segments ?? [];
+  return segments === null || segments.length === 0 ? null : segments;
+}
+
+function subtitles(transcript: Transcript, header: string, cueText: (cue: Cue, index: number) => string): string | null {
+  const segments = segmentsOf(transcript);
+  return segments === null ? null : header + cuesOf(segments).map(cueText).join("");
+}
+
+function srtCue({ startMs, endMs, text }: Cue, index: number): string {
+  return `${index + 1}\n${clock(startMs, ",")} --> ${clock(endMs, ",")}\n${text.replaceAll("-->", "-- >")}\n\n`;
+}
+
+function vttCue({ startMs, endMs, text }: Cue): string {
+  const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return `${clock(startMs, ".")} --> ${clock(endMs, ".")}\n${escaped}\n\n`;
+}
+
+function clock(ms: number, point: "," | "."): string {
+  const [hours, minutes, seconds] = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60].map((part) => digits(Math.floor(part), 2));
+  return `${hours}:${minutes}:${seconds}${point}${digits(ms % 1000, 3)}`;
+}
+
+function digits(value: number, length: number): string {
+  return String(value).padStart(length, "0");
+}
+
+function verbose(transcript: Transcript, { task, wantsWords, wantsSegments }: Rendering): string | null {
+  const segments = wantsSegments ? segmentsOf(transcript) : undefined;
+  const words = wantsWords ? wordsOf(transcript) : undefined;
+  if (segments === null || words === null) return null;
+  return JSON.stringify({
+    task,
+    language: languageOf(transcript, task),
+    duration: durationOf(transcript),
+    text: transcript.text,
+    ...(segments !== undefined && { segments: segments.map(verboseSegment) }),
+    ...(words !== undefined && { words: words.map(({ word, start, end }) => ({ word, start, end })) }),
+    ...usageOf(transcript),
+  });
+}
+
+function wordsOf({ text, words }: Transcript): readonly Word[] | null {
+  return text.trim() !== "" && words?.length === 0 ? null : (words ?? (text.trim() === "" ? [] : null));
+}
+
+/** Clients insist on a string. A translation is in English whatever was spoken. */
+function languageOf({ language }: Transcript, task: Rendering["task"]): string {
+  if (task === "translate") return "english";
+  return language === null ? "unknown" : languageName(language);
+}
+
+function durationOf({ duration, segments, words }: Transcript): number {
+  return duration ?? [...(segments ?? []), ...(words ?? [])].reduce((latest, { end }) => Math.max(latest, end), 0);
+}
+
+function verboseSegment({ start, end, text, more }: Segment, id: number): object {
+  return { id, ...unknownScores, ...more, start, end, text };
+}
+
+/** What clients read without asking whether it is there; the neutral value where the upstream has none. */
+const unknownScores = {
+  seek: 0,
+  start: 0,
+  end: 0,
+  text: "",
+  tokens: [],
+  temperature: 0,
+  avg_logprob: 0,
+  compression_ratio: 1,
+  no_speech_prob: 0,
+};
+
+/** Speakers cannot be guessed: where nobody told them apart, there is no such transcript. */
+function diarized(transcript: Transcript): string | null {
+  const segments = speakingSegments(transcript);
+  if (segments === null) return null;
+  return JSON.stringify({
+    text: transcript.text,
+    task: "transcribe",
+    duration: durationOf(transcript),
+    segments: segments.map(({ start, end, text, speaker }, index) => ({
+      type: "transcript.text.segment",
+      id: `seg_${index}`,
+      start,
+      end,
+      text,
+      speaker: speaker ?? "unknown",
+    })),
+    ...usageOf(transcript),
+  });
+}
+
+/** The segments of a transcript in which speakers were told apart; null where they were not. */
+export function speakingSegments(transcript: Transcript): readonly Segment[] | null {
+  const candidates = [segmentsOf(transcript), segmentsOf({ ...transcript, segments: null })];
+  const found = candidates.find((segments) => segments?.some(({ speaker }) => speaker !== null));
+  return found ?? (transcript.text.trim() === "" ? [] : null);
+}
+
+/** The upstream's own account; where there is none, the duration of the audio, in whole seconds as it is billed. */
+export function usageOf({ usage, duration }: Transcript): { readonly usage?: TranscriptUsage } {
+  if (usage !== null) return { usage };
+  return duration === null ? {} : { usage: { type: "duration", seconds: Math.ceil(duration) } };
+}

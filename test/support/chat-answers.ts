@@ -1,0 +1,32 @@
+import type { Codec, Encoded, StreamReader } from "../../src/adapters/adapter.ts";
+import type { ChatAsk } from "../../src/operations/chat.ts";
+import { readChatRequest } from "../../src/operations/chat-request.ts";
+import { isFailure, type Failure } from "../../src/operations/failure.ts";
+import type { Whole } from "../../src/operations/whole.ts";
+import { channel } from "./plan-world.ts";
+
+/** A chat request as a codec sends it, and so the way it reads the answer. */
+function encoded(codec: Codec<ChatAsk>, request: Readonly<Record<string, unknown>>): Encoded {
+  const body = { model: "m", messages: [{ role: "user", content: "hello" }], ...request };
+  const ask = readChatRequest(new TextEncoder().encode(JSON.stringify(body)));
+  if (isFailure(ask)) throw new Error(ask.detail);
+  const made = codec.encode(ask, { channel: channel("a"), model: "m", ceiling: null, meterStream: true, forwarded: {} });
+  if (isFailure(made)) throw new Error(made.detail);
+  return made;
+}
+
+/** The reader of a streamed answer. */
+export function readerOf(codec: Codec<ChatAsk>, choices: number, hidesUsage: boolean): StreamReader {
+  const { answer } = encoded(codec, { stream: true, n: choices, stream_options: { include_usage: !hidesUsage } });
+  if (answer.kind !== "stream") throw new Error("a stream was asked for");
+  const reader = answer.reader({ status: 200, header: () => null }, { transcoder: () => Promise.resolve(null) });
+  if (reader instanceof Promise || isFailure(reader)) throw new Error("a chat stream needs no tools");
+  return reader;
+}
+
+/** What is made of an answer that is not streamed. */
+export function wholeOf(codec: Codec<ChatAsk>, body: Uint8Array): Whole | Failure {
+  const { answer } = encoded(codec, {});
+  if (answer.kind !== "whole") throw new Error("no stream was asked for");
+  return answer.read(body, { status: 200, header: () => null });
+}
