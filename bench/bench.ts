@@ -3,7 +3,7 @@ import { cpuMicroseconds, residentBytes } from "./cpu.ts";
 import type { GatewaySettings } from "./gateway.ts";
 import { openLoop } from "./load.ts";
 import type { Options } from "./options.ts";
-import type { Row } from "./report.ts";
+import type { Row, Table } from "./report.ts";
 import type { Target, TargetName, Upstream } from "./target.ts";
 
 /** What every scenario is given. A scenario measures and judges; starting, stopping and printing are done for it. */
@@ -15,6 +15,8 @@ export interface Bench {
   /** A process that nothing has been asked of yet, for measurements of memory. Null where the target could not be started. */
   fresh(name: "floor" | "gateway"): Promise<Target | null>;
   gatewayWith(settings: GatewaySettings): Promise<Target | null>;
+  /** Shown below the bars, for what is not measured target by target. */
+  show(table: Table): void;
   remark(text: string): void;
 }
 

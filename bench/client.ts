@@ -1,12 +1,13 @@
 import type { Socket } from "bun";
-import { tokenMark } from "./ask.ts";
+import { type AskedBody, tokenMark } from "./ask.ts";
 import type { ClosedResult, Held, Job, Left, OpenResult, PacedResult } from "./job.ts";
+import { formBytes } from "./form.ts";
 import { quantile } from "./statistics.ts";
 import { AnswerReader } from "./wire.ts";
 
 /** The load client, a process of its own on raw sockets: it must cost little beside what it measures, and count exactly. */
 const job = JSON.parse(process.argv[2] ?? "") as Job;
-const { hostname, port, pathname } = new URL(job.url);
+const { hostname, port } = new URL(job.origin);
 const request = requestBytes(job);
 const mark = tokenMark.charCodeAt(0);
 
@@ -21,12 +22,20 @@ class Connection {
   readonly reader = new AnswerReader();
   handlers: Handlers | null = null;
   socket: Socket<Connection> | null = null;
+  private unsent: Buffer | null = null;
 
   send(handlers: Handlers): void {
     this.handlers = handlers;
-    const sent = this.socket?.write(request) ?? 0;
-    // Requests are small and a connection carries one at a time, so a socket that cannot take one whole is broken.
-    if (sent !== request.length) this.cut();
+    this.unsent = request;
+    this.flush();
+  }
+
+  /** An upload goes out as fast as it is taken; anything smaller in one write. */
+  flush(): void {
+    if (this.unsent === null) return;
+    const sent = this.socket?.write(this.unsent) ?? -1;
+    if (sent < 0) return this.cut();
+    this.unsent = sent < this.unsent.length ? this.unsent.subarray(sent) : null;
   }
 
   receive(bytes: Buffer): void {
@@ -38,12 +47,21 @@ class Connection {
       return this.cut();
     }
     this.handlers = null;
+    // Who answers before the request has ended will not read the rest: the connection cannot carry another one.
+    if (this.unsent !== null) this.leave();
     handlers.end(this.reader);
+  }
+
+  private leave(): void {
+    this.unsent = null;
+    this.socket?.terminate();
+    this.socket = null;
   }
 
   cut(): void {
     const { handlers } = this;
     this.handlers = null;
+    this.unsent = null;
     handlers?.cut();
   }
 }
@@ -56,6 +74,7 @@ function connect(): Promise<Connection> {
     data: connection,
     socket: {
       data: (socket, bytes) => socket.data.receive(bytes),
+      drain: (socket) => socket.data.flush(),
       close: (socket) => {
         socket.data.socket = null;
         socket.data.cut();
@@ -76,14 +95,14 @@ async function closed(connections: number, seconds: number): Promise<ClosedResul
   const deadline = began + seconds * 1000;
   const loops = Array.from({ length: connections }, async () => {
     let connection = await connect();
-    while (performance.now() < deadline) {
+    do {
+      if (connection.socket === null) connection = await connect();
       const status = await new Promise<number>((resolve) =>
         connection.send({ body: () => undefined, end: (reader) => resolve(reader.status), cut: () => resolve(0) }),
       );
       requests += 1;
       if (status !== 200) failures += 1;
-      if (connection.socket === null) connection = await connect();
-    }
+    } while (performance.now() < deadline);
   });
   await Promise.all(loops);
   return { requests, failures, seconds: (performance.now() - began) / 1000 };
@@ -244,14 +263,26 @@ async function hold(streams: number, stalled: boolean): Promise<void> {
   await Bun.sleep(100);
 }
 
-function requestBytes({ headers, body }: Job): Buffer {
+function requestBytes({ headers, asked }: Job): Buffer {
+  const body = bodyOf(asked.body);
   const lines = Object.entries({
     host: `${hostname}:${port}`,
-    "content-type": "application/json",
     ...headers,
-    "content-length": String(Buffer.byteLength(body)),
+    ...(body === null ? {} : { "content-type": body.type, "content-length": String(body.bytes.length) }),
   }).map(([name, value]) => `${name}: ${value}\r\n`);
-  return Buffer.from(`POST ${pathname} HTTP/1.1\r\n${lines.join("")}\r\n${body}`);
+  const head = Buffer.from(`${asked.method} ${asked.path} HTTP/1.1\r\n${lines.join("")}\r\n`);
+  return body === null ? head : Buffer.concat([head, body.bytes]);
+}
+
+function bodyOf(body: AskedBody): { readonly type: string; readonly bytes: Buffer } | null {
+  switch (body.kind) {
+    case "none":
+      return null;
+    case "json":
+      return { type: "application/json", bytes: Buffer.from(body.text) };
+    case "form":
+      return formBytes(body.model, body.fileBytes);
+  }
 }
 
 async function say(event: string, fields: object): Promise<void> {

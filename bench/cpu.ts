@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 
 /** CPU time of a process, its living descendants and the children it has reaped, in microseconds. */
 export function cpuMicroseconds(pid: number): number {
@@ -9,12 +9,23 @@ export function cpuMicroseconds(pid: number): number {
 
 /** Resident memory of a process and its living descendants, in bytes. */
 export function residentBytes(pid: number): number {
-  let bytes = 0;
-  for (const stat of familyStats(pid)) {
-    const kibibytes = /^VmRSS:\s+(\d+) kB$/m.exec(read(`/proc/${stat.pid}/status`))?.[1];
-    bytes += Number(kibibytes ?? 0) * 1024;
-  }
-  return bytes;
+  return statusBytes(pid, "VmRSS");
+}
+
+/** The most resident memory each of them has ever had, or has had since the last `forgetPeak`. */
+export function peakBytes(pid: number): number {
+  return statusBytes(pid, "VmHWM");
+}
+
+/** From here on the kernel counts the peak anew. */
+export function forgetPeak(pid: number): void {
+  for (const member of familyOf(pid)) writeFileSync(`/proc/${member}/clear_refs`, "5");
+}
+
+/** The member of a family whose command line holds these words, one after another; null if there is none. */
+export function memberWith(pid: number, words: readonly string[]): number | null {
+  const wanted = `\0${words.join("\0")}\0`;
+  return familyOf(pid).find((member) => `\0${read(`/proc/${member}/cmdline`)}`.includes(wanted)) ?? null;
 }
 
 /** The process and its living descendants; nobody if it has gone. */
@@ -24,6 +35,13 @@ export function familyOf(pid: number): number[] {
 
 /** The kernel reports in units of USER_HZ, which is 100 on every Linux architecture Bun runs on. */
 const ticksPerSecond = 100;
+
+function statusBytes(pid: number, field: "VmRSS" | "VmHWM"): number {
+  const line = new RegExp(`^${field}:\\s+(\\d+) kB$`, "m");
+  let bytes = 0;
+  for (const member of familyOf(pid)) bytes += Number(line.exec(read(`/proc/${member}/status`))?.[1] ?? 0) * 1024;
+  return bytes;
+}
 
 interface Stat {
   readonly pid: number;

@@ -2,17 +2,21 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { models } from "./ask.ts";
 import { freePort, root, scratch, start } from "./processes.ts";
-import { chatUrl, clientKey, started, startsWithinMs, type Target, type Upstream } from "./target.ts";
+import { clientKey, started, startsWithinMs, type Target, type Upstream } from "./target.ts";
 
 export interface GatewayChannel {
   readonly name: string;
   readonly port: number;
   readonly models: readonly string[];
+  /** The only formats it speaks; without them it is asked for whatever the client wants. */
+  readonly speechFormats?: readonly string[];
 }
 
 export interface GatewaySettings {
   readonly channels: readonly GatewayChannel[];
   readonly keys?: number;
+  /** With the models of this machine. */
+  readonly embedded?: boolean;
 }
 
 /** The product, started as an operator starts it. */
@@ -29,7 +33,7 @@ export async function startGateway(settings: GatewaySettings): Promise<Target> {
     deafAfter: "listening",
   });
   const { url } = (await running.event("listening", startsWithinMs)) as { url: string };
-  return started("gateway", running, { url: chatUrl(new URL(url).origin) });
+  return started("gateway", running, { origin: new URL(url).origin });
 }
 
 export function oneChannel(upstream: Upstream): GatewaySettings {
@@ -37,22 +41,26 @@ export function oneChannel(upstream: Upstream): GatewaySettings {
 }
 
 /** JSON is YAML, and needs no quoting rules of our own. What is set here beyond the addresses only lifts bounds that thousands of idle streams would meet. */
-function configuration(port: number, { channels, keys = 1 }: GatewaySettings): string {
+function configuration(port: number, { channels, keys = 1, embedded = false }: GatewaySettings): string {
   return JSON.stringify({
     listen: `127.0.0.1:${port}`,
     admin: "off",
     keys: Array.from({ length: keys }, (_, index) =>
       index === 0 ? { name: "bench", key: clientKey } : { name: `key-${index}`, key: `${clientKey}-${index}` },
     ),
-    channels: channels.map((channel) => ({
-      name: channel.name,
-      dialect: "openai",
-      base_url: `http://127.0.0.1:${channel.port}/v1`,
-      api_key: "x",
-      models: channel.models,
-      concurrency: 20_000,
-      timeouts: { idle: "1h", progress: "1h", total: "2h" },
-    })),
+    channels: [
+      ...channels.map((channel) => ({
+        name: channel.name,
+        dialect: "openai",
+        base_url: `http://127.0.0.1:${channel.port}/v1`,
+        api_key: "x",
+        models: channel.models,
+        concurrency: 20_000,
+        timeouts: { idle: "1h", progress: "1h", total: "2h" },
+        ...(channel.speechFormats === undefined ? {} : { capabilities: { speech_formats: channel.speechFormats } }),
+      })),
+      ...(embedded ? [{ name: "here", provider: "embedded" }] : []),
+    ],
     server: { linger: "0s", drain: "0s" },
   });
 }

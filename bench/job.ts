@@ -1,13 +1,15 @@
+import type { Asked } from "./ask.ts";
+
 /** What the orchestrator tells a load client to do, and what the client tells it back: one JSON value each way. */
 export interface Job {
-  readonly url: string;
+  readonly origin: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  readonly asked: Asked;
   readonly work: Work;
 }
 
 export type Work =
-  /** So many connections, each sending its next request as soon as it has its answer. */
+  /** So many connections, each sending its next request as soon as it has its answer, and at least one. */
   | { readonly kind: "closed"; readonly connections: number; readonly seconds: number }
   /** Requests leave by the clock, whether or not earlier ones were answered. */
   | { readonly kind: "open"; readonly perSecond: number; readonly seconds: number }

@@ -1,24 +1,29 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { ask, type Behaviour, tokensPerSecond } from "./ask.ts";
+import { ask, type Asked, type ChatBehaviour, tokensPerSecond } from "./ask.ts";
 import type { ClosedResult, Held, Job, Left, OpenResult, PacedResult, Work } from "./job.ts";
 import { bun, type Running, scratch, start } from "./processes.ts";
 import type { Target } from "./target.ts";
 
-/** Closed loop: wrk where it is installed, since it costs the least, else our own client. */
-export async function closedLoop(
-  target: Target,
-  behaviour: Behaviour,
-  amount: { connections: number; seconds: number },
-): Promise<ClosedResult> {
-  const job = jobFor(target, ask(behaviour), { kind: "closed", ...amount });
-  const result = wrkVersion() === null ? await answerOf<ClosedResult>(startClient(job), amount.seconds) : await wrk(job, amount);
-  if (result.failures > 0) throw new Error(`${target.name} failed ${result.failures} of ${result.requests} ${behaviour} requests`);
+/** Closed loop: wrk where it is installed and the request is small, since it costs the least, else our own client. */
+export async function closedLoop(target: Target, asked: Asked, amount: { connections: number; seconds: number }): Promise<ClosedResult> {
+  const job = jobFor(target, asked, { kind: "closed", ...amount });
+  const { body } = asked;
+  const own = wrkVersion() === null || body.kind !== "json";
+  const result = own ? await answerOf<ClosedResult>(startClient(job), amount.seconds) : await wrk(job, body.text, amount);
+  if (result.failures > 0) throw new Error(`${target.name} failed ${result.failures} of ${result.requests} requests to ${asked.path}`);
   return result;
 }
 
-export async function openLoop(target: Target, body: string, amount: { perSecond: number; seconds: number }): Promise<OpenResult> {
-  return answerOf<OpenResult>(startClient(jobFor(target, body, { kind: "open", ...amount })), amount.seconds);
+export async function openLoop(target: Target, asked: Asked, amount: { perSecond: number; seconds: number }): Promise<OpenResult> {
+  return answerOf<OpenResult>(startClient(jobFor(target, asked, { kind: "open", ...amount })), amount.seconds);
+}
+
+/** An open loop that counts only if every request of it is answered. */
+export async function answeredLoop(target: Target, asked: Asked, amount: { perSecond: number; seconds: number }): Promise<OpenResult> {
+  const result = await openLoop(target, asked, amount);
+  if (result.statuses["200"] !== result.requests) throw new Error(`of ${result.requests} requests came ${JSON.stringify(result.statuses)}`);
+  return result;
 }
 
 /** Calls `steady` at the moment the counting begins, and resolves at the moment it ends. */
@@ -36,7 +41,11 @@ export interface Holding {
   leave(): Promise<Left>;
 }
 
-export async function holdStreams(target: Target, behaviour: Behaviour, amount: { streams: number; stalled: boolean }): Promise<Holding> {
+export async function holdStreams(
+  target: Target,
+  behaviour: ChatBehaviour,
+  amount: { streams: number; stalled: boolean },
+): Promise<Holding> {
   const client = startClient(jobFor(target, ask(behaviour), { kind: "hold", ...amount }));
   const held = (await client.event("held", opensWithinMs)) as unknown as Held;
   return {
@@ -58,8 +67,8 @@ export function wrkVersion(): string | null {
 
 const opensWithinMs = 120_000;
 
-function jobFor(target: Target, body: string, work: Work): Job {
-  return { url: target.url, headers: target.headers, body, work };
+function jobFor(target: Target, asked: Asked, work: Work): Job {
+  return { origin: target.origin, headers: target.headers, asked, work };
 }
 
 function startClient(job: Job): Running {
@@ -72,17 +81,17 @@ async function answerOf<Result>(client: Running, seconds: number): Promise<Resul
   return result as unknown as Result;
 }
 
-async function wrk(job: Job, { connections, seconds }: { connections: number; seconds: number }): Promise<ClosedResult> {
+async function wrk(job: Job, body: string, { connections, seconds }: { connections: number; seconds: number }): Promise<ClosedResult> {
   const script = join(scratch, "request.lua");
-  writeFileSync(script, wrkScript(job));
+  writeFileSync(script, wrkScript(job.headers, body));
   const running = start({
     name: "wrk",
-    command: ["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", script, job.url],
+    command: ["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", script, job.origin + job.asked.path],
   });
   return answerOf<ClosedResult>(running, seconds);
 }
 
-function wrkScript({ headers, body }: Job): string {
+function wrkScript(headers: Job["headers"], body: string): string {
   const assignments = Object.entries({ "content-type": "application/json", ...headers }).map(
     ([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`,
   );

@@ -2,7 +2,7 @@
  * What the decisions of one call cost, in nanoseconds: `sh bin/bun bench/micro-routing.ts`. Each line is the median of
  * several rounds; the figures of a shared machine vary, their ratios hardly do.
  */
-import { type Candidate, candidatesOf, type Channel, type Route } from "../src/channels/channel.ts";
+import { type Candidate, candidatesOf, type Route } from "../src/channels/channel.ts";
 import { afterFailure, afterSuccess, type Health, scopeIds } from "../src/channels/health.ts";
 import { begun, ended, type Load, newLoad, observed, p95Ms } from "../src/channels/load.ts";
 import { afterFirst, newRetryBudget, tryRetry } from "../src/limits/retry-budget.ts";
@@ -11,6 +11,7 @@ import { failure } from "../src/operations/failure.ts";
 import { admits } from "../src/routing/condition.ts";
 import { judge } from "../src/routing/judge.ts";
 import { type Ahead, plan, type PlanInput } from "../src/routing/plan.ts";
+import { channel } from "../test/support/plan-world.ts";
 
 const policy = {
   attemptsMax: 3,
@@ -20,45 +21,10 @@ const policy = {
   wholeDeadlineMs: 600_000,
 } as const;
 
-function channel(name: string, tier: number): Channel {
-  return {
-    name,
-    dialect: "openai",
-    address: {
-      baseUrl: `https://${name}.test/v1`,
-      host: `${name}.test`,
-      chatPath: "/chat/completions",
-      modelsPath: null,
-      query: "",
-      authHeader: "authorization",
-    },
-    credentials: [`${name}-key`],
-    pooled: false,
-    tier,
-    weight: 1,
-    maxTokensCeiling: null,
-    timeouts: {
-      connectMs: 5_000,
-      firstByteMs: 300_000,
-      firstContentMs: 60_000,
-      idleMs: 120_000,
-      progressMs: 300_000,
-      totalMs: 1_800_000,
-    },
-    quota: null,
-    concurrencyMax: 512,
-    capabilities: { prefill: false, contextTokens: null, operations: ["chat"] },
-    quirks: { streamOptions: true },
-    headers: {},
-    forwardHeaders: [],
-    proxy: null,
-  };
-}
-
 function route(sizes: readonly number[]): Route {
   const tiers = sizes.map((size, tier) =>
     Array.from({ length: size }, (_, at) =>
-      candidatesOf({ id: `t${tier}c${at}/m`, channel: channel(`t${tier}c${at}`, tier), model: "m" }),
+      candidatesOf({ id: `t${tier}c${at}/m`, channel: channel(`t${tier}c${at}`, { tier }), model: "m" }),
     ).flat(),
   );
   return { model: "m", tiers, size: tiers.flat().length };
@@ -140,6 +106,7 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
       bodyBytes: 2_000,
       hostedTools: false,
       promptTokensEstimate: 500,
+      upload: false,
       canRetry: true,
       admits: (candidate) => admits(candidate.scopes, input.health, input.nowMs),
       dice: Math.random,

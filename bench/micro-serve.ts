@@ -1,4 +1,5 @@
 import { adapters } from "../src/adapters/index.ts";
+import { readAnswer } from "../src/adapters/openai-answer.ts";
 import { loadConfig } from "../src/config/load.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
 import { Board } from "../src/gateway/board.ts";
@@ -65,6 +66,7 @@ const ports: Ports = {
     const timer = setTimeout(then, ms);
     return () => clearTimeout(timer);
   },
+  tools: { transcoder: () => Promise.resolve(null) },
 };
 const log = new Log((line) => line.length);
 const board = new Board(ports);
@@ -89,7 +91,7 @@ function call(gateway: Gateway) {
     bytesIn: body.length,
     startedMs: ports.nowMs(),
   } as const;
-  return gateway.serve({ facts, key, ask: asked, route, snapshot, header: () => null, cancellation: new Cancellation() });
+  return gateway.serve({ facts, key, ask: asked, route, split: false, snapshot, header: () => null, cancellation: new Cancellation() });
 }
 
 async function measure(name: string, step: () => unknown): Promise<void> {
@@ -115,6 +117,6 @@ await measure("book an attempt", () => {
   ticket.succeeded(ports.nowMs());
 });
 await measure("encode", () => codec.encode(asked, { channel, model: "bench-model", ceiling: null, meterStream: true, forwarded: {} }));
-await measure("read an answer", () => codec.whole(answer));
+await measure("read an answer", () => readAnswer(answer));
 await measure("serve, without a log", () => call(quiet));
 await measure("serve, with a log line", () => call(loud));

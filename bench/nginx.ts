@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { answers, freePort, scratch, start } from "./processes.ts";
-import { chatUrl, started, startsWithinMs, type Target, type Upstream } from "./target.ts";
+import { started, startsWithinMs, type Target, type Upstream } from "./target.ts";
 
 /** nginx as a plain reverse proxy with one worker: what passing bytes on costs when nothing is looked at. */
 export async function startNginx(upstream: Upstream): Promise<Target> {
@@ -15,7 +15,7 @@ export async function startNginx(upstream: Upstream): Promise<Target> {
     answers(`${origin}/v1/models`, startsWithinMs),
     running.exited.then((code) => Promise.reject(new Error(`nginx ended with code ${code}`))),
   ]);
-  return started("nginx", running, { url: chatUrl(origin) });
+  return started("nginx", running, { origin });
 }
 
 export function nginxVersion(): string | null {
@@ -24,16 +24,22 @@ export function nginxVersion(): string | null {
   return /nginx\/(\S+)/.exec(said)?.[1] ?? "unknown";
 }
 
+/** Started by root, its worker would be nobody, who may not write its bodies into our folder. */
+function workerUser(): string {
+  return process.getuid?.() === 0 ? "user root;\n" : "";
+}
+
 function configuration(port: number, upstreamPort: number): string {
   return `daemon off;
 worker_processes 1;
 worker_rlimit_nofile 20000;
 pid nginx.pid;
-error_log stderr error;
+${workerUser()}error_log stderr error;
 events { worker_connections 19000; }
 http {
   access_log off;
   client_body_temp_path body;
+  client_max_body_size 0;
   proxy_temp_path proxy;
   fastcgi_temp_path fastcgi;
   uwsgi_temp_path uwsgi;

@@ -1,6 +1,19 @@
 import { parseArgs } from "node:util";
 
-export const scenarioNames = ["json", "chunk", "latency", "idle", "stalled", "storm", "failover", "start"] as const;
+export const scenarioNames = [
+  "json",
+  "chunk",
+  "latency",
+  "idle",
+  "stalled",
+  "storm",
+  "failover",
+  "start",
+  "speech",
+  "upload",
+  "codecs",
+  "engines",
+] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 
 export interface Options {

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { answers, freePort, start } from "./processes.ts";
-import { chatUrl, clientHeaders, started, startsWithinMs, type Target, type Upstream } from "./target.ts";
+import { clientHeaders, started, startsWithinMs, type Target, type Upstream } from "./target.ts";
 
 /** The peer: the best-known TypeScript gateway that installs from the npm registry, run as its own documentation says. */
 export const peerPackage = { name: "@portkey-ai/gateway", version: "1.15.2" } as const;
@@ -26,7 +26,7 @@ export async function startPeer(upstream: Upstream): Promise<Target> {
     running.exited.then((code) => Promise.reject(new Error(`the peer ended with code ${code}`))),
   ]);
   return started("peer", running, {
-    url: chatUrl(origin),
+    origin,
     headers: { ...clientHeaders, "x-portkey-provider": "openai", "x-portkey-custom-host": `${upstream.origin}/v1` },
   });
 }

@@ -29,6 +29,13 @@ export type Judgement =
   | { readonly kind: "compared"; readonly what: string; readonly value: number }
   | { readonly kind: "unjudged"; readonly because: string };
 
+/** Figures that have no bar and no targets to be compared between. */
+export interface Table {
+  readonly title: string;
+  readonly columns: readonly string[];
+  readonly lines: readonly (readonly (string | number)[])[];
+}
+
 export interface Surroundings {
   readonly loadBefore: readonly number[];
   readonly remarks: readonly string[];
@@ -59,16 +66,16 @@ export function verdict(judgement: Judgement): string {
   }
 }
 
-export function report(rows: readonly Row[], surroundings: Surroundings): string {
+export function report({ rows, tables }: { rows: readonly Row[]; tables: readonly Table[] }, surroundings: Surroundings): string {
   const facts = surroundingFacts(surroundings);
   const directory = join(import.meta.dir, "results");
   mkdirSync(directory, { recursive: true });
-  const results = { ...facts, rows: rows.map((row) => ({ ...row, verdict: verdict(row.judgement) })) };
+  const results = { ...facts, rows: rows.map((row) => ({ ...row, verdict: verdict(row.judgement) })), tables };
   writeFileSync(join(directory, "latest.json"), `${JSON.stringify(results, null, 2)}\n`);
   return [
     "",
-    ...table(rows),
-    "",
+    ...(rows.length === 0 ? [] : [...bars(rows), ""]),
+    ...tables.flatMap((table) => [table.title, "", ...lines(table), ""]),
     `CPU      ${facts.cpu}`,
     `load     ${facts.loadBefore.map(shown).join(" ")} before, ${facts.loadAfter.map(shown).join(" ")} after`,
     `versions ${Object.entries(facts.versions)
@@ -102,7 +109,7 @@ function surroundingFacts({ loadBefore, remarks, arguments: given, seconds }: Su
 
 const targetColumns: readonly TargetName[] = ["direct", "nginx", "floor", "gateway", "peer"];
 
-function table(rows: readonly Row[]): string[] {
+function bars(rows: readonly Row[]): string[] {
   const cells = [
     ["bar", "measure", ...targetColumns, "judged", "bar", "verdict"],
     ...rows.map((row) => [
@@ -114,8 +121,17 @@ function table(rows: readonly Row[]): string[] {
       verdict(row.judgement),
     ]),
   ];
+  return aligned(cells, (column) => column >= 2 && column < 2 + targetColumns.length);
+}
+
+function lines({ columns, lines }: Table): string[] {
+  const cells = lines.map((line) => line.map((cell) => (typeof cell === "number" ? shown(cell) : cell)));
+  return aligned([columns, ...cells], (column) => typeof lines[0]?.[column] === "number");
+}
+
+/** The first line is the head. */
+function aligned(cells: readonly (readonly string[])[], numeric: (column: number) => boolean): string[] {
   const widths = (cells[0] ?? []).map((_, column) => Math.max(...cells.map((line) => line[column]?.length ?? 0)));
-  const numeric = (column: number) => column >= 2 && column < 2 + targetColumns.length;
   const lines = cells.map((line) =>
     line
       .map((cell, column) => (numeric(column) ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0)))

@@ -6,18 +6,35 @@ import { nginxVersion, startNginx } from "./nginx.ts";
 import { type Options, readOptions, type ScenarioName } from "./options.ts";
 import { startPeer } from "./peer.ts";
 import { stopEverything } from "./processes.ts";
-import { report, type Row } from "./report.ts";
+import { report, type Row, type Table } from "./report.ts";
 import { chunk } from "./scenarios/chunk.ts";
+import { codecs } from "./scenarios/codecs.ts";
+import { engines } from "./scenarios/engines.ts";
 import { failover } from "./scenarios/failover.ts";
 import { idle } from "./scenarios/idle.ts";
 import { json } from "./scenarios/json.ts";
 import { latency } from "./scenarios/latency.ts";
+import { speech } from "./scenarios/speech.ts";
 import { stalled } from "./scenarios/stalled.ts";
 import { start } from "./scenarios/start.ts";
 import { storm } from "./scenarios/storm.ts";
+import { upload } from "./scenarios/upload.ts";
 import { direct, startFloor, startUpstream, type Target, type TargetName } from "./target.ts";
 
-const scenarios: Readonly<Record<ScenarioName, Scenario>> = { json, chunk, latency, idle, stalled, storm, failover, start };
+const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
+  json,
+  chunk,
+  latency,
+  idle,
+  stalled,
+  storm,
+  failover,
+  start,
+  speech,
+  upload,
+  codecs,
+  engines,
+};
 
 const given = process.argv.slice(2);
 const options = readOptions(given);
@@ -66,6 +83,7 @@ async function bench(asked: Options): Promise<string> {
   ].filter((target) => target !== null);
   const gatewayRuns = targets.some((target) => target.name === "gateway");
 
+  const tables: Table[] = [];
   const equipment: Bench = {
     options: { ...asked, idleStreams: possibleStreams(asked.idleStreams, remark) },
     upstream,
@@ -75,6 +93,7 @@ async function bench(asked: Options): Promise<string> {
       return gatewayRuns ? attempt(name, () => startGateway(oneChannel(upstream))) : Promise.resolve(null);
     },
     gatewayWith: (settings) => (gatewayRuns ? attempt("gateway", () => startGateway(settings)) : Promise.resolve(null)),
+    show: (table) => tables.push(table),
     remark,
   };
   const rows: Row[] = [];
@@ -85,7 +104,7 @@ async function bench(asked: Options): Promise<string> {
       remark(`${name} was not completed: ${reason(error)}`);
     }
   }
-  return report(rows, { loadBefore, remarks, arguments: given, seconds: (performance.now() - began) / 1000 });
+  return report({ rows, tables }, { loadBefore, remarks, arguments: given, seconds: (performance.now() - began) / 1000 });
 }
 
 /** A proxied stream takes two descriptors in the proxy. */

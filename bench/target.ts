@@ -2,10 +2,10 @@ import { join } from "node:path";
 import { bun, type Running, start } from "./processes.ts";
 import type { Counters } from "./upstream.ts";
 
-/** Something that can be asked for a chat completion. The same load goes to each; only the names in the report differ. */
+/** Something that can be asked what clients ask a gateway. The same load goes to each; only the names in the report differ. */
 export interface Target {
   readonly name: TargetName;
-  readonly url: string;
+  readonly origin: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly pid: number;
   /** From its start until it could be asked. */
@@ -17,10 +17,6 @@ export type TargetName = "direct" | "nginx" | "floor" | "gateway" | "peer";
 
 export const clientKey = "bench-key-0123456789abcdef0123456789abcdef";
 export const clientHeaders = { authorization: `Bearer ${clientKey}` } as const;
-
-export function chatUrl(origin: string): string {
-  return `${origin}/v1/chat/completions`;
-}
 
 export interface Upstream {
   readonly ports: readonly number[];
@@ -45,7 +41,7 @@ export async function startUpstream(): Promise<Upstream> {
 export function direct(upstream: Upstream): Target {
   return {
     name: "direct",
-    url: chatUrl(upstream.origin),
+    origin: upstream.origin,
     headers: clientHeaders,
     pid: upstream.pid,
     readyMs: 0,
@@ -56,15 +52,15 @@ export function direct(upstream: Upstream): Target {
 export async function startFloor(upstream: Upstream): Promise<Target> {
   const running = start({ name: "floor", command: [...bun, join(import.meta.dir, "floor.ts"), upstream.origin, clientKey] });
   const { url } = (await running.event("listening", startsWithinMs)) as { url: string };
-  return started("floor", running, { url: chatUrl(url) });
+  return started("floor", running, { origin: url });
 }
 
 export function started(
   name: TargetName,
   running: Running,
-  { url, headers = clientHeaders }: { url: string; headers?: Readonly<Record<string, string>> },
+  { origin, headers = clientHeaders }: { origin: string; headers?: Readonly<Record<string, string>> },
 ): Target {
-  return { name, url, headers, pid: running.pid, readyMs: performance.now() - running.startedAt, stop: () => running.stop() };
+  return { name, origin, headers, pid: running.pid, readyMs: performance.now() - running.startedAt, stop: () => running.stop() };
 }
 
 export const startsWithinMs = 15_000;

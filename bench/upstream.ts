@@ -1,5 +1,6 @@
 import type { Socket } from "bun";
-import { type Behaviour, models, tokenMark, tokensPerBurst, tokensPerSecond } from "./ask.ts";
+import { type Behaviour, models, recitalFrames, tokenMark, tokensPerBurst, tokensPerSecond, transcriptionPath } from "./ask.ts";
+import { mp3FrameBytes, mp3Frames, mp3FrameSamples, pcmOf, recordingRate, voice } from "./recording.ts";
 
 /**
  * The upstream behind every target, as a process of its own. It answers from prepared bytes on raw sockets, so that it is never the
@@ -8,6 +9,8 @@ import { type Behaviour, models, tokenMark, tokensPerBurst, tokensPerSecond } fr
 export interface Counters {
   readonly calls: number;
   readonly streamsOpen: number;
+  /** Of the bodies of uploads, since the start. */
+  readonly uploadedBytes: number;
   /** Calls of the last minute by the tenth of a second (of the wall clock) in which they arrived. */
   readonly callsByTenth: Readonly<Record<number, number>>;
 }
@@ -61,29 +64,65 @@ const usage = frame({ choices: [], usage: { prompt_tokens: 82, completion_tokens
 const done = Buffer.concat([chunk("data: [DONE]\n\n"), Buffer.from("0\r\n\r\n")]);
 
 const begin = Buffer.concat([streamHead, role, token]);
+const tokens = [token];
 const end = Buffer.concat([stop, done]);
 const endWithUsage = Buffer.concat([stop, usage, done]);
 const burst = Buffer.concat([streamHead, role, ...repeat(token, tokensPerBurst), end]);
 const burstWithUsage = Buffer.concat([streamHead, role, ...repeat(token, tokensPerBurst), endWithUsage]);
 const floodBlock = Buffer.concat(repeat(token, 256));
 
+/** Speech leaves about twice as fast as it is played, as it does where somebody speaks into the network. */
+const framesPerPiece = 4;
+const speechPieces = 10;
+const mp3Pieces = pieces(mp3Frames(framesPerPiece * speechPieces), framesPerPiece * mp3FrameBytes);
+const pcmPieceSamples = framesPerPiece * mp3FrameSamples;
+const pcmPieces = pieces(pcmOf(voice((speechPieces * pcmPieceSamples) / recordingRate)), pcmPieceSamples * 2);
+const speechEnd = Buffer.from("0\r\n\r\n");
+const recital = Buffer.concat([speechHead("audio/mpeg"), ...pieces(mp3Frames(recitalFrames), 8192), speechEnd]);
+const transcript = whole("200 OK", JSON.stringify({ text: "Start with what the slow requests have in common." }));
+
 /** One slot per millisecond between two tokens of a stream: a stream keeps the phase in which it arrived. */
 const slots = Array.from({ length: 1000 / tokensPerSecond }, () => new Set<Connection>());
 
 let calls = 0;
 let streamsOpen = 0;
+let uploadedBytes = 0;
 const callsByTenth = new Map<number, number>();
+
+interface Stream {
+  /** Null where nothing is sent by the clock. */
+  readonly slot: Set<Connection> | null;
+  /** Sent one by one, over and over. */
+  readonly pieces: readonly Buffer[];
+  readonly count: number;
+  sent: number;
+  readonly end: Buffer;
+  readonly flooding: boolean;
+}
+
+const endless = { slot: null, pieces: tokens, count: Number.POSITIVE_INFINITY, sent: 0, end } as const;
 
 class Connection {
   private received: Buffer | null = null;
   private unsent: Buffer | null = null;
-  private stream: { slot: Set<Connection> | null; tokensLeft: number; wantsUsage: boolean; flooding: boolean } | null = null;
+  /** What of an upload is still to come. */
+  private unswallowedBytes = 0;
+  private stream: Stream | null = null;
 
   constructor(private readonly socket: Socket<Connection | null>) {}
 
   receive(bytes: Buffer): void {
+    if (this.unswallowedBytes > 0) return this.swallow(bytes.length);
     const all = this.received === null ? bytes : Buffer.concat([this.received, bytes]);
     const bodyStart = all.indexOf("\r\n\r\n") + 4;
+    if (bodyStart >= 4 && all.subarray(0, uploadStart.length).equals(uploadStart)) {
+      this.received = null;
+      this.count();
+      this.unswallowedBytes = endOfBody(all, bodyStart) - bodyStart;
+      // An upload is answered when its last byte has come, so its length must be known from the start.
+      if (this.unswallowedBytes <= 0) throw new Error("an upload does not say how long it is");
+      return this.swallow(all.length - bodyStart);
+    }
     const bodyEnd = bodyStart < 4 ? -1 : endOfBody(all, bodyStart);
     if (bodyEnd < 0 || bodyEnd > all.length) {
       this.received = all;
@@ -93,15 +132,26 @@ class Connection {
     this.answer(all, bodyStart);
   }
 
+  /** Nothing of a recording is looked at or kept. */
+  private swallow(length: number): void {
+    uploadedBytes += length;
+    this.unswallowedBytes -= length;
+    if (this.unswallowedBytes === 0) this.send(transcript);
+    if (this.unswallowedBytes < 0) throw new Error("more came than an upload said it would have");
+  }
+
+  private count(): void {
+    calls += 1;
+    const tenth = Math.floor(Date.now() / 100);
+    callsByTenth.set(tenth, (callsByTenth.get(tenth) ?? 0) + 1);
+  }
+
   private answer(request: Buffer, bodyStart: number): void {
     if (request[0] === get) {
       this.send(request.toString("latin1", 0, 14) === "GET /counters " ? counters() : modelList);
       return;
     }
-    calls += 1;
-    const tenth = Math.floor(Date.now() / 100);
-    callsByTenth.set(tenth, (callsByTenth.get(tenth) ?? 0) + 1);
-
+    this.count();
     const wantsUsage = request.indexOf('"include_usage":true', bodyStart) >= 0;
     switch (behaviourOf(request, bodyStart)) {
       case "json":
@@ -111,34 +161,63 @@ class Connection {
       case "burst":
         return this.send(wantsUsage ? burstWithUsage : burst);
       case "paced": {
-        const slot = slots[pace() % slots.length] ?? null;
-        return this.open({ slot, tokensLeft: maxTokens(request, bodyStart) - 1, wantsUsage, flooding: false });
+        const count = maxTokens(request, bodyStart) - 1;
+        return this.open(begin, {
+          slot: nextSlot(),
+          pieces: tokens,
+          count,
+          sent: 0,
+          end: wantsUsage ? endWithUsage : end,
+          flooding: false,
+        });
       }
       case "idle":
-        return this.open({ slot: null, tokensLeft: Number.POSITIVE_INFINITY, wantsUsage, flooding: false });
+        return this.open(begin, { ...endless, flooding: false });
       case "flood":
-        this.open({ slot: null, tokensLeft: Number.POSITIVE_INFINITY, wantsUsage, flooding: true });
+        this.open(begin, { ...endless, flooding: true });
         return this.flood();
+      case "spoken":
+        return this.speak("audio/mpeg", mp3Pieces);
+      case "sampled":
+        return this.speak("audio/pcm", pcmPieces);
+      case "recited":
+        return this.send(recital);
+      case "uploaded":
+        throw new Error(`an upload goes to ${transcriptionPath}`);
     }
   }
 
-  private open(stream: NonNullable<Connection["stream"]>): void {
+  private speak(type: string, audio: readonly Buffer[]): void {
+    const [first, ...pieces] = audio;
+    if (first === undefined) throw new Error("speech has at least one piece");
+    this.open(Buffer.concat([speechHead(type), first]), {
+      slot: nextSlot(),
+      pieces,
+      count: pieces.length,
+      sent: 0,
+      end: speechEnd,
+      flooding: false,
+    });
+  }
+
+  private open(first: Buffer, stream: Stream): void {
     this.stream = stream;
     streamsOpen += 1;
     stream.slot?.add(this);
-    this.send(begin);
+    this.send(first);
   }
 
   tick(): void {
     const { stream } = this;
     if (stream === null || this.unsent !== null) return;
-    if (stream.tokensLeft > 0) {
-      stream.tokensLeft -= 1;
-      this.send(token);
+    const piece = stream.pieces[stream.sent % stream.pieces.length];
+    if (stream.sent < stream.count && piece !== undefined) {
+      stream.sent += 1;
+      this.send(piece);
       return;
     }
     this.close();
-    this.send(stream.wantsUsage ? endWithUsage : end);
+    this.send(stream.end);
   }
 
   private flood(): void {
@@ -193,6 +272,10 @@ function listen(): number {
   return server.port;
 }
 
+function nextSlot(): Set<Connection> | null {
+  return slots[pace() % slots.length] ?? null;
+}
+
 let pacer: ReturnType<typeof setInterval> | null = null;
 let lastTick = 0;
 
@@ -216,11 +299,12 @@ function pace(): number {
 function counters(): Buffer {
   const oldest = Math.floor(Date.now() / 100) - 600;
   for (const tenth of callsByTenth.keys()) if (tenth < oldest) callsByTenth.delete(tenth);
-  const now: Counters = { calls, streamsOpen, callsByTenth: Object.fromEntries(callsByTenth) };
+  const now: Counters = { calls, streamsOpen, uploadedBytes, callsByTenth: Object.fromEntries(callsByTenth) };
   return whole("200 OK", JSON.stringify(now));
 }
 
 const get = "G".charCodeAt(0);
+const uploadStart = Buffer.from(`POST ${transcriptionPath} `);
 const behaviours = new Map(Object.entries(models).map(([behaviour, model]) => [model, behaviour as Behaviour]));
 
 function behaviourOf(request: Buffer, bodyStart: number): Behaviour {
@@ -260,8 +344,19 @@ function choice(delta: object, finishReason: string | null): object {
   return { index: 0, delta, logprobs: null, finish_reason: finishReason };
 }
 
-function chunk(text: string): Buffer {
-  return Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);
+function chunk(content: string | Buffer): Buffer {
+  const bytes = Buffer.from(content);
+  return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]);
+}
+
+/** A recording as the chunks it is sent in. */
+function pieces(audio: Buffer, bytesEach: number): Buffer[] {
+  const count = Math.ceil(audio.length / bytesEach);
+  return Array.from({ length: count }, (_, index) => chunk(audio.subarray(index * bytesEach, (index + 1) * bytesEach)));
+}
+
+function speechHead(type: string): Buffer {
+  return Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n`);
 }
 
 function repeat(bytes: Buffer, times: number): Buffer[] {

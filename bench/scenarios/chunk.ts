@@ -1,4 +1,4 @@
-import { tokensPerSecond } from "../ask.ts";
+import { ask, tokensPerSecond } from "../ask.ts";
 import { interleaved, type Scenario, segmentSeconds, stopwatch } from "../bench.ts";
 import { closedLoop, pacedStreams } from "../load.ts";
 import { compared, judged, type Row } from "../report.ts";
@@ -13,7 +13,10 @@ export const chunk: Scenario = async (bench) => {
     { title: "bursts", targets: ["nginx", "floor", "gateway", "peer"], rounds: options.rounds, referenceRounds: 2, measures: ["cpu"] },
     async (target) => {
       const taken = stopwatch(target);
-      const { requests } = await closedLoop(target, "burst", { connections: 32, seconds: Math.ceil(segmentSeconds(options, target) / 2) });
+      const { requests } = await closedLoop(target, ask("burst"), {
+        connections: 32,
+        seconds: Math.ceil(segmentSeconds(options, target) / 2),
+      });
       return { cpu: taken() / requests };
     },
   );

@@ -18,7 +18,7 @@ export const failover: Scenario = async (bench) => {
     const wounded = await withDeadChannel(bench);
     if (wounded === null) return [];
     // Its first requests would measure a cold process instead of a failover.
-    await closedLoop(wounded, "burst", { connections: 4, seconds: 1 });
+    await closedLoop(wounded, ask("burst"), { connections: 4, seconds: 1 });
     const { wholeMs, attempts, statuses } = await openLoop(wounded, ask("json"), amount);
     await wounded.stop();
     if (Object.keys(statuses).join() !== "200") bench.remark(`failover: with one of two channels dead came ${JSON.stringify(statuses)}`);

@@ -1,3 +1,4 @@
+import { ask } from "../ask.ts";
 import { interleaved, type Scenario, segmentSeconds, stopwatch } from "../bench.ts";
 import { closedLoop } from "../load.ts";
 import { judged, type Row } from "../report.ts";
@@ -12,7 +13,7 @@ export const json: Scenario = async (bench) => {
     async (target) => {
       // The peer's runtime takes twice as long to reach its stride.
       const seconds = options.quick ? 1 : target.name === "peer" ? 6 : 3;
-      await closedLoop(target, "json", { connections: 32, seconds });
+      await closedLoop(target, ask("json"), { connections: 32, seconds });
       return {};
     },
   );
@@ -22,7 +23,7 @@ export const json: Scenario = async (bench) => {
     { title: "json at 32 connections", targets: ["nginx", "floor", "gateway", "peer"], rounds: options.rounds, measures: ["cpu"] },
     async (target) => {
       const taken = stopwatch(target);
-      const { requests } = await closedLoop(target, "json", { connections: 32, seconds: segmentSeconds(options, target) });
+      const { requests } = await closedLoop(target, ask("json"), { connections: 32, seconds: segmentSeconds(options, target) });
       return { cpu: taken() / requests };
     },
   );
@@ -36,7 +37,7 @@ export const json: Scenario = async (bench) => {
       measures: ["rate"],
     },
     async (target) => {
-      const { requests, seconds } = await closedLoop(target, "json", { connections: 64, seconds: Math.ceil(options.seconds / 2) });
+      const { requests, seconds } = await closedLoop(target, ask("json"), { connections: 64, seconds: Math.ceil(options.seconds / 2) });
       return { rate: requests / seconds };
     },
   );

@@ -1,9 +1,8 @@
 import { ask } from "../ask.ts";
 import { interleaved, type Rounds, type Scenario } from "../bench.ts";
-import { openLoop } from "../load.ts";
+import { answeredLoop } from "../load.ts";
 import { judged, type Row } from "../report.ts";
 import { medianDifference, quantile } from "../statistics.ts";
-import type { Target } from "../target.ts";
 
 /** What a caller waits longer for having a gateway in between (P4). */
 export const latency: Scenario = async (bench) => {
@@ -14,8 +13,8 @@ export const latency: Scenario = async (bench) => {
     bench,
     { title: "latency warm-up", targets: ["direct", "floor", "gateway"], rounds: 1, measures: [] },
     async (target) => {
-      await answered(target, ask("json"), { perSecond: 400, seconds: options.quick ? 1 : 5 });
-      await answered(target, ask("burst"), { perSecond: 200, seconds: options.quick ? 1 : 5 });
+      await answeredLoop(target, ask("json"), { perSecond: 400, seconds: options.quick ? 1 : 5 });
+      await answeredLoop(target, ask("burst"), { perSecond: 200, seconds: options.quick ? 1 : 5 });
       return {};
     },
   );
@@ -30,8 +29,8 @@ export const latency: Scenario = async (bench) => {
     },
     async (target) => {
       // Five milliseconds apart, an answer is back before the next request leaves: one at a time, but by the clock.
-      const plain = await answered(target, ask("json"), { perSecond: 200, seconds });
-      const streams = await answered(target, ask("paced", 20), { perSecond: 25, seconds });
+      const plain = await answeredLoop(target, ask("json"), { perSecond: 200, seconds });
+      const streams = await answeredLoop(target, ask("paced", 20), { perSecond: 25, seconds });
       return { whole: quantile(plain.wholeMs, 0.5), first: quantile(streams.firstMs, 0.5), gap: quantile(streams.gapsMs, 0.99) };
     },
   );
@@ -41,12 +40,6 @@ export const latency: Scenario = async (bench) => {
     row("time between tokens, p99", measured.gap, 5),
   ];
 };
-
-async function answered(target: Target, body: string, amount: { perSecond: number; seconds: number }) {
-  const result = await openLoop(target, body, amount);
-  if (result.statuses["200"] !== result.requests) throw new Error(`of ${result.requests} requests came ${JSON.stringify(result.statuses)}`);
-  return result;
-}
 
 function row(measure: string, raw: Rounds, limit: number): Row {
   return {
