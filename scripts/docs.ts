@@ -97,7 +97,7 @@ function keyCell(preset: Preset): string {
 
 function remarks(preset: Preset): string {
   const needs = optionsOf(preset).map((option) => `needs \`${option}\``);
-  const dated = preset.dated === null ? [] : [`with \`api_version\`: \`${preset.dated.baseUrl}${preset.dated.chatPath}\``];
+  const dated = preset.dated === null ? [] : [`with \`api_version\`: \`${preset.dated.baseUrl}${preset.dated.paths.chatPath}\``];
   const quirks = preset.quirks.streamOptions ? [] : ["`stream_options` is not sent"];
   const forwarded =
     preset.forwardHeaders.length === 0 ? [] : [`passes on ${preset.forwardHeaders.map((name) => `\`${name}\``).join(", ")}`];
