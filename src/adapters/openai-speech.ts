@@ -1,9 +1,8 @@
 import { voicesOf, type Address } from "../channels/channel.ts";
 import { audioTypes, type AudioFormat } from "../operations/audio.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
-import { lastMember } from "../operations/json.ts";
 import type { SpeechAsk } from "../operations/speech.ts";
-import { setMember, splice, type Splice } from "../operations/splice.ts";
+import { setEvery, splice, type Splice } from "../operations/splice.ts";
 import type { Codec, Encoded, Target } from "./adapter.ts";
 import { audioReader } from "./audio-reader.ts";
 import { explain, explainInBand } from "./explain.ts";
@@ -27,9 +26,9 @@ function encode(ask: SpeechAsk, target: Target): Encoded | Failure {
       headers: headersOf(ask.events, asked, target),
       body: splice(ask.body, [
         ...modelSplices(ask, target.model),
-        ...(chosen.voice === null ? [] : everySplice(ask, "voice", chosen.voice)),
-        ...(asked === ask.format ? [] : everySplice(ask, "response_format", asked)),
-        ...(ask.events && !sendsEvents ? everySplice(ask, "stream_format", "audio") : []),
+        ...(chosen.voice === null ? [] : setEvery(ask, "voice", chosen.voice)),
+        ...(asked === ask.format ? [] : setEvery(ask, "response_format", asked)),
+        ...(ask.events && !sendsEvents ? setEvery(ask, "stream_format", "audio") : []),
       ]),
     },
     answer: { kind: "stream", reader: (head, tools) => audioReader(wish, head, tools), instead: readInstead },
@@ -61,14 +60,7 @@ function speechUrl({ baseUrl, speechPath, query }: Address, model: string): stri
 /** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
 function modelSplices(ask: SpeechAsk, model: string): readonly Splice[] {
   const isRepeated = ask.members.filter(({ key }) => key === "model").length > 1;
-  return model === ask.model && !isRepeated ? [] : everySplice(ask, "model", model);
-}
-
-/** Gives a member another value wherever it stands, or gives the request that member. */
-function everySplice(ask: SpeechAsk, key: string, value: string): readonly Splice[] {
-  const text = JSON.stringify(value);
-  if (lastMember(ask.members, key) === undefined) return [setMember(ask.body, ask.document, undefined, key, text)];
-  return ask.members.flatMap((member) => (member.key === key ? [{ start: member.start, end: member.end, text }] : []));
+  return model === ask.model && !isRepeated ? [] : setEvery(ask, "model", model);
 }
 
 /** JSON is never audio: an error in disguise, or nonsense. */

@@ -1,8 +1,7 @@
 import { failure, type Failure } from "./failure.ts";
-import { lastMember } from "./json.ts";
 import { readSpeechRequest } from "./speech-request.ts";
 import type { SpeechAsk } from "./speech.ts";
-import { setMember, splice, type Splice } from "./splice.ts";
+import { setEvery, splice } from "./splice.ts";
 
 /**
  * The request for one part of a long text: the client's own, with this text and with bare samples as the format, for
@@ -10,7 +9,7 @@ import { setMember, splice, type Splice } from "./splice.ts";
  * they count tokens in them; the audio is taken out all the same.
  */
 export function speechPart(ask: SpeechAsk, input: string): SpeechAsk | Failure {
-  const body = splice(ask.body, [...everySplice(ask, "input", input), ...everySplice(ask, "response_format", "pcm")]);
+  const body = splice(ask.body, [...setEvery(ask, "input", input), ...setEvery(ask, "response_format", "pcm")]);
   const part = readSpeechRequest(body, { charactersMax: ask.characters });
   return "blame" in part ? part : { ...part, events: false };
 }
@@ -27,10 +26,3 @@ export function tooMuchToRepeat(ask: SpeechAsk): Failure | null {
 }
 
 const repeatedBytesMax = 4 * 1024 * 1024;
-
-/** Wherever it stands: an upstream that reads the first of two must not speak the whole text. */
-function everySplice(ask: SpeechAsk, key: string, value: string): readonly Splice[] {
-  const json = JSON.stringify(value);
-  if (lastMember(ask.members, key) === undefined) return [setMember(ask.body, ask.document, undefined, key, json)];
-  return ask.members.flatMap((member) => (member.key === key ? [{ start: member.start, end: member.end, text: json }] : []));
-}

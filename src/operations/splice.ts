@@ -57,3 +57,18 @@ export function setMember(
   const isEmpty = pastSpace(bytes, inside) === document.end - 1;
   return { start: inside, end: inside, text: `${JSON.stringify(key)}:${json}${isEmpty ? "" : ","}` };
 }
+
+/** A document that was scanned. */
+export interface Scanned {
+  readonly body: Uint8Array;
+  readonly document: { readonly start: number; readonly end: number };
+  readonly members: readonly Member[];
+}
+
+/** Gives a member another text wherever it stands, so that no reader sees the old one, or gives the document that member. */
+export function setEvery({ body, document, members }: Scanned, key: string, text: string): readonly Splice[] {
+  const json = JSON.stringify(text);
+  const standing = members.filter((member) => member.key === key);
+  if (standing.length === 0) return [setMember(body, document, undefined, key, json)];
+  return standing.map(({ start, end }) => ({ start, end, text: json }));
+}

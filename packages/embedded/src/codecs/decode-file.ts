@@ -1,8 +1,7 @@
-import type { Decoded, StreamDecoder } from "./decode.ts";
+import type { Decoded } from "./decode.ts";
+import { fileDecoder, fileKind, openingBytes, type FileKind } from "./file-kind.ts";
 import { tagBytes } from "./id3.ts";
 import { joinSamples } from "./joined.ts";
-import { findMpegFrame } from "./mpeg-frames.ts";
-import { says } from "./packet-decoder.ts";
 import { makeResampler, type Resampler } from "./resample.ts";
 import { UndecodableAudio } from "./undecodable.ts";
 
@@ -49,7 +48,7 @@ export async function decodeSamples(source: Uint8Array, options: DecodeFileOptio
     const { demux } = await import("./container.ts");
     await guarded(() => demux(source, passage.add));
   } else {
-    const decoder = await decoderOf(kind);
+    const decoder = await fileDecoder(kind);
     try {
       await guarded(() => {
         for (let at = 0; at < source.length; at += sliceBytes) passage.add(decoder.push(source.subarray(at, at + sliceBytes)));
@@ -62,41 +61,9 @@ export async function decodeSamples(source: Uint8Array, options: DecodeFileOptio
   passage.end();
 }
 
-type Kind = "wav" | "flac" | "opus" | "vorbis" | "ogg-flac" | "aac" | "mp3" | "container";
-
-/** Where a frame of MP3 is looked for. */
-const searchBytes = 1 << 16;
-
-function kindOf(source: Uint8Array): Kind | null {
+function kindOf(source: Uint8Array): FileKind | null {
   const tag = tagBytes(source);
-  const bytes = source.subarray(tag, tag + searchBytes);
-  if ((says(bytes, 0, "RIFF") || says(bytes, 0, "RF64")) && says(bytes, 8, "WAVE")) return "wav";
-  if (says(bytes, 0, "fLaC")) return "flac";
-  if (says(bytes, 0, "OggS")) return oggKindOf(bytes);
-  if (says(bytes, 0, "\x1a\x45\xdf\xa3")) return "container";
-  if (["ftyp", "moov", "mdat", "wide", "free", "skip"].some((box) => says(bytes, 4, box))) return "container";
-  if (bytes[0] === 0xff && (bytes[1]! & 0xf6) === 0xf0) return "aac";
-  // Files cut out of a stream begin in the middle of a frame.
-  return findMpegFrame(bytes, source.length < searchBytes) < 0 ? null : "mp3";
-}
-
-function oggKindOf(bytes: Uint8Array): Kind | null {
-  const at = 27 + (bytes[26] ?? 0);
-  if (says(bytes, at, "OpusHead")) return "opus";
-  if (says(bytes, at, "\x01vorbis")) return "vorbis";
-  return says(bytes, at, "\x7fFLAC") ? "ogg-flac" : null;
-}
-
-async function decoderOf(kind: Exclude<Kind, "container">): Promise<StreamDecoder> {
-  const { makeOggDecoder } = await import("./ogg-decode.ts");
-  switch (kind) {
-    case "vorbis":
-      return makeOggDecoder(await (await import("./vorbis-decode.ts")).makeVorbisDecoder());
-    case "ogg-flac":
-      return (await import("./ogg-flac-decode.ts")).makeOggFlacDecoder();
-    default:
-      return (await import("./decode.ts")).makeDecoder(kind);
-  }
+  return fileKind(source.subarray(tag, tag + openingBytes), source.length < openingBytes);
 }
 
 interface Passage {

@@ -1,8 +1,7 @@
-import type { Decoded, StreamDecoder } from "../codecs/decode.ts";
+import type { Decoded } from "../codecs/decode.ts";
+import { fileDecoder, fileKind, openingBytes } from "../codecs/file-kind.ts";
 import { makeId3Skipper } from "../codecs/id3.ts";
 import { joinBytes } from "../codecs/joined.ts";
-import { findMpegFrame } from "../codecs/mpeg-frames.ts";
-import { says } from "../codecs/packet-decoder.ts";
 import { UndecodableAudio } from "../codecs/undecodable.ts";
 import { mappedFile } from "./mapped-file.ts";
 
@@ -13,11 +12,11 @@ import { mappedFile } from "./mapped-file.ts";
 export async function decodeStream(chunks: Iterable<Uint8Array>, length: number, give: (decoded: Decoded) => void): Promise<void> {
   const source = chunks[Symbol.iterator]();
   const opening = withoutTag(source);
-  const kind = kindOf(opening);
+  const kind = fileKind(opening, opening.length < openingBytes);
   if (kind === null) throw new UndecodableAudio("The file is not in an audio format that can be read.");
   const bytes = following(opening, source);
   if (kind === "container") return demuxed(mappedFile(bytes, length), give);
-  const decoder = await decoderOf(kind);
+  const decoder = await fileDecoder(kind);
   try {
     for (const chunk of bytes) {
       for (let at = 0; at < chunk.length; at += sliceBytes) give(guarded(() => decoder.push(chunk.subarray(at, at + sliceBytes))));
@@ -30,14 +29,12 @@ export async function decodeStream(chunks: Iterable<Uint8Array>, length: number,
 
 /** A few bytes may stand for seconds of silence, and what they become must fit into memory at once. */
 const sliceBytes = 4096;
-/** Where a frame of MP3 is looked for. */
-const searchBytes = 64 * 1024;
 
 /** The beginning of a file, long enough to tell what it is. A tag in front may hold megabytes of pictures, and is passed over. */
 function withoutTag(source: Iterator<Uint8Array>): Uint8Array {
   const skipTag = makeId3Skipper();
   const read: Uint8Array[] = [];
-  for (let length = 0; length < searchBytes;) {
+  for (let length = 0; length < openingBytes;) {
     const { value, done } = source.next();
     if (done === true) break;
     const bytes = skipTag(value);
@@ -50,38 +47,6 @@ function withoutTag(source: Iterator<Uint8Array>): Uint8Array {
 function* following(first: Uint8Array, source: Iterator<Uint8Array>): Generator<Uint8Array> {
   yield first;
   for (let next = source.next(); next.done !== true; next = source.next()) yield next.value;
-}
-
-type Kind = "wav" | "flac" | "opus" | "vorbis" | "ogg-flac" | "aac" | "mp3" | "container";
-
-function kindOf(bytes: Uint8Array): Kind | null {
-  if ((says(bytes, 0, "RIFF") || says(bytes, 0, "RF64")) && says(bytes, 8, "WAVE")) return "wav";
-  if (says(bytes, 0, "fLaC")) return "flac";
-  if (says(bytes, 0, "OggS")) return oggKindOf(bytes);
-  if (says(bytes, 0, "\x1a\x45\xdf\xa3")) return "container";
-  if (["ftyp", "moov", "mdat", "wide", "free", "skip"].some((box) => says(bytes, 4, box))) return "container";
-  if (bytes[0] === 0xff && (bytes[1]! & 0xf6) === 0xf0) return "aac";
-  return findMpegFrame(bytes, bytes.length < searchBytes) < 0 ? null : "mp3";
-}
-
-function oggKindOf(bytes: Uint8Array): Kind | null {
-  const at = 27 + (bytes[26] ?? 0);
-  if (says(bytes, at, "OpusHead")) return "opus";
-  if (says(bytes, at, "\x01vorbis")) return "vorbis";
-  return says(bytes, at, "\x7fFLAC") ? "ogg-flac" : null;
-}
-
-async function decoderOf(kind: Exclude<Kind, "container">): Promise<StreamDecoder> {
-  switch (kind) {
-    case "vorbis":
-      return (await import("../codecs/ogg-decode.ts")).makeOggDecoder(
-        await (await import("../codecs/vorbis-decode.ts")).makeVorbisDecoder(),
-      );
-    case "ogg-flac":
-      return (await import("../codecs/ogg-flac-decode.ts")).makeOggFlacDecoder();
-    default:
-      return (await import("../codecs/decode.ts")).makeDecoder(kind);
-  }
 }
 
 async function demuxed(file: Uint8Array, give: (decoded: Decoded) => void): Promise<void> {
