@@ -1,9 +1,19 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { allowsModel, allowsOperation, matchesPattern } from "../src/keys/allow.ts";
+import { unlimited } from "../src/limits/limits.ts";
 import type { Key } from "../src/keys/key.ts";
 
-const key: Key = { id: "k", name: "k", models: null, operations: null, expiresMs: null, splits: { audio: false, input: false } };
+const key: Key = {
+  id: "k",
+  name: "k",
+  models: null,
+  operations: null,
+  channels: null,
+  expiresMs: null,
+  splits: { audio: false, input: false },
+  limits: unlimited,
+};
 
 describe("a key", () => {
   test("without a list may use every model and operation", () => {

@@ -1,3 +1,4 @@
+import type { Limits } from "../limits/limits.ts";
 import type { Operation } from "../operations/operation.ts";
 
 export interface Splits {
@@ -13,8 +14,11 @@ export interface Key {
   readonly models: readonly string[] | null;
   /** `null` means every operation. */
   readonly operations: readonly Operation[] | null;
+  /** Names or tags of channels, patterns with `*`; `null` means every channel. */
+  readonly channels: readonly string[] | null;
   /** Wall-clock milliseconds, or null for a key without end. */
   readonly expiresMs: number | null;
   /** Recordings and texts above what one request may hold are cut, served in parts and put together. */
   readonly splits: Splits;
+  readonly limits: Limits;
 }

@@ -5,30 +5,36 @@
  */
 export const tokenPrefix = "sk-gw_";
 
+/** Tokens for the admin API have the same form with a prefix of their own, so that neither door takes the other's. */
+export const adminTokenPrefix = "sk-gwa_";
+
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const idLength = 12;
 const secretLength = 43;
 const checksumLength = 6;
-const tokenLength = tokenPrefix.length + idLength + 1 + secretLength + checksumLength;
+const unprefixedLength = idLength + 1 + secretLength + checksumLength;
 
-export function makeToken(randomBytes: (count: number) => Uint8Array): {
+export function makeToken(
+  randomBytes: (count: number) => Uint8Array,
+  prefix = tokenPrefix,
+): {
   readonly token: string;
   readonly publicId: string;
 } {
   const publicId = randomText(idLength, randomBytes);
-  const body = `${tokenPrefix}${publicId}_${randomText(secretLength, randomBytes)}`;
+  const body = `${prefix}${publicId}_${randomText(secretLength, randomBytes)}`;
   return { token: body + checksum(body), publicId };
 }
 
 /** `foreign` was not made by Sluice, though it may still be a key; `damaged` was, and is no longer what it was. */
-export function parseToken(text: string): { readonly publicId: string } | "foreign" | "damaged" {
-  if (!text.startsWith(tokenPrefix)) return "foreign";
-  if (text.length !== tokenLength) return "damaged";
-  const idEnd = tokenPrefix.length + idLength;
-  const publicId = text.slice(tokenPrefix.length, idEnd);
+export function parseToken(text: string, prefix = tokenPrefix): { readonly publicId: string } | "foreign" | "damaged" {
+  if (!text.startsWith(prefix)) return "foreign";
+  if (text.length !== prefix.length + unprefixedLength) return "damaged";
+  const idEnd = prefix.length + idLength;
+  const publicId = text.slice(prefix.length, idEnd);
   if (text[idEnd] !== "_" || !isBase62(publicId) || !isBase62(text.slice(idEnd + 1))) return "damaged";
-  const body = text.slice(0, tokenLength - checksumLength);
-  return checksum(body) === text.slice(tokenLength - checksumLength) ? { publicId } : "damaged";
+  const body = text.slice(0, -checksumLength);
+  return checksum(body) === text.slice(-checksumLength) ? { publicId } : "damaged";
 }
 
 /** More rounds than any working source of randomness ever needs. */

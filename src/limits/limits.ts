@@ -1,0 +1,43 @@
+/** What a key may use. `null` is: as much as it likes. */
+export interface Limits extends Rates {
+  readonly budget: Budget | null;
+  /** For models whose name fits the pattern, on top of the key's own; the first that fits counts. */
+  readonly models: readonly ModelLimits[];
+  /** What becomes of a call of a key with a budget whose price is not known: it is refused unless this allows it. */
+  readonly unpriced: "refuse" | "allow";
+}
+
+/** Per minute, except for `concurrency`. */
+export interface Rates {
+  readonly requests: number | null;
+  readonly tokens: number | null;
+  readonly audioSeconds: number | null;
+  readonly characters: number | null;
+  /** Calls at the same time. */
+  readonly concurrency: number | null;
+}
+
+export interface ModelLimits extends Rates {
+  readonly pattern: string;
+  readonly budget: Budget | null;
+}
+
+/** Money, in billionths of a dollar: an integer that is exact up to nine million dollars. */
+export interface Budget {
+  readonly nanos: number;
+  readonly period: BudgetPeriod;
+}
+
+export type BudgetPeriod = "hour" | "day" | "week" | "month" | "total";
+
+export const unlimitedRates: Rates = { requests: null, tokens: null, audioSeconds: null, characters: null, concurrency: null };
+export const unlimited: Limits = { ...unlimitedRates, budget: null, models: [], unpriced: "refuse" };
+
+/** What a call takes of its key's limits: an estimate before it is made, the truth after. */
+export interface Demand {
+  readonly tokens: number;
+  readonly audioSeconds: number;
+  readonly characters: number;
+  /** `null`: the price is not known. */
+  readonly nanos: number | null;
+}

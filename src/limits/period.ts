@@ -1,0 +1,48 @@
+import type { BudgetPeriod } from "./limits.ts";
+
+/** The first moment of the period that a moment lies in, in UTC. A week begins on Monday; `total` begins with time. */
+export function periodStartMs(period: BudgetPeriod, wallMs: number): number {
+  switch (period) {
+    case "hour":
+      return wallMs - remainder(wallMs, hourMs);
+    case "day":
+      return wallMs - remainder(wallMs, dayMs);
+    case "week":
+      return wallMs - remainder(wallMs - firstMondayMs, weekMs);
+    case "month": {
+      const date = new Date(wallMs);
+      return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1);
+    }
+    case "total":
+      return 0;
+  }
+}
+
+/** The first moment of the period after it; infinity for `total`. */
+export function periodEndMs(period: BudgetPeriod, wallMs: number): number {
+  switch (period) {
+    case "hour":
+      return periodStartMs(period, wallMs) + hourMs;
+    case "day":
+      return periodStartMs(period, wallMs) + dayMs;
+    case "week":
+      return periodStartMs(period, wallMs) + weekMs;
+    case "month": {
+      const date = new Date(wallMs);
+      return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
+    }
+    case "total":
+      return Infinity;
+  }
+}
+
+/** Never negative, so that moments before 1970 fall into periods as well. */
+function remainder(ms: number, lengthMs: number): number {
+  return ((ms % lengthMs) + lengthMs) % lengthMs;
+}
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+const weekMs = 7 * dayMs;
+/** The fifth of January 1970. */
+const firstMondayMs = 4 * dayMs;

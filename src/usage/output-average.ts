@@ -1,0 +1,37 @@
+/** How long answers usually are. The first ones count alike, later ones move it slowly. */
+export interface OutputAverage {
+  readonly tokens: number;
+  readonly answers: number;
+}
+
+/** After so many answers each new one weighs as much as one of the last so many. */
+const memory = 20;
+/** A longer answer is a fault of whoever counted. */
+const tokensMax = 1e9;
+
+/** The average with one more answer; a figure that cannot be a count changes nothing. */
+export function averaged(average: OutputAverage | null, completionTokens: number | null): OutputAverage | null {
+  if (completionTokens === null || !(completionTokens >= 0 && completionTokens <= tokensMax)) return average;
+  if (average === null) return { tokens: completionTokens, answers: 1 };
+  const answers = Math.min(average.answers + 1, memory);
+  return { tokens: average.tokens + (completionTokens - average.tokens) / answers, answers };
+}
+
+/** The averages of many models, or of many models of many keys; those that were not learned from for longest are forgotten. */
+export class OutputAverages {
+  private readonly averages = new Map<string, OutputAverage>();
+
+  constructor(private readonly max = 10_000) {}
+
+  of(name: string): number | null {
+    return this.averages.get(name)?.tokens ?? null;
+  }
+
+  learn(name: string, completionTokens: number | null): void {
+    const average = averaged(this.averages.get(name) ?? null, completionTokens);
+    if (average === null) return;
+    this.averages.delete(name);
+    this.averages.set(name, average);
+    if (this.averages.size > this.max) this.averages.delete(this.averages.keys().next().value!);
+  }
+}

@@ -1,0 +1,114 @@
+import { matchesPattern } from "../keys/allow.ts";
+import type { Price, Rates } from "./price.ts";
+
+/** All prices that hold, from every source. It does not change; a change of prices makes a new one. */
+export interface PriceBook {
+  /** As they were given, the strongest last. */
+  readonly layers: readonly (readonly Price[])[];
+  readonly indexes: readonly LayerIndex[];
+  /** What was looked up before: finding it again must cost next to nothing. */
+  readonly found: FoundPrices;
+}
+
+export interface Priced {
+  /** As in a channel's `provider`; null where it has none. */
+  readonly provider: string | null;
+  /** The upstream's name of the model. */
+  readonly model: string;
+}
+
+interface LayerIndex {
+  readonly exact: ReadonlyMap<string, readonly Price[]>;
+  readonly patterns: readonly Price[];
+}
+
+/** An entry of a later layer wins over one of an earlier, so the order is: what is shipped, the store, the file. */
+export function makePriceBook(layers: readonly (readonly Price[])[]): PriceBook {
+  return { layers, indexes: layers.map(indexOf).toReversed(), found: new FoundPrices() };
+}
+
+/**
+ * What a model costs at a moment of the wall clock; null where nobody said. Within a layer a name goes before a pattern, a
+ * longer pattern before a shorter one, the provider's own price before everybody's, and the latest that has begun counts. A
+ * dated name without an entry of its own, such as `large-2026-01-31`, has the price of the name without the date. Nothing else
+ * is guessed: `vendor/large` at a router is another model than `large` at its vendor.
+ */
+export function priceOf(book: PriceBook, { provider, model }: Priced, atMs: number): Rates | null {
+  const { own, entries, undated } = book.found.get(provider, model) ?? book.found.keep(provider, model, search(book, provider, model));
+  const list = undated !== null && !own.some(({ fromMs }) => fromMs <= atMs) ? undated : entries;
+  for (const { fromMs, rates } of list) if (fromMs <= atMs) return rates;
+  return null;
+}
+
+/** Every entry that fits, the one to be preferred first. */
+interface Found {
+  readonly entries: readonly Price[];
+  /** Those that bear exactly this name. */
+  readonly own: readonly Price[];
+  /** The entries with those of the name without its date; null where it has no date. */
+  readonly undated: readonly Price[] | null;
+}
+
+/** More than any gateway serves; a channel that takes any model lets clients choose the names. */
+const foundMax = 10_000;
+
+class FoundPrices {
+  private readonly byProvider = new Map<string | null, Map<string, Found>>();
+  size = 0;
+
+  get(provider: string | null, model: string): Found | undefined {
+    return this.byProvider.get(provider)?.get(model);
+  }
+
+  keep(provider: string | null, model: string, found: Found): Found {
+    if (this.size >= foundMax) {
+      this.byProvider.clear();
+      this.size = 0;
+    }
+    const models = this.byProvider.get(provider) ?? new Map<string, Found>();
+    this.byProvider.set(provider, models.set(model, found));
+    this.size++;
+    return found;
+  }
+}
+
+function indexOf(layer: readonly Price[]): LayerIndex {
+  const exact = new Map<string, Price[]>();
+  const patterns: Price[] = [];
+  for (const price of layer) {
+    const named = exact.get(price.model);
+    if (price.model.includes("*")) patterns.push(price);
+    else if (named === undefined) exact.set(price.model, [price]);
+    else named.push(price);
+  }
+  return { exact, patterns };
+}
+
+function search({ indexes }: PriceBook, provider: string | null, model: string): Found {
+  const base = withoutDate(model);
+  const named = (index: LayerIndex, name: string): readonly Price[] => preferred(index.exact.get(name) ?? [], provider);
+  const fitting = (index: LayerIndex): readonly Price[] =>
+    preferred(
+      index.patterns.filter((price) => matchesPattern(price.model, model)),
+      provider,
+    );
+  return {
+    own: indexes.flatMap((index) => named(index, model)),
+    entries: indexes.flatMap((index) => [...named(index, model), ...fitting(index)]),
+    undated: base === null ? null : indexes.flatMap((index) => [...named(index, model), ...named(index, base), ...fitting(index)]),
+  };
+}
+
+/** Without those of other providers; of equally long names the provider's own first, then the latest. */
+function preferred(prices: readonly Price[], provider: string | null): readonly Price[] {
+  const usable = prices.filter((price) => price.provider === null || price.provider === provider);
+  const others = (price: Price): number => (price.provider === null ? 1 : 0);
+  return usable.toSorted((a, b) => b.model.length - a.model.length || others(a) - others(b) || b.fromMs - a.fromMs);
+}
+
+const dated = /^(.+)-20\d\d(-?)(?:0[1-9]|1[0-2])\2(?:0[1-9]|[12]\d|3[01])$/;
+
+/** `large` for `large-2026-01-31` or `large-20260131`. */
+function withoutDate(model: string): string | null {
+  return dated.exec(model)?.[1] ?? null;
+}

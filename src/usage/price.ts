@@ -1,0 +1,41 @@
+/**
+ * What a model costs from a day on, in billionths of a dollar. A rate that is absent is not known; a rate of zero is free.
+ * Token rates are per million tokens; the others per unit.
+ */
+export interface Price {
+  /** The provider it holds for, as in a channel's `provider`; null: whoever serves the model. */
+  readonly provider: string | null;
+  /** The upstream's name of the model, or a pattern with `*`. */
+  readonly model: string;
+  /** Wall-clock milliseconds. */
+  readonly fromMs: number;
+  readonly rates: Rates;
+}
+
+export interface Rates {
+  /** Per million tokens. */
+  readonly input?: number;
+  /** Of the prompt tokens that came from a cache; absent: as `input`. */
+  readonly cachedInput?: number;
+  /** Of the prompt tokens that were put into a cache; absent: as `input`. */
+  readonly cacheWrite?: number;
+  readonly output?: number;
+  /** Of the completion tokens that were reasoning; absent: as `output`. */
+  readonly reasoning?: number;
+  /** Absent: as `input`. */
+  readonly audioInput?: number;
+  /** Absent: as `output`. */
+  readonly audioOutput?: number;
+  /** A prompt of more tokens than this is long: the rates below replace those above, for the whole call. */
+  readonly longAboveTokens?: number;
+  readonly longInput?: number;
+  readonly longCachedInput?: number;
+  readonly longCacheWrite?: number;
+  readonly longOutput?: number;
+  /** Per million characters of text to be spoken. */
+  readonly characters?: number;
+  /** Per second of audio that is transcribed. */
+  readonly seconds?: number;
+  /** Per call. */
+  readonly call?: number;
+}

@@ -1,0 +1,62 @@
+import { dollarsNumber } from "./dollars.ts";
+import { usageColumns, type UsageColumn, type UsageRow } from "./usage-row.ts";
+
+/** A row of what was used, as the admin API, the command line and exported tables show it: flat, with the columns it is grouped by first. */
+export type UsageView = Readonly<Record<string, string | number | null>>;
+
+/** The figures, in the order in which they are shown. */
+export const usageFigures = [
+  "calls",
+  "prompt_tokens",
+  "completion_tokens",
+  "cached_tokens",
+  "reasoning_tokens",
+  "audio_seconds",
+  "characters",
+  "cost_usd",
+  "estimated",
+  "uncertain",
+  "failed",
+  "unpriced",
+] as const;
+
+/** `keyName` tells what people call a key; null where it is no longer known. */
+export function usageView(row: UsageRow, keyName: (id: string) => string | null = () => null): UsageView {
+  const group: Record<string, string | null> = {};
+  for (const [column, value] of Object.entries(row.group)) {
+    group[column] = value;
+    if (column === "key") group["key_name"] = value === null ? null : keyName(value);
+  }
+  const figures: Readonly<Record<(typeof usageFigures)[number], number>> = {
+    calls: row.calls,
+    prompt_tokens: row.promptTokens,
+    completion_tokens: row.completionTokens,
+    cached_tokens: row.cachedTokens,
+    reasoning_tokens: row.reasoningTokens,
+    audio_seconds: row.audioSeconds,
+    characters: row.characters,
+    cost_usd: dollarsNumber(row.nanos),
+    estimated: row.estimatedCalls,
+    uncertain: row.uncertainCalls,
+    failed: row.failedCalls,
+    unpriced: row.unpricedCalls,
+  };
+  return { ...group, ...figures };
+}
+
+/** The names of a row's cells, in order: also of a table without rows. */
+export function usageHeadings(by: readonly UsageColumn[]): readonly string[] {
+  return [...by.flatMap((column) => (column === "key" ? ["key", "key_name"] : [column])), ...usageFigures];
+}
+
+/** `key,model` as columns, each once; or the first of them that is none. */
+export function readUsageColumns(text: string): readonly UsageColumn[] | { readonly unknown: string } {
+  const columns = new Set<UsageColumn>();
+  for (const word of text.split(",").map((part) => part.trim())) {
+    if (word === "") continue;
+    const column = usageColumns.find((known) => known === word);
+    if (column === undefined) return { unknown: word };
+    columns.add(column);
+  }
+  return [...columns];
+}
