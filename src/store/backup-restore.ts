@@ -1,0 +1,92 @@
+import { Database, SQLiteError } from "bun:sqlite";
+import { copyFileSync, existsSync, linkSync, mkdirSync, renameSync } from "node:fs";
+import { copyFile } from "node:fs/promises";
+import { StorageTrouble } from "../gateway/storage.ts";
+import { checkStore } from "./backup-check.ts";
+import { fileTrouble, reachDisk, wholeFile } from "./backup-file.ts";
+import { bytesOf, refuseServer, watched, type BackupProgress } from "./backup.ts";
+import { storeFile } from "./sqlite.ts";
+
+export interface RestoreOptions {
+  /** As the configuration says; only SQLite is restored by us. */
+  readonly store?: string;
+  readonly from: string;
+  readonly dataDir: string;
+  readonly onProgress?: (progress: BackupProgress) => void;
+}
+
+/**
+ * Puts a backup in the place of the store, after it was copied and checked. What it replaces is kept beside it. At every
+ * moment there is one whole store under the name, the old one or the new one.
+ */
+export async function restoreStore({
+  store = "sqlite",
+  from,
+  dataDir,
+  onProgress = () => {},
+}: RestoreOptions): Promise<{ readonly replaced: string | null }> {
+  refuseServer(store);
+  const file = storeFile(dataDir);
+  if (!existsSync(from)) throw new StorageTrouble("missing", `There is no backup at ${from}.`);
+  if (bytesOf(`${from}-wal`) > 0) {
+    throw new StorageTrouble("conflict", `${from} is in use, or was copied from a running gateway. Use a file made by \`sluice backup\`.`);
+  }
+  refuseInUse(file);
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw fileTrouble(error, dataDir);
+  }
+  let replaced: string | null = null;
+  await wholeFile(file, async (part) => {
+    const totalBytes = bytesOf(from);
+    await watched(
+      () => onProgress({ doing: "copying", doneBytes: bytesOf(part), totalBytes }),
+      async () => copyFile(from, part),
+    );
+    onProgress({ doing: "checking", doneBytes: totalBytes, totalBytes });
+    await checkStore(part);
+    // Much time may have passed since we looked.
+    refuseInUse(file);
+    replaced = setAside(file);
+    return true;
+  });
+  return { replaced };
+}
+
+/**
+ * Rejects while anybody has the store open: leaving WAL mode needs the file for oneself. It also brings everything that was
+ * written into the one file. A damaged store cannot be asked, and is what a restore is for.
+ */
+function refuseInUse(file: string): void {
+  if (!existsSync(file)) return;
+  let database: Database | undefined;
+  try {
+    database = new Database(file, { readwrite: true });
+    database.run(`pragma busy_timeout = ${busyMs}`);
+    database.run("pragma journal_mode = delete");
+  } catch (error) {
+    if (error instanceof SQLiteError && (error.code?.startsWith("SQLITE_BUSY") || error.code?.startsWith("SQLITE_LOCKED"))) {
+      throw new StorageTrouble("unavailable", `A gateway has the store ${file} open. Stop it first, then restore.`);
+    }
+  } finally {
+    database?.close();
+  }
+}
+
+/** Under a second name, so that the first one is never without a store. */
+function setAside(file: string): string | null {
+  if (!existsSync(file)) return null;
+  const aside = `${file}.replaced-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
+  try {
+    linkSync(file, aside);
+  } catch {
+    // Some disks know no links.
+    copyFileSync(file, aside);
+    reachDisk(aside);
+  }
+  for (const rest of ["-wal", "-shm", "-journal"]) if (existsSync(file + rest)) renameSync(file + rest, aside + rest);
+  return aside;
+}
+
+const busyMs = 500;

@@ -1,0 +1,81 @@
+import { existsSync, statSync } from "node:fs";
+import { resolve } from "node:path";
+import { StorageTrouble } from "../gateway/storage.ts";
+import { checkStore } from "./backup-check.ts";
+import { wholeFile } from "./backup-file.ts";
+import { sql } from "./sql.ts";
+import { storeFile } from "./sqlite.ts";
+import { ThreadDatabase } from "./thread-database.ts";
+
+export interface BackupOptions {
+  /** As the configuration says; only SQLite is backed up by us. */
+  readonly store?: string;
+  readonly dataDir: string;
+  /** The file to be made. It must not exist yet. */
+  readonly to: string;
+  readonly onProgress?: (progress: BackupProgress) => void;
+}
+
+export interface BackupProgress {
+  readonly doing: "copying" | "checking";
+  readonly doneBytes: number;
+  /** About how many there will be. */
+  readonly totalBytes: number;
+}
+
+/** A copy of the store as it was at one moment, while gateways go on with it. It is checked before it gets its name. */
+export async function backupStore({
+  store = "sqlite",
+  dataDir,
+  to,
+  onProgress = () => {},
+}: BackupOptions): Promise<{ readonly bytes: number }> {
+  refuseServer(store);
+  const file = storeFile(dataDir);
+  if (!existsSync(file)) throw new StorageTrouble("missing", `There is no store at ${file}. Name the data folder of the gateway.`);
+  if (existsSync(to)) throw new StorageTrouble("conflict", `${resolve(to)} exists already. Name a file that does not.`);
+  await wholeFile(resolve(to), async (part) => {
+    const totalBytes = bytesOf(file) + bytesOf(`${file}-wal`);
+    const database = new ThreadDatabase(file);
+    try {
+      await watched(
+        () => onProgress({ doing: "copying", doneBytes: bytesOf(part), totalBytes }),
+        async () => database.run(sql`vacuum into ${part}`),
+      );
+    } finally {
+      await database.close();
+    }
+    onProgress({ doing: "checking", doneBytes: bytesOf(part), totalBytes: bytesOf(part) });
+    await checkStore(part);
+    return true;
+  });
+  return { bytes: bytesOf(to) };
+}
+
+/** PostgreSQL brings better tools for itself than we could make. */
+export function refuseServer(store: string): void {
+  if (store === "sqlite") return;
+  throw new StorageTrouble(
+    "missing",
+    "The store is on PostgreSQL, which backs itself up: use `pg_dump --format=custom --file=FILE ADDRESS` for a backup, and " +
+      "`pg_restore --clean --if-exists --dbname=ADDRESS FILE`, with all gateways stopped, to restore it.",
+  );
+}
+
+/** Calls the one now and then while the other works. */
+export async function watched<T>(look: () => void, work: () => Promise<T>): Promise<T> {
+  look();
+  const timer = setInterval(look, lookMs);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+    look();
+  }
+}
+
+export function bytesOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+const lookMs = 200;

@@ -1,0 +1,88 @@
+import type { Database } from "./database.ts";
+import { joinSql, nameSql, sql, Sql, type Value } from "./sql.ts";
+
+export type Columns = Readonly<Record<string, "text" | "number">>;
+
+/**
+ * Puts rows into a table. However many they are, the statement is the same, so that it is made ready once: in this process it
+ * is run for each of them, and a server gets all of them at once, column by column.
+ */
+export class Insertion {
+  readonly columns: Sql;
+  private readonly one: Sql;
+  private readonly beforeLists: Sql;
+  private readonly listTypes: readonly Sql[];
+  private readonly kinds: readonly ("text" | "number")[];
+
+  constructor(
+    private readonly what: {
+      readonly into: string;
+      readonly columns: Columns;
+      readonly conflict: Sql;
+      /** The column that tells rows apart, where it matters which of them were not there before. */
+      readonly tells?: string;
+    },
+  ) {
+    const names = Object.keys(what.columns);
+    this.kinds = Object.values(what.columns);
+    this.columns = joinSql(names.map(nameSql), comma);
+    this.listTypes = this.kinds.map((kind) => (kind === "text" ? sql`text[]` : sql`bigint[]`));
+    this.beforeLists = sql`insert into ${nameSql(what.into)} (${this.columns})`;
+    const places = joinSql(
+      names.map(() => sql`${null}`),
+      comma,
+    );
+    this.one = sql`${this.beforeLists} values (${places}) ${what.conflict}`;
+  }
+
+  /** Gives the places of those rows that changed something. */
+  async add(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
+    if (rows.length === 0) return [];
+    return database.engine === "sqlite" ? this.addEach(database, rows) : this.addLists(database, rows);
+  }
+
+  private async addEach(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
+    const changed = (await database.runEach?.(this.one, rows)) ?? (await this.oneByOne(database, rows));
+    const places: number[] = [];
+    for (let at = 0; at < changed.length; at += 1) if (changed[at]! > 0) places.push(at);
+    return places;
+  }
+
+  private async oneByOne(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
+    const changed: number[] = [];
+    for (const row of rows) changed.push(await database.run(new Sql(this.one.texts, row)));
+    return changed;
+  }
+
+  private async addLists(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
+    const { conflict, columns, tells } = this.what;
+    // As texts, because the driver need not know about lists then.
+    const lists = this.kinds.map((kind, at) => sql`cast(cast(${listOf(rows, at, kind)} as text) as ${this.listTypes[at]!})`);
+    const statement = sql`${this.beforeLists} select * from unnest(${joinSql(lists, comma)}) ${conflict}`;
+    if (tells === undefined) {
+      await database.run(statement);
+      return [];
+    }
+    const added = new Set<Value>();
+    for (const row of await database.all<Record<string, Value>>(sql`${statement} returning ${nameSql(tells)}`)) added.add(row[tells]!);
+    const place = Object.keys(columns).indexOf(tells);
+    return rows.flatMap((row, at) => (added.delete(row[place]!) ? [at] : []));
+  }
+}
+
+const comma = sql`, `;
+
+/** A list as PostgreSQL writes it. */
+function listOf(rows: readonly (readonly Value[])[], at: number, kind: "text" | "number"): string {
+  let list = "";
+  for (const row of rows) {
+    const value = row[at]!;
+    const item = value === null ? "null" : kind === "text" ? quoted(String(value)) : String(value);
+    list += list === "" ? item : `,${item}`;
+  }
+  return `{${list}}`;
+}
+
+function quoted(text: string): string {
+  return `"${/["\\]/.test(text) ? text.replace(/["\\]/g, "\\$&") : text}"`;
+}

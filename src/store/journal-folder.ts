@@ -1,0 +1,48 @@
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+
+/**
+ * Where journals lie. Every process that uses a data folder has a slot of its own there, a folder called by a number, and in
+ * it segments: `0001.log`, `0002.log`, and so on.
+ */
+export function slotFolders(folder: string): readonly string[] {
+  return namesIn(folder)
+    .filter((name) => /^[1-9][0-9]{0,3}$/.test(name))
+    .map(Number)
+    .sort((one, other) => one - other)
+    .map((slot) => slotFolder(folder, slot));
+}
+
+export function slotFolder(folder: string, slot: number): string {
+  return join(folder, String(slot));
+}
+
+export function makeFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+}
+
+/** The numbers of the segments in a slot, oldest first. */
+export function segmentsIn(slot: string): readonly number[] {
+  return namesIn(slot)
+    .map((name) => /^([0-9]{4,12})\.log$/.exec(name)?.[1])
+    .filter((digits) => digits !== undefined)
+    .map(Number)
+    .sort((one, other) => one - other);
+}
+
+export function segmentFile(slot: string, segment: number): string {
+  return join(slot, `${String(segment).padStart(4, "0")}.log`);
+}
+
+export function lockFile(slot: string): string {
+  return join(slot, "lock");
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}

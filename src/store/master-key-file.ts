@@ -1,0 +1,153 @@
+import { randomBytes } from "node:crypto";
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { keyBytes } from "./sealing.ts";
+
+/** Why there is no master key to go on with: what is wrong and how it is mended. Never the key. */
+export class MasterKeyTrouble extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "MasterKeyTrouble";
+  }
+}
+
+export function masterKeyFile(dataDir: string): string {
+  return join(dataDir, "master-key");
+}
+
+/** Where the next master key waits while secrets are moved to it. */
+export function nextKeyFile(dataDir: string): string {
+  return join(dataDir, "master-key.next");
+}
+
+/** 32 bytes as 64 hexadecimal digits or as base64; null for anything else. */
+export function parsedMasterKey(text: string): Uint8Array | null {
+  const trimmed = text.trim();
+  const bytes = /^[0-9a-f]{64}$/i.test(trimmed) ? Buffer.from(trimmed, "hex") : fromBase64(trimmed);
+  if (bytes === null || bytes.length !== keyBytes) return null;
+  // Nobody draws such a key; somebody filled in a form.
+  return new Set(bytes).size < differentBytesMin ? null : new Uint8Array(bytes);
+}
+
+const differentBytesMin = 8;
+
+function fromBase64(text: string): Buffer | null {
+  return /^[0-9a-z+/_-]{43}=?$/i.test(text) ? Buffer.from(text, "base64") : null;
+}
+
+/** Null where there is no such file. */
+export function readKeyFile(file: string): Uint8Array | null {
+  const text = readText(file);
+  if (text === null) return null;
+  const bytes = parsedMasterKey(text);
+  if (bytes !== null) return bytes;
+  throw new MasterKeyTrouble(`The master key in ${file} is not 64 hexadecimal digits. Put the one back that was there, from a backup.`);
+}
+
+/** Draws a key and keeps it in the file, unless there is one: then that is the key, and nothing is written. */
+export function makeKeyFile(dataDir: string, file: string): Uint8Array {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    const draft = `${file}.${randomBytes(6).toString("hex")}`;
+    try {
+      writeDurably(draft, `${randomBytes(keyBytes).toString("hex")}\n`);
+      // A file with a name is a whole file, and only one can have the name.
+      linkSync(draft, file);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    } finally {
+      rmSync(draft, { force: true });
+    }
+    syncFolder(dataDir);
+  } catch (error) {
+    throw new MasterKeyTrouble(
+      `The master key cannot be kept in ${file}: ${said(error)}. Make its folder writable, or set SLUICE_MASTER_KEY.`,
+    );
+  }
+  const key = readKeyFile(file);
+  if (key === null) throw new MasterKeyTrouble(`The master key in ${file} was removed while it was made. Start again.`);
+  return key;
+}
+
+/** Puts the next key in the place of the one before. */
+export function promoteKeyFile(dataDir: string): void {
+  try {
+    renameSync(nextKeyFile(dataDir), masterKeyFile(dataDir));
+    syncFolder(dataDir);
+  } catch (error) {
+    throw new MasterKeyTrouble(
+      `The new master key cannot be put in its place: ${said(error)}. Rename ${nextKeyFile(dataDir)} to ${masterKeyFile(dataDir)}.`,
+    );
+  }
+}
+
+const fileBytesMax = 1024;
+
+function readText(file: string): string | null {
+  let descriptor: number;
+  try {
+    descriptor = openSync(file, constants.O_RDONLY);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw unreadable(file, error);
+  }
+  try {
+    keepPrivate(descriptor);
+    const bytes = Buffer.alloc(fileBytesMax);
+    return bytes.toString("latin1", 0, readSync(descriptor, bytes, 0, bytes.length, 0));
+  } catch (error) {
+    throw unreadable(file, error);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function unreadable(file: string, error: unknown): MasterKeyTrouble {
+  return new MasterKeyTrouble(`The master key in ${file} cannot be read: ${said(error)}. Give it to the user that runs the gateway.`);
+}
+
+/** A copy from a backup may be open to all. Where it is not ours, whoever mounted it has decided. */
+function keepPrivate(descriptor: number): void {
+  try {
+    if ((fstatSync(descriptor).mode & 0o077) !== 0) fchmodSync(descriptor, 0o600);
+  } catch {
+    // It is read in any case.
+  }
+}
+
+function writeDurably(file: string, text: string): void {
+  const descriptor = openSync(file, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600);
+  try {
+    writeSync(descriptor, text);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Only then does the name survive a loss of power. */
+function syncFolder(folder: string): void {
+  const descriptor = openSync(folder, constants.O_RDONLY);
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function said(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,71 @@
+import { afterAll } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Database } from "../../src/store/database.ts";
+import { openDatabase } from "../../src/store/open.ts";
+import { findPostgres, lacking } from "./servers/obtain.ts";
+import { startPostgres, type TestPostgres } from "./servers/postgres.ts";
+
+export interface Engine {
+  readonly name: "sqlite" | "postgres";
+  /** A fresh database with all migrations done. What is not disposed of ends with the test file. */
+  readonly open: () => Promise<Database & AsyncDisposable>;
+  /** Why it cannot be had here. */
+  readonly skipped: string | null;
+}
+
+/** Both engines; PostgreSQL is one real server for each test file, started when it is first needed. */
+export const engines: readonly Engine[] = [
+  { name: "sqlite", open: openSqlite, skipped: null },
+  { name: "postgres", open: openPostgres, skipped: skippedPostgres() },
+];
+
+/** The address of a new, empty database of this file's server. */
+export async function freshPostgresUrl(): Promise<string> {
+  return (await postgresServer()).freshDatabase();
+}
+
+let server: Promise<TestPostgres> | null = null;
+
+/** The server of this test file: it may be frozen and killed. */
+export async function postgresServer(): Promise<TestPostgres> {
+  server ??= startPostgres({ fsync: false }).then((started) => {
+    if ("skipped" in started) throw new Error(started.skipped);
+    return started;
+  });
+  return server;
+}
+
+/** A new folder for a store; it goes with the test file. */
+export function freshDataDir(): string {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-store-"));
+  leftovers.push(async () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function openSqlite(): Promise<Database & AsyncDisposable> {
+  return disposable(await openDatabase({ store: "sqlite", dataDir: freshDataDir() }));
+}
+
+async function openPostgres(): Promise<Database & AsyncDisposable> {
+  return disposable(await openDatabase({ store: await freshPostgresUrl(), dataDir: "" }));
+}
+
+function disposable(database: Database): Database & AsyncDisposable {
+  leftovers.push(async () => database.close());
+  return Object.assign(database, { [Symbol.asyncDispose]: async () => database.close() });
+}
+
+function skippedPostgres(): string | null {
+  const found = findPostgres();
+  return "skipped" in found ? lacking(found.skipped).skipped : null;
+}
+
+const leftovers: (() => Promise<void>)[] = [];
+
+afterAll(async () => {
+  for (const end of leftovers.splice(0).toReversed()) await end();
+  await (await server?.catch(() => null))?.stop();
+  server = null;
+}, 30_000);

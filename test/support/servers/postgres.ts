@@ -1,0 +1,163 @@
+import { SQL } from "bun";
+import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { freePort, GuardedServer } from "./guarded.ts";
+import { findPostgres, lacking, type Binaries, type Skipped } from "./obtain.ts";
+
+export interface PostgresOptions {
+  /** Whether a commit waits for the disk, as in earnest. A kill -9 loses nothing either way: only a lost machine would. */
+  readonly fsync?: boolean;
+  /** Further settings, such as `{ max_connections: "20" }`. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+/** Starts a real PostgreSQL on a free port of loopback, with an empty cluster of its own; or tells why there is none. */
+export async function startPostgres(options: PostgresOptions = {}): Promise<TestPostgres | Skipped> {
+  const binaries = findPostgres();
+  if ("skipped" in binaries) return lacking(binaries.skipped);
+  const guarded = new GuardedServer("postgres");
+  try {
+    makeCluster(binaries, guarded.folder);
+    const server = new TestPostgres(binaries, guarded, options);
+    await server.start();
+    return server;
+  } catch (error) {
+    await guarded.stop();
+    throw error;
+  }
+}
+
+export class TestPostgres implements AsyncDisposable {
+  readonly version: string;
+  readonly host = "127.0.0.1";
+  readonly port = freePort();
+  readonly user = "postgres";
+  /** Of the database that comes with it; `freshDatabase` gives one that nobody else has. */
+  readonly url = this.urlOf("postgres");
+  readonly #binaries: Binaries;
+  readonly #guarded: GuardedServer;
+  readonly #options: PostgresOptions;
+  #databases = 0;
+
+  constructor(binaries: Binaries, guarded: GuardedServer, options: PostgresOptions) {
+    this.version = binaries.version;
+    this.#binaries = binaries;
+    this.#guarded = guarded;
+    this.#options = options;
+  }
+
+  /** The address of a database; `port` may be that of a proxy in front of the server. */
+  urlOf(database: string, port = this.port): string {
+    return `postgres://${this.user}@${this.host}:${port}/${database}`;
+  }
+
+  /** Makes an empty database and gives its address. */
+  async freshDatabase(): Promise<string> {
+    this.#databases += 1;
+    const name = `fresh_${this.#databases}`;
+    await this.#once((sql) => sql.unsafe(`CREATE DATABASE ${name}`));
+    return this.urlOf(name);
+  }
+
+  /** The last of what it wrote. */
+  get output(): string {
+    return this.#guarded.output;
+  }
+
+  /** SIGSTOP to all of its processes: connections stand, and nobody answers. */
+  async pause(): Promise<void> {
+    await this.#guarded.pause();
+  }
+
+  resume(): void {
+    this.#guarded.resume();
+  }
+
+  /** SIGKILL to all of its processes at once, as a lost machine would. */
+  async kill9(): Promise<void> {
+    await this.#guarded.kill();
+  }
+
+  /** Starts it again, on the same data and port. */
+  async start(): Promise<void> {
+    const { folder } = this.#guarded;
+    const data = dataIn(folder);
+    // What a killed one leaves behind would hold up the next, should its number have been given to somebody else.
+    for (const stale of [join(data, "postmaster.pid"), socketIn(folder, this.port), `${socketIn(folder, this.port)}.lock`]) {
+      rmSync(stale, { force: true });
+    }
+    const settings = {
+      port: String(this.port),
+      listen_addresses: this.host,
+      // The system allows about a hundred characters for the path of a socket.
+      unix_socket_directories: socketIn(folder, this.port).length < 100 ? folder : "",
+      fsync: this.#options.fsync === false ? "off" : "on",
+      max_connections: "100",
+      shared_buffers: "32MB",
+      ...this.#options.settings,
+    };
+    const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const command = [join(this.#binaries.path, "postgres"), "-D", data, ...flags];
+    await this.#guarded.launch(command, { libraries: null, user: somebody() }, () => this.#serves());
+  }
+
+  async stop(): Promise<void> {
+    await this.#guarded.stop();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  async #serves(): Promise<boolean> {
+    // Asking before it listens would cost a long wait of the client's.
+    if (!this.#guarded.output.includes("ready to accept connections")) return false;
+    await this.#once((sql) => sql`SELECT 1`);
+    return true;
+  }
+
+  async #once(ask: (sql: SQL) => Promise<unknown>): Promise<void> {
+    const sql = new SQL({ url: this.url, max: 1 });
+    try {
+      await ask(sql);
+    } finally {
+      await sql.close({ timeout: 0 });
+    }
+  }
+}
+
+function makeCluster(binaries: Binaries, folder: string): void {
+  const user = somebody();
+  if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
+  chmodSync(folder, 0o755);
+  const data = dataIn(folder);
+  mkdirSync(data, { mode: 0o700 });
+  if (user.uid !== undefined && user.gid !== undefined) chownSync(data, user.uid, user.gid);
+  const flags = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"];
+  const { success, stdout, stderr } = Bun.spawnSync([join(binaries.path, "initdb"), "-D", data, ...flags], {
+    env: { PATH: process.env["PATH"] ?? "" },
+    cwd: folder,
+    timeout: 60_000,
+    stdin: "ignore",
+    ...user,
+  });
+  if (!success) throw new Error(`initdb failed:\n${stdout.toString()}${stderr.toString()}`);
+}
+
+function dataIn(folder: string): string {
+  return join(folder, "data");
+}
+
+function socketIn(folder: string, port: number): string {
+  return join(folder, `.s.PGSQL.${port}`);
+}
+
+/** PostgreSQL refuses to be run by root, who therefore runs it as somebody without rights. */
+function somebody(): { readonly uid?: number; readonly gid?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const known = readFileSync("/etc/passwd", "utf8")
+    .split("\n")
+    .map((line) => line.split(":"));
+  const entry = ["postgres", "nobody"].map((name) => known.find(([user]) => user === name)).find((found) => found !== undefined);
+  return { uid: Number(entry?.[2] ?? 65_534), gid: Number(entry?.[3] ?? 65_534) };
+}

@@ -1,0 +1,127 @@
+import { RedisClient } from "bun";
+import { freePort, GuardedServer } from "./guarded.ts";
+import { findRedis, lacking, type Binaries, type Skipped } from "./obtain.ts";
+
+/** Starts a real Redis or Valkey on a free port of loopback; else takes the one that REDIS_URL names; or tells why there is none. */
+export async function startRedis(): Promise<TestRedis | Skipped> {
+  const binaries = findRedis();
+  if ("skipped" in binaries) {
+    const named = process.env["REDIS_URL"];
+    return named === undefined || named === "" ? lacking(binaries.skipped) : new NamedRedis(named);
+  }
+  const server = new OwnRedis(binaries, new GuardedServer("redis"));
+  try {
+    await server.start();
+    return server;
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+export interface TestRedis extends AsyncDisposable {
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  /** Whether its process is ours: what belongs to somebody else is neither stopped nor killed, and those methods throw. */
+  readonly controlled: boolean;
+  /** SIGSTOP: connections stand, and nobody answers. */
+  pause(): Promise<void>;
+  resume(): void;
+  kill9(): Promise<void>;
+  /** Starts it again on the same port, empty. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+class OwnRedis implements TestRedis {
+  readonly controlled = true;
+  readonly host = "127.0.0.1";
+  readonly port = freePort();
+  readonly url = `redis://${this.host}:${this.port}`;
+  readonly #binaries: Binaries;
+  readonly #guarded: GuardedServer;
+
+  constructor(binaries: Binaries, guarded: GuardedServer) {
+    this.#binaries = binaries;
+    this.#guarded = guarded;
+  }
+
+  async pause(): Promise<void> {
+    await this.#guarded.pause();
+  }
+
+  resume(): void {
+    this.#guarded.resume();
+  }
+
+  async kill9(): Promise<void> {
+    await this.#guarded.kill();
+  }
+
+  async start(): Promise<void> {
+    const settings = { port: String(this.port), bind: this.host, dir: this.#guarded.folder, save: "", appendonly: "no" };
+    const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
+    const { path, libraries } = this.#binaries;
+    await this.#guarded.launch([path, ...flags], { libraries, user: {} }, async () => {
+      if (!this.#guarded.output.includes("eady to accept connections")) return false;
+      await ping(this.url);
+      return true;
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#guarded.stop();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+class NamedRedis implements TestRedis {
+  readonly controlled = false;
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+
+  constructor(url: string) {
+    this.url = url;
+    const { hostname, port } = new URL(url);
+    this.host = hostname;
+    this.port = port === "" ? 6379 : Number(port);
+  }
+
+  async pause(): Promise<void> {
+    throw notOurs("pause");
+  }
+
+  resume(): void {
+    throw notOurs("resume");
+  }
+
+  async kill9(): Promise<void> {
+    throw notOurs("kill");
+  }
+
+  async start(): Promise<void> {
+    throw notOurs("start");
+  }
+
+  async stop(): Promise<void> {}
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+function notOurs(what: string): Error {
+  return new Error(`the server of REDIS_URL is not ours to ${what}; unset it and put redis-server or valkey-server on the PATH`);
+}
+
+async function ping(url: string): Promise<void> {
+  const client = new RedisClient(url, { connectionTimeout: 2_000, autoReconnect: false, enableOfflineQueue: true });
+  try {
+    await client.send("PING", []);
+  } finally {
+    client.close();
+  }
+}
