@@ -1,0 +1,89 @@
+import type { Correction, SharedCounts } from "../limits/joint-counts.ts";
+import type { StoreGuard } from "./store-guard.ts";
+
+/**
+ * What the store must still be told: what was given back, what was used beyond what was taken, and what was admitted without
+ * asking while the store was lost. It goes out in batches, one command for each limit.
+ */
+export class LeasedCorrections {
+  private readonly pending = new Map<string, Pending>();
+
+  constructor(
+    private readonly counts: Pick<SharedCounts, "correct">,
+    private readonly guard: Pick<StoreGuard, "run" | "open">,
+    private readonly nowMs: () => number,
+    private readonly windowMs: number,
+    /** What this process itself used of a limit in the last minute: nobody owes more. */
+    private readonly usedHere: (id: string) => number,
+  ) {}
+
+  get size(): number {
+    return this.pending.size;
+  }
+
+  /** `slot` null is now. */
+  add(id: string, slot: number | null, by: number): void {
+    if (by === 0) return;
+    const { bySlot } = this.entry(id);
+    bySlot.set(slot, (bySlot.get(slot) ?? 0) + by);
+  }
+
+  /** Admitted without the store's knowledge. */
+  owe(id: string, amount: number): void {
+    if (amount !== 0) this.entry(id).owed += amount;
+  }
+
+  /** A call was settled for less than was admitted. */
+  forgive(id: string, amount: number): void {
+    const entry = this.pending.get(id);
+    if (entry !== undefined) entry.owed = Math.max(0, entry.owed - amount);
+  }
+
+  async flushAll(): Promise<void> {
+    while (this.pending.size > 0 && this.guard.open) await this.flush();
+  }
+
+  async flush(): Promise<void> {
+    const nowMs = this.nowMs();
+    const sent: Promise<void>[] = [];
+    for (const [id, entry] of this.pending) {
+      if (!this.guard.open || sent.length >= sentAtOnce) break;
+      this.pending.delete(id);
+      if (nowMs - entry.changedMs < this.windowMs) sent.push(this.send(id, entry));
+    }
+    await Promise.all(sent);
+  }
+
+  private async send(id: string, { bySlot, owed }: Pending): Promise<void> {
+    const owedStill = Math.min(owed, this.usedHere(id));
+    const corrections: Correction[] = [...bySlot].map(([slot, by]) => ({ slot, by }));
+    if (owedStill > 0) corrections.push({ slot: null, by: owedStill });
+    const real = corrections.filter(({ by }) => by !== 0);
+    if (real.length === 0) return;
+    try {
+      await this.guard.run(() => this.counts.correct(id, real));
+    } catch {
+      // It may have been done all the same. To count twice is safer than to give back twice, and is over in a minute.
+      for (const { slot, by } of real) if (by > 0) this.add(id, slot, by);
+    }
+  }
+
+  private entry(id: string): Pending {
+    let entry = this.pending.get(id);
+    if (entry === undefined) {
+      if (this.pending.size >= pendingMax) this.pending.delete(this.pending.keys().next().value!);
+      this.pending.set(id, (entry = { bySlot: new Map(), owed: 0, changedMs: 0 }));
+    }
+    entry.changedMs = this.nowMs();
+    return entry;
+  }
+}
+
+interface Pending {
+  readonly bySlot: Map<number | null, number>;
+  owed: number;
+  changedMs: number;
+}
+
+const pendingMax = 50_000;
+const sentAtOnce = 200;

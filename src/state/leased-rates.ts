@@ -1,0 +1,486 @@
+import { wholeAmount } from "../limits/amount.ts";
+import { keyOf, minute, placeWaitMs, type Granted, type Hold, type SharedCounts, type Taken, type Want } from "../limits/joint-counts.ts";
+import type { Claim, Look, Place, RateKeeper, Taking } from "../limits/rate-keeper.ts";
+import { inHand, isExact, isRefused, newAccount, wishFor, type Account } from "./leased-account.ts";
+import { LeasedCorrections } from "./leased-corrections.ts";
+import { LeasedPlaces } from "./leased-places.ts";
+import type { StoreGuard } from "./store-guard.ts";
+
+export interface LeasedRatesOptions {
+  readonly counts: SharedCounts;
+  readonly guard: Pick<StoreGuard, "run" | "open">;
+  /** Counts what this process admits, and is the limit's judge while the store is lost. */
+  readonly local: LocalRates;
+  /** How many share the limits. */
+  readonly processes: () => number;
+  /** Which part of every limit belongs to those that have the store; the others have the rest. */
+  readonly share?: () => number;
+  readonly nowMs: () => number;
+  readonly after: (ms: number, then: () => void) => () => void;
+  /** `split`: this process' share of every limit; `open`: no limit; `closed`: nothing that is limited. */
+  readonly onStoreLoss?: StoreLossRule;
+  readonly windowMs?: number;
+  readonly leaseMs?: number;
+  readonly holdMs?: number;
+  readonly accountsMax?: number;
+}
+
+export type StoreLossRule = "split" | "open" | "closed";
+
+/** A keeper that answers at once. */
+export interface LocalRates extends RateKeeper {
+  take(claims: readonly Claim[], place: Place | null): Taking;
+}
+
+/**
+ * Limits that several processes share, at the cost of few questions to the store: a busy process takes a lease, a part of the
+ * limit that it spends without asking, and gives back what it did not need half a second later. The closer the limit, the
+ * smaller the leases, down to one question for each call.
+ */
+export class LeasedRates implements RateKeeper {
+  private readonly accounts = new Map<string, Account>();
+  /** Those with a lease, in the order in which the leases end. */
+  private readonly leased = new Set<Account>();
+  /** Calls that wait for the store, by key and in order. */
+  private readonly lines = new Map<string, Waiter[]>();
+  private readonly corrections: LeasedCorrections;
+  private readonly places: LeasedPlaces;
+  private readonly nowMs: () => number;
+  private readonly windowMs: number;
+  private readonly accountsMax: number;
+  private readonly leaseMs: number;
+  private readonly tickMs: number;
+  private cancelTimer: (() => void) | null = null;
+  private stopped = false;
+
+  constructor(private readonly options: LeasedRatesOptions) {
+    const { counts, guard, nowMs } = options;
+    this.nowMs = nowMs;
+    this.windowMs = options.windowMs ?? minute.slotMs * minute.slots;
+    this.accountsMax = options.accountsMax ?? 50_000;
+    this.leaseMs = options.leaseMs ?? 500;
+    this.tickMs = this.leaseMs / 5;
+    this.corrections = new LeasedCorrections(counts, guard, nowMs, this.windowMs, (id) => this.usedHere(id));
+    this.places = new LeasedPlaces(counts, guard, nowMs, options.holdMs ?? 30_000);
+  }
+
+  take(claims: readonly Claim[], place: Place | null): Taking | Promise<Taking> {
+    const nowMs = this.nowMs();
+    const first = claims[0]?.id ?? place?.id;
+    if (first === undefined) return this.options.local.take(claims, place);
+    const refusal = this.refusal(claims, place, nowMs);
+    if (refusal !== null) return refusal;
+    const key = keyOf(first);
+    const line = this.lines.size === 0 ? undefined : this.lines.get(key);
+    if (line === undefined && place === null) {
+      const taking = this.fromLeases(claims, nowMs);
+      if (taking !== null) return taking;
+    }
+    if (!this.options.guard.open) return this.alone(claims, place);
+    const { promise, resolve } = Promise.withResolvers<Taking>();
+    const waiter: Waiter = { claims, place, resolve };
+    if (line !== undefined) {
+      line.push(waiter);
+    } else {
+      const opened = [waiter];
+      this.lines.set(key, opened);
+      this.advance(key, opened);
+    }
+    return promise;
+  }
+
+  look({ id, limit, amount }: Claim): Look {
+    const nowMs = this.nowMs();
+    if (amount > limit) return { ...this.lookOf(id, limit, nowMs), waitMs: Infinity };
+    const account = this.accounts.get(id);
+    if (isRefused(account, amount, nowMs)) return { ...this.lookOf(id, limit, nowMs), waitMs: Math.max(1, account.roomMs - nowMs) };
+    if (!this.options.guard.open && inHand(account, nowMs) < amount) return this.lookAlone({ id, limit, amount }, nowMs);
+    const { remaining, resetMs } = this.lookOf(id, limit, nowMs);
+    // Others may have given some back since we heard of it, so nobody is turned away for it.
+    return { remaining: Math.max(remaining, Math.min(amount, limit)), resetMs, waitMs: 0 };
+  }
+
+  placesTaken(id: string): number {
+    return this.options.local.placesTaken(id);
+  }
+
+  /** How many limits are remembered. */
+  get accountsKnown(): number {
+    return this.accounts.size;
+  }
+
+  /** Gives back all that is held. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.cancelTimer?.();
+    for (const account of this.leased) this.giveBack(account);
+    this.leased.clear();
+    await Promise.all([this.corrections.flushAll(), this.places.releaseAll()]);
+  }
+
+  /** The truth about a call is known. For what it took, see `Admitted`. */
+  settled(claims: readonly Claim[], parts: readonly Parts[], shadow: AdmittedLocally, hold: Hold | null, amounts: readonly number[]): void {
+    const nowMs = this.nowMs();
+    for (const [at, claim] of claims.entries()) {
+      const claimed = wholeAmount(claim.amount, 0);
+      const truth = wholeAmount(amounts[at] ?? claimed, claimed);
+      if (truth < claimed) this.returned(claim.id, parts[at]!, claimed - truth, nowMs);
+      else if (truth > claimed) this.overdrawn(claim.id, truth - claimed, nowMs);
+    }
+    shadow.settle(amounts);
+    if (hold !== null) this.places.remove(hold);
+    this.tick();
+  }
+
+  private refusal(claims: readonly Claim[], place: Place | null, nowMs: number): Taking | null {
+    for (const { id, limit, amount } of claims) {
+      const account = this.accounts.get(id);
+      if (amount > limit) return this.refused(claims, id, Infinity, nowMs);
+      if (isRefused(account, amount, nowMs)) return this.refused(claims, id, Math.max(1, account.roomMs - nowMs), nowMs);
+      // A store that restarts empty has forgotten what we used; we have not.
+      const { waitMs = 0 } = this.options.guard.open ? this.options.local.look({ id, limit, amount }) : {};
+      if (waitMs > 0) {
+        if (account !== undefined) noRoom(account, amount, waitMs, nowMs);
+        return this.refused(claims, id, waitMs, nowMs);
+      }
+    }
+    if (place !== null && this.placesTaken(place.id) >= place.limit) return this.refused(claims, place.id, placeWaitMs, nowMs);
+    return null;
+  }
+
+  private refused(claims: readonly Claim[], shortId: string, waitMs: number, nowMs: number): Taking {
+    return { ok: false, shortId, waitMs, looks: claims.map(({ id, limit }) => this.lookOf(id, limit, nowMs)) };
+  }
+
+  private fromLeases(claims: readonly Claim[], nowMs: number): Taking | null {
+    for (const { id, amount } of claims) if (wholeAmount(amount, 0) > inHand(this.accounts.get(id), nowMs)) return null;
+    const parts = claims.map(({ id, amount }): Parts => {
+      const account = this.accounts.get(id);
+      if (account === undefined) return nothing;
+      const whole = wholeAmount(amount, 0);
+      account.left -= whole;
+      return { leased: whole, leasedSlot: account.slot, asked: 0, askedSlot: 0, owed: 0 };
+    });
+    return this.admitted(claims, parts, null, nowMs);
+  }
+
+  /** Lets those at the head of a line go on, until one must wait for a lease that somebody asked for. */
+  private advance(key: string, line: Waiter[]): void {
+    for (let waiter = line[0]; waiter !== undefined; waiter = line[0]) {
+      const nowMs = this.nowMs();
+      const { claims, place } = waiter;
+      const answer =
+        this.refusal(claims, place, nowMs) ??
+        (place === null ? this.fromLeases(claims, nowMs) : null) ??
+        (this.options.guard.open ? null : this.alone(claims, place));
+      if (answer === null && claims.some(({ id, amount }) => this.isAsking(id, amount, nowMs))) return;
+      line.shift();
+      if (answer === null) void this.ask(waiter, key, line, nowMs);
+      else waiter.resolve(answer);
+    }
+    this.lines.delete(key);
+  }
+
+  private isAsking(id: string, amount: number, nowMs: number): boolean {
+    const account = this.accounts.get(id);
+    return account !== undefined && account.asking && amount > inHand(account, nowMs);
+  }
+
+  private async ask(waiter: Waiter, key: string, line: readonly Waiter[], askedMs: number): Promise<void> {
+    const { claims, place } = waiter;
+    const drawn = claims.map((claim) => this.drawn(claim, line, askedMs));
+    const wants = drawn.flatMap(({ want }) => want ?? []);
+    const leasing = drawn.flatMap(({ account, want }) => (want === null || isExact(want.limit) ? [] : [account]));
+    for (const account of leasing) account.asking = true;
+    const hold = place === null ? null : this.places.holdOf({ ...place, limit: this.jointly(place.limit, 1) });
+    let taken: Taken | null = null;
+    try {
+      taken = await this.options.guard.run(
+        () => this.options.counts.take(wants, hold),
+        (late) => this.undo(late, hold),
+      );
+    } catch {
+      // The guard knows what to make of it.
+    }
+    for (const account of leasing) account.asking = false;
+    waiter.resolve(this.answered(waiter, drawn, taken, hold, askedMs));
+    this.advanceKey(key);
+  }
+
+  private advanceKey(key: string): void {
+    const line = this.lines.get(key);
+    if (line !== undefined) this.advance(key, line);
+  }
+
+  /** Takes what is in hand, and finds out what more there is to be asked for. */
+  private drawn({ id, limit, amount }: Claim, line: readonly Waiter[], nowMs: number): Drawn {
+    const account = this.account(id, limit);
+    const whole = wholeAmount(amount, 0);
+    const leased = Math.min(whole, inHand(account, nowMs));
+    account.left -= leased;
+    const need = whole - leased;
+    if (need === 0) return { account, leased, leasedSlot: account.slot, want: null };
+    const wish = isExact(limit) ? need : wishFor(account, limit, need + queued(line, id), this.leaseMs, nowMs);
+    account.askedMs = nowMs;
+    account.spent = 0;
+    const want: Want = { id, limit: this.jointly(limit, need), need, wish, sharers: 4 * this.options.processes() };
+    return { account, leased, leasedSlot: account.slot, want };
+  }
+
+  private answered({ claims, place }: Waiter, drawn: readonly Drawn[], taken: Taken | null, hold: Hold | null, askedMs: number): Taking {
+    const nowMs = this.nowMs();
+    if (taken !== null && taken.ok) {
+      let next = 0;
+      const parts = drawn.map(({ account, leased, leasedSlot, want }): Parts => {
+        if (want === null) return { leased, leasedSlot, asked: 0, askedSlot: 0, owed: 0 };
+        const granted = taken.granted[next]!;
+        next += 1;
+        this.leaseArrives(account, granted, want.need, askedMs);
+        return { leased, leasedSlot, asked: want.need, askedSlot: granted.slot, owed: 0 };
+      });
+      return this.admitted(claims, parts, hold, nowMs);
+    }
+    for (const { account, leased, leasedSlot } of drawn) this.putBack(account.id, leased, leasedSlot, nowMs);
+    if (taken === null) return this.alone(claims, place);
+    const short = drawn.find(({ want }) => want?.id === taken.short);
+    if (short !== undefined) {
+      const { account } = short;
+      account.remaining = taken.remaining;
+      noRoom(account, short.leased + (short.want?.need ?? 0), taken.waitMs, nowMs);
+    }
+    return this.refused(claims, taken.short, taken.waitMs, nowMs);
+  }
+
+  private leaseArrives(account: Account, { amount, slot, remaining }: Granted, need: number, askedMs: number): void {
+    account.remaining = remaining;
+    account.refusedUntilMs = Number.NEGATIVE_INFINITY;
+    if (amount <= need) return;
+    this.giveBack(account);
+    account.left = amount - need;
+    account.slot = slot;
+    account.endsMs = askedMs + this.leaseMs;
+    this.leased.delete(account);
+    this.leased.add(account);
+    // Among the accounts, those that lease are the last to be forgotten.
+    this.accounts.delete(account.id);
+    this.accounts.set(account.id, account);
+    this.tick();
+  }
+
+  private admitted(claims: readonly Claim[], parts: readonly Parts[], hold: Hold | null, nowMs: number): Taking {
+    for (const { id, amount } of claims) {
+      const account = this.accounts.get(id);
+      if (account !== undefined) account.spent += wholeAmount(amount, 0);
+    }
+    const shadow = this.options.local.take(
+      claims.map(({ id, amount }) => ({ id, amount, limit: Infinity })),
+      hold === null ? null : { id: hold.id, call: hold.call, limit: Infinity },
+    );
+    if (!shadow.ok) throw new Error("a call without limits was refused");
+    this.holdBegins(hold);
+    const looks = claims.map(({ id, limit }) => this.lookOf(id, limit, nowMs));
+    return new Admitted(this, claims, parts, shadow, hold, looks);
+  }
+
+  /** Without the store. It is told later what was admitted. */
+  private alone(claims: readonly Claim[], place: Place | null): Taking {
+    const rule = this.options.onStoreLoss ?? "split";
+    const nowMs = this.nowMs();
+    if (rule === "closed") return this.refused(claims, claims[0]?.id ?? place?.id ?? "", lostWaitMs, nowMs);
+    const taking = this.options.local.take(
+      claims.map((claim) => this.shareOf(claim, rule)),
+      place === null ? null : { ...place, limit: this.shareOf({ ...place, amount: 1 }, rule).limit },
+    );
+    if (!taking.ok) return taking;
+    const parts = claims.map(({ id, amount }): Parts => {
+      const owed = wholeAmount(amount, 0);
+      this.corrections.owe(id, owed);
+      return { ...nothing, owed };
+    });
+    const hold = place === null ? null : this.places.holdOf(place);
+    this.holdBegins(hold);
+    this.tick();
+    return new Admitted(this, claims, parts, taking, hold, taking.looks);
+  }
+
+  /** Rounded down, but never too little for this one call: a share that nothing fits in would be none. */
+  private shareOf({ id, limit, amount }: Claim, rule: StoreLossRule): Claim {
+    if (rule === "open") return { id, amount, limit: Infinity };
+    const share = Math.floor(limit / this.options.processes());
+    return { id, amount, limit: Math.max(share, Math.min(limit, wholeAmount(amount, 0))) };
+  }
+
+  /** What all those together may use that have the store; never too little for this one call. */
+  private jointly(limit: number, need: number): number {
+    const share = this.options.share?.() ?? 1;
+    return share === 1 ? limit : Math.max(Math.floor(limit * share), Math.min(limit, need));
+  }
+
+  private lookAlone(claim: Claim, nowMs: number): Look {
+    const rule = this.options.onStoreLoss ?? "split";
+    const { remaining, resetMs } = this.lookOf(claim.id, claim.limit, nowMs);
+    if (rule === "open") return { remaining: Math.max(remaining, claim.amount), resetMs, waitMs: 0 };
+    if (rule === "closed") return { remaining: 0, resetMs, waitMs: lostWaitMs };
+    return this.options.local.look(this.shareOf(claim, rule));
+  }
+
+  /** What the store took for a call after we had gone on without it. */
+  private undo(late: Taken, hold: Hold | null): void {
+    if (!late.ok) return;
+    for (const { id, amount, slot } of late.granted) this.corrections.add(id, slot, -amount);
+    if (hold !== null) this.places.late(hold);
+    this.tick();
+  }
+
+  private returned(id: string, { leased, leasedSlot, asked, askedSlot, owed }: Parts, amount: number, nowMs: number): void {
+    const ofAsked = Math.min(asked, amount);
+    const ofLeased = Math.min(leased, amount - ofAsked);
+    const ofOwed = Math.min(owed, amount - ofAsked - ofLeased);
+    this.putBack(id, ofAsked, askedSlot, nowMs);
+    this.putBack(id, ofLeased, leasedSlot, nowMs);
+    // Where the store was told of it meanwhile, it is not known in which slot: it stays counted there until it leaves the window.
+    if (ofOwed > 0) this.corrections.forgive(id, ofOwed);
+    const account = this.accounts.get(id);
+    if (account !== undefined) account.refusedUntilMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Into the lease it came from, as long as there is one; what was counted long ago must not be spent as if it were new. */
+  private putBack(id: string, amount: number, slot: number, nowMs: number): void {
+    if (amount === 0) return;
+    const account = this.accounts.get(id);
+    if (account !== undefined && account.slot === slot && account.endsMs > nowMs) account.left += amount;
+    else this.corrections.add(id, slot, -amount);
+    this.tick();
+  }
+
+  private overdrawn(id: string, amount: number, nowMs: number): void {
+    const account = this.accounts.get(id);
+    const leased = Math.min(amount, inHand(account, nowMs));
+    if (account !== undefined) {
+      account.left -= leased;
+      account.remaining = Math.max(0, account.remaining - (amount - leased));
+    }
+    this.corrections.add(id, null, amount - leased);
+  }
+
+  private holdBegins(hold: Hold | null): void {
+    if (hold === null) return;
+    this.places.add(hold);
+    this.tick();
+  }
+
+  private giveBack(account: Account): void {
+    if (account.left === 0) return;
+    this.corrections.add(account.id, account.slot, -account.left);
+    account.left = 0;
+  }
+
+  private account(id: string, limit: number): Account {
+    let account = this.accounts.get(id);
+    if (account === undefined) {
+      if (this.accounts.size >= this.accountsMax) this.forget(this.accounts.values().next().value!);
+      this.accounts.set(id, (account = newAccount(id, limit)));
+    }
+    return account;
+  }
+
+  private forget(account: Account): void {
+    this.giveBack(account);
+    this.leased.delete(account);
+    this.accounts.delete(account.id);
+  }
+
+  private lookOf(id: string, limit: number, nowMs: number): Look {
+    const account = this.accounts.get(id);
+    const { resetMs } = this.options.local.look({ id, limit, amount: 0 });
+    if (account === undefined) return { remaining: limit, resetMs };
+    return { remaining: Math.min(limit, account.remaining + inHand(account, nowMs)), resetMs };
+  }
+
+  private usedHere(id: string): number {
+    const limit = Number.MAX_SAFE_INTEGER;
+    return limit - this.options.local.look({ id, limit, amount: 0 }).remaining;
+  }
+
+  /** Sees to it that what must be told is told soon. */
+  private tick(): void {
+    if (this.stopped || this.cancelTimer !== null) return;
+    this.cancelTimer = this.options.after(this.tickMs, () => void this.ticked());
+  }
+
+  private async ticked(): Promise<void> {
+    const nowMs = this.nowMs();
+    for (const account of this.leased) {
+      if (account.endsMs > nowMs) break;
+      this.giveBack(account);
+      this.leased.delete(account);
+    }
+    await Promise.all([this.corrections.flush(), this.places.tend()]);
+    this.cancelTimer = null;
+    if (this.leased.size > 0 || this.corrections.size > 0 || this.places.busy) this.tick();
+  }
+}
+
+interface Waiter {
+  readonly claims: readonly Claim[];
+  readonly place: Place | null;
+  readonly resolve: (taking: Taking) => void;
+}
+
+interface Drawn {
+  readonly account: Account;
+  readonly leased: number;
+  readonly leasedSlot: number;
+  readonly want: Want | null;
+}
+
+/** Where the amount of a claim came from: a lease, a question to the store, or neither, as that was lost. */
+interface Parts {
+  readonly leased: number;
+  readonly leasedSlot: number;
+  readonly asked: number;
+  readonly askedSlot: number;
+  readonly owed: number;
+}
+
+type AdmittedLocally = Extract<Taking, { readonly ok: true }>;
+
+class Admitted {
+  readonly ok = true;
+  private open = true;
+
+  constructor(
+    private readonly rates: LeasedRates,
+    private readonly claims: readonly Claim[],
+    private readonly parts: readonly Parts[],
+    private readonly shadow: AdmittedLocally,
+    private readonly hold: Hold | null,
+    readonly looks: readonly Look[],
+  ) {}
+
+  settle(amounts: readonly number[]): void {
+    if (!this.open) throw new Error("what a call took of its limits was settled twice");
+    this.open = false;
+    this.rates.settled(this.claims, this.parts, this.shadow, this.hold, amounts);
+  }
+}
+
+/** To be believed for a moment. */
+function noRoom(account: Account, need: number, waitMs: number, nowMs: number): void {
+  account.refusedNeed = need;
+  account.refusedUntilMs = nowMs + Math.min(waitMs, refusalMs);
+  account.roomMs = nowMs + waitMs;
+}
+
+/** What those who wait behind it will want of the same limit; a look at the first of them is enough. */
+function queued(line: readonly Waiter[], id: string): number {
+  let sum = 0;
+  for (const { claims } of line.slice(0, queuedMax)) for (const claim of claims) if (claim.id === id) sum += wholeAmount(claim.amount, 0);
+  return sum;
+}
+
+const nothing: Parts = { leased: 0, leasedSlot: 0, asked: 0, askedSlot: 0, owed: 0 };
+const queuedMax = 100;
+/** For so long a refusal is believed without asking again: it spares the store the calls of those who do not wait. */
+const refusalMs = 50;
+const lostWaitMs = 1_000;

@@ -1,0 +1,184 @@
+import type { Grant, Limiter, Overrun, Remaining, Standing } from "../gateway/limiter.ts";
+import type { Key } from "../keys/key.ts";
+import type { Demand } from "../limits/limits.ts";
+import type { Claim, Look, RateKeeper, Taking } from "../limits/rate-keeper.ts";
+import type { BudgetLine, Refused, Reservation } from "./budget-account.ts";
+import { amountOn, KeyGauges, type Gauge, type Gauges } from "./key-gauges.ts";
+import { budgetOverrun, neverFits, priceOverrun, rateOverrun, roomOverrun, storeOverrun } from "./overrun.ts";
+
+export interface LimiterParts {
+  readonly rates: RateKeeper;
+  readonly budgets: { reserve(line: BudgetLine, nanos: number): Reservation | Refused | Promise<Reservation | Refused> };
+  /** Tells the day, for when a new period begins. */
+  readonly wallMs: () => number;
+}
+
+/**
+ * Holds a call to all limits of its key: rates and places first, because they are cheap and hardly ever need to be asked
+ * for elsewhere, then money. Where one refuses, what the others gave is given back. As long as nobody elsewhere has to be
+ * asked, the answer comes at once.
+ */
+export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
+  // A key that changes is another object, so what is laid out here never grows old.
+  const known = new WeakMap<Key, KeyGauges>();
+
+  function gaugesOf(key: Key): KeyGauges {
+    let gauges = known.get(key);
+    if (gauges === undefined) known.set(key, (gauges = new KeyGauges(key)));
+    return gauges;
+  }
+
+  function admit(key: Key, model: string, demand: Demand, call: string): Grant | Overrun | Promise<Grant | Overrun> {
+    const gauges = gaugesOf(key).for(model);
+    if (gauges.isEmpty) return unlimitedGrant;
+    if (gauges.budgets.length > 0 && demand.nanos === null && key.limits.unpriced === "refuse") return priceOverrun(model, null);
+    const admission = new Admission(gauges, demand);
+    const impossible = admission.impossible();
+    if (impossible !== null) return impossible;
+    if (!admission.needsRates) return money(admission, 0);
+    const [room] = gauges.rooms;
+    const taking = rates.take(admission.claims, room === undefined ? null : { ...room, call });
+    if (taking instanceof Promise) return taking.then((taken) => afterRates(admission, taken, call), storeLost);
+    return afterRates(admission, taking, call);
+  }
+
+  function afterRates(admission: Admission, taking: Taking, call: string): Grant | Overrun | Promise<Grant | Overrun> {
+    admission.see(taking.looks);
+    if (!taking.ok) return admission.overrun(taking);
+    admission.takings.push(taking);
+    const room = admission.gauges.rooms[1];
+    if (room === undefined) return money(admission, 0);
+    const second = rates.take([], { ...room, call });
+    if (second instanceof Promise) {
+      return second.then(
+        (taken) => afterRoom(admission, taken),
+        () => admission.withdrawn(storeLost()),
+      );
+    }
+    return afterRoom(admission, second);
+  }
+
+  function afterRoom(admission: Admission, taking: Taking): Grant | Overrun | Promise<Grant | Overrun> {
+    if (!taking.ok) return admission.withdrawn(admission.overrun(taking));
+    admission.takings.push(taking);
+    return money(admission, 0);
+  }
+
+  /** Sets aside what the call may cost in each of its budgets, one after the other. */
+  function money(admission: Admission, from: number): Grant | Overrun | Promise<Grant | Overrun> {
+    const { budgets: lines } = admission.gauges;
+    for (let at = from; at < lines.length; at += 1) {
+      const line = lines[at]!;
+      const answer = budgets.reserve(line, admission.nanos);
+      if (answer instanceof Promise) {
+        return answer.then((reserved) => admission.reserved(line, reserved, wallMs) ?? money(admission, at + 1));
+      }
+      const overrun = admission.reserved(line, answer, wallMs);
+      if (overrun !== null) return overrun;
+    }
+    return admission;
+  }
+
+  function bars(key: Key): Overrun | null {
+    const { own } = gaugesOf(key);
+    for (const room of own.rooms) if (rates.placesTaken(room.id) >= room.limit) return roomOverrun(room, null);
+    for (const gauge of own.rates) {
+      if (gauge.what !== "requests") continue;
+      const look = rates.look({ id: gauge.id, limit: gauge.limit, amount: 1 });
+      if (look.remaining >= 1) continue;
+      // Without a better word: as if what is used were spread evenly.
+      const waitMs = look.waitMs ?? look.resetMs / Math.max(1, gauge.limit);
+      return rateOverrun(gauge, gauge.limit < 1 ? Infinity : waitMs, standingOf([gauge], [look]));
+    }
+    return null;
+  }
+
+  return { bars, admit };
+}
+
+/** A call on its way through its limits; once through, it is the grant. */
+class Admission implements Grant {
+  readonly kind = "grant";
+  readonly claims: readonly Claim[];
+  readonly takings: (Taking & { readonly ok: true })[] = [];
+  readonly nanos: number;
+  standing: Standing | null = null;
+  private readonly reservations: Reservation[] = [];
+
+  constructor(
+    readonly gauges: Gauges,
+    demand: Demand,
+  ) {
+    this.claims = gauges.rates.map((gauge) => ({ id: gauge.id, limit: gauge.limit, amount: amountOn(gauge, demand, 0) }));
+    this.nanos = demand.nanos ?? 0;
+  }
+
+  get needsRates(): boolean {
+    return this.claims.length > 0 || this.gauges.rooms.length > 0;
+  }
+
+  settle(truth: Demand | null): void {
+    const { rates } = this.gauges;
+    const amounts = this.claims.map(({ amount }, at) => (truth === null ? 0 : amountOn(rates[at]!, truth, amount)));
+    for (const taking of this.takings) taking.settle(taking === this.takings[0] ? amounts : []);
+    for (const reservation of this.reservations) reservation.settle(truth === null ? null : truth.nanos);
+  }
+
+  /** What no wait could make room for. */
+  impossible(): Overrun | null {
+    const at = this.claims.findIndex(({ amount, limit }) => amount > limit);
+    return at === -1 ? null : neverFits(this.gauges.rates[at]!, null);
+  }
+
+  see(looks: readonly Look[]): void {
+    this.standing = standingOf(this.gauges.rates, looks);
+  }
+
+  overrun({ shortId, waitMs }: Taking & { readonly ok: false }): Overrun {
+    const { rates, rooms } = this.gauges;
+    const room = rooms.find(({ id }) => id === shortId);
+    if (room !== undefined) return roomOverrun(room, this.standing);
+    const gauge = rates.find(({ id }) => id === shortId);
+    return gauge === undefined ? storeOverrun(`no limit is called ${shortId}`, this.standing) : rateOverrun(gauge, waitMs, this.standing);
+  }
+
+  reserved(line: BudgetLine, answer: Reservation | Refused, wallMs: () => number): Overrun | null {
+    if (answer.ok) {
+      this.reservations.push(answer);
+      return null;
+    }
+    if (answer.why === "unavailable") return this.withdrawn(storeOverrun("no money is held, and the store does not answer", this.standing));
+    return this.withdrawn(budgetOverrun(line, this.nanos, answer.spentNanos, wallMs(), this.standing));
+  }
+
+  /** Gives everything back. */
+  withdrawn(overrun: Overrun): Overrun {
+    this.settle(null);
+    return overrun;
+  }
+}
+
+/** The tightest of each: of the key's own limit and the one for the model. */
+function standingOf(gauges: readonly Gauge[], looks: readonly Look[]): Standing | null {
+  let requests: Remaining | null = null;
+  let tokens: Remaining | null = null;
+  for (let at = 0; at < gauges.length; at += 1) {
+    const { what, limit } = gauges[at]!;
+    const look = looks[at];
+    if (look === undefined) continue;
+    if (what === "requests") requests = tighter(requests, limit, look);
+    else if (what === "tokens") tokens = tighter(tokens, limit, look);
+  }
+  return requests === null && tokens === null ? null : { requests, tokens };
+}
+
+function tighter(known: Remaining | null, limit: number, { remaining, resetMs }: Look): Remaining {
+  return known !== null && known.remaining <= remaining ? known : { limit, remaining, resetMs };
+}
+
+/** Nothing was taken, so there is nothing to settle. */
+const unlimitedGrant: Grant = { kind: "grant", standing: null, settle: () => {} };
+
+function storeLost(): Overrun {
+  return storeOverrun("the counts that processes share cannot be reached", null);
+}

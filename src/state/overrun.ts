@@ -1,0 +1,123 @@
+import type { Overrun, Standing } from "../gateway/limiter.ts";
+import type { BudgetPeriod } from "../limits/limits.ts";
+import { periodEndMs } from "../limits/period.ts";
+import { failure, type FailureFacts } from "../operations/failure.ts";
+import { dollarsOf } from "../usage/dollars.ts";
+import type { BudgetLine } from "./budget-account.ts";
+import type { Gauge, Room } from "./key-gauges.ts";
+
+/**
+ * What a client is told when a limit of its key leaves no room. The words billing, quota and credit do not appear where a
+ * wait helps: a client framework takes them for a reason never to try again.
+ */
+export function rateOverrun(gauge: Gauge, waitMs: number, standing: Standing | null): Overrun {
+  if (!Number.isFinite(waitMs)) return neverFits(gauge, standing);
+  const message = `This key is limited to ${figureOf(gauge)}, which leaves no room for this request now. Try again in ${spoken(waitMs)}.`;
+  return limited(gauge.id, { ...rateFacts, message, retryAfterMs: Math.max(1, Math.min(Math.ceil(waitMs), minuteMs)) }, standing);
+}
+
+/** The call alone is more than the limit allows in a minute. */
+export function neverFits(gauge: Gauge, standing: Standing | null): Overrun {
+  const message =
+    gauge.what === "requests"
+      ? `This key is limited to ${figureOf(gauge)}: it may not be used for this.`
+      : `This request needs more than all of what this key is limited to, ${figureOf(gauge)}, so it can never pass. ` +
+        `Make it smaller, or have the limit raised.`;
+  return limited(gauge.id, { ...rateFacts, message }, standing);
+}
+
+export function roomOverrun({ id, limit, pattern }: Room, standing: Standing | null): Overrun {
+  const calls = limit === 1 ? "1 call" : `${limit} calls`;
+  const message = `This key is limited to ${calls} at the same time${forModels(pattern)}, and as many are under way. Try again in a moment.`;
+  return limited(id, { status: 429, type: "rate_limit_error", code: "concurrency_limit", message, retryAfterMs: roomRetryMs }, standing);
+}
+
+export function budgetOverrun(
+  line: BudgetLine,
+  nanos: number,
+  spentNanos: number | null,
+  wallMs: number,
+  standing: Standing | null,
+): Overrun {
+  const budget = `The budget of this key${forModels(line.models)}, $${dollarsOf(line.limitNanos)}${periodWords[line.period]},`;
+  return limited(
+    `budget ${line.budget}`,
+    {
+      status: 429,
+      type: "insufficient_quota",
+      code: "insufficient_quota",
+      message: `${budget} ${whyNot(line, nanos, spentNanos)} ${whatNext(line, nanos, wallMs)}`,
+    },
+    standing,
+  );
+}
+
+export function priceOverrun(model: string, standing: Standing | null): Overrun {
+  const message =
+    `This key has a budget, and the price of the model ${JSON.stringify(model)} is not known. ` +
+    `Set one with \`sluice prices set\`, or allow models without a price for this key.`;
+  return limited(
+    `no price of ${model}`,
+    { status: 403, type: "permission_error", code: "price_unknown", param: "model", message },
+    standing,
+  );
+}
+
+export function storeOverrun(detail: string, standing: Standing | null): Overrun {
+  return {
+    kind: "overrun",
+    failure: failure("store_unavailable", detail, { retryAfterMs: storeRetryMs }),
+    retryAfterMs: storeRetryMs,
+    standing,
+  };
+}
+
+function limited(detail: string, facts: FailureFacts, standing: Standing | null): Overrun {
+  return { kind: "overrun", failure: failure("limited", detail, facts), retryAfterMs: facts.retryAfterMs ?? null, standing };
+}
+
+function whyNot({ limitNanos }: BudgetLine, nanos: number, spentNanos: number | null): string {
+  if (nanos > limitNanos) return `is less than the $${dollarsOf(nanos)} that this request may cost.`;
+  if (spentNanos !== null && spentNanos >= limitNanos) return "is spent.";
+  return `leaves too little for this request, which may cost $${dollarsOf(nanos)}, besides what is spent and what calls under way may cost.`;
+}
+
+function whatNext({ limitNanos, period }: BudgetLine, nanos: number, wallMs: number): string {
+  if (nanos > limitNanos) return "Make it smaller, or have the budget raised.";
+  if (period === "total") return "It can be raised by whoever runs this gateway.";
+  return `The next ${period} begins at ${new Date(periodEndMs(period, wallMs)).toISOString().replace(".000Z", "Z")}.`;
+}
+
+function figureOf({ what, figure, pattern }: Gauge): string {
+  const unit = figure === 1 ? unitWords[what].replace(/s\b/, "") : unitWords[what];
+  return `${figure} ${unit} per minute${forModels(pattern)}`;
+}
+
+function forModels(pattern: string | null): string {
+  return pattern === null ? "" : ` for the models ${JSON.stringify(pattern)}`;
+}
+
+function spoken(waitMs: number): string {
+  const seconds = Math.max(1, Math.ceil(Math.min(waitMs, minuteMs) / 1_000));
+  return seconds === 1 ? "1 second" : `${seconds} seconds`;
+}
+
+const rateFacts = { status: 429, type: "rate_limit_error", code: "rate_limit_exceeded" };
+const unitWords: { readonly [W in Gauge["what"]]: string } = {
+  requests: "requests",
+  tokens: "tokens",
+  audio: "seconds of audio",
+  characters: "characters",
+};
+const periodWords: { readonly [P in BudgetPeriod]: string } = {
+  hour: " an hour",
+  day: " a day",
+  week: " a week",
+  month: " a month",
+  total: " in all",
+};
+/** The parts of a window make its end a little late; clients are told to give up for more than a minute. */
+const minuteMs = 60_000;
+/** Nobody knows when a call ends. */
+const roomRetryMs = 1_000;
+const storeRetryMs = 1_000;

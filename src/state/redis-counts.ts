@@ -1,0 +1,112 @@
+import {
+  keyOf,
+  minute,
+  placeWaitMs,
+  type Correction,
+  type CountSpan,
+  type Hold,
+  type SharedCounts,
+  type Taken,
+  type Want,
+} from "../limits/joint-counts.ts";
+import type { RedisLink } from "./redis-link.ts";
+import { attendScript, correctScript, keepScript, takeScript } from "./redis-scripts.ts";
+
+export interface RedisCountsOptions {
+  /** What all names in Redis begin with: two installations may use one server. */
+  readonly prefix?: string;
+  readonly span?: CountSpan;
+}
+
+/** Counts in Redis or Valkey. Every name has the id of its key in braces, so that all of one call lie on one node of a cluster. */
+export class RedisCounts implements SharedCounts {
+  private readonly prefix: string;
+  private readonly span: CountSpan;
+
+  constructor(
+    private readonly link: RedisLink,
+    { prefix = "sluice:", span = minute }: RedisCountsOptions = {},
+  ) {
+    this.prefix = prefix;
+    this.span = span;
+  }
+
+  async take(wants: readonly Want[], hold: Hold | null): Promise<Taken> {
+    const { slotMs, slots } = this.span;
+    const values: (string | number)[] = [slotMs, slots, wants.length];
+    for (const { limit, need, wish, sharers } of wants) values.push(limit, need, wish, sharers);
+    if (hold !== null) values.push(hold.limit, hold.call, hold.lifeMs);
+    const keys = wants.map(({ id }) => this.name("rate", id));
+    if (hold !== null) keys.push(this.name("places", hold.id));
+    return takenOf(await this.link.run(takeScript, keys, values), wants, hold);
+  }
+
+  async correct(id: string, corrections: readonly Correction[]): Promise<void> {
+    const changes = corrections.flatMap(({ slot, by }) => [slot ?? "", by]);
+    await this.link.run(correctScript, [this.name("rate", id)], [this.span.slotMs, this.span.slots, ...changes]);
+  }
+
+  async keep(holds: readonly Hold[]): Promise<void> {
+    const sorted = Map.groupBy(holds, ({ id, lifeMs }) => `${lifeMs} ${id}`).values();
+    await Promise.all(
+      [...sorted].flatMap((alike) => {
+        const { id, lifeMs } = alike[0]!;
+        return chunks(alike.map(({ call }) => call)).map((calls) =>
+          this.link.run(keepScript, [this.name("places", id)], [lifeMs, ...calls]),
+        );
+      }),
+    );
+  }
+
+  async release({ id, call }: Pick<Hold, "id" | "call">): Promise<void> {
+    await this.link.send("ZREM", [this.name("places", id), call]);
+  }
+
+  async attend(process: string, withinMs: number): Promise<number> {
+    return whole(await this.link.run(attendScript, [`${this.prefix}processes`], [process, withinMs]));
+  }
+
+  async leave(process: string): Promise<void> {
+    await this.link.send("ZREM", [`${this.prefix}processes`, process]);
+  }
+
+  close(): void {
+    this.link.close();
+  }
+
+  private name(kind: string, id: string): string {
+    // A brace of its own would end the tag early.
+    return `${this.prefix}{${keyOf(id).replaceAll(/[{}]/g, "_")}}:${kind}:${id}`;
+  }
+}
+
+function takenOf(reply: unknown, wants: readonly Want[], hold: Hold | null): Taken {
+  if (!Array.isArray(reply)) throw strange(reply);
+  const [verdict, second, ...rest] = reply.map(whole);
+  if (verdict === 1 && second !== undefined && rest.length === 2 * wants.length) {
+    const granted = wants.map(({ id }, at) => ({ id, amount: rest[2 * at]!, slot: second, remaining: rest[2 * at + 1]! }));
+    return { ok: true, granted };
+  }
+  const [waitMs, remaining] = rest;
+  if (verdict !== 0 || second === undefined || waitMs === undefined || remaining === undefined) throw strange(reply);
+  const want = wants[second - 1];
+  if (want !== undefined) return { ok: false, short: want.id, waitMs, remaining };
+  if (hold === null) throw strange(reply);
+  return { ok: false, short: hold.id, waitMs: placeWaitMs, remaining };
+}
+
+function whole(value: unknown): number {
+  if (typeof value === "number" && Number.isSafeInteger(value)) return value;
+  throw strange(value);
+}
+
+function strange(reply: unknown): Error {
+  return new Error(`Redis answered something that was not asked for: ${JSON.stringify(reply)?.slice(0, 100)}`);
+}
+
+function chunks(calls: readonly string[]): readonly (readonly string[])[] {
+  const count = Math.ceil(calls.length / callsAtOnce);
+  return Array.from({ length: count }, (_, at) => calls.slice(at * callsAtOnce, (at + 1) * callsAtOnce));
+}
+
+const callsAtOnce = 500;

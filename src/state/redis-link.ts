@@ -1,0 +1,96 @@
+import { RedisClient } from "bun";
+
+export interface RedisLinkOptions {
+  /** `redis://user:password@host:port/database`, or `rediss://` over TLS. */
+  readonly url: string;
+  readonly connectMs?: number;
+  /** For servers whose certificate is not signed by anybody the system knows. */
+  readonly tls?: { readonly ca?: string; readonly rejectUnauthorized?: boolean };
+}
+
+/**
+ * One connection to Redis or Valkey, made when it is needed and made again when it was lost. It holds nothing back for
+ * better times: a command fails at once where there is no connection. It has no deadline of its own; whoever gives up on a
+ * command drops the connection, and with it every reply that is still to come, so that none can be taken for another's.
+ */
+export class RedisLink {
+  private client: RedisClient | null = null;
+  /** The same one as soon as it is connected. */
+  private live: RedisClient | null = null;
+  private connecting: Promise<RedisClient> | null = null;
+  private closed = false;
+  /** How many commands were sent. */
+  commands = 0;
+
+  constructor(private readonly options: RedisLinkOptions) {}
+
+  async send(command: string, parts: readonly string[]): Promise<unknown> {
+    // One that was lost is not mended but replaced.
+    if (this.live !== null && !this.live.connected) this.forget(this.live);
+    const client = this.live ?? (await (this.connecting ??= this.connect()));
+    this.commands += 1;
+    return (await client.send(command, [...parts])) as unknown;
+  }
+
+  /** Runs a script that the server most likely knows already. */
+  async run(script: Script, keys: readonly string[], values: readonly (string | number)[]): Promise<unknown> {
+    const rest = [String(keys.length), ...keys, ...values.map(String)];
+    try {
+      return await this.send("EVALSHA", [script.digest, ...rest]);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
+      return this.send("EVAL", [script.text, ...rest]);
+    }
+  }
+
+  /** Ends the connection and fails all that waits for it. The next command makes a new one. */
+  drop(): void {
+    const { client } = this;
+    if (client === null) return;
+    this.forget(client);
+    client.close();
+  }
+
+  close(): void {
+    this.closed = true;
+    this.drop();
+  }
+
+  private async connect(): Promise<RedisClient> {
+    const { url, connectMs = 100, tls } = this.options;
+    if (this.closed) throw new Error("The connection to Redis was closed.");
+    const client = new RedisClient(url, {
+      connectionTimeout: connectMs,
+      autoReconnect: false,
+      enableOfflineQueue: false,
+      maxRetries: 0,
+      ...(tls === undefined ? {} : { tls: { ...tls } }),
+    });
+    this.client = client;
+    try {
+      await client.connect();
+    } catch (error) {
+      this.forget(client);
+      throw error;
+    }
+    if (this.client !== client) throw new Error("The connection to Redis was given up while it was being made.");
+    this.live = client;
+    return client;
+  }
+
+  private forget(client: RedisClient): void {
+    if (this.client !== client) return;
+    this.client = null;
+    this.live = null;
+    this.connecting = null;
+  }
+}
+
+export interface Script {
+  readonly text: string;
+  readonly digest: string;
+}
+
+export function script(text: string): Script {
+  return { text, digest: new Bun.CryptoHasher("sha1").update(text).digest("hex") };
+}

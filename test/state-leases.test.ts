@@ -1,0 +1,474 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import type { SharedCounts } from "../src/limits/joint-counts.ts";
+import type { Claim } from "../src/limits/rate-keeper.ts";
+import { RedisCounts } from "../src/state/redis-counts.ts";
+import { RedisLink } from "../src/state/redis-link.ts";
+import { eventually } from "./support/eventually.ts";
+import { startFaultProxy, type FaultProxy } from "./support/fault-proxy.ts";
+import { admitted, counted, granted, keeper, place, requests, span, tokens, type Keeper, type KeeperOptions } from "./support/joint-rig.ts";
+import { present, remark } from "./support/servers/obtain.ts";
+import { startRedis } from "./support/servers/redis.ts";
+
+const found = await startRedis();
+const noRedis = remark(found);
+const redis = present(found);
+let serial = 0;
+const links: RedisLink[] = [];
+const keepers: Keeper[] = [];
+
+afterEach(async () => {
+  await Promise.all(keepers.splice(0).map(async ({ rates }) => rates.stop()));
+  for (const link of links.splice(0)) link.close();
+});
+
+afterAll(async () => {
+  if (noRedis === "") await redis.stop();
+});
+
+function newKey(): string {
+  return `lease-${(serial += 1)}`;
+}
+
+function overRedis(
+  options: Partial<KeeperOptions> & { readonly port?: number } = {},
+): Keeper & { readonly counts: SharedCounts & { asked: number } } {
+  const { slotMs = 1_000, port = redis.port } = options;
+  const link = new RedisLink({ url: `redis://127.0.0.1:${port}` });
+  links.push(link);
+  const counts = counted(new RedisCounts(link, { span: span(slotMs) }));
+  const made = keeper({ counts, drop: () => link.drop(), ...options });
+  keepers.push(made);
+  return { ...made, counts };
+}
+
+/** Offers calls at a steady pace, each to the process that `pick` names, and tells which were admitted when. */
+async function offered(
+  pace: { readonly perSecond: number; readonly forMs: number },
+  send: (call: number) => Promise<boolean>,
+): Promise<boolean[]> {
+  const beganMs = performance.now();
+  const results: Promise<boolean>[] = [];
+  while (performance.now() - beganMs < pace.forMs) {
+    const due = Math.floor(((performance.now() - beganMs) / 1_000) * pace.perSecond);
+    while (results.length < due) results.push(send(results.length));
+    await Bun.sleep(1);
+  }
+  return Promise.all(results);
+}
+
+/** 70 % for the first, the rest for the three others. */
+function skewed(call: number): number {
+  return call % 10 < 7 ? 0 : 1 + (call % 3);
+}
+
+describe.skipIf(noRedis !== "")(`leases of four processes, 70 % of the calls at one${noRedis}`, () => {
+  const slotMs = 50;
+  const windowMs = 61 * slotMs;
+
+  test("admit the limit, give or take five in a hundred, of twice as many calls, and ask seldom", async () => {
+    const processes = Array.from({ length: 4 }, () => overRedis({ slotMs, processes: 4 }));
+    const key = newKey();
+    const limit = 1_500;
+    const results = await offered({ perSecond: (2 * limit * 1_000) / windowMs, forMs: windowMs - 100 }, async (call) =>
+      admitted(processes[skewed(call)]!.rates, [requests(key, limit)]),
+    );
+    const through = results.filter(Boolean).length;
+    expect(through).toBeGreaterThanOrEqual(limit * 0.95);
+    expect(through).toBeLessThanOrEqual(limit * 1.05);
+    const asked = processes.reduce((sum, { counts }) => sum + counts.asked, 0);
+    expect(asked / results.length).toBeLessThan(0.35);
+  });
+
+  test("refuse nobody while there is room for all, in requests and in tokens", async () => {
+    const processes = Array.from({ length: 4 }, () => overRedis({ slotMs, processes: 4 }));
+    const key = newKey();
+    const results = await offered({ perSecond: 400, forMs: 1_500 }, async (call) =>
+      admitted(processes[skewed(call)]!.rates, [requests(key, 1_000), tokens(key, 200_000, 100 + (call % 100))]),
+    );
+    expect(results.length).toBeGreaterThan(500);
+    expect(results.filter((ok) => !ok)).toHaveLength(0);
+  });
+});
+
+describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
+  test("that are small are exact: each call asks", async () => {
+    const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
+    const key = newKey();
+    const results = await Promise.all(
+      Array.from({ length: 120 }, async (_, call) => admitted(processes[call % 4]!.rates, [requests(key, 40)])),
+    );
+    expect(results.filter(Boolean)).toHaveLength(40);
+  });
+
+  test("are never exceeded by a burst, whatever is leased", async () => {
+    const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
+    const key = newKey();
+    const claims = [requests(key, 200), tokens(key, 1_000_000, 10)];
+    const results = await Promise.all(Array.from({ length: 800 }, async (_, call) => admitted(processes[skewed(call)]!.rates, claims)));
+    expect(results.filter(Boolean).length).toBeLessThanOrEqual(200);
+    expect(results.filter(Boolean).length).toBeGreaterThanOrEqual(190);
+  });
+
+  test("answer at once while a lease lasts", async () => {
+    const { rates, counts } = overRedis();
+    const key = newKey();
+    const claims = [requests(key, 100_000)];
+    for (let call = 0; call < 20; call += 1) await admitted(rates, claims);
+    await admitted(rates, claims);
+    const before = counts.asked;
+    const taking = rates.take(claims, null);
+    expect(taking).not.toBeInstanceOf(Promise);
+    expect(counts.asked).toBe(before);
+  });
+
+  test("are full for everybody no longer than a lease lives that nobody spends", async () => {
+    const [busy, other] = [overRedis({ processes: 1 }), overRedis({ processes: 1 })];
+    const key = newKey();
+    await Promise.all(Array.from({ length: 30 }, async () => admitted(busy.rates, [requests(key, 100)])));
+    for (let call = 0; call < 10; call += 1) await admitted(busy.rates, [requests(key, 100)]);
+    await eventually(
+      "the other gets all the rest",
+      async () => {
+        const taking = await other.rates.take([{ ...requests(key, 100), amount: 60 }], null);
+        if (taking.ok) taking.settle([60]);
+        return taking.ok;
+      },
+      2_000,
+    );
+  });
+
+  test("that a call overdraws are overdrawn for all, and what it did not need is free for all", async () => {
+    const [one, other] = [overRedis({ processes: 2 }), overRedis({ processes: 2 })];
+    const key = newKey();
+    const ask = async (amount: number): Promise<boolean> => {
+      const taking = await other.rates.take([tokens(key, 1_000, amount)], null);
+      if (taking.ok) taking.settle([0]);
+      return taking.ok;
+    };
+    const much = granted(await one.rates.take([tokens(key, 1_000, 900)], null));
+    expect(await ask(200)).toBe(false);
+    much.settle([100]);
+    await eventually("what was not used is free", async () => ask(850), 2_000);
+    const little = granted(await one.rates.take([tokens(key, 1_000, 10)], null));
+    little.settle([890]);
+    await eventually("what was used beyond is counted", async () => !(await ask(50)), 2_000);
+  });
+
+  test("bear figures that make no sense", async () => {
+    const { rates } = overRedis();
+    const key = newKey();
+    const taking = granted(await rates.take([tokens(key, 1_000, Number.NaN), requests(key, 1_000)], null));
+    taking.settle([-5, Infinity]);
+    expect(() => taking.settle([1, 1])).toThrow("settled twice");
+    const never = await rates.take([tokens(key, 1_000, 1_001)], null);
+    expect(never).toMatchObject({ ok: false, shortId: `${key} tpm`, waitMs: Infinity });
+    expect(await rates.take([], null)).toMatchObject({ ok: true });
+  });
+
+  test("are known without asking, as of late", async () => {
+    const { rates, counts } = overRedis();
+    const key = newKey();
+    const claim = requests(key, 3);
+    expect(rates.look(claim)).toMatchObject({ remaining: 3, waitMs: 0 });
+    for (let call = 0; call < 3; call += 1) expect(await admitted(rates, [claim])).toBe(true);
+    const refused = await rates.take([claim], null);
+    expect(refused).toMatchObject({ ok: false, looks: [{ remaining: 0 }] });
+    const asked = counts.asked;
+    expect(rates.look(claim).waitMs).toBeGreaterThan(50_000);
+    expect(await rates.take([claim], null)).toMatchObject({ ok: false });
+    expect(counts.asked).toBe(asked);
+    await Bun.sleep(60);
+    // Somebody may have given some back since.
+    expect(rates.look(claim)).toMatchObject({ waitMs: 0 });
+  });
+
+  test("come out even: what settles as nothing leaves nothing behind", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ who: fc.nat(1), amount: fc.nat(300), truth: fc.nat(600), waits: fc.boolean() }), {
+          minLength: 1,
+          maxLength: 30,
+        }),
+        async (calls) => {
+          const pair = [overRedis({ processes: 2 }), overRedis({ processes: 2 })] as const;
+          const key = newKey();
+          const limit = 100_000;
+          let truth = 0;
+          const open: (() => void)[] = [];
+          for (const call of calls) {
+            const taking = granted(await pair[call.who === 0 ? 0 : 1].rates.take([tokens(key, limit, call.amount)], null));
+            truth += call.truth;
+            open.push(() => taking.settle([call.truth]));
+            if (!call.waits) for (const settle of open.splice(0)) settle();
+          }
+          for (const settle of open) settle();
+          await Promise.all(pair.map(async ({ rates }) => rates.stop()));
+          const [{ counts }] = pair;
+          const taken = await counts.take([{ id: `${key} tpm`, limit, need: 0, wish: 0, sharers: 1 }], null);
+          expect(taken).toMatchObject({ ok: true, granted: [{ remaining: limit - truth }] });
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+
+  test("are remembered for a bounded number of keys", async () => {
+    const { rates } = overRedis({ accountsMax: 10 });
+    for (let key = 0; key < 40; key += 1) expect(await admitted(rates, [requests(newKey(), 1_000)])).toBe(true);
+    expect(rates.accountsKnown).toBeLessThanOrEqual(10);
+  });
+});
+
+describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
+  test("are never more than the limit over all processes, and a place is free at once when its call ends", async () => {
+    const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
+    const key = newKey();
+    let running = 0;
+    let most = 0;
+    let through = 0;
+    await Promise.all(
+      Array.from({ length: 200 }, async (_, call) => {
+        const { rates } = processes[call % 4]!;
+        await Bun.sleep(Math.random() * 300);
+        const taking = await rates.take([requests(key, 10_000)], place(key, 7, `${key}-${call}`));
+        if (!taking.ok) return;
+        through += 1;
+        running += 1;
+        most = Math.max(most, running);
+        await Bun.sleep(Math.random() * 20);
+        running -= 1;
+        taking.settle([1]);
+      }),
+    );
+    expect(most).toBeLessThanOrEqual(7);
+    expect(through).toBeGreaterThan(20);
+    await eventually("all places are free", async () => {
+      const taking = await processes[0]!.rates.take([], place(key, 1, `${key}-last`));
+      if (taking.ok) taking.settle([]);
+      return taking.ok;
+    });
+  });
+
+  test("of one call hold a place of each limit, also when they are prolonged", async () => {
+    const key = newKey();
+    const [one, other] = [overRedis({ holdMs: 600 }), overRedis({ holdMs: 600 })];
+    const rooms = [`${key} concurrency`, `${key} concurrency model-*`] as const;
+    const taken = [];
+    for (const id of rooms) taken.push(granted(await one.rates.take([], { id, limit: 1, call: "same" })));
+    await Bun.sleep(1_100);
+    for (const id of rooms) expect((await other.rates.take([], { id, limit: 1, call: "other" })).ok).toBe(false);
+    for (const taking of taken) taking.settle([]);
+    for (const id of rooms) {
+      await eventually("it is free", async () => {
+        const taking = await other.rates.take([], { id, limit: 1, call: "other" });
+        if (taking.ok) taking.settle([]);
+        return taking.ok;
+      });
+    }
+  });
+
+  test("of a process that died free their places after a while, and those of one that lives do not", async () => {
+    const key = newKey();
+    const [dead, living] = [overRedis({ holdMs: 800 }), overRedis({ holdMs: 800 })];
+    granted(await dead.rates.take([], place(key, 2, `${key}-dead`)));
+    const held = granted(await living.rates.take([], place(key, 2, `${key}-living`)));
+    expect((await living.rates.take([], place(key, 2, `${key}-third`))).ok).toBe(false);
+    // It falls silent without a word.
+    links[links.length - 2]!.close();
+    let third = await living.rates.take([], place(key, 2, `${key}-third`));
+    await eventually(
+      "the dead one's place is free",
+      async () => {
+        if (!third.ok) third = await living.rates.take([], place(key, 2, `${key}-third`));
+        return third.ok;
+      },
+      3_000,
+    );
+    await Bun.sleep(1_300);
+    // The living one's is not, though much more than its life has passed.
+    const other = overRedis({ holdMs: 800 });
+    expect((await other.rates.take([], place(key, 2, `${key}-fourth`))).ok).toBe(false);
+    held.settle([]);
+    await eventually("now it is", async () => (await other.rates.take([], place(key, 2, `${key}-fourth`))).ok);
+  });
+});
+
+describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRedis}`, () => {
+  let proxy: FaultProxy;
+
+  beforeAll(async () => {
+    proxy = await startFaultProxy({ to: { host: redis.host, port: redis.port } });
+  });
+
+  afterEach(() => {
+    proxy.mend();
+  });
+
+  afterAll(async () => {
+    await proxy.close();
+  });
+
+  /** How long each of many calls in a row took. */
+  async function timed(rates: Keeper["rates"], claims: readonly Claim[], calls: number): Promise<readonly number[]> {
+    const took: number[] = [];
+    for (let call = 0; call < calls; call += 1) {
+      const beganMs = performance.now();
+      await admitted(rates, claims);
+      took.push(performance.now() - beganMs);
+    }
+    return took;
+  }
+
+  test("frozen: costs five calls a deadline and the others nothing, and comes back by itself", async () => {
+    const { rates, guard } = overRedis({ skipMs: 400 });
+    const key = newKey();
+    const claims = [requests(key, 40)];
+    await admitted(rates, claims);
+    await redis.pause();
+    try {
+      const took = await timed(rates, claims, 100);
+      const slow = took.filter((ms) => ms > 20);
+      expect(slow.length).toBeLessThanOrEqual(5);
+      expect(Math.max(...took)).toBeLessThan(200);
+      expect(guard.health()).toBe("degraded");
+      await Bun.sleep(600);
+      // Whether it is back is none of the calls' concern.
+      expect(Math.max(...(await timed(rates, claims, 50)))).toBeLessThan(20);
+    } finally {
+      redis.resume();
+    }
+    await eventually("it is asked again", () => guard.health() === "ok", 3_000);
+  });
+
+  test("frozen under load: those that come while it does not answer do not wait with the others", async () => {
+    const { rates } = overRedis({ skipMs: 60_000 });
+    const key = newKey();
+    await admitted(rates, [requests(key, 40)]);
+    await redis.pause();
+    try {
+      const took: number[] = [];
+      await offered({ perSecond: 500, forMs: 600 }, async () => {
+        const beganMs = performance.now();
+        const ok = await admitted(rates, [requests(key, 40)]);
+        took.push(performance.now() - beganMs);
+        return ok;
+      });
+      expect(took.length).toBeGreaterThan(200);
+      expect(took.filter((ms) => ms > 20).length).toBeLessThanOrEqual(30);
+      expect(Math.max(...took)).toBeLessThan(200);
+    } finally {
+      redis.resume();
+    }
+  });
+
+  test.each([
+    ["refused", (): void => proxy.refuse()],
+    ["cut", (): void => (proxy.cut(), proxy.refuse())],
+  ] as const)("%s: fails at once", async (_, fault) => {
+    const { rates, guard } = overRedis({ port: proxy.port, skipMs: 300 });
+    const key = newKey();
+    await admitted(rates, [requests(key, 40)]);
+    fault();
+    proxy.cut();
+    const took = await timed(rates, [requests(key, 40)], 60);
+    expect(Math.max(...took)).toBeLessThan(60);
+    expect(guard.health()).toBe("degraded");
+    proxy.mend();
+    await eventually("it is asked again", () => guard.health() === "ok", 3_000);
+    expect(await admitted(rates, [requests(newKey(), 40)])).toBe(true);
+  });
+
+  test("slow: is as good as lost", async () => {
+    const { rates } = overRedis({ port: proxy.port });
+    const key = newKey();
+    await admitted(rates, [requests(key, 40)]);
+    proxy.delay(5_000);
+    const took = await timed(rates, [requests(key, 40)], 60);
+    expect(took.filter((ms) => ms > 20).length).toBeLessThanOrEqual(5);
+    expect(Math.max(...took)).toBeLessThan(200);
+  });
+
+  test("split: every process keeps to its share, counting what it admitted before", async () => {
+    const processes = Array.from({ length: 4 }, () => overRedis({ port: proxy.port, processes: 4 }));
+    const key = newKey();
+    const claims = [requests(key, 400)];
+    for (let call = 0; call < 50; call += 1) await admitted(processes[0]!.rates, claims);
+    proxy.refuse();
+    proxy.cut();
+    const through = await Promise.all(
+      processes.map(async ({ rates }) => {
+        let count = 0;
+        for (let call = 0; call < 300; call += 1) if (await admitted(rates, claims)) count += 1;
+        return count;
+      }),
+    );
+    expect(through[0]! + 50).toBeLessThanOrEqual(120);
+    for (const count of through.slice(1)) expect(count).toBeLessThanOrEqual(120);
+    for (const count of through.slice(1)) expect(count).toBeGreaterThanOrEqual(100);
+    expect(through.reduce((sum, count) => sum + count, 50)).toBeLessThanOrEqual(400 * 1.2);
+  });
+
+  test("what was admitted without it is counted when it is back", async () => {
+    const [cut, well] = [overRedis({ port: proxy.port, processes: 2, skipMs: 200 }), overRedis({ processes: 2 })];
+    const key = newKey();
+    proxy.refuse();
+    proxy.cut();
+    let alone = 0;
+    for (let call = 0; call < 60; call += 1) if (await admitted(cut.rates, [requests(key, 48)])) alone += 1;
+    const held = granted(await cut.rates.take([], place(key, 4, `${key}-alone`)));
+    expect(alone).toBe(24);
+    proxy.mend();
+    await eventually("the other sees it", async () => {
+      const taken = await well.counts.take([{ id: `${key} rpm`, limit: 48, need: 0, wish: 0, sharers: 1 }], null);
+      return taken.ok && taken.granted[0]!.remaining === 24;
+    });
+    held.settle([]);
+  });
+
+  test.each([
+    ["open", true],
+    ["closed", false],
+  ] as const)("%s: as it is told", async (onStoreLoss, expected) => {
+    const { rates, guard } = overRedis({ port: proxy.port, onStoreLoss });
+    const key = newKey();
+    proxy.refuse();
+    proxy.cut();
+    const results: boolean[] = [];
+    for (let call = 0; call < 60; call += 1) results.push(await admitted(rates, [requests(key, 40)]));
+    expect(results).toEqual(results.map(() => expected));
+    expect(guard.health()).toBe("degraded");
+    const look = rates.look(requests(key, 40));
+    expect(look.waitMs === 0).toBe(expected);
+  });
+
+  test("that restarts empty harms nobody", async () => {
+    const { rates, guard } = overRedis({ skipMs: 200 });
+    const key = newKey();
+    const held = granted(await rates.take([requests(key, 40)], place(key, 4, `${key}-a`)));
+    await redis.kill9();
+    expect(await admitted(rates, [requests(key, 40)])).toBe(true);
+    await redis.start();
+    await eventually("it is asked again", async () => (await admitted(rates, [requests(newKey(), 40)])) && guard.health() === "ok");
+    expect(await admitted(rates, [requests(key, 40)])).toBe(true);
+    held.settle([1]);
+  });
+
+  test("whose data makes no sense, or that takes no writes, is as good as lost, and nobody is harmed", async () => {
+    const { rates, guard } = overRedis({ skipMs: 100 });
+    const link = new RedisLink({ url: redis.url });
+    links.push(link);
+    const key = newKey();
+    await link.send("SET", [`sluice:{${key}}:rate:${key} rpm`, "nonsense"]);
+    for (let call = 0; call < 10; call += 1) expect(await admitted(rates, [requests(key, 40)])).toBe(true);
+    await link.send("DEL", [`sluice:{${key}}:rate:${key} rpm`]);
+    await link.send("HSET", [`sluice:{${key}}:rate:${key} rpm`, "what", "ever", "9e99", "x"]);
+    await eventually("it is asked again", () => guard.health() === "ok", 3_000);
+    expect(await admitted(rates, [requests(key, 40)])).toBe(true);
+    await link.send("CONFIG", ["SET", "maxmemory", "1"]);
+    for (let call = 0; call < 10; call += 1) expect(await admitted(rates, [requests(key, 40)])).toBe(true);
+    expect(guard.health()).toBe("degraded");
+    await link.send("CONFIG", ["SET", "maxmemory", "0"]);
+    await eventually("it is asked again", () => guard.health() === "ok", 3_000);
+  });
+});

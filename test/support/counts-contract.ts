@@ -1,0 +1,149 @@
+import { expect, test } from "bun:test";
+import type { SharedCounts, Taken, Want } from "../../src/limits/joint-counts.ts";
+import { eventually } from "./eventually.ts";
+
+export interface CountsWorld {
+  /** Another process' view of the same counts, with slots of 20 ms: a window of 1.22 s. */
+  open(): Promise<SharedCounts>;
+}
+
+export const contractSlotMs = 20;
+const windowMs = 61 * contractSlotMs;
+
+/** What every keeper of shared counts promises, whichever store it is in. */
+export function testCountsContract(world: CountsWorld): void {
+  let serial = 0;
+  const newKey = (): string => `key-${(serial += 1)}`;
+
+  test("an amount is granted as long as the limit has room, and what is refused says when there will be", async () => {
+    const counts = await world.open();
+    const key = newKey();
+    for (let call = 0; call < 3; call += 1) {
+      expect(await counts.take([one(key, 3)], null)).toMatchObject({ ok: true, granted: [{ amount: 1, remaining: 2 - call }] });
+    }
+    const refused = await counts.take([one(key, 3)], null);
+    if (refused.ok) throw new Error("granted beyond the limit");
+    expect(refused).toMatchObject({ short: `${key} rpm`, remaining: 0 });
+    expect(refused.waitMs).toBeGreaterThan(0);
+    expect(refused.waitMs).toBeLessThanOrEqual(windowMs);
+    await Bun.sleep(refused.waitMs);
+    expect(await counts.take([one(key, 3)], null)).toMatchObject({ ok: true });
+  });
+
+  test("a call takes all of its limits or none, the place included", async () => {
+    const counts = await world.open();
+    const key = newKey();
+    const tokens: Want = { id: `${key} tpm`, limit: 100, need: 101, wish: 101, sharers: 1 };
+    expect(await counts.take([one(key, 1), tokens], null)).toMatchObject({ ok: false, short: tokens.id, waitMs: windowMs });
+    const full = { id: `${key} places`, limit: 0, call: "a", lifeMs: 1_000 };
+    expect(await counts.take([one(key, 1)], full)).toMatchObject({ ok: false, short: full.id });
+    expect(await counts.take([one(key, 1)], { ...full, limit: 1 })).toMatchObject({ ok: true, granted: [{ remaining: 0 }] });
+    // The refused take of the rate must not have left its place behind.
+    expect(await counts.take([one(key, 1)], { ...full, limit: 2, call: "b" })).toMatchObject({ ok: false, short: `${key} rpm` });
+    expect(await counts.take([], { ...full, limit: 2, call: "c" })).toMatchObject({ ok: true });
+  });
+
+  test("a lease is as large as wished, but never more than a fair part of what is left", async () => {
+    const counts = await world.open();
+    const id = `${newKey()} rpm`;
+    expect(await counts.take([{ id, limit: 1_000, need: 1, wish: 20, sharers: 8 }], null)).toMatchObject({ granted: [{ amount: 20 }] });
+    expect(await counts.take([{ id, limit: 1_000, need: 1, wish: 500, sharers: 8 }], null)).toMatchObject({ granted: [{ amount: 122 }] });
+    expect(await counts.take([{ id, limit: 1_000, need: 855, wish: 900, sharers: 8 }], null)).toMatchObject({ granted: [{ amount: 855 }] });
+    expect(await counts.take([{ id, limit: 1_000, need: 1, wish: 500, sharers: 8 }], null)).toMatchObject({
+      granted: [{ amount: 1, remaining: 2 }],
+    });
+  });
+
+  test("callers in parallel, from several processes, get exactly the limit", async () => {
+    const views = await Promise.all([world.open(), world.open(), world.open()]);
+    const key = newKey();
+    const takes = Array.from({ length: 45 }, (_, call) => views[call % 3]!.take([one(key, 20)], hold(key, 30, `call-${call}`)));
+    const taken = await Promise.all(takes);
+    expect(taken.filter(({ ok }) => ok)).toHaveLength(20);
+  });
+
+  test("no stretch as long as the window, wherever it begins, holds more than the limit", async () => {
+    const counts = await world.open();
+    const key = newKey();
+    const slots: number[] = [];
+    const untilMs = performance.now() + 1.8 * windowMs;
+    while (performance.now() < untilMs) {
+      slots.push(...slotsOf(await counts.take([one(key, 25)], null)));
+      await Bun.sleep(Math.random() * 12);
+    }
+    expect(slots.length).toBeGreaterThan(25);
+    for (const first of slots) expect(slots.filter((slot) => slot >= first && slot <= first + 60).length).toBeLessThanOrEqual(25);
+  });
+
+  test("what is given back has room again, and what was used beyond has not", async () => {
+    const counts = await world.open();
+    const id = `${newKey()} tpm`;
+    const want = (need: number): Want => ({ id, limit: 1_000, need, wish: need, sharers: 1 });
+    const [slot = 0] = slotsOf(await counts.take([want(1_000)], null));
+    await counts.correct(id, [{ slot, by: -300 }]);
+    expect(await counts.take([want(301)], null)).toMatchObject({ ok: false, remaining: 300 });
+    await counts.correct(id, [{ slot: null, by: 100 }]);
+    expect(await counts.take([want(201)], null)).toMatchObject({ ok: false, remaining: 200 });
+    // What never was, or is long gone, cannot be given back.
+    await counts.correct(id, [
+      { slot: slot + 40, by: -500 },
+      { slot: slot - 100, by: -500 },
+      { slot: slot + 100_000, by: 500 },
+    ]);
+    expect(await counts.take([want(201)], null)).toMatchObject({ ok: false, remaining: 200 });
+    // A slot that was overdrawn is empty, not below.
+    await counts.correct(id, [{ slot, by: -5_000 }]);
+    expect(await counts.take([want(900)], null)).toMatchObject({ ok: true });
+    expect(await counts.take([want(101)], null)).toMatchObject({ ok: false });
+  });
+
+  test("a place is free when its call ends, or some time after its process died", async () => {
+    const counts = await world.open();
+    const key = newKey();
+    expect(await counts.take([], hold(key, 2, "a"))).toMatchObject({ ok: true });
+    expect(await counts.take([], { ...hold(key, 2, "dead"), lifeMs: 150 })).toMatchObject({ ok: true });
+    expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: false, short: `${key} places` });
+    await counts.release(hold(key, 2, "a"));
+    expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: true });
+    expect(await counts.take([], hold(key, 2, "c"))).toMatchObject({ ok: false });
+    await eventually("the dead one's place is free", async () => (await counts.take([], hold(key, 2, "c"))).ok, 1_000);
+  });
+
+  test("a place that is prolonged lives on, and one that was forgotten is remembered", async () => {
+    const counts = await world.open();
+    const key = newKey();
+    const short = { ...hold(key, 1, "long"), lifeMs: 200 };
+    await counts.take([], short);
+    for (let round = 0; round < 4; round += 1) {
+      await Bun.sleep(80);
+      await counts.keep([short]);
+      expect((await counts.take([], hold(key, 1, "other"))).ok).toBe(false);
+    }
+    await counts.release(short);
+    await counts.keep([short]);
+    expect((await counts.take([], hold(key, 1, "other"))).ok).toBe(false);
+  });
+
+  test("processes that say that they are there are counted, until they leave or fall silent", async () => {
+    const counts = await world.open();
+    await counts.attend("a", 400);
+    await counts.attend("b", 400);
+    expect(await counts.attend("c", 400)).toBe(3);
+    await counts.leave("b");
+    expect(await counts.attend("c", 400)).toBe(2);
+    await eventually("the silent one is not counted", async () => (await counts.attend("c", 400)) === 1, 2_000);
+    await counts.leave("c");
+  });
+}
+
+function one(key: string, limit: number): Want {
+  return { id: `${key} rpm`, limit, need: 1, wish: 1, sharers: 4 };
+}
+
+function hold(key: string, limit: number, call: string): { id: string; limit: number; call: string; lifeMs: number } {
+  return { id: `${key} places`, limit, call, lifeMs: 30_000 };
+}
+
+function slotsOf(taken: Taken): readonly number[] {
+  return taken.ok ? taken.granted.map(({ slot }) => slot) : [];
+}

@@ -1,0 +1,101 @@
+import type { CountSpan, SharedCounts } from "../../src/limits/joint-counts.ts";
+import type { Claim, Place, Taking } from "../../src/limits/rate-keeper.ts";
+import { LeasedRates, type StoreLossRule } from "../../src/state/leased-rates.ts";
+import { MemoryRates } from "../../src/state/memory-rates.ts";
+import { StoreGuard } from "../../src/state/store-guard.ts";
+
+export interface KeeperOptions {
+  readonly counts: SharedCounts;
+  readonly drop?: () => void;
+  /** The window is 61 of these. Everything else that has to do with it is as much shorter. */
+  readonly slotMs?: number;
+  readonly processes?: number;
+  readonly skipMs?: number;
+  readonly deadlineMs?: number;
+  readonly holdMs?: number;
+  readonly onStoreLoss?: StoreLossRule;
+  readonly nowMs?: () => number;
+  readonly accountsMax?: number;
+}
+
+/** One process' rates over shared counts, as the gateway has them, on a minute that may be shorter. */
+export function keeper(options: KeeperOptions): Keeper {
+  const { counts, drop, slotMs = 1_000, processes = 1, skipMs = 10_000, deadlineMs = 100 } = options;
+  const nowMs = options.nowMs ?? (() => performance.now());
+  const guard = new StoreGuard({
+    nowMs,
+    after,
+    deadlineMs,
+    skipMs,
+    probe: () => counts.attend("probe", 15_000),
+    ...(drop === undefined ? {} : { overdue: drop }),
+  });
+  const rates = new LeasedRates({
+    counts,
+    guard,
+    local: new MemoryRates(() => (nowMs() * 1_000) / slotMs),
+    processes: () => processes,
+    nowMs,
+    after,
+    windowMs: 61 * slotMs,
+    leaseMs: slotMs / 2,
+    holdMs: options.holdMs ?? 30_000,
+    onStoreLoss: options.onStoreLoss ?? "split",
+    accountsMax: options.accountsMax ?? 50_000,
+  });
+  return { rates, guard };
+}
+
+export interface Keeper {
+  readonly rates: LeasedRates;
+  readonly guard: StoreGuard;
+}
+
+export function span(slotMs: number): CountSpan {
+  return { slotMs, slots: 61 };
+}
+
+export function after(ms: number, then: () => void): () => void {
+  const timer = setTimeout(then, ms);
+  return () => clearTimeout(timer);
+}
+
+export function requests(key: string, limit: number): Claim {
+  return { id: `${key} rpm`, limit, amount: 1 };
+}
+
+export function tokens(key: string, limit: number, amount: number): Claim {
+  return { id: `${key} tpm`, limit, amount };
+}
+
+export function place(key: string, limit: number, call: string): Place {
+  return { id: `${key} places`, limit, call };
+}
+
+/** Takes and settles at once, as estimated. */
+export async function admitted(rates: LeasedRates, claims: readonly Claim[]): Promise<boolean> {
+  const taking = await rates.take(claims, null);
+  if (taking.ok) taking.settle(claims.map(({ amount }) => amount));
+  return taking.ok;
+}
+
+export function granted(taking: Taking): Extract<Taking, { ok: true }> {
+  if (!taking.ok) throw new Error(`refused: ${taking.shortId}`);
+  return taking;
+}
+
+/** Whatever wraps the counts sees how often they are asked. */
+export function counted(counts: SharedCounts): SharedCounts & { asked: number } {
+  const seen = { asked: 0 };
+  return new Proxy(counts, {
+    get(target, name) {
+      if (name === "asked") return seen.asked;
+      const value = Reflect.get(target, name) as unknown;
+      if (typeof value !== "function") return value;
+      return (...parts: unknown[]) => {
+        seen.asked += 1;
+        return (value as (...parts: unknown[]) => unknown).apply(target, parts);
+      };
+    },
+  }) as SharedCounts & { asked: number };
+}
