@@ -1,0 +1,33 @@
+/**
+ * What every answer of the admin listener carries, whatever it says. There is no `access-control-*` header anywhere: no other
+ * origin may read any of it.
+ */
+export function ownHeaders(requestId: string, secure: boolean): Headers {
+  const headers = new Headers(prepared);
+  headers.set("x-request-id", requestId);
+  if (secure) headers.set("strict-transport-security", "max-age=31536000");
+  return headers;
+}
+
+const contentPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+].join("; ");
+
+const prepared = new Headers({
+  "cache-control": "no-store",
+  vary: "authorization, cookie",
+  "content-security-policy": contentPolicy,
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+});

@@ -1,0 +1,21 @@
+/** What a request is refused with: an expected outcome, so handlers return it instead of throwing. The message names the mend. */
+export class Refusal {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    readonly message: string,
+    /** The field, parameter or header it is about. */
+    readonly param: string | null = null,
+    readonly headers: Readonly<Record<string, string>> = {},
+  ) {}
+}
+
+/** A field or parameter that is not what it must be. */
+export function invalid(param: string | null, message: string): Refusal {
+  return new Refusal(400, "invalid_value", message, param);
+}
+
+/** One answer for what never was, what is gone and what is not for the asker to see. */
+export function notFound(what: string): Refusal {
+  return new Refusal(404, "not_found", `There is no such ${what}.`);
+}

@@ -1,0 +1,71 @@
+import { StorageTrouble } from "../gateway/storage.ts";
+import { Refusal } from "./refusal.ts";
+import { HeadedAnswer, TextAnswer, type Answer } from "./route.ts";
+
+/** The one place where an answer or a refusal becomes bytes. */
+export function respond(answer: Answer<unknown>, status: number, headers: Headers): Response {
+  if (answer instanceof Refusal) return refuse(answer, headers);
+  if (answer instanceof TextAnswer) {
+    headers.set("content-type", answer.contentType);
+    if (answer.fileName !== null) headers.set("content-disposition", `attachment; filename="${answer.fileName.replace(/[^\w.-]/g, "_")}"`);
+    return new Response(answer.text, { status, headers });
+  }
+  if (answer instanceof HeadedAnswer) {
+    for (const [name, value] of Object.entries(answer.headers)) headers.set(name, value);
+    return json(answer.value, status, headers);
+  }
+  return json(answer, status, headers);
+}
+
+export function refuse(refusal: Refusal, headers: Headers): Response {
+  for (const [name, value] of Object.entries(refusal.headers)) headers.set(name, value);
+  const { message, code, param } = refusal;
+  const error = { message, type: typeOf(refusal.status), code, param, request_id: headers.get("x-request-id") ?? "" };
+  return json({ error }, refusal.status, headers);
+}
+
+function json(value: unknown, status: number, headers: Headers): Response {
+  headers.set("content-type", "application/json");
+  return new Response(`${JSON.stringify(value)}\n`, { status, headers });
+}
+
+function typeOf(status: number): string {
+  if (status === 401) return "authentication_error";
+  if (status === 403) return "permission_error";
+  if (status === 429) return "rate_limit_error";
+  if (status === 503 || status === 504 || status === 507) return "service_unavailable_error";
+  return status >= 500 ? "api_error" : "invalid_request_error";
+}
+
+/** What the store could not do, in the words of the API; null for a bug. */
+export function troubleRefusal(error: unknown): Refusal | null {
+  if (!(error instanceof StorageTrouble)) return null;
+  switch (error.kind) {
+    case "unavailable":
+      return new Refusal(
+        503,
+        "store_unavailable",
+        "The store does not answer now. Nothing is known to have changed; try again soon.",
+        null,
+        {
+          "retry-after": "1",
+        },
+      );
+    case "full":
+      return new Refusal(507, "storage_full", "The store has no room left. Make some, then try again.");
+    case "conflict":
+      return new Refusal(409, "conflict", error.message);
+    case "invalid":
+      return new Refusal(400, "invalid_value", error.message);
+    case "missing":
+      return new Refusal(404, "not_found", error.message);
+    case "damaged":
+      return null;
+  }
+}
+
+export const internalError = new Refusal(
+  500,
+  "internal_error",
+  "Something went wrong here. The log of the gateway has it under this request id.",
+);

@@ -1,0 +1,88 @@
+import type { Method, Route } from "./route.ts";
+
+export type Found =
+  | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
+  | { readonly kind: "method"; readonly allow: string }
+  | { readonly kind: "none" };
+
+/** Finds the route of a path exactly as it was sent: no doubled slashes, no other case, no decoding before it is cut into segments. */
+export class Router {
+  private readonly places: readonly Place[];
+
+  constructor(routes: readonly Route[]) {
+    const places = new Map<string, { readonly segments: readonly string[]; readonly routes: Map<Method, Route> }>();
+    for (const route of routes) {
+      const place = places.get(route.path) ?? { segments: route.path.split("/"), routes: new Map<Method, Route>() };
+      if (place.routes.has(route.method)) throw new Error(`${route.method} ${route.path} was believed to be one route, and is two.`);
+      place.routes.set(route.method, route);
+      places.set(route.path, place);
+    }
+    // A path that is said in full comes before one with a name in it.
+    this.places = [...places.values()].toSorted((one, other) => named(one.segments) - named(other.segments));
+  }
+
+  find(method: string, path: string): Found {
+    const segments = path.split("/");
+    for (const place of this.places) {
+      const params = match(place.segments, segments);
+      if (params === null) continue;
+      const route = place.routes.get((method === "HEAD" ? "GET" : method) as Method);
+      return route === undefined ? { kind: "method", allow: allowed(place.routes) } : { kind: "route", route, params };
+    }
+    return { kind: "none" };
+  }
+}
+
+interface Place {
+  readonly segments: readonly string[];
+  readonly routes: ReadonlyMap<Method, Route>;
+}
+
+/** The path and query of a request's URL, which may be absolute or relative. */
+export function targetOf(url: string): { readonly path: string; readonly query: string } {
+  const authority = url.indexOf("://");
+  const from = authority < 0 ? 0 : url.indexOf("/", authority + 3);
+  const whole = url.slice(from).split("#", 1)[0] ?? "";
+  const question = whole.indexOf("?");
+  return question < 0 ? { path: whole, query: "" } : { path: whole.slice(0, question), query: whole.slice(question + 1) };
+}
+
+function match(pattern: readonly string[], segments: readonly string[]): Readonly<Record<string, string>> | null {
+  if (pattern.length !== segments.length) return null;
+  const params: Record<string, string> = {};
+  for (const [at, wanted] of pattern.entries()) {
+    const given = segments[at] ?? "";
+    if (!isName(wanted)) {
+      if (wanted !== given) return null;
+      continue;
+    }
+    const value = decoded(given);
+    if (value === null || value === "" || value.length > paramCharactersMax) return null;
+    params[wanted.slice(1, -1)] = value;
+  }
+  return params;
+}
+
+const paramCharactersMax = 512;
+
+function isName(segment: string): boolean {
+  return segment.startsWith("{") && segment.endsWith("}");
+}
+
+function named(segments: readonly string[]): number {
+  return segments.filter(isName).length;
+}
+
+function decoded(text: string): string | null {
+  try {
+    const value = decodeURIComponent(text);
+    return value.includes("\0") ? null : value;
+  } catch {
+    return null;
+  }
+}
+
+function allowed(routes: ReadonlyMap<Method, Route>): string {
+  const methods: string[] = [...routes.keys()];
+  return (routes.has("GET") ? [...methods, "HEAD"] : methods).toSorted().join(", ");
+}

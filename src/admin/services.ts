@@ -1,0 +1,155 @@
+import type { Storage } from "../gateway/storage.ts";
+import type { Key } from "../keys/key.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { Price } from "../usage/price.ts";
+
+/** Everything the admin API needs from the rest, handed in by whoever builds the parts. */
+export interface Services {
+  /** For changes, and for looking up one thing. */
+  readonly storage: Storage;
+  /** The same store for long questions: lists, usage, receipts and the audit trail, which no call waits behind. */
+  readonly reports: Storage;
+  /** Milliseconds since 1970. */
+  readonly wallMs: () => number;
+  /** Of this program. */
+  readonly version: string;
+  readonly randomBytes: (count: number) => Uint8Array;
+  /** The keyed hash under which the store knows a token: HMAC-SHA-256 with the pepper, in hex. */
+  readonly digest: (token: string) => string;
+  /** The same for what opens the admin API: tokens, sessions, the first account. */
+  readonly adminDigest: (token: string) => string;
+  /** A new client key. Its public id becomes the key's id. */
+  readonly makeKeyToken: () => { readonly token: string; readonly publicId: string };
+  /** The keys of the configuration file as it is now. */
+  readonly fileKeys: () => readonly Key[];
+  /** Whether a token is one of theirs. */
+  readonly opensFileKey: (token: string) => boolean;
+  /** The prices that are not in the store. */
+  readonly prices: () => { readonly shipped: readonly Price[]; readonly file: readonly Price[] };
+  /** How the parts are. Never waits longer than a moment, and does not reject. */
+  readonly health: () => Promise<Health>;
+  readonly channels: ChannelServices;
+  /** What would be done with a request now. Takes nothing and changes nothing. */
+  readonly explain: (ask: ExplainAsk) => Promise<Explained>;
+}
+
+export interface Health {
+  /** `degraded`: calls are served, but something needs a look. */
+  readonly status: "ok" | "degraded" | "stopping";
+  readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string | null };
+  readonly state: { readonly kind: string; readonly ok: boolean; readonly detail: string | null };
+  readonly journal: { readonly waitingBytes: number };
+  /** Plain HTTP on an address others can reach. */
+  readonly insecureTransport: boolean;
+}
+
+export interface ChannelServices {
+  /** Whether an entry, as the configuration file would hold it, is one the gateway can serve with; each problem names its mend. */
+  readonly check: (
+    entry: Readonly<Record<string, unknown>>,
+    secrets: readonly string[],
+  ) => Promise<readonly { readonly path: string; readonly message: string }[]>;
+  /** Encrypts the secrets of a channel for the store. */
+  readonly seal: (channel: string, secrets: readonly string[]) => string;
+  /** Every channel there is now, also those of the file, and how each one is. */
+  readonly status: () => readonly ChannelStatus[];
+  /** Asks the upstream for something small. Null: there is no such channel in this process. It ends by itself, and does not reject. */
+  readonly test: (name: string) => Promise<ChannelTest | null>;
+}
+
+export interface ChannelStatus {
+  readonly name: string;
+  readonly source: "file" | "store";
+  readonly provider: string | null;
+  /** Where it leads, without anything secret. */
+  readonly baseUrl: string;
+  readonly tier: number;
+  readonly weight: number;
+  readonly tags: readonly string[];
+  /** As clients name them; null: it takes any. */
+  readonly models: readonly string[] | null;
+  /** `ready`: all of it; `impaired`: some of its scopes cool down; `cooling`: nobody is sent there; `idle`: it serves no model. */
+  readonly state: "ready" | "impaired" | "cooling" | "idle";
+  /** What is not well of it: hosts, credentials, deployments, quotas. */
+  readonly troubles: readonly ChannelTrouble[];
+  /** Calls in flight, and how many there may be. */
+  readonly running: number;
+  readonly concurrencyMax: number;
+}
+
+export interface ChannelTrouble {
+  /** Such as `host api.example.com:443`. */
+  readonly scope: string;
+  /** `half_open`: single requests try whether it is back. */
+  readonly standing: "half_open" | "open";
+  /** The kind of failure that did it. */
+  readonly cause: string;
+  /** On the wall clock. */
+  readonly untilMs: number;
+}
+
+/** What came of a test. Nothing an upstream wrote is in it. */
+export interface ChannelTest {
+  readonly ok: boolean;
+  /** The upstream's status; null where it did not come to that. */
+  readonly status: number | null;
+  /** `ok`, or the kind of failure, in our own words. */
+  readonly code: string;
+  readonly tookMs: number;
+}
+
+export interface ExplainAsk {
+  readonly operation: Operation;
+  readonly model: string;
+  /** Whose rights and limits apply; null for one that may do everything. It is neither revoked nor expired. */
+  readonly key: Key | null;
+  readonly stream: boolean;
+  /** How long the prompt would be; null: short. */
+  readonly promptTokens: number | null;
+}
+
+export interface Explained {
+  /** `wait`: it would wait its turn, as every channel is busy or cools down. */
+  readonly outcome: "serve" | "wait" | "refuse";
+  /** Everything that stands against it, what the client would be told first. Empty unless it is refused. */
+  readonly refusals: readonly ExplainedRefusal[];
+  /** `last_resort`: nobody is well, and a few calls try all the same. Null where it does not come to a plan. */
+  readonly mode: "normal" | "last_resort" | null;
+  /** In the order in which they would be tried. Some of that order is drawn by lot. */
+  readonly candidates: readonly ExplainedCandidate[];
+  readonly skipped: readonly ExplainedSkip[];
+  /** When somebody may be asked again, where nobody may now. */
+  readonly retryAfterMs: number | null;
+  /** What would be taken of the key's limits for it. */
+  readonly reserve: { readonly tokens: number; readonly nanos: number | null } | null;
+}
+
+export interface ExplainedRefusal {
+  /** What the client would get. */
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface ExplainedCandidate {
+  readonly channel: string;
+  /** The upstream's name of the model. */
+  readonly model: string;
+  readonly tier: number;
+  readonly weight: number;
+  /** It is on trial after a trouble: this call would be its probe. */
+  readonly probe: boolean;
+  /** Whether its price is known. */
+  readonly priced: boolean;
+}
+
+export interface ExplainedSkip {
+  readonly channel: string;
+  readonly model: string;
+  /** Such as `cooling`, `saturated`, `context_too_small`, or `key_channels`: the key is bound to others. */
+  readonly because: string;
+  /** The scope that holds it back, and the kind of failure that did. */
+  readonly scope: string | null;
+  readonly cause: string | null;
+  readonly forMs: number | null;
+}

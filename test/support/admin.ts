@@ -1,0 +1,232 @@
+import { afterAll } from "bun:test";
+import { listenAdmin, type AdminListener, type AdminOptions } from "../../src/admin/listener.ts";
+import { hashPassword } from "../../src/admin/password.ts";
+import type { Route } from "../../src/admin/route.ts";
+import { resourceRoutes } from "../../src/admin/routes.ts";
+import type { Services } from "../../src/admin/services.ts";
+import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
+import type { NewKey } from "../../src/keys/stored-key.ts";
+import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
+import { unlimited } from "../../src/limits/limits.ts";
+import type { Database } from "../../src/store/database.ts";
+import { openDatabase, storeFile } from "../../src/store/open.ts";
+import { addReceipts } from "../../src/store/receipt-table.ts";
+import { makeStorage } from "../../src/store/storage.ts";
+import { addToSums } from "../../src/store/usage-sums.ts";
+import type { Receipt } from "../../src/usage/receipt.ts";
+import { freshDataDir } from "./databases.ts";
+
+export const goodPassword = "three unrelated words";
+export const tester: Actor = { kind: "cli", name: "tester" };
+
+/** A running admin listener over a real SQLite store of its own, with a clock that the test moves. */
+export interface AdminWorld {
+  readonly url: string;
+  readonly listener: AdminListener;
+  readonly storage: Storage;
+  readonly database: Database;
+  readonly services: Services;
+  readonly dataDir: string;
+  readonly storeFile: string;
+  /** What went wrong inside, as the log would get it. */
+  readonly bugs: unknown[];
+  /** Moves both clocks. */
+  pass(ms: number): void;
+  account(name: string, role: Role): Promise<void>;
+  /** Calls that were made, as their receipts arrive in the store. */
+  receipts(...receipts: readonly Receipt[]): Promise<void>;
+  /** The headers of a machine with that role. */
+  token(role: Role): Promise<Record<string, string>>;
+  /** The headers of a person's browser that is logged in, also those for changes. */
+  session(name: string): Promise<Record<string, string>>;
+  call(method: string, path: string, options?: CallOptions): Promise<Called>;
+}
+
+export interface CallOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Sent as it is. */
+  readonly raw?: string | Uint8Array<ArrayBuffer>;
+}
+
+export interface Called {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** Null when it is not JSON. */
+  readonly json: unknown;
+}
+
+export interface ErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly code: string;
+    readonly param: string | null;
+    readonly request_id: string;
+  };
+}
+
+export function codeOf(called: Called): string {
+  return (called.json as ErrorBody).error.code;
+}
+
+export async function startAdmin(options: StartOptions = {}): Promise<AdminWorld> {
+  const dataDir = options.dataDir ?? freshDataDir();
+  let offsetMs = 0;
+  const wallMs = (): number => Date.now() + offsetMs;
+  const database = await openDatabase({ store: "sqlite", dataDir });
+  const storage = makeStorage(database, { wallMs, newId: () => Bun.randomUUIDv7() });
+  const services = makeServices(options.storage?.(storage) ?? storage, wallMs, options.services);
+  const bugs: unknown[] = [];
+  const listener = listenAdmin({
+    host: "127.0.0.1",
+    port: 0,
+    services,
+    routes: [...resourceRoutes, ...(options.routes ?? [])],
+    nowMs: () => performance.now() + offsetMs,
+    onBug: (error) => bugs.push(error),
+    ...options.listen,
+  });
+  leftovers.push(async () => {
+    await listener.close();
+    await storage.close();
+  });
+  const call = (method: string, path: string, sent: CallOptions = {}): Promise<Called> => callAdmin(listener.url, method, path, sent);
+  let tokens = 0;
+  return {
+    url: listener.url,
+    listener,
+    storage,
+    database,
+    services,
+    dataDir,
+    storeFile: storeFile(dataDir),
+    bugs,
+    pass: (ms) => {
+      offsetMs += ms;
+    },
+    account: async (name, role) => {
+      quickHash ??= hashPassword(goodPassword);
+      await storage.accounts.create({ name, role, passwordHash: await quickHash }, tester);
+    },
+    receipts: async (...receipts) => {
+      await database.transaction(async (inside) => addToSums(inside, await addReceipts(inside, receipts)));
+    },
+    token: async (role) => {
+      const { token } = makeToken(services.randomBytes, adminTokenPrefix);
+      const mark = { digest: services.adminDigest(token), last4: token.slice(-4) };
+      await storage.accounts.createToken({ name: `machine-${++tokens}`, role, mark }, tester);
+      return { authorization: `Bearer ${token}` };
+    },
+    session: async (name) => {
+      const called = await call("POST", "/admin/api/login", { body: { name, password: goodPassword } });
+      if (called.status !== 200) throw new Error(`no session for ${name}: ${called.status} ${called.text}`);
+      return {
+        cookie: (called.headers.get("set-cookie") ?? "").split(";")[0] ?? "",
+        "x-csrf-token": (called.json as { csrf_token: string }).csrf_token,
+        "content-type": "application/json",
+        origin: listener.url,
+      };
+    },
+    call,
+  };
+}
+
+export interface StartOptions {
+  readonly dataDir?: string;
+  readonly routes?: readonly Route[];
+  readonly listen?: Partial<AdminOptions>;
+  readonly services?: Partial<Services>;
+  /** Puts something between the listener and the store. */
+  readonly storage?: (real: Storage) => Storage;
+}
+
+/** Services with a real store and harmless stand-ins for the running gateway. */
+export function makeServices(storage: Storage, wallMs: () => number, given: Partial<Services> = {}): Services {
+  const pepper = crypto.getRandomValues(new Uint8Array(32));
+  const randomBytes = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));
+  return {
+    storage,
+    reports: storage,
+    wallMs,
+    version: "0.0.0-test",
+    randomBytes,
+    digest: (token) => new Bun.CryptoHasher("sha256", pepper).update(token).digest("hex"),
+    adminDigest: (token) => new Bun.CryptoHasher("sha256", pepper).update(`admin ${token}`).digest("hex"),
+    makeKeyToken: () => makeToken(randomBytes),
+    fileKeys: () => [],
+    opensFileKey: () => false,
+    prices: () => ({ shipped: [], file: [] }),
+    health: async () => ({
+      status: "ok",
+      store: { engine: "sqlite", ok: true, detail: null },
+      state: { kind: "memory", ok: true, detail: null },
+      journal: { waitingBytes: 0 },
+      insecureTransport: false,
+    }),
+    channels: {
+      check: async () => [],
+      seal: () => "sealed",
+      status: () => [],
+      test: async (name) => (name === "tested" ? wellTested : null),
+    },
+    explain: async () => ({
+      outcome: "serve",
+      refusals: [],
+      mode: "normal",
+      candidates: [],
+      skipped: [],
+      retryAfterMs: null,
+      reserve: null,
+    }),
+    ...given,
+  };
+}
+
+const wellTested = { ok: true, status: 200, code: "ok", tookMs: 12.5 };
+
+/** Everything that is on the disk of the store, as text. */
+export async function storeText({ storeFile }: AdminWorld): Promise<string> {
+  const parts = await Promise.all(
+    ["", "-wal"].map(async (suffix) => {
+      const file = Bun.file(storeFile + suffix);
+      return (await file.exists()) ? Buffer.from(await file.arrayBuffer()).toString("latin1") : "";
+    }),
+  );
+  return parts.join("");
+}
+
+/** A key that may do everything, for what a test wants to say otherwise. */
+export const newKey: NewKey = {
+  name: "app",
+  owner: null,
+  note: null,
+  models: null,
+  operations: null,
+  channels: null,
+  expiresMs: null,
+  splits: { audio: false, input: false },
+  limits: unlimited,
+};
+
+export async function callAdmin(url: string, method: string, path: string, { headers, body, raw }: CallOptions): Promise<Called> {
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+    ...(raw === undefined ? (body === undefined ? {} : { body: JSON.stringify(body) }) : { body: raw }),
+    redirect: "manual",
+    signal: AbortSignal.timeout(10_000),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type") === "application/json" && text !== "";
+  return { status: response.status, headers: response.headers, text, json: isJson ? (JSON.parse(text) as unknown) : null };
+}
+
+let quickHash: Promise<string> | undefined;
+const leftovers: (() => Promise<void>)[] = [];
+
+afterAll(async () => {
+  for (const end of leftovers.splice(0).toReversed()) await end();
+});
