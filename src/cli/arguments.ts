@@ -1,13 +1,33 @@
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, Option } from "commander";
+import { addAccounts } from "./accounts-arguments.ts";
+import { addAudit } from "./audit-arguments.ts";
+import { addBackup } from "./backup-arguments.ts";
+import type { StoreRequest } from "./command-place.ts";
+import { addKeys } from "./keys-arguments.ts";
+import { addPrices } from "./prices-arguments.ts";
+import { addUsage } from "./usage-arguments.ts";
 
 /** What the command line asks for. Nothing is done here: whoever holds the parts carries it out. */
 export type Invocation =
-  | { readonly command: "start"; readonly config: string | null; readonly listen: string | null }
+  | StartInvocation
   | { readonly command: "check"; readonly file: string | null; readonly json: boolean }
   | { readonly command: "models"; readonly config: string | null; readonly request: ModelsRequest }
+  | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest }
   | { readonly command: "help"; readonly text: string }
   | { readonly command: "version"; readonly text: string }
   | { readonly command: "mistake"; readonly text: string; readonly exitCode: typeof usageExitCode };
+
+export interface StartInvocation {
+  readonly command: "start";
+  readonly config: string | null;
+  readonly listen: string | null;
+  readonly admin: string | null;
+  /** How many processes are to share the port, where that was said. */
+  readonly workers?: number;
+  /** Which of them this is, and where it listens whatever the settings say: the parent tells its workers so. */
+  readonly worker?: number;
+  readonly workerPort?: number;
+}
 
 /** What is to be done with the models of this machine. */
 export type ModelsRequest =
@@ -41,9 +61,14 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     .description("run the gateway until it is told to stop")
     .option("-c, --config <file>", "the configuration file (default: SLUICE_CONFIG, else the environment)")
     .option("-l, --listen <host:port>", "where clients connect, in place of what the file says")
+    .option("-a, --admin <host:port>", "where the admin API listens, or off (default: the file's, or the port after --listen's)")
+    .option("-w, --workers <number>", "how many processes share the port (default: 1)", Number)
+    .addOption(new Option("--worker <number>").argParser(Number).hideHelp())
+    .addOption(new Option("--worker-port <port>").argParser(Number).hideHelp())
     .addHelpText("after", startExamples)
-    .action((options: { config?: string; listen?: string }) => {
-      invocation = { command: "start", config: options.config ?? null, listen: options.listen ?? null };
+    .action((options: { config?: string; listen?: string; admin?: string; workers?: number; worker?: number; workerPort?: number }) => {
+      const { config = null, listen = null, admin = null, ...workers } = options;
+      invocation = { command: "start", config, listen, admin, ...workers };
     });
 
   program
@@ -94,6 +119,11 @@ export function parseArguments(args: readonly string[], version: string): Invoca
       });
   }
 
+  const take = (config: string | undefined, request: StoreRequest): void => {
+    invocation = { command: "store", config: config ?? null, request };
+  };
+  for (const add of [addKeys, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, take });
+
   if (args.length === 0) return { command: "help", text: program.helpInformation() + programExamples };
   try {
     program.parse([...args], { from: "user" });
@@ -116,6 +146,8 @@ Examples:
   $ sluice start --config sluice.yaml      run with a configuration file
   $ sluice check sluice.yaml               look for mistakes first
   $ sluice models list                     the models of this machine, and those to be added
+  $ sluice keys create laptop              a key for a client
+  $ sluice usage --since 24h --by key      what was used, and what it cost
 `;
 
 const startExamples = `
@@ -123,6 +155,7 @@ Examples:
   $ sluice start
   $ sluice start --config /etc/sluice.yaml
   $ sluice start --listen 0.0.0.0:4400
+  $ sluice start --workers 4               four processes of this machine behind one port
 
 The file is read again when it changes and on SIGHUP; a file with mistakes changes nothing.
 `;

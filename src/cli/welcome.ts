@@ -1,14 +1,26 @@
 /** What a person reads when the gateway has started: where it is, who may use it, what it can reach, what to do next. */
 export function welcome(facts: WelcomeFacts): string {
-  return [`Sluice is listening on ${facts.url}/v1`, "", ...keyLines(facts), ...channelLines(facts), ...nextLines(facts), ""].join("\n");
+  return [
+    `Sluice is listening on ${facts.url}/v1`,
+    "",
+    ...keyLines(facts),
+    ...adminLines(facts),
+    ...channelLines(facts),
+    ...nextLines(facts),
+    "",
+  ].join("\n");
 }
 
 export interface WelcomeFacts {
   readonly url: string;
   readonly configFile: string | null;
-  /** A key made for this start because none was configured; shown this once. */
+  /** A key made because there was none; shown this once. */
   readonly madeKey: string | null;
+  /** Where the admin API listens, and the file with the token that makes its first account. */
+  readonly admin: { readonly url: string; readonly bootstrap: string | null } | null;
+  /** Keys of the configuration, and how many there are beside them. */
   readonly keyNames: readonly string[];
+  readonly storedKeys: number;
   readonly channels: readonly {
     readonly name: string;
     readonly host: string;
@@ -24,16 +36,31 @@ export interface WelcomeFacts {
   readonly tryModels: { readonly transcription: string | null; readonly speech: string | null };
 }
 
-function keyLines({ madeKey, keyNames }: WelcomeFacts): string[] {
-  if (madeKey === null) return [`Keys: ${keyNames.join(", ")}`, ""];
+function keyLines({ madeKey, keyNames, storedKeys }: WelcomeFacts): string[] {
+  if (madeKey === null) {
+    const stored =
+      storedKeys === 0
+        ? []
+        : [`${storedKeys >= 1000 ? "1000 keys or more" : plural(storedKeys, "key")} in the store (npm run --silent sluice -- keys list)`];
+    return [`Keys: ${[...keyNames, ...stored].join(", ")}`, "Another one: npm run --silent sluice -- keys create NAME", ""];
+  }
   return [
-    "Your client key, made for this start and shown only now:",
+    "Your client key, made at this first start and shown only now:",
     "",
     `  ${madeKey}`,
     "",
-    "It lives until this process stops. For a lasting one, set SLUICE_KEY or list `keys` in a configuration file.",
+    "It is kept, as a hash, in the store. More are made with: npm run --silent sluice -- keys create NAME",
     "",
   ];
+}
+
+function adminLines({ admin }: WelcomeFacts): string[] {
+  if (admin === null) return [];
+  const first =
+    admin.bootstrap === null
+      ? []
+      : [`  Its first account is made with the token in ${admin.bootstrap}, within the hour (see docs/admin.md).`];
+  return [`The admin API is at ${admin.url}/admin/api`, ...first, ""];
 }
 
 function channelLines({ channels, configFile, onlyLocal }: WelcomeFacts): string[] {

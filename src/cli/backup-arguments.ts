@@ -1,0 +1,69 @@
+import { configOption, type CommandPlace, type PlaceOptions } from "./command-place.ts";
+
+export type BackupRequest = { readonly on: "backup" } & (
+  | { readonly act: "backup"; readonly file: string; readonly json: boolean }
+  | { readonly act: "restore"; readonly file: string; readonly json: boolean; readonly yes: boolean }
+  | { readonly act: "rotate"; readonly yes: boolean }
+);
+
+export function addBackup({ program, take }: CommandPlace): void {
+  program
+    .command("backup")
+    .description("copy the store to a file, also while gateways run")
+    .argument("<file>", "the file to be made; it must not exist yet")
+    .option("--json", "print the result as JSON")
+    .option(...configOption)
+    .addHelpText("after", backupExamples)
+    .action((file: string, { config, json = false }: PlaceOptions) => take(config, { on: "backup", act: "backup", file, json }));
+
+  program
+    .command("restore")
+    .description("put a backup in the place of the store; gateways must be stopped")
+    .argument("<file>", "made by sluice backup")
+    .option("-y, --yes", "do not ask")
+    .option("--json", "print the result as JSON")
+    .option(...configOption)
+    .addHelpText("after", restoreExamples)
+    .action((file: string, { config, json = false, yes = false }: PlaceOptions & { yes?: boolean }) =>
+      take(config, { on: "backup", act: "restore", file, json, yes }),
+    );
+
+  const masterKey = program
+    .command("master-key")
+    .description("manage the key that the secrets in the store are encrypted with")
+    .addHelpText("after", masterKeyExamples);
+  masterKey
+    .command("rotate")
+    .description("replace the master key, and encrypt the secrets with the new one; gateways must be stopped")
+    .option("-y, --yes", "do not ask")
+    .option(...configOption)
+    .addHelpText("after", masterKeyExamples)
+    .action(({ config, yes = false }: PlaceOptions & { yes?: boolean }) => take(config, { on: "backup", act: "rotate", yes }));
+}
+
+const backupExamples = `
+Examples:
+  $ sluice backup /backups/sluice-2027-01-31.db
+  $ sluice backup --config /etc/sluice.yaml /backups/sluice.db
+
+The backup does not hold the master key, without which neither keys nor secrets in it can be used: keep a copy of
+data_dir/master-key, or of SLUICE_MASTER_KEY, in another place. A PostgreSQL is backed up with pg_dump.
+`;
+
+const restoreExamples = `
+Examples:
+  $ sluice restore /backups/sluice-2027-01-31.db
+  $ sluice restore /backups/sluice-2027-01-31.db --yes
+
+What it replaces is kept beside it. The store needs the master key it was made with (data_dir/master-key or
+SLUICE_MASTER_KEY).
+`;
+
+const masterKeyExamples = `
+Examples:
+  $ sluice master-key rotate
+  $ openssl rand -hex 32 > next && sluice master-key rotate --yes < next     where SLUICE_MASTER_KEY is set
+
+Keys of clients go on working. Make a copy of the new data_dir/master-key: backups do not hold it, and backups from
+before need the old one.
+`;

@@ -1,0 +1,74 @@
+import { resolve } from "node:path";
+import type { BackupRequest } from "./backup-arguments.ts";
+import { json, plural } from "./shown-text.ts";
+import type { KeepingProgress, StoreWorld } from "./store-world.ts";
+import { CommandTrouble, exitCodes } from "./trouble.ts";
+
+type Of<Act extends BackupRequest["act"]> = Extract<BackupRequest, { readonly act: Act }>;
+
+export async function runBackup(request: BackupRequest, world: StoreWorld): Promise<void> {
+  try {
+    switch (request.act) {
+      case "backup":
+        return await backup(request, world);
+      case "restore":
+        return await restore(request, world);
+      case "rotate":
+        return await rotate(request, world);
+    }
+  } finally {
+    world.terminal.progress(null);
+  }
+}
+
+async function backup({ file, json: asJson }: Of<"backup">, world: StoreWorld): Promise<void> {
+  const { terminal, keeping } = world;
+  const { bytes } = await keeping.backup(file, showProgress(world));
+  terminal.print(asJson ? json({ file: resolve(file), bytes }) : `The store is backed up in ${resolve(file)} (${plural(bytes, "byte")}).`);
+  terminal.say(
+    `The backup does not hold the master key, without which it is of no use: keep a copy of ${masterKeyPlace(world)} in another place.`,
+  );
+}
+
+async function restore({ file, yes, json: asJson }: Of<"restore">, world: StoreWorld): Promise<void> {
+  const { terminal, keeping } = world;
+  await agreed(yes, `Put ${file} in the place of the store in ${keeping.dataDir}? What is there is kept beside it.`, world);
+  const { replaced } = await keeping.restore(file, showProgress(world));
+  const kept = replaced === null ? "There was none before." : `The one before is kept as ${replaced}.`;
+  terminal.print(asJson ? json({ restored: resolve(file), replaced }) : `The store is restored from ${resolve(file)}. ${kept}`);
+  terminal.say(`It needs the master key it was made with, as ${masterKeyPlace(world)}.`);
+}
+
+async function rotate({ yes }: Of<"rotate">, world: StoreWorld): Promise<void> {
+  const { terminal, keeping, by } = world;
+  if (keeping.isInUse()) throw new CommandTrouble(`A gateway uses ${keeping.dataDir}. Stop all gateways of this store first.`);
+  await agreed(yes, "Replace the master key? All gateways of this store must be stopped, on other machines too.", world);
+  // What comes by the environment cannot be replaced by us.
+  const next = keeping.masterKeyGiven ? (await terminal.secret("The new master key (it is not shown): ")).trim() : null;
+  await keeping.rotateMasterKey(next, by, (done, of) => terminal.progress(`Encrypting secrets: ${done} of ${of}`));
+  terminal.print("The master key is replaced.");
+  terminal.say(
+    next === null
+      ? `Make a copy of ${masterKeyPlace(world)}, and give it to other machines of this store: backups do not hold it.`
+      : "Set SLUICE_MASTER_KEY to the new one wherever a gateway of this store is started, and keep a copy: backups do not hold it.",
+  );
+  terminal.say("Backups from before need the old one.");
+}
+
+/** Asks where somebody is there; otherwise the answer must have been given with the command. */
+async function agreed(yes: boolean, question: string, { terminal }: StoreWorld): Promise<void> {
+  if (yes) return;
+  if (!terminal.asks) throw new CommandTrouble("There is nobody to ask: give --yes to do it all the same.", exitCodes.usage);
+  if (!(await terminal.confirm(question))) throw new CommandTrouble("Nothing was changed.");
+}
+
+function masterKeyPlace({ keeping: { masterKeyGiven, dataDir } }: StoreWorld): string {
+  return masterKeyGiven ? "SLUICE_MASTER_KEY" : resolve(dataDir, "master-key");
+}
+
+function showProgress({ terminal }: StoreWorld): (progress: KeepingProgress) => void {
+  return ({ doing, doneBytes, totalBytes }) => {
+    const percent = Math.min(100, Math.floor((100 * doneBytes) / Math.max(1, totalBytes)));
+    terminal.progress(doing === "copying" ? `Copying: ${percent} %` : "Checking the copy");
+  };
+}

@@ -1,0 +1,47 @@
+import { dollarsOf } from "../usage/dollars.ts";
+
+/**
+ * Text from the store or the command line as a terminal may have it: what would move the cursor, change colours, be invisible or
+ * turn the reading direction around is shown as an escape.
+ */
+export function shown(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
+}
+
+/** JSON that any terminal and any reader takes: whoever reads it gets the same text back. */
+export function json(value: unknown): string {
+  return JSON.stringify(value, null, 2).replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (character) =>
+    [...Array(character.length).keys()].map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
+  );
+}
+
+/** A moment on the clock of whoever reads it, such as `2027-01-31T14:05`. */
+export function localMinute(ms: number): string {
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return String(ms);
+  const two = (number: number): string => String(number).padStart(2, "0");
+  const day = `${String(date.getFullYear()).padStart(4, "0")}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day}T${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+/** The same for programs. */
+export function isoMoment(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
+}
+
+export function isoOrNull(ms: number | null): string | null {
+  return ms === null ? null : isoMoment(ms);
+}
+
+/** Dollars for people: six digits behind the point are enough, and what is less than that is not nothing. */
+export function money(nanos: number): string {
+  if (nanos !== 0 && Math.abs(nanos) < microNanos / 2) return "<0.000001";
+  return dollarsOf(Math.round(nanos / microNanos) * microNanos);
+}
+
+const microNanos = 1_000;
+
+export function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

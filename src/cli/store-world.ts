@@ -1,0 +1,72 @@
+import type { Actor, Storage } from "../gateway/storage.ts";
+import type { Key } from "../keys/key.ts";
+import type { Price } from "../usage/price.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** What the commands on the store need of the world. */
+export interface StoreWorld {
+  readonly terminal: Terminal;
+  /** Who gives the command, for the audit trail. */
+  readonly by: Actor;
+  readonly wallMs: () => number;
+  /** What the configuration says: its file, or null where it is the environment. */
+  readonly configFile: string | null;
+  readonly fileKeys: readonly Key[];
+  readonly filePrices: readonly Price[];
+  /** Whether a token opens a key of the configuration. */
+  readonly opensFileKey: (token: string) => boolean;
+  readonly makeToken: () => MadeToken;
+  readonly makeAdminToken: () => MadeToken;
+  readonly accounts: AccountRules;
+  readonly keeping: Keeping;
+  /** Rejects with a `StorageTrouble` or a `CommandTrouble`. */
+  readonly open: () => Promise<CliStore>;
+}
+
+export interface MadeToken {
+  readonly token: string;
+  readonly publicId: string;
+}
+
+/** A store that is open. */
+export interface CliStore {
+  readonly storage: Storage;
+  /** How the tokens of clients are kept. */
+  readonly digest: (token: string) => string;
+  /** How the tokens of administration are kept. */
+  readonly adminDigest: (token: string) => string;
+  /**
+   * Brings the receipts into the store that gateways of this data folder have written, and gives the number of bytes that are
+   * not in it yet.
+   */
+  readonly catchUp: () => Promise<number>;
+  readonly close: () => Promise<void>;
+}
+
+/** What holds for accounts wherever they are made. */
+export interface AccountRules {
+  /** The name as it is kept, or null where it cannot be one. */
+  readonly nameOf: (text: string) => string | null;
+  /** Why it may not be used, in words; null when it may. */
+  readonly passwordProblem: (password: string, name: string) => string | null;
+  readonly hashPassword: (password: string) => Promise<string>;
+}
+
+/** What is done with the store as a whole. */
+export interface Keeping {
+  readonly dataDir: string;
+  /** The master key is given by the environment, and not in the data folder. */
+  readonly masterKeyGiven: boolean;
+  readonly backup: (to: string, onProgress: (progress: KeepingProgress) => void) => Promise<{ readonly bytes: number }>;
+  readonly restore: (from: string, onProgress: (progress: KeepingProgress) => void) => Promise<{ readonly replaced: string | null }>;
+  /** A gateway of this machine uses the data folder. */
+  readonly isInUse: () => boolean;
+  /** `next`: the new one where it is not kept in the data folder. */
+  readonly rotateMasterKey: (next: string | null, by: Actor, onProgress: (done: number, of: number) => void) => Promise<void>;
+}
+
+export interface KeepingProgress {
+  readonly doing: "copying" | "checking";
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}

@@ -1,0 +1,13 @@
+/** Codes of sysexits.h, so that scripts can tell who has to act. */
+export const exitCodes = { failure: 1, usage: 64, unavailable: 69, config: 78, interrupt: 130 } as const;
+
+/** Why a command was not carried out: what is wrong, and how it is mended. */
+export class CommandTrouble extends Error {
+  constructor(
+    message: string,
+    readonly exitCode: number = exitCodes.failure,
+  ) {
+    super(message);
+    this.name = "CommandTrouble";
+  }
+}

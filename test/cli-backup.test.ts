@@ -1,0 +1,105 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { CommandLine } from "./support/command-line.ts";
+import { eventually } from "./support/eventually.ts";
+import { startGateway } from "./support/gateway.ts";
+
+// Some commands are processes of their own; how long that takes on a busy machine is not judged.
+setDefaultTimeout(30_000);
+
+interface Named {
+  readonly id: string;
+  readonly name: string;
+  readonly key: string;
+}
+
+async function names(cli: CommandLine): Promise<readonly string[]> {
+  return (await cli.json<Named[]>("keys", "list")).map(({ name }) => name);
+}
+
+test("a backup is put back, and what it replaced is kept", async () => {
+  const cli = new CommandLine();
+  await cli.json("keys", "create", "first");
+  const file = join(cli.folder, "backup.db");
+  const made = await cli.run(["backup", file]);
+  expect([made.code, made.err]).toEqual([0, expect.stringContaining(join(cli.dataDir, "master-key"))]);
+  expect([made.out.includes(file), statSync(file).mode & 0o077]).toEqual([true, 0]);
+  await cli.json("keys", "create", "second");
+  expect(await cli.run(["restore", file])).toMatchObject({ code: 64, err: expect.stringContaining("--yes") });
+  expect((await names(cli)).toSorted()).toEqual(["first", "second"]);
+  const restored = await cli.run(["restore", file, "--yes", "--json"]);
+  const { replaced } = JSON.parse(restored.out) as { replaced: string };
+  expect([restored.code, existsSync(replaced)]).toEqual([0, true]);
+  expect(await names(cli)).toEqual(["first"]);
+});
+
+test("a backup never goes over a file that exists, and needs a store", async () => {
+  const cli = new CommandLine();
+  const file = join(cli.folder, "backup.db");
+  expect(await cli.here(["backup", file])).toMatchObject({ code: 1, err: expect.stringContaining("There is no store") });
+  expect(existsSync(cli.dataDir)).toBe(false);
+  await cli.json("keys", "create", "first");
+  expect(await cli.here(["backup", cli.config])).toMatchObject({ code: 1, err: expect.stringContaining("exists already") });
+  expect(await cli.here(["restore", file, "--yes"])).toMatchObject({ code: 1, err: expect.stringContaining("There is no backup") });
+  expect((await cli.here(["restore", cli.config, "--yes"])).code).not.toBe(0);
+  expect(await names(cli)).toEqual(["first"]);
+});
+
+test("somebody on a terminal is asked before a store is replaced", async () => {
+  const cli = new CommandLine();
+  const file = join(cli.folder, "backup.db");
+  await cli.json("keys", "create", "first");
+  await cli.json("backup", file);
+  await cli.json("keys", "create", "second");
+  expect(await cli.onTerminal(["restore", file], [["[y/N]", "\r"]])).toMatchObject({ code: 1 });
+  expect(await names(cli)).toHaveLength(2);
+  expect(await cli.onTerminal(["restore", file], [["[y/N]", "yes\r"]])).toMatchObject({ code: 0 });
+  expect(await names(cli)).toHaveLength(1);
+});
+
+test("while a gateway runs, its store is backed up, but neither replaced nor given another master key", async () => {
+  await using gateway = await startGateway({ config: { keys: [{ name: "own", key: "0123456789abcdefghij" }] } });
+  const options = ["--config", join(gateway.directory, "sluice.yaml")];
+  const cli = new CommandLine();
+  const file = join(cli.folder, "backup.db");
+  expect((await cli.run(["backup", file, ...options])).code).toBe(0);
+  expect(await cli.run(["restore", file, "--yes", ...options])).toMatchObject({ code: 69, err: expect.stringContaining("Stop it first") });
+  expect(await cli.run(["master-key", "rotate", "--yes", ...options])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("Stop all gateways"),
+  });
+});
+
+test("the master key is replaced, and keys go on opening", async () => {
+  const cli = new CommandLine();
+  const { key } = await cli.json<Named>("keys", "create", "first");
+  const masterKey = (): string => readFileSync(join(cli.dataDir, "master-key"), "utf8");
+  const before = masterKey();
+  expect(await cli.here(["master-key", "rotate"])).toMatchObject({ code: 64 });
+  expect(masterKey()).toBe(before);
+  const { code, err } = await cli.run(["master-key", "rotate", "--yes"]);
+  expect([code, err, masterKey() === before]).toEqual([0, expect.stringContaining("backups do not hold it"), false]);
+  expect((await cli.json<{ action: string }[]>("audit"))[0]?.action).toBe("master_key.rotate");
+  await using gateway = await startGateway({ config: { data_dir: cli.dataDir, keys: [{ name: "own", key: "0123456789abcdefghij" }] } });
+  const headers = { authorization: `Bearer ${key}` };
+  await eventually("the key opens", async () => (await fetch(`${gateway.url}/v1/models`, { headers })).status === 200);
+});
+
+test("a master key of the environment is replaced by one from standard input", async () => {
+  const cli = new CommandLine();
+  const env = { SLUICE_MASTER_KEY: "0123456789abcdef".repeat(4) };
+  const next = "fedcba9876543210".repeat(4);
+  expect((await cli.here(["keys", "create", "first"], { env })).code).toBe(0);
+  expect(await cli.here(["master-key", "rotate", "--yes"], { env, input: "too short" })).toMatchObject({ code: 78 });
+  const { code, err } = await cli.here(["master-key", "rotate", "--yes"], { env, input: `${next}\n` });
+  expect([code, err.includes(next)]).toEqual([0, false]);
+  expect(await cli.here(["keys", "list"], { env })).toMatchObject({ code: 78 });
+  expect(await cli.here(["keys", "list"], { env: { SLUICE_MASTER_KEY: next } })).toMatchObject({ code: 0 });
+  expect(existsSync(join(cli.dataDir, "master-key"))).toBe(false);
+});
+
+test("a PostgreSQL is told to be backed up by its own means", async () => {
+  const cli = new CommandLine({ store: "postgres://127.0.0.1:1/sluice" });
+  expect(await cli.here(["backup", join(cli.folder, "backup.db")])).toMatchObject({ code: 1, err: expect.stringContaining("pg_dump") });
+});
