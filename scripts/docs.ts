@@ -1,12 +1,22 @@
 import { optionsOf, presets } from "../src/adapters/presets.ts";
+import { makeSessionCookie } from "../src/admin/cookie.ts";
+import { LoginGuard } from "../src/admin/login-guard.ts";
+import { loginRoutes } from "../src/admin/login-routes.ts";
+import { openApiRoute } from "../src/admin/openapi.ts";
+import type { Route } from "../src/admin/route.ts";
+import { resourceRoutes } from "../src/admin/routes.ts";
 import type { Preset } from "../src/adapters/presets.ts";
 import { clientKeyVariable } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
 import { fileSchema } from "../src/config/schema.ts";
 
-/** Writes docs/configuration.md from the schema and the presets. A test fails when the page is not what this makes. */
+/**
+ * Writes docs/configuration.md from the schema and the presets, and the table of routes in docs/admin.md from the routes.
+ * Tests fail when the pages are not what this makes.
+ */
 
 const page = new URL("../docs/configuration.md", import.meta.url);
+const adminPage = new URL("../docs/admin.md", import.meta.url);
 const example = new URL("../examples/sluice.yaml", import.meta.url);
 
 export async function configurationPage(): Promise<string> {
@@ -34,8 +44,12 @@ file without starting anything.
 
 - An unknown setting, a missing variable or a bad value stops the start and names the line, the reason and the mend.
 - A running process reads the file again when it changes and on SIGHUP. A file with mistakes changes nothing: the old
-  configuration stays, and the log says why. Running calls finish with the configuration they began with.
-- Settings that are understood but not yet used give a warning, never silence.
+  configuration stays, and the log says why. Running calls finish with the configuration they began with. Only a key that
+  is taken out of the file is revoked: its running calls end.
+- What concerns the process itself takes effect at the next start: \`listen\`, \`admin\`, \`admin_names\`, \`data_dir\`,
+  \`store\`, \`state\`, \`state_loss\`, \`receipts\` and \`log\`.
+- Keys, channels and prices can also be made while it runs and are then kept in the store: see [keys.md](keys.md),
+  [admin.md](admin.md) and [prices.md](prices.md). Where the file and the store use the same name, the file counts.
 
 **Variables.** \`\${NAME}\` in a value is replaced by that environment variable, \`\${NAME:-default}\` falls back when it is
 unset or empty, and \`$\${\` stands for a literal \`\${\`. A variable that is not set and has no default is an error. Keep
@@ -127,4 +141,27 @@ function cell(text: string): string {
   return text.replaceAll("|", "\\|");
 }
 
-if (import.meta.main) await Bun.write(page, await configurationPage());
+const tableBegins = "<!-- Written by scripts/docs.ts from the routes. Change them in src/admin. -->\n";
+const tableEnds = "<!-- The end of what scripts/docs.ts writes. -->";
+
+/** A page with its table of routes as the routes are now. */
+export function withRoutes(text: string): string {
+  const begins = text.indexOf(tableBegins);
+  const ends = text.indexOf(tableEnds);
+  if (begins < 0 || ends < begins) throw new Error("The page was believed to mark where its table of routes goes, and does not.");
+  const rows = adminRoutes().map(({ method, path, access, summary }) => `| ${method} | \`${path}\` | ${access} | ${cell(summary)} |`);
+  const table = ["", "| method | path | who | what |", "|---|---|---|---|", ...rows, "", ""].join("\n");
+  return text.slice(0, begins + tableBegins.length) + table + text.slice(ends);
+}
+
+/** Everything that the listener serves, in the order of its paths. */
+export function adminRoutes(): readonly Route[] {
+  const door = { cookie: makeSessionCookie(false), guard: new LoginGuard(() => 0), onBootstrapped: () => Promise.resolve() };
+  const routes = [...loginRoutes(door), ...resourceRoutes, openApiRoute(() => [])];
+  return routes.toSorted((one, other) => (one.path < other.path ? -1 : one.path > other.path ? 1 : 0));
+}
+
+if (import.meta.main) {
+  await Bun.write(page, await configurationPage());
+  await Bun.write(adminPage, withRoutes(await Bun.file(adminPage).text()));
+}

@@ -1,27 +1,45 @@
 import { tmpdir } from "node:os";
+import { bindingProblem } from "./admin/binding.ts";
+import { prepareBootstrap } from "./admin/bootstrap.ts";
+import { listenAdmin, type AdminListener } from "./admin/listener.ts";
+import { resourceRoutes } from "./admin/routes.ts";
+import { administration } from "./administration.ts";
 import { adapters } from "./adapters/index.ts";
 import { makeCutAudio } from "./audio/split.ts";
 import { makeTranscode } from "./audio/transcode.ts";
+import { StartProblem } from "./cli/start-problem.ts";
 import { welcome } from "./cli/welcome.ts";
-import type { Candidate } from "./channels/channel.ts";
-import type { Settings } from "./config/settings.ts";
+import type { Candidate, Channel } from "./channels/channel.ts";
+import { Timers } from "./clock/timers.ts";
+import { readRuntimeChannel } from "./config/runtime-channel.ts";
+import type { ChannelSetting, Settings } from "./config/settings.ts";
 import { buildSnapshot } from "./config/snapshot.ts";
+import { openDurable, type Durable } from "./durable.ts";
 import { engineCommand } from "./engines/command.ts";
 import { Engines } from "./engines/supervisor.ts";
 import { Board } from "./gateway/board.ts";
+import { Follower } from "./gateway/follower.ts";
 import { Gateway } from "./gateway/gateway.ts";
+import { KeyCache } from "./gateway/key-cache.ts";
+import { Ledger } from "./gateway/ledger.ts";
 import type { Ports } from "./gateway/ports.ts";
+import { StorageTrouble } from "./gateway/storage.ts";
+import { AuthFailures } from "./http/auth-failures.ts";
+import { watchPressure } from "./http/load-shed.ts";
 import { KeyRing } from "./http/key-ring.ts";
 import { listen, type Current, type Listener } from "./http/server.ts";
+import { unlimited } from "./limits/limits.ts";
 import { makeToken } from "./keys/token.ts";
-import { failure, isFailure } from "./operations/failure.ts";
+import { failure, isFailure, type FailureKind } from "./operations/failure.ts";
 import type { Operation } from "./operations/operation.ts";
 import { accessLine } from "./telemetry/access.ts";
 import type { Log } from "./telemetry/log.ts";
-import { Timers } from "./clock/timers.ts";
 import { discoverModels } from "./upstream/discover.ts";
 import { Discovery } from "./upstream/discovery.ts";
 import { makeSend } from "./upstream/send.ts";
+import type { Price } from "./usage/price.ts";
+import { makePriceBook, priceOf, type PriceBook } from "./usage/price-book.ts";
+import { shippedPrices } from "./usage/shipped-prices.ts";
 
 /** Every part of a running gateway, built and joined. Knows all, decides nothing. */
 export class App {
@@ -30,23 +48,58 @@ export class App {
   private readonly engines: Engines;
   private readonly transcode: ReturnType<typeof makeTranscode>;
   private readonly cutAudio: ReturnType<typeof makeCutAudio>;
-  private readonly madeKey: ReturnType<typeof madeClientKey> | null;
+  private readonly keyCache: KeyCache;
+  private readonly follower: Follower;
+  private readonly lastUsed = new Map<string, number>();
   private settings: Settings;
-  private secrets: ReadonlyMap<string, string>;
+  /** What each channel is opened with. They go with the channel: one that has moved or changed is another one. */
+  private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
+  private stored: Stored = nothingStored;
+  private revision = 0;
+  private priceBook: PriceBook;
   private current: Current;
+  private rung: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
   private listener: Listener | null = null;
+  private adminListener: AdminListener | null = null;
   private stopping = false;
+  private storeReached = true;
+  private disarmUsed: () => void = () => {};
+  private pressure: ReturnType<typeof watchPressure> | null = null;
 
-  constructor(
-    settings: Settings,
-    private readonly log: Log,
-    /** What the engines of this machine may know of ours. */
-    engineEnvironment: Record<string, string>,
-  ) {
-    this.settings = settings;
-    this.secrets = settings.secrets;
+  /** Opens the store first: without it nothing is started. */
+  static async open(settings: Settings, surroundings: Surroundings): Promise<App> {
     const nowMs = (): number => performance.now();
     const timers = new Timers(nowMs);
+    const hints: { hear: (scope: string, cause: string, forMs: number) => void } = { hear: () => {} };
+    const durable = await openDurable({
+      settings,
+      givenMasterKey: surroundings.masterKey,
+      several: surroundings.workers > 1,
+      log: surroundings.log,
+      timers,
+      nowMs,
+      onHint: (scope, cause, forMs) => hints.hear(scope, cause, forMs),
+    });
+    const app = new App(settings, surroundings, durable, timers, nowMs);
+    hints.hear = (scope, cause, forMs) => app.gateway.board.hint(scope, cause as FailureKind, forMs);
+    // What changes from here on is noticed.
+    app.revision = await durable.storage.revision();
+    await app.readStored();
+    app.rebuild();
+    return app;
+  }
+
+  private constructor(
+    settings: Settings,
+    private readonly surroundings: Surroundings,
+    private readonly durable: Durable,
+    private readonly timers: Timers,
+    nowMs: () => number,
+  ) {
+    const { log, engineEnvironment } = surroundings;
+    this.settings = settings;
+    this.keepSecrets(settings);
+    this.priceBook = this.prices();
     this.engines = new Engines({
       start: (engine, socket) => engineCommand(engine, socket, settings.dataDir),
       directory: tmpdir(),
@@ -55,21 +108,32 @@ export class App {
     });
     this.transcode = makeTranscode();
     this.cutAudio = makeCutAudio({ environment: engineEnvironment });
+    const after = (ms: number, then: () => void): (() => void) => timers.after(ms, then);
     const ports: Ports = {
       send: makeSend(
-        (credential) => this.secrets.get(credential),
+        (channel, credential) => this.secrets.get(channel)?.get(credential),
         nowMs,
         (path, lost) => this.engines.socketFor(path, lost),
       ),
       nowMs,
       dice: Math.random,
-      after: (ms, then) => timers.after(ms, then),
+      after,
       tools: { transcoder: this.transcode.make },
       cutAudio: this.cutAudio,
       progress: (fields) => log.info("part", { ...fields }),
     };
-    const board = new Board(ports, (event, fields) => log.warn(event, fields));
-    this.gateway = new Gateway(ports, board, adapters, (record) => log.traffic("call", accessLine(record)));
+    const board = new Board(ports, (event, fields) => {
+      log.warn(event, fields);
+      if (event === "cooling") durable.hint(String(fields["scope"]), String(fields["error"]), Number(fields["for_ms"]));
+    });
+    const ledger = new Ledger({
+      limiter: durable.limiter,
+      receipts: durable.receipts,
+      ratesOf: (provider, model, atMs) => priceOf(this.priceBook, { provider, model }, atMs),
+      wallMs: durable.clock.wallMs,
+      log: (record) => log.traffic("call", accessLine(record)),
+    });
+    this.gateway = new Gateway(ports, board, adapters, ledger);
     this.discovery = new Discovery(
       (channel) => discoverModels(channel, adapters.get(channel.dialect), ports.send),
       (channel, outcome) => {
@@ -78,41 +142,83 @@ export class App {
         this.rebuild();
       },
     );
-    this.madeKey = settings.keys.length === 0 ? madeClientKey() : null;
+    this.keyCache = new KeyCache({
+      byDigest: (digest) => durable.storage.keys.byDigest(digest),
+      nowMs,
+      wallMs: durable.clock.wallMs,
+      used: (keyId) => this.lastUsed.set(keyId, durable.clock.wallMs()),
+    });
+    this.follower = new Follower({
+      storage: durable.storage,
+      after,
+      onKeys: (keys) => {
+        for (const id of this.keyCache.changed(keys)) this.gateway.calls.cancelKey(id, revoked);
+      },
+      inUse: () => this.gateway.calls.keyIds(),
+      onChange: () => this.storeChanged(),
+      onReach: (reached) => {
+        this.storeReached = reached;
+        if (reached) log.info("store_back", {});
+        else log.warn("store_lost", { detail: "keys that are known are served, others get 503" });
+      },
+    });
     this.current = this.build();
   }
 
-  async start(found: StartFacts): Promise<void> {
+  /** Returns where it listens. */
+  async start(found: StartFacts): Promise<string> {
+    await this.durable.recovered;
+    await this.follower.start(this.revision);
     await this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
     this.rebuild();
     const { host, port } = this.settings.listen;
+    // Not sooner: how busy a start is says nothing about calls.
+    const pressure = watchPressure(this.gateway.ports.nowMs);
+    this.pressure = pressure;
     this.listener = listen({
       host,
       port,
-      reusePort: false,
+      reusePort: this.surroundings.workers > 1,
       gateway: this.gateway,
       current: () => this.current,
       ready: () => !this.stopping,
-      wallMs: Date.now,
-      onBug: (error) => this.log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
+      degraded: () => this.degraded(),
+      strangers: new AuthFailures(this.gateway.ports.nowMs),
+      pressure: pressure.pressure,
+      wallMs: this.durable.clock.wallMs,
+      onBug: (error) => this.bug(error),
     });
-    process.stdout.write(`${this.greeting(this.listener.url, found)}\n`);
-    this.log.info("listening", { url: this.listener.url, config: this.current.snapshot.version, channels: this.settings.channels.length });
-    this.log.flush();
+    this.noteUse();
+    const { log } = this.surroundings;
+    const bootstrap = this.surroundings.leads ? await this.openAdmin() : null;
+    // Not before both doors are open: a key that is shown in vain would be lost.
+    const madeKey = this.surroundings.leads ? await this.firstKey() : null;
+    if (this.surroundings.leads) process.stdout.write(`${await this.greeting(this.listener.url, found, { madeKey, bootstrap })}\n`);
+    const admin = this.adminListener === null ? undefined : { admin: this.adminListener.url };
+    log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
+    log.flush();
+    return this.listener.url;
   }
 
   /** Swaps in a new configuration. Calls under way keep the one they began with, and the secrets it needs. */
   async reload(settings: Settings): Promise<void> {
-    const { listen: before } = this.settings;
-    if (settings.listen.host !== before.host || settings.listen.port !== before.port) {
-      this.log.warn("restart_needed", { detail: "`listen` changed; it takes effect at the next start" });
+    const { log } = this.surroundings;
+    const left = new Set(settings.keys.map(({ key }) => key.id));
+    const gone = this.settings.keys.filter(({ key }) => !left.has(key.id));
+    for (const [name, words] of readAtStart) {
+      if (JSON.stringify(settings[name]) === JSON.stringify(this.settings[name])) continue;
+      log.warn("restart_needed", { detail: `\`${words}\` changed; it takes effect at the next start` });
     }
     this.settings = settings;
-    this.secrets = new Map([...this.secrets, ...settings.secrets]);
+    for (const { key } of gone) this.gateway.calls.cancelKey(key.id, revoked);
+    this.keepSecrets(settings);
+    this.priceBook = this.prices();
+    // What may be reached, and by which names, may have changed for channels of the store as well.
+    await this.readStored().catch(() => log.warn("store_lost", { detail: "channels of the store stay as they were" }));
     this.rebuild();
     await this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
     this.rebuild();
-    this.log.info("reloaded", { config: this.current.snapshot.version, channels: settings.channels.length });
+    log.info("reloaded", { config: this.current.snapshot.version, channels: this.channels().length });
   }
 
   /**
@@ -123,7 +229,7 @@ export class App {
     if (this.stopping) return;
     this.stopping = true;
     const { lingerMs, drainMs } = this.current.snapshot.service;
-    this.log.info("stopping", { calls: this.gateway.calls.size });
+    this.surroundings.log.info("stopping", { calls: this.gateway.calls.size });
     if (lingers) await sleep(lingerMs);
     const listenerEnded = this.listener?.stopListening();
     const noticeMs = Math.min(lastWordMs, drainMs);
@@ -138,30 +244,45 @@ export class App {
   /** Ends everything that is left, and waits for the processes that were started. */
   private async close(): Promise<void> {
     this.letGo();
-    await this.engines.stop();
-    this.log.info("stopped", {});
-    this.log.flush();
+    await this.tellUse();
+    await Promise.all([this.durable.stop(), this.engines.stop()]);
+    this.surroundings.log.info("stopped", {});
+    this.surroundings.log.flush();
     void this.listener?.close();
+    void this.adminListener?.close();
   }
 
-  /** Somebody does not want to wait. */
+  /** Somebody does not want to wait. What calls cost is in the journal already. */
   abandon(): void {
     this.letGo();
     this.engines.kill();
-    this.log.info("stopped", {});
-    this.log.flush();
+    this.surroundings.log.info("stopped", {});
+    this.surroundings.log.flush();
   }
 
   private letGo(): void {
+    this.follower.stop();
+    this.pressure?.stop();
+    this.disarmUsed();
     this.discovery.stop();
     this.cutAudio.stop();
     this.transcode.stop();
   }
 
   private build(): Current {
-    const snapshot = buildSnapshot(this.settings, this.discovery.models);
-    const keys = this.madeKey === null || this.settings.keys.length > 0 ? this.settings.keys : [this.madeKey];
-    return { snapshot, ring: new KeyRing(keys) };
+    const channels = this.channels();
+    const snapshot = buildSnapshot({ ...this.settings, channels }, this.discovery.models);
+    return { snapshot, ring: this.ring() };
+  }
+
+  /** Made anew only when the file has other keys: each of them is hashed for it. */
+  private ring(): KeyRing {
+    const { keys } = this.settings;
+    if (this.rung?.keys !== keys) {
+      const find = (digest: string, token: string): ReturnType<KeyCache["find"]> => this.keyCache.find(digest, token);
+      this.rung = { keys, ring: new KeyRing(keys, this.durable.masterKey.pepper, find) };
+    }
+    return this.rung.ring;
   }
 
   private rebuild(): void {
@@ -169,17 +290,188 @@ export class App {
     this.gateway.board.forgetStrangers(this.current.snapshot);
   }
 
-  private discoveredChannels(): readonly Settings["channels"][number][] {
-    return this.settings.channels.filter(({ models }) => models.kind === "discovered");
+  /** Those of the file, and those of the store under names that the file does not use. */
+  private channels(): readonly ChannelSetting[] {
+    const taken = new Set(this.settings.channels.map(({ name }) => name));
+    return [...this.settings.channels, ...this.stored.channels.filter(({ name }) => !taken.has(name))];
   }
 
-  private greeting(url: string, found: StartFacts): string {
+  private keepSecrets({ channels, secrets }: Settings): void {
+    for (const channel of channels) this.secrets.set(channel, secrets);
+  }
+
+  private prices(): PriceBook {
+    return makePriceBook([shippedPrices(), this.stored.prices, this.settings.prices]);
+  }
+
+  private async storeChanged(): Promise<void> {
+    const before = this.stored.mark;
+    await this.readStored();
+    // A new key is no reason to build all routes anew, or to ask upstreams for their models again.
+    if (this.stored.mark === before) return;
+    this.rebuild();
+    // Nobody waits for upstreams here: the next change may be a revocation.
+    void this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
+  }
+
+  /** Channels and prices that were made at run time. One that cannot be used is named in the log, and the others are. */
+  private async readStored(): Promise<void> {
+    const { storage, vault } = this.durable;
+    const { log } = this.surroundings;
+    const channels: ChannelSetting[] = [];
+    const rows = await storage.channels.list();
+    const prices = await storage.prices.list();
+    const mark = JSON.stringify([rows, this.runtimeRules()]);
+    // Most changes are of keys: channels are not read and complained of once more for each.
+    if (mark === this.stored.mark) {
+      this.stored = { ...this.stored, prices };
+      this.priceBook = this.prices();
+      return;
+    }
+    for (const { name, entry, sealed } of rows) {
+      const opened = sealed === null ? [] : vault.open(name, sealed);
+      if ("kind" in opened) {
+        log.error("channel_sealed", { channel: name, detail: opened.message });
+        continue;
+      }
+      const reading = readRuntimeChannel({ ...entry, name }, opened, this.runtimeRules());
+      if (!reading.ok) {
+        log.error("channel_unusable", { channel: name, problems: reading.problems.map(({ path, message }) => `${path}: ${message}`) });
+        continue;
+      }
+      channels.push(reading.setting);
+      this.secrets.set(reading.setting, new Map(reading.secrets));
+    }
+    this.stored = { mark, channels, prices };
+    this.priceBook = this.prices();
+  }
+
+  private runtimeRules(): Parameters<typeof readRuntimeChannel>[2] {
+    const { listen: own, admin, allowPrivate } = this.settings;
+    const hosts = [own, ...(admin === null ? [] : [admin])].map(({ host, port }) => `${host}:${port}`);
+    return { allowPrivate, localModels: [], own: hosts };
+  }
+
+  /** The other door, and the file that holds the token for the first account, where there is none yet. */
+  private async openAdmin(): Promise<string | null> {
+    const { admin, adminNames, adminSecure, dataDir } = this.settings;
+    if (admin === null) return null;
+    const { storage, masterKey } = this.durable;
+    const accounts = await storage.accounts.count();
+    const { adminToken } = this.surroundings;
+    const barred = bindingProblem({ host: admin.host, accounts, tokenGiven: adminToken !== null });
+    if (barred !== null) throw new StartProblem(barred, configExitCode);
+    const bootstrap = await prepareBootstrap({
+      dataDir,
+      accounts: storage.accounts,
+      digest: masterKey.adminDigest,
+      wallMs: this.durable.clock.wallMs,
+      random: (count) => crypto.getRandomValues(new Uint8Array(count)),
+    });
+    const services = administration({
+      durable: this.durable,
+      gateway: this.gateway,
+      settings: () => this.settings,
+      channels: () => this.channels(),
+      snapshot: () => this.current.snapshot,
+      priced: (provider, model) => priceOf(this.priceBook, { provider, model }, this.durable.clock.wallMs()) !== null,
+      filePrices: () => this.settings.prices,
+      runtimeRules: () => this.runtimeRules(),
+      degraded: () => this.degraded(),
+      stopping: () => this.stopping,
+      version: this.surroundings.version,
+    });
+    try {
+      this.adminListener = listenAdmin({
+        ...admin,
+        services,
+        routes: resourceRoutes,
+        onBug: (error) => this.bug(error),
+        hostNames: adminNames,
+        secure: adminSecure,
+        givenToken: adminToken,
+        bootstrapFile: bootstrap?.path ?? null,
+      });
+    } catch (error) {
+      if ((error as { code?: string }).code !== "EADDRINUSE") throw error;
+      throw new StartProblem(
+        `Port ${admin.port} of ${admin.host}, where the admin API listens, is taken. Stop what uses it, or start with --admin HOST:PORT or --admin off.`,
+        1,
+      );
+    }
+    return bootstrap?.path ?? null;
+  }
+
+  /** Without any key nobody could call: one is made, kept, and shown this once. */
+  private async firstKey(): Promise<string | null> {
+    const { storage, masterKey } = this.durable;
+    if (this.settings.keys.length > 0 || (await storage.keys.count()) > 0) return null;
+    const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
+    const key = {
+      name: "first",
+      owner: null,
+      note: "made at the first start",
+      models: null,
+      operations: null,
+      channels: null,
+      expiresMs: null,
+      splits: { audio: false, input: false },
+      limits: unlimited,
+    };
+    const mark = { digest: masterKey.digest(token), last4: token.slice(-4) };
+    try {
+      await storage.keys.create(publicId, key, mark, { kind: "gateway", name: "first start" });
+      return token;
+    } catch (error) {
+      // Another replica started at the same moment and has shown its key.
+      if (error instanceof StorageTrouble && error.kind === "conflict") return null;
+      throw error;
+    }
+  }
+
+  /** When keys were last used, to the minute. */
+  private noteUse(): void {
+    this.disarmUsed = this.timers.after(usedEveryMs, () => void this.tellUse().then(() => this.noteUse()));
+  }
+
+  private async tellUse(): Promise<void> {
+    if (this.lastUsed.size === 0) return;
+    const told = new Map(this.lastUsed);
+    this.lastUsed.clear();
+    // Only a convenience: a store that is away does not get it later.
+    await this.durable.storage.keys.used(told).catch(() => {});
+  }
+
+  private degraded(): readonly string[] {
+    const { lag, journalFull, state } = this.durable.standing();
+    return [
+      ...(this.storeReached && !lag.degraded ? [] : [this.durable.database.engine]),
+      ...(state.ok ? [] : [state.kind]),
+      ...(journalFull ? ["journal"] : []),
+    ];
+  }
+
+  private bug(error: unknown): void {
+    this.surroundings.log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  }
+
+  private discoveredChannels(): readonly ChannelSetting[] {
+    return this.channels().filter(({ models }) => models.kind === "discovered");
+  }
+
+  private async greeting(
+    url: string,
+    found: StartFacts,
+    { madeKey, bootstrap }: { readonly madeKey: string | null; readonly bootstrap: string | null },
+  ): Promise<string> {
     return welcome({
       url,
       configFile: found.configFile,
-      madeKey: this.settings.keys.length > 0 ? null : (this.madeKey?.token ?? null),
+      madeKey,
+      admin: this.adminListener === null ? null : { url: this.adminListener.url, bootstrap },
+      storedKeys: await this.durable.storage.keys.count(),
       keyNames: this.settings.keys.map(({ key }) => key.name),
-      channels: this.settings.channels.map(({ name, address, models }) => ({
+      channels: this.channels().map(({ name, address, models }) => ({
         name,
         host: address.host,
         models: models.kind === "any" ? null : models.kind === "map" ? models.names.size : (this.discovery.models.get(name)?.length ?? 0),
@@ -187,7 +479,7 @@ export class App {
       })),
       variables: found.variables,
       firstModel: this.modelFor("chat"),
-      onlyLocal: this.settings.channels.every(({ address }) => address.baseUrl.startsWith("engine:")),
+      onlyLocal: this.channels().every(({ address }) => address.baseUrl.startsWith("engine:")),
       tryModels: { transcription: this.modelFor("transcription"), speech: this.modelFor("speech") },
     });
   }
@@ -203,25 +495,62 @@ export class App {
   }
 }
 
+/** EX_CONFIG of sysexits.h. */
+const configExitCode = 78;
+
+/** What a gateway is told by whoever starts it, beside its settings. */
+export interface Surroundings {
+  readonly log: Log;
+  /** What the engines of this machine may know of ours. */
+  readonly engineEnvironment: Record<string, string>;
+  /** What the environment says of it. */
+  readonly masterKey: string | null;
+  /** Opens the admin API, where the operator chose one. */
+  readonly adminToken: string | null;
+  readonly version: string;
+  /** How many processes of this machine serve together, and whether this one speaks for them. */
+  readonly workers: number;
+  readonly leads: boolean;
+}
+
 export interface StartFacts {
   readonly configFile: string | null;
   /** Environment variables that make a channel where there is no file. */
   readonly variables: readonly string[];
 }
 
+/** What was made at run time. */
+interface Stored {
+  /** Another one where the channels are others. */
+  readonly mark: string;
+  readonly channels: readonly ChannelSetting[];
+  readonly prices: readonly Price[];
+}
+
+const nothingStored: Stored = { mark: "", channels: [], prices: [] };
+
+/** Settings that a running process does not change, and what the file calls them. */
+const readAtStart = [
+  ["listen", "listen"],
+  ["admin", "admin"],
+  ["adminNames", "admin_names"],
+  ["adminSecure", "admin_tls"],
+  ["store", "store"],
+  ["state", "state"],
+  ["stateLoss", "state_loss"],
+  ["dataDir", "data_dir"],
+  ["receipts", "receipts"],
+  ["logLevel", "log.level"],
+] as const;
+
 /** How long a start waits for channels to list their models; the rest arrives while it serves. */
 const firstDiscoveryMs = 3000;
 /** What the last streams get to tell their clients that the gateway goes down. */
 const lastWordMs = 5000;
 const lastBytesMs = 500;
+const usedEveryMs = 60_000;
 
-function madeClientKey(): Settings["keys"][number] {
-  const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
-  return {
-    token,
-    key: { id: publicId, name: "made at start", models: null, operations: null, expiresMs: null, splits: { audio: false, input: false } },
-  };
-}
+const revoked = failure("key_revoked", "the key was revoked");
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,14 +1,22 @@
 import { readFileSync } from "node:fs";
-import { App } from "./app.ts";
-import { parseArguments, type ModelsRequest } from "./cli/arguments.ts";
+import { availableParallelism } from "node:os";
+import { givenTokenProblem } from "./admin/given-token.ts";
+import type { App, Surroundings } from "./app.ts";
+import { StartProblem } from "./cli/start-problem.ts";
+import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
+import type { StoreRequest } from "./cli/command-place.ts";
 import { openFilesMax } from "./cli/open-files.ts";
+import { parentOf, type Parent } from "./cli/parent.ts";
+import { wholeLines } from "./cli/whole-lines.ts";
+import { isTaken, refusedCount, Workers } from "./cli/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/environment.ts";
-import { parseListen } from "./config/listen.ts";
-import { loadConfig, renderProblem, type Problem, type Settings } from "./config/load.ts";
+import { listenOverrides, overridden } from "./config/overrides.ts";
+import { loadConfig, renderProblem, type Listen, type Problem, type Settings } from "./config/load.ts";
 import { nearest } from "./config/nearest.ts";
+import { StorageTrouble } from "./gateway/storage.ts";
 import { watchFile } from "./config/watch.ts";
 import { Log } from "./telemetry/log.ts";
 import { writeStdout } from "./telemetry/stdout.ts";
@@ -33,9 +41,25 @@ switch (invocation.command) {
   case "models":
     await models(invocation.config ?? environmentFile(), invocation.request);
     break;
-  case "start":
-    await start(invocation.config ?? environmentFile(), invocation.listen);
+  case "store":
+    await store(invocation.config ?? environmentFile(), invocation.request);
     break;
+  case "start":
+    await start(invocation.config ?? environmentFile(), invocation);
+    break;
+}
+
+/** A store that cannot be opened says why, and what to do about it. */
+async function opened(settings: Settings, surroundings: Surroundings): Promise<App> {
+  try {
+    // Only here: the other commands are quicker without all of its parts.
+    const { App: TheApp } = await import("./app.ts");
+    return await TheApp.open(settings, surroundings);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error));
+    console.error("Nothing was started.");
+    return process.exit(1);
+  }
 }
 
 function environmentFile(): string | null {
@@ -87,7 +111,18 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
   process.exitCode = await runModels(request, { dataDir: result.settings.dataDir, env: process.env, nearest });
 }
 
-async function start(file: string | null, listen: string | null): Promise<void> {
+async function store(file: string | null, request: StoreRequest): Promise<void> {
+  const result = await read(file);
+  if (!result.ok) {
+    for (const problem of result.problems) console.error(renderProblem(file, problem));
+    process.exitCode = configExitCode;
+    return;
+  }
+  const [{ runStoreCommand }, { commandWorld }] = await Promise.all([import("./cli/store-commands.ts"), import("./command-world.ts")]);
+  process.exitCode = await runStoreCommand(request, commandWorld(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null));
+}
+
+async function start(file: string | null, given: StartInvocation): Promise<void> {
   // The HTTP client would follow these on its own; a proxy is a channel's setting.
   for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
   const result = await read(file);
@@ -96,16 +131,31 @@ async function start(file: string | null, listen: string | null): Promise<void> 
     console.error("Nothing was started.");
     process.exit(configExitCode);
   }
-  for (const warning of result.warnings) console.error(`warning: ${renderProblem(file, warning)}`);
-  const override = listen === null ? null : parseListen(listen);
-  if (listen !== null && override === null) {
-    console.error(`--listen takes HOST:PORT, such as 127.0.0.1:4400`);
+  if (given.worker === undefined) for (const warning of result.warnings) console.error(`warning: ${renderProblem(file, warning)}`);
+  const overrides = listenOverrides(given);
+  if (typeof overrides === "string") {
+    console.error(overrides);
     process.exit(64);
   }
-  const settled = (settings: Settings): Settings => (override === null ? settings : { ...settings, listen: override });
+  const settled = (settings: Settings): Settings => {
+    const told = overridden(settings, overrides);
+    return given.workerPort === undefined ? told : { ...told, listen: { ...told.listen, port: given.workerPort } };
+  };
+  const adminToken = readAdminToken();
+  const workers = given.workers ?? 1;
+  const parent = given.worker === undefined ? null : parentOf(process);
+  if (parent === null && workers !== 1) return lead(workers, settled(result.settings));
 
-  const log = new Log(writeStdout, result.settings.logLevel);
-  const app = new App(settled(result.settings), log, engineEnvironment(process.env));
+  const log = new Log(parent === null ? writeStdout : wholeLines(writeStdout), result.settings.logLevel);
+  const app = await opened(settled(result.settings), {
+    log,
+    engineEnvironment: engineEnvironment(process.env),
+    masterKey: process.env["SLUICE_MASTER_KEY"] || null,
+    adminToken,
+    version: manifest.version,
+    workers: parent === null ? 1 : workers,
+    leads: parent === null || given.worker === 1,
+  });
   const reload = async (): Promise<void> => {
     const next = await read(file);
     if (next.ok) return app.reload(settled(next.settings));
@@ -114,33 +164,99 @@ async function start(file: string | null, listen: string | null): Promise<void> 
       detail: "the old configuration stays",
     });
   };
-  answerSignals(app, log, () => void reload());
+  answerSignals(app, log, () => void reload(), parent);
   try {
-    await app.start({ configFile: file, variables: providerVariables });
+    const url = await app.start({ configFile: file, variables: providerVariables });
+    parent?.ready(Number(new URL(url).port));
   } catch (error) {
+    if (error instanceof StartProblem) {
+      console.error(error.message);
+      process.exit(error.exitCode);
+    }
+    if (error instanceof StorageTrouble) {
+      console.error(error.message);
+      process.exit(1);
+    }
     const code = (error as { code?: string }).code;
     const { host, port } = settled(result.settings).listen;
-    console.error(
-      code === "EADDRINUSE"
-        ? `Port ${port} of ${host} is taken. Stop what uses it, or start with --listen ${host}:PORT.`
-        : `Cannot listen on ${host}:${port} (${code ?? String(error)}).`,
-    );
+    console.error(code === "EADDRINUSE" ? takenPort({ host, port }) : `Cannot listen on ${host}:${port} (${code ?? String(error)}).`);
     process.exit(1);
   }
   if (file !== null) watchFile(file, () => void reload());
 }
 
-/** SIGTERM drains, a second signal ends it at once; SIGINT is a person at a terminal who does not wait for load balancers. */
-function answerSignals(app: App, log: Log, reload: () => void): void {
+/** The token that the operator chose for the admin API, from the file that ADMIN_TOKEN_FILE names. */
+function readAdminToken(): string | null {
+  const file = process.env["ADMIN_TOKEN_FILE"] || null;
+  if (file === null) return null;
+  let token: string;
+  try {
+    token = readFileSync(file, "utf8").trim();
+  } catch (error) {
+    console.error(`The file that ADMIN_TOKEN_FILE names cannot be read (${(error as { code?: string }).code ?? "unknown reason"}).`);
+    return process.exit(configExitCode);
+  }
+  const problem = givenTokenProblem(token);
+  if (problem === null) return token;
+  console.error(problem);
+  return process.exit(configExitCode);
+}
+
+/** Starts this program several times behind one port, and stays to look after them. */
+async function lead(workers: number, { listen: place, logLevel }: Settings): Promise<void> {
+  const refused = refusedCount(workers, availableParallelism());
+  if (refused !== null) {
+    console.error(refused);
+    process.exit(64);
+  }
+  if (isTaken(place)) {
+    console.error(takenPort(place));
+    process.exit(1);
+  }
+  const own = process.argv.slice(1);
+  const log = new Log(writeStdout, logLevel);
+  const family = new Workers({
+    count: workers,
+    command: (number, port) => {
+      // Where the system chose the port of the first one, it is that of all.
+      const fixed = place.port === 0 && port !== null ? ["--worker-port", String(port)] : [];
+      return [process.execPath, ...process.execArgv, ...own, "--worker", String(number), ...fixed];
+    },
+    environment: process.env,
+    log,
+  });
+  process.on("SIGTERM", () => family.stop(true));
+  process.on("SIGINT", () => family.stop(false));
+  process.on("SIGHUP", () => family.reload());
+  const code = await family.ended;
+  log.flush();
+  process.exit(code);
+}
+
+function takenPort({ host, port }: Listen): string {
+  return `Port ${port} of ${host} is taken. Stop what uses it, or start with --listen ${host}:PORT.`;
+}
+
+/**
+ * SIGTERM drains, a second signal ends it at once; SIGINT is a person at a terminal who does not wait for load balancers. Workers
+ * may be sent a signal that their parent passes on as well, so for them only the parent's word counts twice.
+ */
+function answerSignals(app: App, log: Log, reload: () => void, parent: Parent | null): void {
   let asked = 0;
+  const end = (): never => {
+    app.abandon();
+    return process.exit(0);
+  };
   const stop = (lingers: boolean): void => {
     asked += 1;
-    if (asked > 1) {
-      app.abandon();
-      process.exit(0);
-    }
+    if (asked > 1) return parent === null ? end() : undefined;
     void app.stop(lingers).then(() => process.exit(0));
   };
+  parent?.onOrder((order) => {
+    if (order === "reload") reload();
+    else if (order === "end") end();
+    else stop(order === "stop");
+  });
   process.on("SIGTERM", () => stop(true));
   process.on("SIGINT", () => stop(false));
   process.on("SIGHUP", reload);

@@ -45,7 +45,10 @@ async function relayed(
   const unopened = await stream.open();
   if (unopened !== null) return { sent: "", failure: unopened };
   const settled: (Failure | null)[] = [];
-  const relay = new Relay(stream, (cause) => settled.push(cause));
+  const relay = new Relay(stream, (cause) => {
+    settled.push(cause);
+    return null;
+  });
   let sent = "";
   for (;;) {
     const part = await relay.next();

@@ -15,10 +15,10 @@ function parse(line: string): Invocation {
 
 describe("the command line", () => {
   test.each<[string, Invocation]>([
-    ["start", { command: "start", config: null, listen: null }],
-    ["start --config a.yaml", { command: "start", config: "a.yaml", listen: null }],
-    ["start -c a.yaml -l [::1]:1", { command: "start", config: "a.yaml", listen: "[::1]:1" }],
-    ["start --config=a.yaml --listen 0.0.0.0:80", { command: "start", config: "a.yaml", listen: "0.0.0.0:80" }],
+    ["start", { command: "start", config: null, listen: null, admin: null }],
+    ["start --config a.yaml", { command: "start", config: "a.yaml", listen: null, admin: null }],
+    ["start -c a.yaml -l [::1]:1", { command: "start", config: "a.yaml", listen: "[::1]:1", admin: null }],
+    ["start --config=a.yaml --listen 0.0.0.0:80", { command: "start", config: "a.yaml", listen: "0.0.0.0:80", admin: null }],
     ["check", { command: "check", file: null, json: false }],
     ["check a.yaml", { command: "check", file: "a.yaml", json: false }],
     ["check --config a.yaml --json", { command: "check", file: "a.yaml", json: true }],

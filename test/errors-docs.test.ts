@@ -15,7 +15,14 @@ function codesIn(file: string): string[] {
   return [...named, ...refused];
 }
 
-const sources = ["src/http/errors.ts", "src/http/refusals.ts", "src/http/authenticate.ts", "src/operations/chat-request.ts"];
+const sources = [
+  "src/http/errors.ts",
+  "src/http/refusals.ts",
+  "src/http/authenticate.ts",
+  "src/http/auth-failures.ts",
+  "src/state/overrun.ts",
+  "src/operations/chat-request.ts",
+];
 
 test("docs/errors.md lists every error code the gateway gives", () => {
   const codes = new Set(sources.flatMap(codesIn));

@@ -10,6 +10,7 @@ const policy = {
   rescue: "error",
   streamDeadlineMs: 120_000,
   wholeDeadlineMs: 600_000,
+  waitMs: 0,
 } as const;
 
 function loadOf(latencyMs: number, calls: number): ReturnType<typeof newLoad> {

@@ -14,6 +14,7 @@ const policy = {
   rescue: "error",
   streamDeadlineMs: 120_000,
   wholeDeadlineMs: 600_000,
+  waitMs: 0,
 } as const;
 const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
 

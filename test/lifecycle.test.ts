@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -136,19 +136,25 @@ describe("a reload", () => {
     await rig.check();
   });
 
-  test("leaves a running stream alone, even if it removes its channel and its key", async () => {
+  // A key that is taken out of the file is revoked, and its streams end: reload-revocation.test.ts.
+  test("leaves a running stream alone, even if it removes its channel", async () => {
     const { a, b } = rig.upstream;
     const call = await rig.open({ model: "only-a", x_tokens: 40, x_pace_ms: 25 }, { stream: true });
     await call.untilBody(300);
     const before = reloads(rig.gateway);
     const otherKey = "sk-other-canary-0123456789abcdef";
     await rig.gateway.rewriteConfig(
-      changed({ channels: rig.config.channels.filter(({ name }) => name !== "a"), keys: [{ name: "other", key: otherKey }] }),
+      changed({
+        channels: rig.config.channels.filter(({ name }) => name !== "a"),
+        keys: [
+          { name: "tester", key: clientKey },
+          { name: "other", key: otherKey },
+        ],
+      }),
     );
     await eventually("reloaded", () => reloads(rig.gateway) > before);
     expect(call.response.endedCleanly).toBe(false);
 
-    expect((await chat(rig.gateway, {}, { key: clientKey })).status).toBe(401);
     const [unknown, known] = [
       await chat(rig.gateway, { model: "only-a" }, { key: otherKey }),
       await chat(rig.gateway, {}, { key: otherKey }),
@@ -164,7 +170,7 @@ describe("a reload", () => {
 
     await rig.gateway.rewriteConfig(rig.config);
     await eventually("reloaded", () => reloads(rig.gateway) > before + 1);
-    await rig.check({ calls: 4 });
+    await rig.check({ calls: 3 });
   });
 
   test("lets a call under way fail over to a channel that is no longer there, with the key it had", async () => {
@@ -321,7 +327,11 @@ function spawn(
   env: Record<string, string>,
 ): { readonly process: Bun.Subprocess<"ignore", "pipe", "pipe">; readonly output: () => Promise<string> } {
   const { PATH = "", HOME = "" } = process.env;
+  const directory = mkdtempSync(join(tmpdir(), "sluice-test-"));
   const child = Bun.spawn(["sh", resolve(import.meta.dir, "../bin/sluice"), ...args], {
+    // The data of a gateway without a file lies in the folder it is started in.
+    cwd: directory,
+    onExit: () => rmSync(directory, { recursive: true, force: true }),
     env: { PATH, HOME, ...env },
     stdin: "ignore",
     stdout: "pipe",

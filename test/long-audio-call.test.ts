@@ -8,6 +8,7 @@ import { Cancellation } from "../src/gateway/cancellation.ts";
 import { Gateway, type Answer } from "../src/gateway/gateway.ts";
 import { planParts } from "../src/gateway/long-transcription-plan.ts";
 import type { AudioPart, CutTrouble, Ports, Reply } from "../src/gateway/ports.ts";
+import { plainLedger } from "./support/ledger.ts";
 import type { CallRecord } from "../src/gateway/record.ts";
 import { failure, type Failure } from "../src/operations/failure.ts";
 import type { TranscriptionAsk } from "../src/operations/transcription.ts";
@@ -49,6 +50,7 @@ function callFor(
     stream: wanted.stream,
     bytesIn: 1,
     startedMs: 0,
+    admission: null,
   } as const;
   return {
     facts,
@@ -103,7 +105,12 @@ function world(
     }),
   };
   made.world = {
-    gateway: new Gateway(ports, new Board(ports, () => {}), adapters, (record) => records.push(record)),
+    gateway: new Gateway(
+      ports,
+      new Board(ports, () => {}),
+      adapters,
+      plainLedger((record) => records.push(record)),
+    ),
     records,
     parts,
     stopped: false,
@@ -134,7 +141,7 @@ function reply(answer: object, status = 200): Reply {
 
 function failed(answer: Answer): Failure {
   if (answer.kind !== "failed") throw new Error(answer.kind);
-  answer.recorded(answer.failure.status ?? 500);
+  void answer.recorded(answer.failure.status ?? 500);
   return answer.failure;
 }
 

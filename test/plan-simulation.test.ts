@@ -44,6 +44,7 @@ const policy = {
   rescue: "error",
   streamDeadlineMs: 120_000,
   wholeDeadlineMs: 600_000,
+  waitMs: 0,
 } as const;
 
 /** A whole gateway's worth of decisions on a clock of its own: everything but sockets. */

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startChaos, type Chaos } from "./support/chaos.ts";
+import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway } from "./support/gateway.ts";
 
 const root = join(import.meta.dir, "..");
@@ -28,7 +29,7 @@ beforeAll(async () => {
   // The README's own file, with the provider's address replaced by the upstream of this test.
   const yaml = blocks("yaml")[0]!.replace("127.0.0.1:4400", "127.0.0.1:0").replace("provider: openai", `base_url: ${main.url}`);
   const more = `  - name: direct\n    base_url: ${main.url}\n    api_key: upstream-key\n    models: [gpt-5-mini]\n  - name: here\n    provider: embedded\n`;
-  gateway = await startGateway({ config: yaml + more, env: environment });
+  gateway = await startGateway({ config: `admin: 127.0.0.1:0\n${yaml}${more}`, env: environment });
 });
 
 afterAll(async () => {
@@ -80,6 +81,52 @@ test.skipIf(Bun.which("curl") === null)(
   },
   120_000,
 );
+
+/** The gateway of this test in the place of the one that the README starts. */
+function told(block: string): string[] {
+  const [, admin = ""] = /The admin API is at (\S+)\/admin\/api/.exec(gateway.text) ?? [];
+  const commands = block
+    .replaceAll("npm run --silent sluice --", `sh ${join(root, "bin/sluice")}`)
+    .replaceAll("http://127.0.0.1:4401", admin);
+  return ["sh", "-ec", `export SLUICE_CONFIG=${join(gateway.directory, "sluice.yaml")}; curl() { command curl -sS "$@"; }; ${commands}`];
+}
+
+test("the README's key is made once, is listed, and is served within its limits at once", async () => {
+  const block = blocks("sh").find((one) => one.includes("keys create"))!;
+  const { code, out } = await run(told(block), gateway.directory);
+  expect(code, out).toBe(0);
+  const [made = ""] = /^sk-gw_\w{12}_\w{49}$/m.exec(out) ?? [];
+  expect(out.split(made)).toHaveLength(2);
+  expect(out).toMatch(/^\w{12} +laptop +- +active/m);
+  expect(out).toMatch(/key\.create/);
+  const answer = await eventualAnswer(made);
+  expect(answer.headers.get("x-ratelimit-limit-requests")).toBe("60");
+});
+
+/** A running gateway notices a new key within a second. */
+async function eventualAnswer(token: string): Promise<Response> {
+  let answer: Response | null = null;
+  await eventually("the new key opens the gateway", async () => {
+    answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "embedded/stories-15m", max_tokens: 4, messages: [{ role: "user", content: "Once" }] }),
+    });
+    await answer.text();
+    return answer.status === 200;
+  });
+  return answer!;
+}
+
+test.skipIf(Bun.which("curl") === null)("the README's question to the admin API is answered with what was used", async () => {
+  // It waits until all that is written by now has reached the store.
+  const brought = await run(told("npm run --silent sluice -- usage"), gateway.directory);
+  expect(brought.code, brought.out).toBe(0);
+  const { code, out } = await run(told(blocks("sh").find((one) => one.includes("accounts tokens create"))!), gateway.directory);
+  expect(code, out).toBe(0);
+  const { rows } = JSON.parse(out) as { rows: { key_name: string; calls: number }[] };
+  expect(rows.find(({ key_name }) => key_name === "laptop")?.calls).toBe(1);
+});
 
 test("the README's example with the official client streams an answer", async () => {
   const file = join(root, "test", `.readme-${process.pid}.mjs`);

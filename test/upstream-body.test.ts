@@ -364,7 +364,7 @@ describe("a streamed body that is not taken", () => {
 
   function send(url: string, body: StreamedBody): HttpExchange {
     const { hostname, port } = new URL(url);
-    const origin = { key: url, hostname, port: Number(port), secure: false, socketPath: null };
+    const origin = { key: url, hostname, port: Number(port), secure: false, reach: "any" as const, socketPath: null };
     const head = `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`;
     return new HttpExchange({ origin, pool: new Pool(() => 1_000), connectMs: 10_000, sendMs, head, body });
   }

@@ -5,6 +5,12 @@ import type { TranscriptFormat } from "../operations/transcription.ts";
 /** A way to an upstream: an address, credentials and what is known of it. Holds no secret: credentials are names. */
 export interface Channel {
   readonly name: string;
+  /** The preset it was made from: what its prices are looked up by. */
+  readonly provider: string | null;
+  /** Names that keys can be bound to, beside its own. */
+  readonly tags: readonly string[];
+  /** `public`: made at run time, so each connection of it is checked to go to the public internet and nowhere else. */
+  readonly reach: "any" | "public";
   readonly dialect: string;
   readonly address: Address;
   /** Names of credentials, looked up when a request is sent. More than one makes the channel pooled. */

@@ -110,6 +110,17 @@ export function standing(health: Health | undefined, nowMs: number): Standing {
   return nowMs < health.breaker.untilMs ? "open" : "half_open";
 }
 
+/**
+ * Another process found the scope in trouble. What it asked us to stay away from is left alone; a breaker that opened there
+ * opens here, to be probed by ourselves. Whoever already knows of trouble of its own goes by that.
+ */
+export function afterHint(health: Health = newHealth, kind: FailureKind, nowMs: number, forMs: number): Health {
+  if (standing(health, nowMs) !== "closed") return health;
+  const untilMs = nowMs + Math.min(Math.max(0, forMs), openMaxMs);
+  if (kind === "rate_limited") return { ...health, coolUntilMs: untilMs, cooledBy: kind };
+  return { ...health, breaker: { state: "open", sinceMs: nowMs, untilMs, because: kind, passed: 0, probeMs: null } };
+}
+
 /** From when on requests are let through again, at least as probes. In the past for a scope that takes them now. */
 export function opensAgainMs(health: Health | undefined): number {
   if (health === undefined) return never;

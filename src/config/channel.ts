@@ -64,6 +64,9 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
   return {
     setting: {
       name: entry.name,
+      provider: preset?.name ?? null,
+      tags: entry.tags ?? [],
+      reach: "any",
       dialect,
       address,
       credentials,

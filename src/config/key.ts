@@ -1,3 +1,5 @@
+import { limitsOf, type RateWords } from "../limits/limit-words.ts";
+import { unlimited } from "../limits/limits.ts";
 import { isBearerToken } from "../keys/bearer.ts";
 import { parseToken, tokenPrefix } from "../keys/token.ts";
 import { problem, warning } from "./finding.ts";
@@ -36,10 +38,16 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
   } else if (!isBearerToken(entry.key)) {
     findings.push(problem([...path, "key"], "clients could not send this key: it is too long or holds a comma", "choose another"));
   }
-  if (entry.limits !== undefined) {
-    findings.push(
-      warning([...path, "limits"], "this version does not enforce limits: the key is not limited", "limit it at the upstream meanwhile"),
-    );
+  for (const [place, words] of budgetsIn(entry.limits)) {
+    if (words.budget_period !== undefined && words.budget_usd === undefined) {
+      findings.push(
+        problem(
+          [...path, "limits", ...place, "budget_period"],
+          "there is no budget to count over it",
+          "add budget_usd, or remove this line",
+        ),
+      );
+    }
   }
   const expiresMs = entry.expires ?? null;
   if (expiresMs !== null && expiresMs <= nowMs) {
@@ -52,11 +60,18 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
         name: entry.name,
         models: entry.models ?? null,
         operations: entry.operations ?? null,
+        channels: entry.channels ?? null,
         expiresMs,
+        limits: entry.limits === undefined ? unlimited : limitsOf(entry.limits),
         splits: { audio: entry.long_audio === "split", input: entry.long_input === "split" },
       },
       token: entry.key,
     },
     findings,
   };
+}
+
+function budgetsIn(limits: KeyEntry["limits"]): readonly (readonly [Path, RateWords])[] {
+  if (limits === undefined) return [];
+  return [[[], limits], ...limits.per_model.map((rule, at) => [["per_model", at], rule] as const)];
 }

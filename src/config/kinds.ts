@@ -1,5 +1,6 @@
 import { operations } from "../operations/operation.ts";
 import type { Operation } from "../operations/operation.ts";
+import { nanosOf } from "../usage/dollars.ts";
 import { checkAddress } from "./address.ts";
 import { parseListen } from "./listen.ts";
 import type { Listen } from "./listen.ts";
@@ -49,6 +50,20 @@ export function positiveNumber(max: number): Kind<number> {
       const number = typeof value === "string" && /^\d{1,15}(\.\d{1,6})?$/.test(value) ? Number(value) : value;
       if (typeof number !== "number") return notA("a number", value, mend);
       return number > 0 && number <= max ? number : new Mistake("this is out of range", mend);
+    },
+  };
+}
+
+/** An amount of US dollars, in billionths. Nothing is lost on the way: 0.1 is a tenth. */
+export function dollars(nanosMax: number): Kind<number> {
+  const mend = `write a number of dollars, such as 0.15, of at most ${nanosMax / 1e9}`;
+  return {
+    type: "US dollars",
+    read: (value) => {
+      if (typeof value !== "number" && typeof value !== "string") return notA("an amount of dollars", value, mend);
+      const nanos = nanosOf(value);
+      if (nanos === null) return notA("an amount of dollars", value, mend);
+      return nanos <= nanosMax ? nanos : new Mistake("this is out of range", mend);
     },
   };
 }

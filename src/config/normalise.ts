@@ -12,6 +12,7 @@ import type { Path, Problem } from "./problem.ts";
 import { fileSchema } from "./schema.ts";
 import type { ConfigFile } from "./schema.ts";
 import type { Settings } from "./settings.ts";
+import { readPrice } from "./price.ts";
 import { surprises } from "./surprises.ts";
 
 export type Normalised =
@@ -78,7 +79,15 @@ export function normalise(document: Document, surroundings: Surroundings): Norma
     settings: {
       listen: file.listen,
       admin: file.admin,
+      adminNames: file.admin_names ?? [],
+      adminSecure: file.admin_tls,
       dataDir: file.data_dir,
+      store: file.store,
+      state: file.state,
+      stateLoss: file.state_loss,
+      allowPrivate: file.allow_private,
+      prices: file.prices.map(readPrice),
+      receipts: { sync: file.receipts.sync, keepMs: file.receipts.keep, keepHoursMs: file.receipts.keep_hours },
       channels: channels.flatMap((channel) => channel.setting ?? []),
       secrets,
       keys: keys.map((key) => key.key),
@@ -113,6 +122,7 @@ function routingOf({ routing }: ConfigFile): Settings["routing"] {
     attemptsMax: routing.attempts,
     hedgeAfterMs: routing.hedge_after,
     rescue: routing.rescue,
+    waitMs: routing.wait ?? 0,
     streamDeadlineMs: routing.deadlines.stream,
     wholeDeadlineMs: routing.deadlines.whole,
   };
@@ -133,6 +143,7 @@ function serviceOf({ server, expose }: ConfigFile, nofile: number): Settings["se
     uploadsMax: server.uploads,
     inFlightMax: server.in_flight ?? inFlightOf(nofile),
     exposeChannels: expose === "all",
+    wrongKeysMax: server.wrong_keys,
     lingerMs: server.linger,
     drainMs: server.drain,
   };

@@ -18,6 +18,7 @@ export function parseSize(text: string): number | null {
 
 /** The shortest exact spelling, for the messages that name a limit. */
 export function durationText(ms: number): string {
+  if (ms >= 86_400_000 && ms % 86_400_000 === 0) return `${ms / 86_400_000}d`;
   if (ms >= 60_000 && ms % 60_000 === 0) return `${ms / 60_000}m`;
   return ms >= 1000 && ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
 }

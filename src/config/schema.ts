@@ -8,6 +8,7 @@ import {
   address,
   backend,
   choice,
+  dollars,
   duration,
   flag,
   headerName,
@@ -31,22 +32,53 @@ import {
 
 export const defaultDataDir = "./data";
 
+/** A million dollars for a million tokens. */
+const priceNanosMax = 1e15;
+const dayMs = 86_400_000;
+const keepMaxMs = 36_600 * dayMs;
+/** Nine million dollars: up to there, billionths of a dollar are exact. */
+const budgetNanosMax = 9e15;
+
 /** The configuration file: every setting, what it may be, its default and what it is for. */
+
+const ratesShape = {
+  rpm: optional(integer(1, 1e9), "Requests per minute."),
+  tpm: optional(integer(1, 1e12), "Tokens per minute, of prompts and answers together."),
+  audio_seconds: optional(integer(1, 1e9), "Seconds of audio to be transcribed, per minute."),
+  characters: optional(integer(1, 1e12), "Characters to be spoken, per minute."),
+  concurrency: optional(integer(1, 1e6), "Requests at the same time."),
+  budget_usd: optional(dollars(budgetNanosMax), "Spending limit in US dollars."),
+  budget_period: optional(
+    choice(["hour", "day", "week", "month", "total"]),
+    "What the budget is counted over, in UTC; a week begins on Monday.",
+    "`total`",
+  ),
+};
 
 const keyShape = {
   name: required(name(), "Names the key in logs and receipts. Unique."),
   key: required(secret(), "What the client sends as `Authorization: Bearer …`. At least 16 characters; take it from a variable."),
   models: optional(list(text(), 1000), "The models it may ask for. A `*` stands for any run of characters.", "every model"),
   operations: optional(operationList(), "What it may ask for.", "all"),
+  channels: optional(
+    list(text(), 1000),
+    "The channels it may be served by, by name or tag. A `*` stands for any run of characters.",
+    "every channel",
+  ),
   limits: optionalGroup(
     {
-      rpm: optional(integer(1, 1e9), "Requests per minute."),
-      tpm: optional(integer(1, 1e12), "Tokens per minute."),
-      concurrency: optional(integer(1, 1e6), "Requests at the same time."),
-      budget_usd: optional(positiveNumber(1e12), "Spending limit in US dollars."),
-      budget_period: optional(choice(["hour", "day", "week", "month", "total"]), "What the budget is counted over."),
+      ...ratesShape,
+      unpriced: defaulted(
+        choice(["refuse", "allow"]),
+        "refuse",
+        "What happens under a budget to a call whose price is not known: it is refused, or served and not counted.",
+      ),
+      per_model: groups(
+        { model: required(text(), "The models this is for, as clients name them. A `*` stands for any run of characters."), ...ratesShape },
+        "Limits for some models, on top of the key's own. The first that fits counts.",
+      ),
     },
-    "What it may use. Read and checked, but not yet enforced by this version, which says so at each start.",
+    "What it may use. What is over is refused with 429; a spent budget with `insufficient_quota`.",
   ),
   long_audio: defaulted(
     choice(["off", "split"]),
@@ -104,6 +136,7 @@ const channelShape = {
     "The most output tokens a client may ask for; more is lowered to it, and `x-sluice-max-tokens` says so.",
     "`16384` for a pooled channel, else `off`",
   ),
+  tags: optional(list(name(), 100), "Names that keys can be bound to, beside the channel's own."),
   quota: optional(name(), "Channels that name the same quota share an account, and so its cool-down."),
   timeouts: group(
     {
@@ -175,26 +208,36 @@ const channelShape = {
   ),
 };
 
+/** One channel, as the file and the admin API describe it. */
+export const channelSchema = z.strictObject(channelShape);
+
 export const fileSchema = z.strictObject({
   listen: defaulted(listen(), "127.0.0.1:4400", "Where clients connect. Use `0.0.0.0:4400` to be reachable from other machines."),
-  admin: defaulted(orOff(listen()), "127.0.0.1:4401", "Where the admin API and the console listen. Not yet used by this version."),
+  admin: defaulted(orOff(listen()), "127.0.0.1:4401", "Where the admin API and the console listen. A listener of its own."),
+  admin_names: optional(list(text(), 100), "Host names under which browsers may reach the admin listener, beside its own address.", "none"),
+  admin_tls: defaulted(
+    flag(),
+    false,
+    "Whether people reach the admin listener over https, through a proxy in front of it. Then cookies are for https only.",
+  ),
   data_dir: defaulted(text(4096), defaultDataDir, "Where durable data lives. Relative to the working directory."),
   store: defaulted(
     backend("sqlite", ["postgres", "postgresql"]),
     "sqlite",
-    "Where keys and receipts are kept. This version keeps none yet.",
+    "Where keys, receipts and the rest are kept: a file in `data_dir`, or a PostgreSQL (15 or later) that several machines share.",
   ),
   state: defaulted(
     backend("memory", ["redis", "rediss"]),
     "memory",
-    "Where limits and cool-downs are shared between replicas. This version uses memory only.",
+    "Where limits and cool-downs are shared between replicas: Redis or Valkey. With `memory`, replicas share them through PostgreSQL.",
+  ),
+  state_loss: defaulted(
+    choice(["split", "open", "closed"]),
+    "split",
+    "While what is shared cannot be reached: each replica grants its part of a limit, everything, or nothing. Budgets never open.",
   ),
   expose: defaulted(choice(["all", "none"]), "all", "`none` hides `x-sluice-channel` and `x-sluice-attempts` from clients."),
-  allow_private: defaulted(
-    flag(),
-    false,
-    "Whether channels added through the admin API may point at private addresses. Not yet used by this version.",
-  ),
+  allow_private: defaulted(flag(), false, "Whether channels added through the admin API may point at private addresses."),
   keys: groups(keyShape, "Who may call. Without any, one is made at the start and printed once."),
   channels: groups(channelShape, "Where calls go."),
   routing: group(
@@ -206,6 +249,11 @@ export const fileSchema = z.strictObject({
         "error",
         "What happens to a stream that breaks after content was sent: an error in the stream, or one try to continue it elsewhere.",
       ),
+      wait: defaulted(
+        orOff(duration(1, 600_000)),
+        "off",
+        "How long a call may wait its turn when every channel cools down or is full, instead of an instant refusal. Keys take turns.",
+      ),
       deadlines: group(
         {
           stream: defaulted(duration(), "120s", "Over all attempts, until a stream's first content."),
@@ -215,6 +263,35 @@ export const fileSchema = z.strictObject({
       ),
     },
     "How hard the gateway tries.",
+  ),
+  prices: groups(
+    {
+      provider: optional(text(64), "The provider it holds for, as in a channel's `provider`.", "whoever serves the model"),
+      model: required(text(), "The upstream's name of the model. A `*` stands for any run of characters."),
+      from: optional(moment(), "The day it holds from.", "always"),
+      input: optional(dollars(priceNanosMax), "Dollars per million prompt tokens."),
+      cached_input: optional(dollars(priceNanosMax), "Of those, per million that came from a cache.", "as `input`"),
+      output: optional(dollars(priceNanosMax), "Dollars per million tokens of answers."),
+      reasoning: optional(dollars(priceNanosMax), "Of those, per million that were reasoning.", "as `output`"),
+      audio_input: optional(dollars(priceNanosMax), "Dollars per million audio tokens of prompts.", "as `input`"),
+      audio_output: optional(dollars(priceNanosMax), "Dollars per million audio tokens of answers.", "as `output`"),
+      characters: optional(dollars(priceNanosMax), "Dollars per million characters that are spoken."),
+      second: optional(dollars(priceNanosMax), "Dollars per second of audio that is transcribed."),
+      call: optional(dollars(priceNanosMax), "Dollars per call."),
+    },
+    "What models cost, where the prices that come along are not yours or do not know a model. A price that is not given is unknown, not zero.",
+  ),
+  receipts: group(
+    {
+      sync: defaulted(
+        flag(),
+        false,
+        "Whether an answer's end waits until its receipt is safe from a power failure, and not only from the death of the process.",
+      ),
+      keep: defaulted(duration(dayMs, keepMaxMs), "90d", "How long single receipts are kept. Daily sums are kept for ever."),
+      keep_hours: defaulted(duration(dayMs, keepMaxMs), "400d", "How long hourly sums are kept."),
+    },
+    "What is written down of each call.",
   ),
   server: group(
     {
@@ -242,6 +319,11 @@ export const fileSchema = z.strictObject({
         "Requests at the same time, over all clients; beyond that they get 503.",
         "(open files allowed − 256) / 2, at most 10000",
       ),
+      wrong_keys: defaulted(
+        orOff(integer(1, 1e6)),
+        30,
+        "How many wrong keys one address may send in a minute before it gets 429 for them. A right key is served all the same.",
+      ),
       linger: defaulted(duration(0), "5s", "After SIGTERM: how long to go on accepting, for load balancers to notice."),
       drain: defaulted(duration(0), "120s", "After that: how long running streams may go on."),
     },
@@ -259,3 +341,4 @@ export const fileSchema = z.strictObject({
 export type ConfigFile = z.infer<typeof fileSchema>;
 export type ChannelEntry = ConfigFile["channels"][number];
 export type KeyEntry = ConfigFile["keys"][number];
+export type PriceEntry = ConfigFile["prices"][number];

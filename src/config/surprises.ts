@@ -6,18 +6,11 @@ import type { Path } from "./problem.ts";
 import type { ConfigFile } from "./schema.ts";
 
 /**
- * Warnings about settings that are understood but change nothing in this version, where their author would believe
- * otherwise, and about settings that may surprise. `given` is the file before defaults.
+ * Warnings about settings that may surprise. `given` is the file before defaults.
  */
 export function surprises(file: ConfigFile, given: unknown): Finding[] {
   const wrote = (path: Path): boolean => path.reduce<unknown>(member, given) !== undefined;
   const findings: Finding[] = [];
-  const idle = (path: Path, reason: string, mend: string) => findings.push(warning(path, `this version ${reason}`, mend));
-
-  if (file.admin !== null && wrote(["admin"])) idle(["admin"], "has no admin listener yet", "write admin: off");
-  if (file.store !== "sqlite") idle(["store"], "keeps nothing in a database", "remove the line");
-  if (file.state !== "memory") idle(["state"], "keeps cool-downs in memory: replicas do not share them", "remove the line");
-  if (file.allow_private) idle(["allow_private"], "has no admin API, which this is for", "remove the line");
   for (const [at, channel] of file.channels.entries()) {
     const path = ["channels", at];
     const { stream, whole } = file.routing.deadlines;
@@ -35,6 +28,15 @@ export function surprises(file: ConfigFile, given: unknown): Finding[] {
         ["listen"],
         "other machines can connect, and keys and prompts travel unencrypted",
         "put a TLS proxy in front, or listen on 127.0.0.1",
+      ),
+    );
+  }
+  if (file.admin !== null && !isLoopback(file.admin.host) && !file.admin_tls) {
+    findings.push(
+      warning(
+        ["admin"],
+        "other machines can connect, and passwords and tokens travel unencrypted",
+        "put a TLS proxy in front and write admin_tls: true, or listen on 127.0.0.1",
       ),
     );
   }

@@ -29,6 +29,11 @@ export class Attempt {
     this.unlisten = cancellation.listen(() => this.abandon(cancellation.failure!));
   }
 
+  /** The request was handed to the network. */
+  get sent(): boolean {
+    return this.exchange !== null;
+  }
+
   async run({ request, answer }: Encoded): Promise<Whole | LiveStream | Failure> {
     const { ports } = this.options;
     const { deployment, credential } = this.candidate;

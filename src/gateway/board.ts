@@ -1,6 +1,8 @@
 import type { Candidate, Channel, Route } from "../channels/channel.ts";
 import {
   afterFailure,
+  afterHint,
+  cause,
   afterSuccess,
   chargedScope,
   isForgettable,
@@ -15,7 +17,7 @@ import { begun, ended, newLoad, observed, type Load } from "../channels/load.ts"
 import { afterCall, newHedgeQuota, tryHedge } from "../limits/hedge-quota.ts";
 import { afterClientRetry, afterFirst, mayRetry, newRetryBudget, tryRetry, type RetryBudget } from "../limits/retry-budget.ts";
 import { afterAccept, afterRequest, newThrottle, type Throttle } from "../limits/throttle.ts";
-import type { Failure } from "../operations/failure.ts";
+import type { Failure, FailureKind } from "../operations/failure.ts";
 import { admits } from "../routing/condition.ts";
 import { hasOneDeployment, plan, type Ahead, type Choice, type Plan } from "../routing/plan.ts";
 import type { Ports } from "./ports.ts";
@@ -58,6 +60,47 @@ export class Board {
     });
     if (!again && hasOneDeployment(route)) state.throttle = afterRequest(state.throttle, nowMs, planned.go === "ahead");
     return planned;
+  }
+
+  /** What would be done with a call now; nothing changes by asking. */
+  look(route: Route, promptTokensEstimate: number, remainingMs: number): Plan {
+    const state = this.routes.get(route.model);
+    return plan({
+      route,
+      health: this.health,
+      load: this.load,
+      channelInFlight: this.channelInFlight,
+      throttle: state?.throttle,
+      panic: { running: state?.lastResorts ?? 0, normal: state?.normalCalls ?? 0 },
+      ask: { promptTokensEstimate },
+      remainingMs,
+      nowMs: this.ports.nowMs(),
+      dice: this.ports.dice,
+    });
+  }
+
+  /** Another process found a scope in trouble, and says for how long it will stay away. */
+  hint(scope: string, kind: FailureKind, forMs: number): void {
+    const before = this.healths.get(scope);
+    const after = afterHint(before, kind, this.ports.nowMs(), forMs);
+    if (after !== before) bounded(this.healths).set(scope, after);
+  }
+
+  /** How the scopes of a channel stand: what is not well, why, and until when. */
+  troubles(candidates: readonly Candidate[]): readonly Trouble[] {
+    const nowMs = this.ports.nowMs();
+    const scopes = new Set(candidates.flatMap((candidate) => scopeIds(candidate.scopes)));
+    return [...scopes].flatMap((scope) => {
+      const health = this.healths.get(scope);
+      const now = standing(health, nowMs);
+      if (health === undefined || now === "closed") return [];
+      return [{ scope, standing: now, cause: cause(health, nowMs), forMs: Math.max(0, Math.round(opensAgainMs(health) - nowMs)) }];
+    });
+  }
+
+  /** Calls in flight on a channel. */
+  running(channel: string): number {
+    return this.channelCalls.get(channel) ?? 0;
   }
 
   /** A call was let in; `retried` says that its client itself repeats an earlier one. */
@@ -247,6 +290,13 @@ export class Ticket {
     ended(this.load);
     this.board.callEnded(this.candidate.deployment.channel.name);
   }
+}
+
+export interface Trouble {
+  readonly scope: string;
+  readonly standing: "half_open" | "open";
+  readonly cause: FailureKind;
+  readonly forMs: number;
 }
 
 export interface Lesson {

@@ -2,6 +2,7 @@ import type { Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
 import type { Ask } from "../operations/ask.ts";
 import type { Operation } from "../operations/operation.ts";
+import type { Admission } from "./admission.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -31,4 +32,6 @@ export interface CallFacts {
   readonly stream: boolean;
   readonly bytesIn: number;
   readonly startedMs: number;
+  /** What was reserved for it; null until it was let in. */
+  readonly admission: Admission | null;
 }

@@ -6,6 +6,8 @@ import type { Failure } from "../operations/failure.ts";
  */
 export class Cancellation {
   failure: Failure | null = null;
+  /** Whose call it is; null until that is known. */
+  keyId: string | null = null;
   private listeners: (() => void)[] = [];
   private over = false;
   private last: (() => void) | null = null;

@@ -2,11 +2,13 @@ import type { Adapter } from "../adapters/adapter.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { Board } from "./board.ts";
 import type { Call, CallFacts } from "./call.ts";
+import type { Ledger } from "./ledger.ts";
 import { LiveCalls } from "./live-calls.ts";
 import type { Ports } from "./ports.ts";
-import type { CallRecord } from "./record.ts";
+import type { CallRecord, Kept } from "./record.ts";
 import { serveLongSpeech } from "./long-speech.ts";
 import { serveLongTranscription } from "./long-transcription.ts";
+import { WaitingRoom } from "./waiting-room.ts";
 import { serve, type Answer } from "./serve.ts";
 
 export type { Answer } from "./serve.ts";
@@ -14,13 +16,18 @@ export type { Answer } from "./serve.ts";
 /** The parts a call is served with, which outlive calls and reloads. */
 export class Gateway {
   readonly calls = new LiveCalls();
+  readonly room: WaitingRoom;
 
   constructor(
     readonly ports: Ports,
     readonly board: Board,
     readonly adapters: ReadonlyMap<string, Adapter>,
-    readonly record: (record: CallRecord) => void,
-  ) {}
+    readonly ledger: Ledger,
+    readonly record: (record: CallRecord) => Kept = ledger.record,
+    room: WaitingRoom | null = null,
+  ) {
+    this.room = room ?? new WaitingRoom(ports);
+  }
 
   serve(call: Call): Promise<Answer> {
     if (!call.split) return serve(call, this);
@@ -29,12 +36,16 @@ export class Gateway {
 
   /** The same gateway for the parts of one call: they are recorded with the call and not each for itself. */
   collecting(records: CallRecord[]): Gateway {
-    return new Gateway(this.ports, this.board, this.adapters, (record) => void records.push(record));
+    const collect = (record: CallRecord): Kept => {
+      records.push(record);
+      return null;
+    };
+    return new Gateway(this.ports, this.board, this.adapters, this.ledger, collect, this.room);
   }
 
   /** A request that never became a call is recorded all the same. */
-  refused(facts: CallFacts, failure: Failure, status: number): void {
-    this.record({
+  refused(facts: CallFacts, failure: Failure, status: number): Kept {
+    return this.record({
       ...facts,
       status,
       state: failure.kind === "client_gone" ? "abandoned" : "failed",
@@ -47,6 +58,7 @@ export class Gateway {
       bytesOut: 0,
       clampedTo: null,
       skippedEvents: 0,
+      plan: null,
     });
   }
 }

@@ -22,6 +22,16 @@ export class LiveCalls {
     for (const wake of idle) wake();
   }
 
+  /** Whose calls are under way. */
+  keyIds(): ReadonlySet<string> {
+    return new Set([...this.calls].flatMap(({ keyId }) => keyId ?? []));
+  }
+
+  /** Ends every call of a key. */
+  cancelKey(keyId: string, failure: Failure): void {
+    for (const call of [...this.calls]) if (call.keyId === keyId) call.cancel(failure);
+  }
+
   cancelAll(failure: Failure): void {
     for (const call of [...this.calls]) call.cancel(failure);
   }

@@ -1,6 +1,8 @@
 import type { StreamReader } from "../adapters/adapter.ts";
 import type { Emission } from "../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import type { Metered } from "../operations/usage.ts";
+import { TokenCount } from "../usage/token-estimate.ts";
 import type { Ports, Reply } from "./ports.ts";
 import type { Watch } from "./watch.ts";
 
@@ -13,9 +15,18 @@ export class LiveStream {
   /** What arrived before and with the first output. */
   first: Emission[] = [];
   firstContentMs = 0;
+  /** What its upstream said that it used: the last word on it counts. */
+  usage: Metered | null = null;
   private ended = false;
+  private outputs = 0;
+  private readonly spoken = new TokenCount();
 
   constructor(private readonly source: StreamSource) {}
+
+  /** Roughly how many tokens of output arrived. Most upstreams send each on its own; some gather them. */
+  get outputTokens(): number {
+    return Math.max(this.outputs, this.spoken.tokens);
+  }
 
   /** Reads to the commit point. Returns what went wrong before it, or null. */
   async open(): Promise<Failure | null> {
@@ -79,6 +90,12 @@ export class LiveStream {
   }
 
   private note(emissions: readonly Emission[]): void {
+    for (const emission of emissions) {
+      if (emission.kind === "usage") this.usage = tellsMore(this.usage, emission.usage);
+      if (emission.kind !== "delta" || emission.output === null || emission.output === "finish") continue;
+      this.outputs++;
+      this.spoken.push(emission.text);
+    }
     if (emissions.at(-1)?.kind === "end") this.ended = true;
   }
 
@@ -124,6 +141,12 @@ const heldEventsMax = 32;
 const heldBytesMax = 64 * 1024;
 const drainedReadsMax = 4;
 const drainMs = 1000;
+
+/** The later word, unless it says nothing that can be counted. */
+function tellsMore(earlier: Metered | null, later: Metered): Metered {
+  const { promptTokens, completionTokens, audioSeconds, characters } = later;
+  return earlier === null || (promptTokens ?? completionTokens ?? audioSeconds ?? characters) != null ? later : earlier;
+}
 
 function commits(emission: Emission): boolean {
   return (emission.kind === "delta" && emission.output !== null) || emission.kind === "end";

@@ -105,7 +105,7 @@ export class SpeechPart {
   private async opened(): Promise<AnswerSource | Failure> {
     const answer = await this.answer;
     if (answer.kind === "failed") {
-      answer.recorded(recordedStatus);
+      void answer.recorded(recordedStatus);
       return answer.failure;
     }
     if (answer.kind === "whole") return failure("bad_response", "a part came as a whole and not as a stream");

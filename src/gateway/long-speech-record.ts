@@ -10,6 +10,7 @@ export function longRecord(facts: CallFacts, parts: readonly CallRecord[], how: 
     tries: parts.flatMap(({ tries }) => tries),
     usage: usageOf(parts, how.state === "complete" ? how.characters : null),
     clampedTo: null,
+    plan: null,
     skippedEvents: parts.reduce((sum, { skippedEvents }) => sum + skippedEvents, 0),
   };
 }

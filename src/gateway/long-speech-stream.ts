@@ -4,6 +4,7 @@ import { JoinedSpeech } from "../operations/joined-speech.ts";
 import { speechDeltaFrame, speechDoneFrame } from "../operations/speech-events.ts";
 import type { SpeechQueue } from "./long-speech-queue.ts";
 import { usageOf } from "./long-speech-record.ts";
+import type { Kept } from "./record.ts";
 import { joined } from "./relay.ts";
 import type { AnswerSource } from "./serve.ts";
 
@@ -20,25 +21,25 @@ export class LongSpeechStream implements AnswerSource {
   constructor(
     private readonly queue: SpeechQueue,
     private readonly look: { readonly encoder: Transcoder | null; readonly events: boolean },
-    private readonly settled: (cause: Failure | null, bytesOut: number) => void,
+    private readonly settled: (cause: Failure | null, bytesOut: number) => Kept,
   ) {}
 
   async next(): Promise<Uint8Array | Failure | null> {
     try {
       while (!this.over) {
         const bytes = await this.made();
-        if (bytes === null || isFailure(bytes)) this.end(bytes);
+        if (bytes === null || isFailure(bytes)) await this.end(bytes);
         else if (bytes.length > 0) return bytes;
       }
       return this.cause;
     } catch (error) {
-      this.end(failure("internal", `the parts could not be put together: ${error instanceof Error ? error.message : String(error)}`));
+      await this.end(failure("internal", `the parts could not be put together: ${error instanceof Error ? error.message : String(error)}`));
       return this.cause;
     }
   }
 
   cancel(reason: Failure): void {
-    this.end(reason);
+    void this.end(reason);
   }
 
   /** What the next piece of audio brings, which may be nothing yet; `null` when the last has left. */
@@ -60,7 +61,7 @@ export class LongSpeechStream implements AnswerSource {
     const frames = audio.map((bytes) => this.framed(bytes));
     if (events) frames.push(speechDoneFrame(usageOf(this.queue.records, null)));
     const last = this.counted(joined(frames));
-    this.end(null);
+    await this.end(null);
     return last;
   }
 
@@ -83,13 +84,14 @@ export class LongSpeechStream implements AnswerSource {
     return bytes;
   }
 
-  private end(cause: Failure | null): void {
-    if (this.over) return;
+  /** The last bytes wait for what is made of it. */
+  private end(cause: Failure | null): Kept {
+    if (this.over) return null;
     this.over = true;
     this.cause = cause;
     if (cause !== null) this.queue.cancel(cause);
     this.look.encoder?.destroy();
-    this.settled(cause, this.bytesOut);
+    return this.settled(cause, this.bytesOut);
   }
 }
 

@@ -9,7 +9,7 @@ import type { Gateway } from "./gateway.ts";
 import { SpeechQueue } from "./long-speech-queue.ts";
 import { longRecord } from "./long-speech-record.ts";
 import { LongSpeechStream } from "./long-speech-stream.ts";
-import type { CallRecord } from "./record.ts";
+import type { CallRecord, Kept } from "./record.ts";
 import type { Answer } from "./serve.ts";
 
 /**
@@ -54,8 +54,10 @@ function streamOf(
     const outcome = ended(cause, 200);
     const how: Ended = { ...outcome, state: outcome.state === "failed" ? "interrupted" : outcome.state, bytesOut, firstContentMs };
     // What was still being spoken ends at once, and is recorded when it has.
-    if (cause === null) record(call, gateway, queue.records, how);
-    else void queue.settled().then(() => record(call, gateway, queue.records, how));
+    if (cause === null) return record(call, gateway, queue.records, how);
+    return queue.settled().then(async () => {
+      await record(call, gateway, queue.records, how);
+    });
   });
   // A client that leaves before anyone reads its stream would otherwise leave it open.
   let unlisten = (): void => {};
@@ -97,12 +99,12 @@ function ended(cause: Failure | null, status: number): Ended {
   return { status, state, failure: cause, firstContentMs: null, bytesOut: 0 };
 }
 
-function record({ facts, ask }: Call, gateway: Gateway, parts: readonly CallRecord[], how: Ended): void {
+function record({ facts, ask }: Call, gateway: Gateway, parts: readonly CallRecord[], how: Ended): Kept {
   const endedMs = gateway.ports.nowMs();
   const finish = how.state === "complete" ? "stop" : null;
-  gateway.record(longRecord(facts, parts, { ...how, endedMs, finish, characters: (ask as SpeechAsk).characters }));
+  return gateway.record(longRecord(facts, parts, { ...how, endedMs, finish, characters: (ask as SpeechAsk).characters }));
 }
 
-function failedAnswer(cause: Failure, recorded: (status: number) => void): Answer {
+function failedAnswer(cause: Failure, recorded: (status: number) => Kept): Answer {
   return { kind: "failed", failure: cause, retryAfterMs: null, recorded, channel: null, attempts: 0, clampedTo: null, voice: null };
 }

@@ -124,7 +124,7 @@ export class Parts {
     });
     if (answer.kind === "stream") throw new Error("a part was answered with a stream, which was not asked for");
     if (answer.kind === "failed") {
-      answer.recorded(answer.failure.status ?? 0);
+      void answer.recorded(answer.failure.status ?? 0);
       return this.fail(answer);
     }
     const transcript = partTranscript(answer.body);

@@ -9,7 +9,7 @@ import type { Call } from "./call.ts";
 import type { Gateway } from "./gateway.ts";
 import { Parts, uncut, type PartFailure } from "./long-transcription-parts.ts";
 import { knownSpeakers, planParts } from "./long-transcription-plan.ts";
-import type { CallRecord } from "./record.ts";
+import type { CallRecord, Kept } from "./record.ts";
 import { joined } from "./relay.ts";
 import type { Answer, AnswerSource } from "./serve.ts";
 
@@ -55,7 +55,7 @@ class LongTranscription {
     const answer = renderedTranscript(this.merged.whole(), this.ask);
     if (isFailure(answer)) return this.failed(answer, null);
     const tookMs = this.gateway.ports.nowMs() - this.call.facts.startedMs;
-    this.record({ status: 200, state: "complete", failure: null, firstContentMs: tookMs, bytesOut: answer.body.length });
+    await this.record({ status: 200, state: "complete", failure: null, firstContentMs: tookMs, bytesOut: answer.body.length });
     return { kind: "whole", body: answer.body, type: answer.type, ...this.facts() };
   }
 
@@ -92,9 +92,9 @@ class LongTranscription {
     return frames;
   }
 
-  private settle(cause: Failure | null, bytesOut: number, firstContentMs: number): void {
+  private settle(cause: Failure | null, bytesOut: number, firstContentMs: number): Kept {
     const state = cause === null ? "complete" : cause.kind === "client_gone" ? "abandoned" : "interrupted";
-    this.record({ status: 200, state, failure: cause, firstContentMs, bytesOut });
+    return this.record({ status: 200, state, failure: cause, firstContentMs, bytesOut });
   }
 
   private async failedPart({ failure: cause, retryAfterMs }: Omit<PartFailure, "kind">): Promise<Answer> {
@@ -124,11 +124,11 @@ class LongTranscription {
     return this.parts?.records.flatMap(({ tries }) => tries) ?? [];
   }
 
-  private record(ending: Pick<CallRecord, "status" | "state" | "failure" | "firstContentMs" | "bytesOut">): void {
-    if (this.recorded) return;
+  private record(ending: Pick<CallRecord, "status" | "state" | "failure" | "firstContentMs" | "bytesOut">): Kept {
+    if (this.recorded) return null;
     this.recorded = true;
     const { call, gateway } = this;
-    gateway.record({
+    return gateway.record({
       ...call.facts,
       ...ending,
       tries: this.tries(),
@@ -137,6 +137,7 @@ class LongTranscription {
       finish: null,
       clampedTo: null,
       skippedEvents: 0,
+      plan: null,
     });
   }
 }
@@ -148,7 +149,7 @@ interface LongSourceOptions {
   heard(part: HeardPart): Uint8Array | Failure;
   last(): Uint8Array;
   /** Is told exactly once how it ended, when nothing is under way any more. */
-  settled(cause: Failure | null, bytesOut: number): void;
+  settled(cause: Failure | null, bytesOut: number): Kept;
 }
 
 /** What is said of each part, as soon as all before it is said. */
@@ -195,7 +196,7 @@ class LongSource implements AnswerSource {
     this.ended = true;
     if (cause !== null) this.parts.stop(cause);
     await this.parts.ended();
-    this.options.settled(cause, this.bytesOut);
+    await this.options.settled(cause, this.bytesOut);
     return cause;
   }
 }

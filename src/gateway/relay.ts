@@ -1,11 +1,12 @@
 import type { Emission } from "../operations/emission.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { Metered } from "../operations/usage.ts";
+import type { Kept } from "./record.ts";
 import type { EmissionSource } from "./rescued-stream.ts";
 
 /**
  * A committed stream on its way to the client: the frames that came together leave together, usage is read in passing,
- * and however it ends, `settled` is told exactly once, before the last bytes leave. It holds nothing of the request.
+ * and however it ends, `settled` is told exactly once; the last bytes wait for what it makes of it. It holds nothing of the request.
  */
 export class Relay {
   private readonly tally: Tally = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
@@ -14,7 +15,9 @@ export class Relay {
 
   constructor(
     private readonly stream: EmissionSource,
-    private readonly settled: (failure: Failure | null, tally: Readonly<Tally>) => void,
+    private readonly settled: (failure: Failure | null, tally: Readonly<Tally>) => Kept,
+    /** A break is told in words. Where it is not, the connection is cut, and at once: what came last may be what is wrong. */
+    private readonly tellsBreaks = true,
   ) {
     this.first = stream.first;
     stream.first = [];
@@ -25,11 +28,11 @@ export class Relay {
     while (!this.ended) {
       const emissions = this.first ?? (await this.stream.next());
       this.first = null;
-      if (emissions === null) return this.end(null);
-      if (isFailure(emissions)) return this.end(emissions);
+      if (emissions === null) return this.endWith(null);
+      if (isFailure(emissions)) return this.endWith(emissions);
       const bytes = this.pass(emissions);
       this.tally.bytesOut += bytes.length;
-      if (emissions.at(-1)?.kind === "end") this.end(null);
+      if (emissions.at(-1)?.kind === "end") await this.end(null);
       if (bytes.length > 0) return bytes;
     }
     return null;
@@ -37,14 +40,21 @@ export class Relay {
 
   cancel(reason: Failure): void {
     this.stream.abandon(reason);
-    this.end(reason);
+    void this.end(reason);
   }
 
-  private end(cause: Failure | null): Failure | null {
+  /** The cause, unless it had ended before. */
+  private async endWith(cause: Failure | null): Promise<Failure | null> {
+    const first = !this.ended;
+    const kept = this.end(cause);
+    if (cause === null || this.tellsBreaks) await kept;
+    return first ? cause : null;
+  }
+
+  private end(cause: Failure | null): Kept {
     if (this.ended) return null;
     this.ended = true;
-    this.settled(cause, this.tally);
-    return cause;
+    return this.settled(cause, this.tally);
   }
 
   private pass(emissions: readonly Emission[]): Uint8Array {

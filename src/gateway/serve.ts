@@ -1,18 +1,20 @@
 import type { Candidate } from "../channels/channel.ts";
 import { continued } from "../operations/chat-frame.ts";
 import { burdenOf } from "../operations/ask.ts";
+import type { ChatAsk } from "../operations/chat.ts";
 import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type Tried } from "../routing/judge.ts";
 import type { Ahead, Plan, Refused } from "../routing/plan.ts";
+import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Gateway } from "./gateway.ts";
 import type { LiveStream } from "./live-stream.ts";
 import { pause } from "./pause.ts";
-import type { CallRecord } from "./record.ts";
+import type { CallRecord, Kept } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
 import { patienceMs, Trial } from "./trial.ts";
@@ -27,7 +29,7 @@ export type Answer = AnswerFacts &
         readonly kind: "failed";
         readonly failure: Failure;
         readonly retryAfterMs: number | null;
-        readonly recorded: (status: number) => void;
+        readonly recorded: (status: number) => Kept;
       }
   );
 
@@ -56,6 +58,11 @@ class Course {
   private readonly trials: Trial[] = [];
   private readonly deadlineMs: number;
   private callEnds: () => void = () => {};
+  private planned: Plan | null = null;
+  /** It waited for its turn, and those behind it want to know how it went. */
+  private inTurn = false;
+  /** However often it waits, not longer than this. */
+  private waitsUntilMs: number | null = null;
 
   constructor(
     private readonly call: Call,
@@ -69,8 +76,8 @@ class Course {
 
   async run(): Promise<Answer> {
     const { call, gateway } = this;
-    const first = this.plan();
-    const plan = first.go === "refuse" && first.waitMs !== null ? await this.planAfter(first, first.waitMs) : first;
+    let plan = await this.planPatiently();
+    this.planned = plan;
     if (plan.go === "refuse") return this.refused(plan);
     const clientRetries = call.header("x-stainless-retry-count");
     this.callEnds = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
@@ -81,7 +88,14 @@ class Course {
       if (won !== null) return this.answer(won, plan);
       if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
       const verdict = this.judge(plan);
-      if (verdict.go === "stop") return this.failed(this.finalFailure(), verdict.because);
+      if (verdict.go === "stop") {
+        const later = await this.planAgain();
+        if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
+        if (later === null) return this.failed(this.finalFailure(), verdict.because);
+        plan = later;
+        choice = plan.candidates[0]!;
+        continue;
+      }
       if (!verdict.free) gateway.board.takeRetry(call.route.model);
       if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
       if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
@@ -95,11 +109,51 @@ class Course {
     return this.gateway.board.plan(route, tokens, this.remainingMs(), again);
   }
 
+  /** Where nobody may be asked now: the plan after a short wait, or, where calls may wait for longer, when it is their turn. */
+  private async planPatiently(): Promise<Plan> {
+    const first = this.plan();
+    const shortMs = first.go === "refuse" ? first.waitMs : null;
+    const { waitMs } = this.call.snapshot.routing;
+    if (waitMs > (shortMs ?? 0)) return this.planInTurn(first);
+    return shortMs === null ? first : this.planAfter(first, shortMs);
+  }
+
+  /** All that were asked said that it was too much for now. Where calls may wait, this one does too, for another try. */
+  private async planAgain(): Promise<Ahead | null> {
+    const { waitMs, attemptsMax } = this.call.snapshot.routing;
+    if (waitMs === 0 || this.tried.length >= attemptsMax || !this.tried.every(({ failure: { kind } }) => kind === "rate_limited"))
+      return null;
+    const now = this.plan(true);
+    if (now.go === "ahead") return null;
+    const plan = await this.planInTurn(now);
+    return plan.go === "ahead" ? plan : null;
+  }
+
   /** Every upstream asked for a wait, and a short one: the plan after it. */
   private async planAfter(refused: Plan, waitMs: number): Promise<Plan> {
     const { cancellation } = this.call;
     await pause(waitMs, cancellation, this.gateway.ports);
     return cancellation.failure === null ? this.plan(true) : refused;
+  }
+
+  /** Where nobody may be asked now, or others wait already, the call waits its turn: keys by turns, and not past its deadline. */
+  private async planInTurn(first: Plan): Promise<Plan> {
+    const { call, gateway } = this;
+    const { room } = gateway;
+    const { model } = call.route;
+    const nowMs = gateway.ports.nowMs();
+    this.waitsUntilMs ??= nowMs + call.snapshot.routing.waitMs;
+    const deadlineMs = Math.min(this.waitsUntilMs, nowMs + this.remainingMs());
+    let plan = first;
+    // Who had its turn and was turned away has its place at the head again.
+    for (let again = this.inTurn; plan.go === "refuse" || (!again && room.waiting(model) > 0); again = true) {
+      const soonestMs = plan.go === "refuse" ? plan.soonestMs : 0;
+      const turn = await room.wait({ route: model, keyId: call.key.id, soonestMs, deadlineMs, cancellation: call.cancellation, again });
+      if (turn !== "go") return plan.go === "refuse" ? plan : this.plan(true);
+      this.inTurn = true;
+      plan = this.plan(true);
+    }
+    return plan;
   }
 
   private judge(plan: Ahead): ReturnType<typeof judge> {
@@ -196,14 +250,15 @@ class Course {
     return null;
   }
 
-  private answer(won: Won, plan: Ahead): Answer {
+  private async answer(won: Won, plan: Ahead): Promise<Answer> {
+    this.gateway.room.opened(this.call.route.model);
     const { trial, outcome } = won;
     const channel = trial.candidate.deployment.channel.name;
     const attempts = this.trials.length;
     const { clampedTo, voice, dropped } = trial;
     if (outcome.kind === "whole") {
       this.callEnds();
-      this.record(200, "complete", null, outcome);
+      await this.record(200, "complete", null, outcome);
       return { kind: "whole", body: outcome.body, type: outcome.type, channel, attempts, clampedTo, voice, dropped };
     }
     const { type, shape } = outcome;
@@ -216,20 +271,20 @@ class Course {
     const last = { trial };
     const source: EmissionSource = rescues ? new RescuedStream(stream, (text, cause) => this.succeed(text, cause, last, plan)) : stream;
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
-    const relay = new Relay(source, settle);
+    const relay = new Relay(source, settle, stream.shape === "events");
     endWithClient(relay, call.cancellation);
     return relay;
   }
 
   /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
-  private settlement(last: { trial: Trial }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => void {
-    const { gateway, trials, callEnds } = this;
+  private settlement(last: { trial: Trial }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => Kept {
+    const { gateway, trials, callEnds, planned } = this;
     const { facts } = this.call;
     return (cause, tally) => {
       callEnds();
       if (cause === null) last.trial.succeed();
       else last.trial.fail(cause);
-      gateway.record({
+      return gateway.record({
         ...facts,
         ...tally,
         status: 200,
@@ -239,6 +294,7 @@ class Course {
         endedMs: gateway.ports.nowMs(),
         firstContentMs,
         clampedTo: last.trial.clampedTo,
+        plan: planned,
       });
     };
   }
@@ -254,7 +310,7 @@ class Course {
     const able = fresh.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
     const choice = able ?? fresh[0];
     if (choice === undefined || call.cancellation.failure !== null || !gateway.board.takeRetry(call.route.model)) return null;
-    const ask = able === undefined || call.ask.operation !== "chat" ? call.ask : continued(call.ask, text);
+    const ask = able === undefined || call.ask.operation !== "chat" ? call.ask : goingOn(call.ask, text);
     if (ask === null) return null;
     const { timeouts } = choice.candidate.deployment.channel;
     const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false });
@@ -280,6 +336,7 @@ class Course {
 
   private failed(cause: Failure, because: string | null = null, soonestMs: number | null = null): Answer {
     this.callEnds();
+    if (this.inTurn) this.gateway.room.failed(this.call.route.model);
     const attempts = this.trials.length;
     const explained =
       because === null || because === "client_fault" ? cause : { ...cause, detail: `${cause.detail} (stopped: ${because})` };
@@ -302,11 +359,11 @@ class Course {
     return Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
   }
 
-  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: Whole | null): void {
+  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: Whole | null): Kept {
     const { gateway, call } = this;
     const { facts } = call;
     const endedMs = gateway.ports.nowMs();
-    gateway.record({
+    return gateway.record({
       id: facts.id,
       keyId: facts.keyId,
       operation: facts.operation,
@@ -314,6 +371,7 @@ class Course {
       stream: facts.stream,
       bytesIn: facts.bytesIn,
       startedMs: facts.startedMs,
+      admission: facts.admission,
       status,
       state,
       failure: cause,
@@ -325,6 +383,7 @@ class Course {
       bytesOut: whole?.body.length ?? 0,
       clampedTo: this.trials.at(-1)?.clampedTo ?? null,
       skippedEvents: 0,
+      plan: this.planned,
     });
   }
 
@@ -343,6 +402,12 @@ interface Won {
 }
 
 const retryJitter = 0.2;
+
+/** The same chat with the beginning of its answer, which is then read as well. */
+function goingOn(ask: ChatAsk, text: string): ChatAsk | null {
+  const longer = continued(ask, text);
+  return longer === null ? null : { ...longer, promptTokensEstimate: ask.promptTokensEstimate + estimateTokens(text) };
+}
 
 /** Where every candidate is out for its credentials, waiting will not help, and the client is told what the first one was. */
 function refusalOf({ kind, skipped }: Refused): Failure {

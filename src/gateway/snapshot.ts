@@ -40,6 +40,8 @@ export interface ServiceSettings {
   /** How many uploads may be read at once. */
   readonly uploadsMax: number;
   readonly inFlightMax: number;
+  /** Wrong keys from one address in a minute; null: as many as it likes. */
+  readonly wrongKeysMax: number | null;
   /** Show `x-sluice-channel` and `x-sluice-attempts`. */
   readonly exposeChannels: boolean;
   /** After SIGTERM: how long to keep accepting, and how long running streams may go on. */

@@ -1,15 +1,18 @@
 import type { Adapter, Encoded, Target } from "../adapters/adapter.ts";
 import type { Candidate, Timeouts } from "../channels/channel.ts";
 import type { Ask } from "../operations/ask.ts";
-import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { isFailure, type Failure } from "../operations/failure.ts";
 import type { Operation } from "../operations/operation.ts";
+import type { Metered } from "../operations/usage.ts";
 import type { Whole } from "../operations/whole.ts";
+import { expectedUse } from "../usage/demand.ts";
 import { Attempt } from "./attempt.ts";
 import type { Ticket } from "./board.ts";
 import type { Call } from "./call.ts";
 import type { Gateway } from "./gateway.ts";
 import { LiveStream } from "./live-stream.ts";
-import type { Try } from "./record.ts";
+import { outputEstimate } from "./output-estimate.ts";
+import { lostRace, type Try } from "./record.ts";
 
 /** One attempt with its bookkeeping: encoded for its candidate, booked on the board, ended exactly once. */
 export class Trial {
@@ -20,9 +23,12 @@ export class Trial {
   private readonly startedMs: number;
   private readonly ticket: Ticket;
   private readonly attempt: Attempt;
+  private readonly operation: Operation;
   private readonly askedTokens: number;
+  private readonly expected: Metered;
   private encoded: Encoded | Failure | null;
   private ended: Try | null = null;
+  private answered: LiveStream | Whole | null = null;
 
   constructor(
     call: Call,
@@ -49,6 +55,8 @@ export class Trial {
     this.voice = sendable?.voice ?? null;
     this.dropped = sendable?.dropped ?? nothing;
     this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
+    this.operation = ask.operation;
+    this.expected = expectedOf(ask);
     this.startedMs = gateway.ports.nowMs();
     this.ticket = gateway.board.begin(options.choice, call.route.model, this.startedMs);
     this.attempt = new Attempt(candidate, {
@@ -69,12 +77,14 @@ export class Trial {
     this.encoded = null;
     const outcome = isFailure(encoded) ? this.attempt.never(encoded) : await this.attempt.run(encoded);
     if (outcome instanceof LiveStream) {
+      this.answered = outcome;
       this.ticket.firstContent(this.gateway.ports.nowMs());
     } else if (isFailure(outcome)) {
       this.gateway.board.learn(this.candidate, outcome, this.askedTokens);
       this.fail(outcome);
     } else {
       const nowMs = this.gateway.ports.nowMs();
+      this.answered = outcome;
       this.ticket.firstContent(nowMs);
       this.succeed(nowMs);
     }
@@ -87,7 +97,7 @@ export class Trial {
 
   /** Ends it with a failure, charged to whoever it belongs to, or to nobody when the upstream had no part in it. */
   fail(cause: Failure): void {
-    const abandoned = cause.blame === "gateway" || cause.kind === "client_gone";
+    const abandoned = cause.blame === "gateway" || cause.kind === "client_gone" || cause.kind === "key_revoked";
     const nowMs = this.gateway.ports.nowMs();
     if (!this.end(abandoned ? "abandoned" : "failed", cause, nowMs)) return;
     if (abandoned) this.ticket.abandoned();
@@ -96,8 +106,8 @@ export class Trial {
 
   /** Another attempt won. */
   lose(): void {
-    this.attempt.abandon(lost);
-    this.fail(lost);
+    this.attempt.abandon(lostRace);
+    this.fail(lostRace);
   }
 
   /** How it stands in the record. An attempt that is still running is the one that answers. */
@@ -108,18 +118,31 @@ export class Trial {
   private end(outcome: Try["outcome"], cause: Failure | null, nowMs: number): boolean {
     if (this.ended !== null) return false;
     this.ended = this.line(outcome, cause, nowMs);
+    this.answered = null;
     return true;
+  }
+
+  /** Of what is not a chat, nobody wants to know how many tokens a text has. */
+  private outputOf(whole: Whole): number {
+    return this.operation === "chat" ? outputEstimate(whole) : 0;
   }
 
   private line(outcome: Try["outcome"], cause: Failure | null, nowMs: number): Try {
     const { deployment } = this.candidate;
+    const { answered } = this;
     return {
       channel: deployment.channel.name,
+      provider: deployment.channel.provider,
       model: deployment.model,
+      startedMs: this.startedMs,
       outcome,
       failure: cause,
       tookMs: nowMs - this.startedMs,
       hedge: this.options.hedge,
+      sent: this.attempt.sent,
+      expected: this.expected,
+      usage: answered?.usage ?? null,
+      outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
     };
   }
 }
@@ -131,7 +154,14 @@ export interface TrialOptions {
   readonly hedge: boolean;
 }
 
-const lost = failure("deadline", "another attempt was quicker");
+/** What it will take to answer, as far as can be told by what was asked for. */
+function expectedOf(ask: Ask): Metered {
+  return expectedUse(ask, anyTokens, unheard);
+}
+
+/** Makes it tell tokens as well, whatever they cost. */
+const anyTokens = { input: 0, output: 0 };
+const unheard = { outputAverage: null, ceiling: null };
 
 function encode(adapter: Adapter | undefined, ask: Ask, target: Target): Encoded | Failure {
   switch (ask.operation) {

@@ -1,20 +1,43 @@
 import { parseBearer } from "../keys/bearer.ts";
+import type { Opened } from "../gateway/key-cache.ts";
 import type { Key } from "../keys/key.ts";
 import { failure, type Failure } from "../operations/failure.ts";
 import type { KeyRing } from "./key-ring.ts";
 
 /** Who is asking, judged from the headers alone: no body is read for a stranger. */
-export function authenticate(request: Request, ring: KeyRing, wallMs: number): Key | Failure {
+export function authenticate(request: Request, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
   const bearer = parseBearer(request.headers.get("authorization"));
   if (bearer.kind === "ambiguous") return ambiguous;
   const other = request.headers.get("x-api-key");
   if (bearer.kind !== "token") return unauthorized;
   if (other !== null && other !== bearer.token) return ambiguous;
-  const key = ring.find(bearer.token);
+  const opened = ring.find(bearer.token);
+  return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, wallMs)) : admitted(opened, wallMs);
+}
+
+/** A store that hangs must not hang whoever asks. */
+async function inTime(asked: Promise<Opened>): Promise<Opened> {
+  const { promise: late, resolve } = Promise.withResolvers<"unavailable">();
+  const timer = setTimeout(() => resolve("unavailable"), lookUpMs);
+  try {
+    return await Promise.race([asked, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const lookUpMs = 3_000;
+
+function admitted(key: Opened, wallMs: number): Key | Failure {
   if (key === null) return unauthorized;
+  // Nobody may be told that a key is wrong which we only cannot look up.
+  if (key === "unavailable") return storeUnavailable;
+  if ("damaged" in key) return failure("internal", key.damaged);
   if (key.expiresMs !== null && key.expiresMs <= wallMs) return unauthorized;
   return key;
 }
+
+const storeUnavailable = failure("store_unavailable", "a key could not be looked up");
 
 /** One answer for a missing, malformed, unknown and expired key: whoever guesses learns nothing. */
 const unauthorized = failure("invalid_request", "no valid key", {

@@ -1,24 +1,32 @@
 import type { Answer, Gateway } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
+import type { Overrun, Standing } from "../gateway/limiter.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
 import type { Ask } from "../operations/ask.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { mistake } from "../operations/mistakes.ts";
 import type { Operation } from "../operations/operation.ts";
+import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
 import { errorResponse, statusOf } from "./errors.ts";
+import { shed, shedRetryMs, type Pressure } from "./load-shed.ts";
+import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
 import { streamResponse, type ByteSource } from "./stream-response.ts";
 
 export interface CallContext {
+  /** Of its receipt, should it get one. */
+  readonly receiptId: string;
   readonly requestId: string;
   /** What every answer to this request carries. */
   readonly headers: Headers;
   readonly key: Key | Failure;
   readonly snapshot: Snapshot;
   readonly gateway: Gateway;
+  readonly pressure: () => Pressure;
   /** Sets after how many idle seconds the server drops this connection; 0 is never. */
   readonly timeout: (seconds: number) => void;
   readonly onBug: (error: unknown) => void;
@@ -47,58 +55,107 @@ export interface Entry {
 /** A call from its first header to its last byte: admit, read, serve, write. Whatever happens, one line about it is recorded. */
 export function handleCall(request: Request, door: Door, context: CallContext): Promise<Response> {
   const cancellation = new Cancellation();
-  return handle(request, door, context, cancellation).catch((error: unknown) => {
+  cancellation.keyId = isFailure(context.key) ? null : context.key.id;
+  const facts: Facts = {
+    id: context.requestId,
+    keyId: cancellation.keyId,
+    operation: door.operation,
+    model: null,
+    stream: false,
+    bytesIn: 0,
+    startedMs: context.gateway.ports.nowMs(),
+    admission: null,
+  };
+  return handle(request, door, context, cancellation, facts).catch((error: unknown) => {
     context.onBug(error);
     cancellation.cancel(internalError);
+    // What was taken for it is given back, and nothing is left open in the books.
+    if (facts.admission !== null) void context.gateway.refused(facts, internalError, statusOf(internalError));
     context.gateway.calls.end(cancellation);
     return errorResponse(internalError, context);
   });
 }
 
-async function handle(request: Request, door: Door, context: CallContext, cancellation: Cancellation): Promise<Response> {
+/** What is known of a call, as it becomes known. */
+type Facts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
+
+async function handle(request: Request, door: Door, context: CallContext, cancellation: Cancellation, facts: Facts): Promise<Response> {
   const { gateway, snapshot } = context;
   request.signal.addEventListener("abort", () => cancellation.cancel(clientGone), { once: true });
+  if (request.signal.aborted) cancellation.cancel(clientGone);
   gateway.calls.begin(cancellation);
-  const startedMs = gateway.ports.nowMs();
   const { operation } = door;
-  let facts: CallFacts = {
-    id: context.requestId,
-    keyId: isFailure(context.key) ? null : context.key.id,
-    operation,
-    model: null,
-    stream: false,
-    bytesIn: 0,
-    startedMs,
-  };
-  const refuse = (why: Failure): Response => {
-    gateway.refused(facts, why, statusOf(why));
+  const refuse = (why: Failure, waitMs: number | null = null): Response => {
+    void gateway.refused(facts, why, statusOf(why));
     gateway.calls.end(cancellation);
     // Whoever is too slow to send a body would otherwise hold its connection for as long as it likes.
     if (why.status === 408) context.headers.set("connection", "close");
-    return errorResponse(why, { ...context, retryAfterMs: why.kind === "saturated" ? 1000 : null });
+    return errorResponse(why, {
+      ...context,
+      retryAfterMs: waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null),
+    });
   };
 
   const { key } = context;
-  const barred = isFailure(key) ? key : bars(request, key, door, gateway.calls.size, snapshot);
+  if (isFailure(key)) return refuse(key, key.retryAfterMs);
+  const strained = shed(context.pressure(), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
+  if (strained !== null) {
+    if (strained === "memory_out") context.headers.set("connection", "close");
+    return refuse(failure("saturated", `too much to do: ${strained}`), shedRetryMs(gateway.ports.dice));
+  }
+  const barred = bars(request, key, door, gateway.calls.size, snapshot);
   if (barred !== null) return refuse(barred);
-  const entry = await door.read(request, context);
-  if (isFailure(entry)) return refuse(entry);
+  const spent = gateway.ledger.bars(key);
+  if (spent !== null) return refuse(spent.failure, overrun(spent, context.headers));
+  const entry = await unlessCancelled(door.read(request, context), cancellation);
+  if (isFailure(entry)) {
+    // The rest of the body may still be on its way.
+    if (entry === cancellation.failure) context.headers.set("connection", "close");
+    return refuse(entry);
+  }
   const { ask, stream } = entry;
   if (entry.dispose !== null) cancellation.onceOver(entry.dispose);
-  facts = { id: facts.id, keyId: facts.keyId, operation, model: ask.model, stream, bytesIn: entry.bytes, startedMs };
-  if (!allowsModel(key as Key, ask.model)) return refuse(forbiddenModel(ask.model));
+  facts.model = ask.model;
+  facts.stream = stream;
+  facts.bytesIn = entry.bytes;
+  if (ask.operation === "chat" && ask.choices > choicesMax) return refuse(tooManyChoices);
+  if (!allowsModel(key, ask.model)) return refuse(forbiddenModel(ask.model));
   const route = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
   if (route === null) return refuse(unknownModel(ask.model));
-  const able = eligible(route, ask, (key as Key).splits, snapshot.service);
+  const bound = boundTo(route, key.channels);
+  if (bound === null) return refuse(forbiddenModel(ask.model));
+  const able = eligible(bound, ask, key.splits, snapshot.service);
   if (isFailure(able)) return refuse(able);
+  const admitting = gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
+  const admission = admitting instanceof Promise ? await admitting : admitting;
+  if ("kind" in admission) return refuse(admission.failure, overrun(admission, context.headers));
+  facts.admission = admission;
+  addStanding(context.headers, admission.grant.standing);
 
   const header = (name: string): string | null => request.headers.get(name);
-  const call: Call = { facts, key: key as Key, ask, route: able.route, split: able.split, snapshot, header, cancellation };
+  const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, header, cancellation };
   const answering = gateway.serve(call);
   const { earlyHeadersMs } = snapshot.service;
   if (!stream || operation === "speech" || earlyHeadersMs === 0) return respond(await answering, call, context);
   const answer = await within(answering, earlyHeadersMs, gateway.ports.after);
   return answer === null ? respondEarly(answering, call, context) : respond(answer, call, context);
+}
+
+/** A call that is ended does not wait for a client that takes its time to send the request. */
+function unlessCancelled(reading: Promise<Entry | Failure>, cancellation: Cancellation): Promise<Entry | Failure> {
+  return new Promise((resolve, reject) => {
+    const unlisten = cancellation.listen(() => {
+      resolve(cancellation.failure!);
+      void reading.then(
+        (late) => (isFailure(late) ? undefined : late.dispose?.()),
+        () => {},
+      );
+    });
+    reading.then((entry) => {
+      unlisten();
+      resolve(entry);
+    }, reject);
+  });
 }
 
 /** What keeps a known caller out, before its body is read. */
@@ -111,7 +168,7 @@ function bars(request: Request, key: Key, door: Door, inFlight: number, snapshot
   return encoding === null || encoding === "identity" ? null : encodedBody;
 }
 
-function respond(answer: Answer, call: Call, context: CallContext): Response {
+async function respond(answer: Answer, call: Call, context: CallContext): Promise<Response> {
   const { gateway, requestId, headers } = context;
   tell(headers, answer, call.snapshot);
   switch (answer.kind) {
@@ -120,8 +177,8 @@ function respond(answer: Answer, call: Call, context: CallContext): Response {
       headers.set("content-type", answer.type);
       return new Response(answer.body as Uint8Array<ArrayBuffer>, { headers });
     case "failed":
+      await answer.recorded(statusOf(answer.failure));
       gateway.calls.end(call.cancellation);
-      answer.recorded(statusOf(answer.failure));
       return errorResponse(answer.failure, { requestId, headers, retryAfterMs: answer.retryAfterMs });
     case "stream":
       return stream(answer.source, { type: answer.type, shape: answer.shape, early: false }, call.cancellation, context);
@@ -133,9 +190,14 @@ function respondEarly(answering: Promise<Answer>, call: Call, context: CallConte
   const { cancellation } = call;
   let source: ByteSource | null = null;
   // Recorded here and not when it is read: a client may leave before anything is read for it.
-  const recorded = answering.then((answer) => {
-    if (answer.kind === "failed") answer.recorded(200);
+  const recorded = answering.then(async (answer) => {
+    if (answer.kind === "failed") await answer.recorded(200);
     return answer;
+  });
+  // Nobody may be left to read it: what was taken for the call is given back all the same.
+  recorded.catch((error: unknown) => {
+    context.onBug(error);
+    void context.gateway.refused(call.facts, internalError, 200);
   });
   const later: ByteSource = {
     async next() {
@@ -225,4 +287,19 @@ function within<T>(promise: Promise<T>, ms: number, after: (ms: number, then: ()
   });
 }
 
+/** Says how the key stands, and when asking again has a chance. */
+function overrun({ standing, retryAfterMs }: Overrun, headers: Headers): number | null {
+  addStanding(headers, standing);
+  if (retryAfterMs === null) headers.set("x-should-retry", "false");
+  return retryAfterMs;
+}
+
+function addStanding(headers: Headers, standing: Standing | null): void {
+  if (standing !== null) for (const [name, value] of rateLimitHeaders(standing)) headers.set(name, value);
+}
+
 const clientGone = failure("client_gone", "the client left");
+
+/** The convention's own bound. It multiplies what a call costs. */
+const choicesMax = 128;
+const tooManyChoices = mistake(`'n' must be at most ${choicesMax}.`, "integer_above_max_value", "n");

@@ -26,6 +26,12 @@ export function statusOf(failure: Failure): number {
   return shownOf(failure).status;
 }
 
+/** What a client would be told, without telling it. */
+export function shownAs(failure: Failure): { readonly status: number; readonly code: string; readonly message: string } {
+  const { status, code } = shownOf(failure);
+  return { status, code: code ?? failure.kind, message: failure.publicMessage };
+}
+
 interface Shown {
   readonly status: number;
   readonly type: string;
@@ -59,8 +65,11 @@ const shown: { readonly [K in FailureKind]: Shown } = {
   interrupted: { status: 502, type: "upstream_error", code: "upstream_stream_interrupted", final: true },
   client_gone: { status: 499, type: "invalid_request_error", code: "client_closed_request", final: true },
   deadline: { status: 504, type: "api_error", code: "upstream_timeout", final: true },
+  key_revoked: { status: 401, type: "invalid_request_error", code: "key_revoked", final: true },
+  limited: { status: 429, type: "rate_limit_error", code: "rate_limit_exceeded", final: false },
   no_channel: { status: 503, type: "service_unavailable_error", code: "no_channel_available", final: false },
   saturated: { status: 503, type: "service_unavailable_error", code: "overloaded", final: false },
+  store_unavailable: { status: 503, type: "service_unavailable_error", code: "store_unavailable", final: false },
   shutting_down: { status: 503, type: "service_unavailable_error", code: "server_shutting_down", final: false },
   internal: { status: 500, type: "api_error", code: "internal_error", final: true },
 };
@@ -71,6 +80,7 @@ function shownOf(failure: Failure): Shown {
   if (failure.kind === "overloaded") return overload(failure, usual);
   if (failure.kind === "model_missing" && failure.code === "model_not_found")
     return { ...usual, status: 404, type: "invalid_request_error", code: failure.code };
+  if (failure.kind === "limited") return limitation(failure, usual);
   if (failure.blame !== "client") return usual;
   const passesStatus = failure.status !== null && failure.status >= 400 && failure.status < 500 && failure.kind === "invalid_request";
   return {
@@ -84,6 +94,16 @@ function shownOf(failure: Failure): Shown {
 function overload(failure: Failure, usual: Shown): Shown {
   const unavailable = failure.status === 503 || failure.status === 529;
   return unavailable ? { ...usual, status: 503, type: "service_unavailable_error", code: "upstream_unavailable" } : usual;
+}
+
+/** Which limit it was is known to whoever keeps it. Where no wait helps, a client that asks again gains nothing. */
+function limitation(failure: Failure, usual: Shown): Shown {
+  return {
+    status: failure.status ?? usual.status,
+    type: failure.type ?? usual.type,
+    code: failure.code ?? usual.code,
+    final: failure.retryAfterMs === null,
+  };
 }
 
 function envelope(failure: Failure, requestId: string): string {

@@ -1,36 +1,42 @@
 import { timingSafeEqual } from "node:crypto";
+import type { Opened } from "../gateway/key-cache.ts";
 import type { Key } from "../keys/key.ts";
 
 /**
- * The keys that open the gateway, by digest only: a token is hashed with a pepper of this process before anything is
- * looked up, so neither memory nor timing tells one token from another.
+ * The keys that open the gateway, by digest only: a token is hashed with a secret of this installation before anything is
+ * looked up, so neither memory nor timing tells one token from another. Keys of the configuration are known here; all
+ * others are looked for in `others`.
  */
 export class KeyRing {
   private readonly entries = new Map<string, { readonly digest: Buffer; readonly key: Key }>();
+  private readonly pepper: Bun.CryptoHasher;
 
-  constructor(keys: Iterable<{ readonly key: Key; readonly token: string }>) {
+  constructor(
+    keys: Iterable<{ readonly key: Key; readonly token: string }>,
+    pepper: Uint8Array,
+    private readonly others: (digest: string, token: string) => Opened | Promise<Opened> = () => null,
+  ) {
+    this.pepper = new Bun.CryptoHasher("sha256", Buffer.from(pepper));
     for (const { key, token } of keys) {
-      const digest = digestOf(token);
+      const digest = this.digestOf(token);
       this.entries.set(digest, { digest: Buffer.from(digest), key });
     }
   }
 
-  find(token: string): Key | null {
-    const digest = digestOf(token);
+  find(token: string): Opened | Promise<Opened> {
+    const digest = this.digestOf(token);
     const entry = this.entries.get(digest);
     given.write(digest, "latin1");
     const matches = timingSafeEqual(given, entry?.digest ?? nobody);
-    return matches && entry !== undefined ? entry.key : null;
+    return matches && entry !== undefined ? entry.key : this.others(digest, token);
+  }
+
+  private digestOf(token: string): string {
+    return this.pepper.copy().update(token).digest("hex");
   }
 }
 
-const pepper = new Bun.CryptoHasher("sha256", crypto.getRandomValues(Buffer.alloc(32)));
-
-function digestOf(token: string): string {
-  return pepper.copy().update(token).digest("hex");
-}
-
 const digestLength = 64;
-/** Where the digest at hand is compared; finding a key never waits, so one place serves all. */
+/** Where the digest at hand is compared; finding a key of the configuration never waits, so one place serves all. */
 const given = Buffer.alloc(digestLength);
 const nobody = Buffer.alloc(digestLength);

@@ -1,23 +1,41 @@
+import type { Candidate, Route } from "../channels/channel.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
+import { boundTo } from "../routing/bound.ts";
 import { errorResponse } from "./errors.ts";
 import { unknownModel } from "./refusals.ts";
 
 /** What the calling key may use, and nothing else. */
 export function listModels(snapshot: Snapshot, key: Key, headers: Headers): Response {
-  const data = [...snapshot.routes.keys()].filter((model) => allowsModel(key, model)).map((model) => entry(snapshot, model));
+  const data = [...snapshot.routes].flatMap(([model, route]) => {
+    const usable = usableBy(key, route);
+    return usable === null ? [] : [entry(snapshot, model, usable)];
+  });
   return Response.json({ object: "list", data }, { headers });
 }
 
 /** A model the key may not use is answered as one that does not exist. */
 export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: string, headers: Headers): Response {
-  if (!snapshot.routes.has(id) || !allowsModel(key, id)) return errorResponse(unknownModel(id), { requestId, headers });
-  return Response.json(entry(snapshot, id), { headers });
+  const route = snapshot.routes.get(id);
+  const usable = route === undefined ? null : usableBy(key, route);
+  if (usable === null) return errorResponse(unknownModel(id), { requestId, headers });
+  return Response.json(entry(snapshot, id, usable), { headers });
 }
 
-function entry(snapshot: Snapshot, id: string): object {
-  const first = snapshot.routes.get(id)?.tiers[0]?.[0]?.deployment;
+/** Who may serve the key under this name, of whom at least one does what the key is for; null where nobody is left. */
+function usableBy(key: Key, route: Route): Route | null {
+  if (!allowsModel(key, route.model)) return null;
+  const bound = boundTo(route, key.channels);
+  const { operations } = key;
+  if (bound === null || operations === null) return bound;
+  const does = ({ deployment: { channel, model } }: Candidate): boolean =>
+    (channel.capabilities.modelOperations.get(model) ?? channel.capabilities.operations).some((one) => operations.includes(one));
+  return bound.tiers.some((members) => members.some(does)) ? bound : null;
+}
+
+function entry(snapshot: Snapshot, id: string, { tiers }: Route): object {
+  const first = tiers[0]?.[0]?.deployment;
   const owner = snapshot.service.exposeChannels ? first?.channel.name : undefined;
   const description = first?.channel.capabilities.modelDescriptions.get(first.model);
   return { id, object: "model", created: 0, owned_by: owner ?? "sluice", ...(description === undefined ? undefined : { description }) };

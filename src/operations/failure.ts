@@ -36,7 +36,7 @@ export type FailureScope = "request" | "deployment" | "credential" | "host" | "q
  * | bad payload | bad_response, model_failed |
  * | capability of the pair | unsupported, ceiling |
  * | after content | interrupted |
- * | local | client_gone, deadline, no_channel, saturated, shutting_down, internal |
+ * | local | client_gone, deadline, key_revoked, limited, no_channel, saturated, store_unavailable, shutting_down, internal |
  */
 export type FailureKind =
   | "unreachable"
@@ -63,8 +63,11 @@ export type FailureKind =
   | "interrupted"
   | "client_gone"
   | "deadline"
+  | "limited"
+  | "key_revoked"
   | "no_channel"
   | "saturated"
+  | "store_unavailable"
   | "shutting_down"
   | "internal";
 
@@ -95,8 +98,11 @@ const charges: { readonly [K in FailureKind]: Charge } = {
   interrupted: { blame: "channel", scope: "deployment" },
   client_gone: { blame: "client", scope: "request" },
   deadline: { blame: "gateway", scope: "request" },
+  limited: { blame: "client", scope: "request" },
+  key_revoked: { blame: "client", scope: "request" },
   no_channel: { blame: "gateway", scope: "request" },
   saturated: { blame: "gateway", scope: "request" },
+  store_unavailable: { blame: "gateway", scope: "request" },
   shutting_down: { blame: "gateway", scope: "request" },
   internal: { blame: "gateway", scope: "request" },
 };
@@ -146,8 +152,11 @@ const publicMessages: { readonly [K in FailureKind]: string } = {
   interrupted: "The upstream was interrupted before the answer was complete.",
   client_gone: "The client left before the answer was complete.",
   deadline: "No upstream answered in time.",
+  key_revoked: "This key was revoked.",
+  limited: "A limit of this key leaves no room for the request. Try again later.",
   no_channel: "No channel can serve this request at the moment. Try again later.",
   saturated: "The gateway is at its limit of concurrent requests. Try again later.",
+  store_unavailable: "The gateway's store cannot be reached at the moment. Try again later.",
   shutting_down: "The gateway is shutting down.",
   internal: "The gateway made a mistake. It has been logged.",
 };

@@ -9,6 +9,7 @@ export function transcriptionUsage(value: unknown, duration: unknown): Metered |
   const tokens = tokenUsage({
     prompt_tokens: usage["input_tokens"] ?? usage["prompt_tokens"],
     completion_tokens: usage["output_tokens"] ?? usage["completion_tokens"],
+    prompt_tokens_details: usage["input_token_details"] ?? usage["prompt_tokens_details"],
   });
   if (tokens === null || (tokens.promptTokens === null && tokens.completionTokens === null && audioSeconds === null)) return null;
   return { ...tokens, audioSeconds };

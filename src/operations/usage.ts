@@ -4,6 +4,10 @@ export interface TokenUsage {
   readonly completionTokens: number | null;
   readonly cachedTokens: number | null;
   readonly reasoningTokens: number | null;
+  /** Of the prompt, what was put into a cache; of the prompt and of the completion, what was sound. Absent where it did not say. */
+  readonly cacheWriteTokens?: number;
+  readonly audioInputTokens?: number;
+  readonly audioOutputTokens?: number;
 }
 
 /** What a call consumed: tokens, and what audio is counted in. */
@@ -27,11 +31,17 @@ export function tokenUsage(value: unknown): TokenUsage | null {
   const usage = value as Record<string, unknown>;
   const prompt = usage["prompt_tokens_details"] as Record<string, unknown> | null | undefined;
   const completion = usage["completion_tokens_details"] as Record<string, unknown> | null | undefined;
+  const cacheWriteTokens = count(prompt?.["cache_write_tokens"]);
+  const audioInputTokens = count(prompt?.["audio_tokens"]);
+  const audioOutputTokens = count(completion?.["audio_tokens"]);
   return {
     promptTokens: count(usage["prompt_tokens"]),
     completionTokens: count(usage["completion_tokens"]),
     cachedTokens: count(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"]),
     reasoningTokens: count(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]),
+    ...(cacheWriteTokens === null ? undefined : { cacheWriteTokens }),
+    ...(audioInputTokens === null ? undefined : { audioInputTokens }),
+    ...(audioOutputTokens === null ? undefined : { audioOutputTokens }),
   };
 }
 

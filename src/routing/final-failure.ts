@@ -20,6 +20,10 @@ const order: { readonly [K in FailureKind]: number } = {
   interrupted: 2,
   internal: 3,
   shutting_down: 4,
+  key_revoked: 4,
+  // Before any attempt, so never next to another.
+  limited: 5,
+  store_unavailable: 6,
   // The client's own fault, said of the request as such.
   invalid_request: 11,
   content_policy: 12,

@@ -7,4 +7,6 @@ export interface RoutingPolicy {
   /** Everything before the first content, over all attempts. */
   readonly streamDeadlineMs: number;
   readonly wholeDeadlineMs: number;
+  /** How long a call may wait its turn while nobody may be asked; 0: not at all. */
+  readonly waitMs: number;
 }

@@ -21,6 +21,7 @@ const kinds: { readonly [code: string]: FailureKind } = {
   FailedToOpenSocket: "unreachable",
   ConnectionRefused: "unreachable",
   DNSResolutionFailed: "unreachable",
+  EBARRED: "misconfigured",
   EPROTO: "tls_failed",
   DEPTH_ZERO_SELF_SIGNED_CERT: "tls_failed",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "tls_failed",

@@ -1,6 +1,7 @@
 import net from "node:net";
 import tls from "node:tls";
 import { failure, type Failure } from "../operations/failure.ts";
+import { barredAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
 import { connectionFailure } from "./connection-failure.ts";
 
 /** Where a connection leads. Connections with the same key are interchangeable. */
@@ -9,6 +10,7 @@ export interface Origin {
   readonly hostname: string;
   readonly port: number;
   readonly secure: boolean;
+  readonly reach: Reach;
   /** A unix socket on this machine, in place of a host and a port. */
   readonly socketPath: string | null;
 }
@@ -94,6 +96,8 @@ export interface Dial {
 
 /** Opens a connection, with its TLS handshake, within a bound. */
 export function connect(origin: Origin, withinMs: number): Dial {
+  const barred = net.isIP(origin.hostname) === 0 ? null : barredAddress(origin.hostname, origin.reach);
+  if (barred !== null) return { opened: Promise.resolve(failure("misconfigured", `the channel leads to ${barred}`)), callOff: () => {} };
   const socket = dial(origin);
   let settle: (outcome: Connection | Failure) => void = () => {};
   const opened = new Promise<Connection | Failure>((resolve) => {
@@ -123,11 +127,18 @@ export function connect(origin: Origin, withinMs: number): Dial {
   return { opened, callOff: () => settle(failure("client_gone", "called off while connecting")) };
 }
 
-function dial({ hostname, port, secure, socketPath }: Origin): net.Socket {
+function dial({ hostname, port, secure, socketPath, reach }: Origin): net.Socket {
   if (socketPath !== null) return net.connect({ path: socketPath });
+  const lookup = guardedLookup(reach);
   const socket = secure
-    ? tls.connect({ host: hostname, port, rejectUnauthorized: true, ...(net.isIP(hostname) === 0 ? { servername: hostname } : undefined) })
-    : net.connect({ host: hostname, port });
+    ? tls.connect({
+        host: hostname,
+        port,
+        lookup,
+        rejectUnauthorized: true,
+        ...(net.isIP(hostname) === 0 ? { servername: hostname } : undefined),
+      })
+    : net.connect({ host: hostname, port, lookup });
   socket.setNoDelay(true);
   // A peer that is gone without a word is noticed even on a connection that only waits.
   socket.setKeepAlive(true, peerCheckMs);

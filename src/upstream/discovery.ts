@@ -1,5 +1,5 @@
 import type { Channel } from "../channels/channel.ts";
-import { isFailure, type Failure } from "../operations/failure.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
 
 /**
  * Keeps the models of discovered channels known: all are asked at once when they appear, again every so often, and
@@ -53,7 +53,9 @@ export class Discovery {
   }
 
   private async askOne(channel: Channel, generation: number): Promise<void> {
-    const outcome = await this.ask(channel);
+    const outcome = await this.ask(channel).catch((error: unknown) =>
+      failure("misconfigured", `the channel cannot be asked: ${String(error)}`),
+    );
     if (generation !== this.generation) return;
     if (isFailure(outcome)) {
       const before = this.failures.get(channel.name)?.kind;

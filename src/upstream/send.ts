@@ -1,4 +1,5 @@
 import type { UpstreamRequest } from "../adapters/adapter.ts";
+import type { Channel } from "../channels/channel.ts";
 import type { Exchange, Send } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import type { Origin } from "./connection.ts";
@@ -11,7 +12,7 @@ import { proxiedExchange } from "./proxied.ts";
  * connecting: whoever waits for an answer aborts the exchange.
  */
 export function makeSend(
-  secret: (credential: string) => string | undefined,
+  secret: (channel: Channel, credential: string) => string | undefined,
   nowMs: () => number,
   engineSocket: EngineSocket = noEngines,
 ): Send {
@@ -20,7 +21,7 @@ export function makeSend(
 
   return function send(request, { channel, credential }) {
     const { authHeader, authPrefix, host } = channel.address;
-    const auth = authValue(authPrefix, secret(credential));
+    const auth = authValue(authPrefix, secret(channel, credential));
     if (channel.proxy !== null) {
       return proxiedExchange(
         request,
@@ -30,10 +31,11 @@ export function makeSend(
     }
     const pathAt = pathStart(request.url);
     const address = request.url.slice(0, pathAt);
-    let origin = origins.get(address);
+    const place = channel.reach === "any" ? address : `${channel.reach} ${address}`;
+    let origin = origins.get(place);
     if (origin === undefined) {
       if (address.startsWith(engineScheme)) return engineExchange(request, request.url.slice(pathAt), channel.timeouts.connectMs);
-      origins.set(address, (origin = originOf(address)));
+      origins.set(place, (origin = originOf(address, place, channel.reach)));
     }
     return new HttpExchange({
       origin,
@@ -127,12 +129,20 @@ function pathStart(url: string): number {
   return at < 0 ? url.length : at;
 }
 
-function originOf(address: string): Origin {
+/** A connection that was opened for a channel of one reach never serves one of another. */
+function originOf(address: string, key: string, reach: Origin["reach"]): Origin {
   const { protocol, hostname, port } = new URL(address);
   const secure = protocol === "https:";
-  return { key: address, hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port || (secure ? 443 : 80)), secure, socketPath: null };
+  return {
+    key,
+    hostname: hostname.replace(/^\[|\]$/g, ""),
+    port: Number(port || (secure ? 443 : 80)),
+    secure,
+    reach,
+    socketPath: null,
+  };
 }
 
 function engineOrigin(socketPath: string): Origin {
-  return { key: engineScheme + socketPath, hostname: "", port: 0, secure: false, socketPath };
+  return { key: engineScheme + socketPath, hostname: "", port: 0, secure: false, reach: "any", socketPath };
 }

@@ -1,16 +1,25 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Receipt } from "../../src/usage/receipt.ts";
 import type { Chaos } from "./chaos.ts";
 import type { Attempt } from "./chaos/ledger.ts";
 import type { ChatReply } from "./chat.ts";
 import { eventually } from "./eventually.ts";
 import type { Gateway, LogLine } from "./gateway.ts";
+import { Receipts } from "./receipts.ts";
 
 /** What must hold after every fault. Throws with all that does not. */
 export async function checkInvariants(scene: Scene): Promise<void> {
-  const checks = [oneAccessLinePerCall, textOfOneAttempt, nothingLeftOpen, stillAlive, noSecretOut, fewAttempts];
+  const checks = [textOfOneAttempt, nothingLeftOpen, stillAlive, noSecretOut, fewAttempts];
   const broken: string[] = [];
-  for (const check of checks) {
+  const hold = async (check: (scene: Scene) => Promise<void>): Promise<void> => {
     await check(scene).catch((error: Error) => broken.push(error.message));
-  }
+  };
+  await hold(oneAccessLinePerCall);
+  // Receipts come into the store while the others are looked at.
+  const written = hold(oneReceiptPerCall);
+  for (const check of checks) await hold(check);
+  await written;
   if (broken.length > 0) throw new Error(`broken invariants:\n- ${broken.join("\n- ")}`);
 }
 
@@ -43,6 +52,8 @@ export interface Baseline {
   readonly pid: number;
   readonly fds: number | null;
   readonly accessLines: number;
+  /** Calls that end later may have begun shortly before. */
+  readonly wallMs?: number;
   readonly upstreams: ReadonlyMap<Chaos, { readonly open: number; readonly chats: number }>;
 }
 
@@ -58,6 +69,7 @@ export async function takeBaseline(gateway: Gateway, upstreams: readonly Chaos[]
     pid: gateway.pid,
     fds: gateway.fds(),
     accessLines: gateway.accessLines().length,
+    wallMs: Date.now() - overlapMs,
     upstreams: new Map(
       upstreams.map((upstream) => {
         const { connectionsOpen, chats } = upstream.ledger;
@@ -66,6 +78,8 @@ export async function takeBaseline(gateway: Gateway, upstreams: readonly Chaos[]
     ),
   };
 }
+
+const overlapMs = 10_000;
 
 /** U1: exactly one line in the access log for each call. */
 export async function oneAccessLinePerCall(scene: Scene): Promise<void> {
@@ -97,6 +111,32 @@ export async function textOfOneAttempt(scene: Scene): Promise<void> {
     }
   }
 }
+
+/** U3: one receipt for each call for which anybody was asked, with all of its attempts, and never two for any. */
+export async function oneReceiptPerCall(scene: Scene): Promise<void> {
+  const { gateway, baseline } = scene;
+  if (!existsSync(join(gateway.directory, "data", "sluice.db"))) return;
+  const lines = new Map(linesOf(scene).map((line) => [String(line["id"]), Number(line["attempts"])]));
+  const asked = [...lines].filter(([, attempts]) => attempts > 0);
+  await using store = await Receipts.open(gateway.directory);
+  let receipts = new Map<string, readonly Receipt[]>();
+  const areThere = async (): Promise<boolean> => {
+    receipts = Map.groupBy(await store.all(baseline.wallMs ?? null), ({ requestId }) => requestId);
+    return asked.every(([id]) => receipts.has(id));
+  };
+  await eventually("a receipt per call", areThere, receiptsWithinMs).catch(() => {});
+  for (const id of lines.keys()) {
+    const count = receipts.get(id)?.length ?? 0;
+    demand(count <= 1, `U3: request ${id} has ${count} receipts`);
+  }
+  for (const [id, attempts] of asked) {
+    const own = receipts.get(id)?.[0]?.attempts.length;
+    demand(own === attempts, `U3: request ${id} made ${attempts} attempts, and its receipt has ${own ?? "not been found"}`);
+  }
+}
+
+/** Receipts are carried into the store soon after the call, not during it. */
+const receiptsWithinMs = 2_000;
 
 /** U4: descriptors and connections are back where they were, and nobody was dialled for a client that had left. */
 export async function nothingLeftOpen(scene: Scene): Promise<void> {

@@ -16,6 +16,9 @@ export function channel(name: string, facts: ChannelFacts = {}): Channel {
   const credentials = facts.credentials ?? [`${name}-key`];
   return {
     name,
+    provider: null,
+    tags: [],
+    reach: "any",
     dialect: "openai",
     address: {
       baseUrl: `https://${host}/v1`,

@@ -1,0 +1,37 @@
+import { parseListen, type Listen } from "./listen.ts";
+import type { Settings } from "./settings.ts";
+
+/** Where to listen, as the command line says it. */
+export interface ListenWords {
+  readonly listen: string | null;
+  readonly admin: string | null;
+}
+
+export interface ListenOverrides {
+  /** `undefined`: as the settings say. */
+  readonly listen: Listen | undefined;
+  readonly admin: Listen | null | undefined;
+}
+
+/** What was said, or why it cannot be understood. */
+export function listenOverrides({ listen, admin }: ListenWords): ListenOverrides | string {
+  const place = listen === null ? undefined : (parseListen(listen) ?? null);
+  if (place === null) return "--listen takes HOST:PORT, such as 127.0.0.1:4400";
+  if (admin === null || admin === "off") return { listen: place, admin: admin === null ? undefined : null };
+  const door = parseListen(admin);
+  return door === null ? "--admin takes HOST:PORT, such as 127.0.0.1:4401, or off" : { listen: place, admin: door };
+}
+
+/**
+ * Settings with what the command line says in their place. Where only the clients' door moves, and the other one was left where it
+ * is by default, the other one follows: two gateways on one machine then do not meet at it.
+ */
+export function overridden(settings: Settings, { listen, admin }: ListenOverrides): Settings {
+  const place = listen ?? settings.listen;
+  if (admin !== undefined) return { ...settings, listen: place, admin };
+  const usual = settings.admin !== null && settings.admin.host === "127.0.0.1" && settings.admin.port === adminPort;
+  if (listen === undefined || !usual) return { ...settings, listen: place };
+  return { ...settings, listen: place, admin: { host: "127.0.0.1", port: listen.port === 0 ? 0 : listen.port + 1 } };
+}
+
+const adminPort = 4401;

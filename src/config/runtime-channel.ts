@@ -1,0 +1,75 @@
+import { z } from "zod";
+import type { LocalModel } from "../channels/local-model.ts";
+import { isNear } from "../channels/network.ts";
+import { readChannel } from "./channel.ts";
+import { mistakes } from "./mistakes.ts";
+import { pathText } from "./problem.ts";
+import { channelSchema } from "./schema.ts";
+import type { ChannelSetting } from "./settings.ts";
+
+/** A channel made at run time, as the gateway uses it; or what is wrong with it. */
+export type RuntimeChannel =
+  | {
+      readonly ok: true;
+      readonly setting: ChannelSetting;
+      readonly secrets: readonly (readonly [credential: string, secret: string])[];
+    }
+  | { readonly ok: false; readonly problems: readonly { readonly path: string; readonly message: string }[] };
+
+/** What may not be said of a channel made at run time: its keys are kept apart, and files and proxies of this machine are not for others to name. */
+const apart = ["api_key", "api_keys", "api_key_file", "proxy"];
+
+/** Ports that no model is served on, and where a request could do harm. */
+const foreignPorts = new Set([
+  7, 9, 19, 20, 21, 22, 23, 25, 53, 69, 110, 111, 135, 139, 143, 179, 389, 445, 465, 587, 636, 873, 993, 995, 2049, 2375, 2376, 2379, 3306,
+  3389, 5432, 6379, 6667, 9200, 11211, 27017,
+]);
+
+/**
+ * Reads a channel that came through the admin API: the words of the configuration file, without its secrets, and under stricter
+ * rules, because whoever writes it may not be whoever runs this machine.
+ */
+export function readRuntimeChannel(
+  entry: Readonly<Record<string, unknown>>,
+  secrets: readonly string[],
+  around: { readonly allowPrivate: boolean; readonly localModels: readonly LocalModel[]; readonly own: readonly string[] },
+): RuntimeChannel {
+  const forbidden = apart.filter((name) => name in entry);
+  if (forbidden.length > 0) {
+    return { ok: false, problems: forbidden.map((path) => ({ path, message: "This cannot be set here. Give keys as `secrets`." })) };
+  }
+  const keys = secrets.length === 0 ? {} : secrets.length === 1 ? { api_key: secrets[0] } : { api_keys: secrets };
+  const parsed = z.strictObject({ channels: z.array(channelSchema) }).safeParse({ channels: [{ ...entry, ...keys }] });
+  if (!parsed.success) {
+    const found = mistakes(parsed.error.issues, z.strictObject({ channels: z.array(channelSchema) }), () => null);
+    return { ok: false, problems: found.map(({ path, reason, mend }) => ({ path: withoutList(path), message: `${reason}: ${mend}` })) };
+  }
+  const [channel] = parsed.data.channels;
+  const reading = readChannel(channel!, ["channels", 0], { readSecretFile: () => null, localModels: around.localModels });
+  const problems = reading.findings
+    .filter(({ weight }) => weight === "problem")
+    .map(({ path, reason, mend }) => ({ path: withoutList(pathText(path)), message: `${reason}: ${mend}` }));
+  if (reading.setting === null || problems.length > 0) return { ok: false, problems };
+  const barred = barredPlace(reading.setting, around);
+  if (barred !== null) return { ok: false, problems: [{ path: "base_url", message: barred }] };
+  return { ok: true, setting: { ...reading.setting, reach: around.allowPrivate ? "any" : "public" }, secrets: reading.secrets };
+}
+
+/** What the address itself tells; where its name leads is checked again each time it is dialled. */
+function barredPlace(
+  { address }: ChannelSetting,
+  { allowPrivate, own }: { readonly allowPrivate: boolean; readonly own: readonly string[] },
+): string | null {
+  if (!address.baseUrl.startsWith("http")) return null;
+  if (own.includes(address.host)) return "This is the gateway's own address: a call would go round in circles.";
+  const { hostname, port } = new URL(address.baseUrl);
+  if (foreignPorts.has(Number(port))) return "No model is served on this port.";
+  if (!allowPrivate && isNear(hostname)) {
+    return "This is a private address. Channels at private addresses belong into the configuration file, or need `allow_private: true` there.";
+  }
+  return null;
+}
+
+function withoutList(path: string): string {
+  return path.replace(/^channels\[0\]\.?/, "");
+}

@@ -1,0 +1,48 @@
+import type { Candidate, Route } from "../channels/channel.ts";
+import { allowsModel, allowsOperation } from "../keys/allow.ts";
+import type { Key } from "../keys/key.ts";
+import type { Ask } from "../operations/ask.ts";
+import { isFailure, type Failure } from "../operations/failure.ts";
+import { boundTo } from "../routing/bound.ts";
+import { eligible } from "../routing/eligible.ts";
+import type { Plan } from "../routing/plan.ts";
+import type { Board } from "./board.ts";
+import type { Snapshot } from "./snapshot.ts";
+
+/** What would be done with a call now: everything that stands against it, and with whom it would be tried. */
+export interface DryRun {
+  readonly barriers: readonly Barrier[];
+  readonly plan: Plan | null;
+  /** Those of the model's route that the key is not bound to. */
+  readonly outOfBounds: readonly Candidate[];
+  /** What the call could be served by, once nothing stands against it. */
+  readonly route: Route | null;
+}
+
+export type Barrier =
+  | { readonly kind: "operation_not_allowed" }
+  | { readonly kind: "model_not_allowed" }
+  | { readonly kind: "unknown_model" }
+  | { readonly kind: "failure"; readonly failure: Failure };
+
+/** Goes the way of a call without taking or changing anything. */
+export function dryRun(ask: Ask, key: Key | null, snapshot: Snapshot, board: Board): DryRun {
+  const barriers: Barrier[] = [];
+  if (key !== null && !allowsOperation(key, ask.operation)) barriers.push({ kind: "operation_not_allowed" });
+  if (key !== null && !allowsModel(key, ask.model)) barriers.push({ kind: "model_not_allowed" });
+  const known = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
+  if (known === null) return { barriers: [...barriers, { kind: "unknown_model" }], plan: null, outOfBounds: [], route: null };
+  const bound = boundTo(known, key?.channels ?? null);
+  const inBounds = new Set(bound?.tiers.flat());
+  const outOfBounds = known.tiers.flat().filter((candidate) => !inBounds.has(candidate));
+  if (bound === null) return { barriers: [...barriers, { kind: "model_not_allowed" }], plan: null, outOfBounds, route: null };
+  const able = eligible(bound, ask, key?.splits ?? noSplits, snapshot.service);
+  if (isFailure(able)) return { barriers: [...barriers, { kind: "failure", failure: able }], plan: null, outOfBounds, route: null };
+  const { streamDeadlineMs, wholeDeadlineMs } = snapshot.routing;
+  const streams = ask.operation === "chat" && ask.stream;
+  const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
+  const plan = board.look(able.route, tokens, streams ? streamDeadlineMs : wholeDeadlineMs);
+  return { barriers, plan, outOfBounds, route: able.route };
+}
+
+const noSplits = { audio: false, input: false };

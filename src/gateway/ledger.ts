@@ -1,0 +1,180 @@
+import type { Route } from "../channels/channel.ts";
+import type { Demand } from "../limits/limits.ts";
+import type { Key } from "../keys/key.ts";
+import type { Ask } from "../operations/ask.ts";
+import { failure } from "../operations/failure.ts";
+import { dearestCost, demandOf, truthOf } from "../usage/demand.ts";
+import { OutputAverages } from "../usage/output-average.ts";
+import type { Rates } from "../usage/price.ts";
+import type { Figures, Opening, Receipt } from "../usage/receipt.ts";
+import type { Admission } from "./admission.ts";
+import type { CallFacts } from "./call.ts";
+import type { Grant, Limiter, Overrun } from "./limiter.ts";
+import { receiptOf, sumOf, type RatesOf } from "./receipt.ts";
+import type { ReceiptBook } from "./receipt-book.ts";
+import type { CallRecord, Kept } from "./record.ts";
+
+/** What the ledger needs from outside. */
+export interface LedgerPorts {
+  readonly limiter: Limiter;
+  readonly receipts: ReceiptBook;
+  readonly ratesOf: RatesOf;
+  readonly wallMs: () => number;
+  /** The access log. */
+  readonly log: (record: CallRecord) => void;
+}
+
+/** The books of the gateway: what a call may cost is taken from its key before it is made, what it did cost is written down after. */
+export class Ledger {
+  private readonly outputs = new OutputAverages();
+
+  constructor(private readonly ports: LedgerPorts) {}
+
+  /** Refuses at once what has no chance. */
+  bars(key: Key): Overrun | null {
+    return this.ports.limiter.bars(key);
+  }
+
+  /** What would be taken for a call; nothing is. */
+  estimate(ask: Ask, route: Route): Demand {
+    return this.demand(ask, route, this.ports.wallMs(), true);
+  }
+
+  /** `receiptId` is unique, and rises with time. */
+  admit(receiptId: string, facts: CallFacts, key: Key, ask: Ask, route: Route): Admission | Overrun | Promise<Admission | Overrun> {
+    const { limiter, receipts } = this.ports;
+    const metered = hasBudget(key);
+    if (metered && receipts.full) return noRoom;
+    const startedWallMs = this.ports.wallMs();
+    const demand = this.demand(ask, route, startedWallMs, metered);
+    const enter = (grant: Grant | Overrun): Admission | Overrun | Promise<Admission | Overrun> => {
+      if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedWallMs) : grant;
+      const admission: Admission = {
+        grant,
+        receiptId,
+        startedWallMs,
+        requestId: facts.id,
+        promptTokens: ask.operation === "chat" ? ask.promptTokensEstimate : null,
+        audioSeconds: ask.operation === "transcription" ? demand.audioSeconds : null,
+        characters: ask.operation === "speech" ? ask.characters : null,
+        closed: false,
+      };
+      const opening: Opening = {
+        id: receiptId,
+        requestId: facts.id,
+        keyId: key.id,
+        operation: ask.operation,
+        model: ask.model,
+        stream: facts.stream,
+        startedMs: startedWallMs,
+        promptTokens: admission.promptTokens,
+        audioSeconds: admission.audioSeconds,
+        characters: admission.characters,
+        nanos: demand.nanos,
+      };
+      // Money that may be spent must be on record before it can be.
+      if (metered) {
+        return receipts.open(opening).then(
+          () => admission,
+          () => lostBook(grant),
+        );
+      }
+      receipts.openSoon(opening);
+      return admission;
+    };
+    const granted = limiter.admit(key, ask.model, demand, receiptId);
+    return granted instanceof Promise ? granted.then(enter) : enter(granted);
+  }
+
+  /** Writes down how a call ended; where it had been let in, with its receipt and the truth about its limits. */
+  readonly record = (record: CallRecord): Kept => {
+    const { log, receipts } = this.ports;
+    log(record);
+    const { admission } = record;
+    if (admission === null || admission.closed) return null;
+    admission.closed = true;
+    const receipt = this.receiptOf(record, admission);
+    const { delivered } = receipt;
+    if (record.operation === "chat") this.outputs.learn(receipt.model, delivered.completionTokens);
+    admission.grant.settle(record.tries.length === 0 ? null : truthOf(countedOf(receipt), receipt.billedNanos));
+    // A book that is closed already has the call as one that is under way, and so it is not forgotten.
+    return receipts.close(receipt).catch(() => {});
+  };
+
+  /** Whatever goes wrong with it, what was taken for the call is not lost. */
+  private receiptOf(record: CallRecord, admission: Admission): Receipt {
+    try {
+      return receiptOf(record, admission, this.ports.ratesOf);
+    } catch (error) {
+      admission.grant.settle(null);
+      throw error;
+    }
+  }
+
+  /** Says which price is missing, by the names that a price is set with. */
+  private unpriced(overrun: Overrun, route: Route, atMs: number): Overrun {
+    const missing = route.tiers
+      .flat()
+      .find(({ deployment: { channel, model } }) => this.ports.ratesOf(channel.provider, model, atMs) === null);
+    if (missing === undefined) return overrun;
+    const { channel, model } = missing.deployment;
+    const provider = channel.provider === null ? "" : ` --provider ${channel.provider}`;
+    const message =
+      `This key has a budget, and the price of the model ${JSON.stringify(route.model)} is not known: channel ${channel.name} calls it ` +
+      `${JSON.stringify(model)}. Set its price with \`sluice prices set ${model}${provider}\`, or allow models without a price for this key.`;
+    return { ...overrun, failure: { ...overrun.failure, publicMessage: message } };
+  }
+
+  /** What is expected; only money needs a price before the call, and then the most that anybody of the route could ask for. */
+  private demand(ask: Ask, route: Route, atMs: number, metered: boolean): Demand {
+    const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
+    const usual = demandOf(ask, null, options);
+    return metered ? { ...usual, nanos: dearestCost(ask, this.ratesOn(route, atMs), options) } : usual;
+  }
+
+  /** Candidates are many, and prices few. */
+  private ratesOn({ tiers }: Route, atMs: number): ReadonlySet<Rates | null> {
+    const found = new Set<Rates | null>();
+    for (const members of tiers) {
+      for (const { deployment } of members) found.add(this.ports.ratesOf(deployment.channel.provider, deployment.model, atMs));
+    }
+    return found;
+  }
+}
+
+/** What counts against limits. Whoever leaves early, or is cut off, has still used what was made for it. */
+function countedOf({ state, delivered, attempts }: Receipt): Figures {
+  return state === "complete" ? delivered : sumOf(attempts);
+}
+
+/** Whether what its calls cost is held against it. */
+export function hasBudget({ limits }: Key): boolean {
+  return limits.budget !== null || limits.models.some(({ budget }) => budget !== null);
+}
+
+function ceilingOf({ tiers }: Route): number | null {
+  let highest: number | null = 0;
+  for (const members of tiers) {
+    for (const { deployment } of members) {
+      const { maxTokensCeiling } = deployment.channel;
+      if (maxTokensCeiling === null) return null;
+      highest = Math.max(highest ?? 0, maxTokensCeiling);
+    }
+  }
+  return highest;
+}
+
+/** Without a book there is no call whose cost must be known. */
+function lostBook(grant: Grant): Overrun {
+  grant.settle(null);
+  return noRoom;
+}
+
+const noRoom: Overrun = {
+  kind: "overrun",
+  failure: failure("store_unavailable", "the journal of receipts is full", {
+    message: "The gateway has no room to write down what this call costs. Try again later.",
+  }),
+  retryAfterMs: 5000,
+  standing: null,
+};

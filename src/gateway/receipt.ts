@@ -1,0 +1,214 @@
+import type { FailureKind } from "../operations/failure.ts";
+import type { Metered } from "../operations/usage.ts";
+import type { Plan } from "../routing/plan.ts";
+import { costNanos } from "../usage/cost.ts";
+import type { Rates } from "../usage/price.ts";
+import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../usage/receipt.ts";
+import type { Admission } from "./admission.ts";
+import { lostRace, type CallRecord, type Try } from "./record.ts";
+
+/** What a model costs at a moment of the wall clock; null where that is not known. */
+export type RatesOf = (provider: string | null, model: string, atMs: number) => Rates | null;
+
+/** The receipt of a call that is over: what each attempt used and cost, and what of it reached the client. */
+export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {
+  const attempts = record.tries.map((one) => attemptOf(one, record, admission, ratesOf));
+  // Of a stream that broke, or that its client left, whoever spoke last.
+  const answered =
+    record.tries.findLast(({ outcome }) => outcome === "answered") ?? record.tries.findLast(({ outputTokens }) => outputTokens > 0);
+  return {
+    id: admission.receiptId,
+    requestId: record.id,
+    keyId: record.keyId ?? "",
+    operation: record.operation,
+    model: record.model ?? "",
+    channel: answered?.channel ?? null,
+    upstreamModel: answered?.model ?? null,
+    stream: record.stream,
+    status: record.status,
+    state: record.state,
+    error: record.failure?.kind ?? null,
+    startedMs: admission.startedWallMs,
+    tookMs: Math.round(record.endedMs - record.startedMs),
+    firstContentMs: record.firstContentMs === null ? null : Math.round(record.firstContentMs),
+    delivered: deliveredBy(record, attempts),
+    ...totalsOf(attempts, record.tries),
+    partial: record.state === "interrupted" || record.state === "abandoned",
+    attempts,
+    plan: record.plan === null ? null : stepsOf(record.plan, record),
+  };
+}
+
+/** Over all attempts, in one go: every call has them made. */
+function totalsOf(
+  attempts: readonly AttemptReceipt[],
+  tries: readonly Try[],
+): Pick<Receipt, "generatedTokens" | "billedNanos" | "hedgeWasteNanos" | "costUncertain" | "estimated"> {
+  let generatedTokens: number | null = null;
+  let billedNanos: number | null = 0;
+  let hedgeWasteNanos = 0;
+  let costUncertain = false;
+  let estimated = false;
+  for (const [at, attempt] of attempts.entries()) {
+    generatedTokens = plus(generatedTokens, attempt.completionTokens);
+    billedNanos = billedNanos === null || attempt.nanos === null ? null : billedNanos + attempt.nanos;
+    if (tries[at]!.failure === lostRace) hedgeWasteNanos += attempt.nanos ?? 0;
+    costUncertain ||= attempt.costUncertain;
+    estimated ||= attempt.estimated;
+  }
+  return { generatedTokens, billedNanos, hedgeWasteNanos, costUncertain, estimated };
+}
+
+function attemptOf(one: Try, record: CallRecord, admission: Admission, ratesOf: RatesOf): AttemptReceipt {
+  const burden = burdenOf(one);
+  const metered = burden === "none" || burden === "doubtful" ? null : used(one, burden, record);
+  const rates = ratesOf(one.provider, one.model, admission.startedWallMs);
+  const cost = metered === null ? free : costNanos(rates, metered.usage, one.expected);
+  return {
+    ...figuresOf(metered?.usage ?? null),
+    channel: one.channel,
+    model: one.model,
+    afterMs: Math.max(0, Math.round(one.startedMs - record.startedMs)),
+    tookMs: Math.round(one.tookMs),
+    outcome: one.outcome,
+    status: one.failure?.status ?? (burden === "answered" || burden === "broken" ? 200 : null),
+    error: one.failure?.kind ?? null,
+    blame: one.failure?.blame ?? null,
+    hedge: one.hedge,
+    nanos: cost.nanos,
+    costUncertain: burden === "doubtful" || burden === "begun" || burden === "broken",
+    estimated: metered !== null && (metered.estimated || cost.estimated),
+  };
+}
+
+/**
+ * What an upstream may have done for an attempt. `answered`: all of it; `broken`: some, which arrived; `begun`: it was working
+ * when we left; `doubtful`: it may have worked and nothing arrived; `none`: it refused, or was never reached.
+ */
+type Burden = "answered" | "broken" | "begun" | "doubtful" | "none";
+
+function burdenOf({ outcome, failure, sent, outputTokens }: Try): Burden {
+  if (outcome === "answered") return "answered";
+  if (outputTokens > 0) return "broken";
+  if (!sent || failure === null) return "none";
+  if (ours.has(failure.kind)) return "begun";
+  return doubtful.has(failure.kind) ? "doubtful" : "none";
+}
+
+/** It was we who ended it. */
+const ours: ReadonlySet<FailureKind> = new Set<FailureKind>(["client_gone", "deadline", "key_revoked", "shutting_down", "internal"]);
+
+const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
+  "disconnected",
+  "timed_out",
+  "bad_response",
+  "model_failed",
+  "interrupted",
+]);
+
+interface Used {
+  readonly usage: Metered;
+  readonly estimated: boolean;
+}
+
+/** What the upstream said, with our own estimates where it said nothing. */
+function used({ usage, expected, outputTokens, failure, tookMs }: Try, burden: Burden, { operation, stream }: CallRecord): Used {
+  const chat = operation === "chat";
+  // Nothing is seen of an answer that comes whole until it is whole: whoever leaves before that has had some of it made.
+  const unseen = burden === "begun" && !stream && failure?.kind === "client_gone";
+  const output = unseen ? Math.min(expected.completionTokens ?? 0, Math.ceil(tookMs * tokensPerMs)) : outputTokens;
+  const promptTokens = usage?.promptTokens ?? (chat ? expected.promptTokens : null);
+  const completionTokens = usage?.completionTokens ?? (chat ? output : null);
+  const audioSeconds = usage?.audioSeconds ?? expected.audioSeconds ?? null;
+  const guessed = chat
+    ? usage === null || usage.promptTokens === null || usage.completionTokens === null
+    : usage?.estimated === true || (operation === "transcription" && usage?.audioSeconds == null);
+  return {
+    usage: {
+      ...usage,
+      promptTokens,
+      completionTokens,
+      cachedTokens: usage?.cachedTokens ?? null,
+      reasoningTokens: usage?.reasoningTokens ?? null,
+      audioSeconds,
+      // We know ourselves how long the text is.
+      characters: usage?.characters ?? expected.characters ?? null,
+    },
+    estimated: guessed,
+  };
+}
+
+/** A quick model writes about a hundred tokens a second. */
+const tokensPerMs = 0.1;
+
+const free = { nanos: 0, estimated: false };
+
+function figuresOf(usage: Metered | null): Figures {
+  return {
+    promptTokens: usage?.promptTokens ?? null,
+    cachedTokens: usage?.cachedTokens ?? null,
+    completionTokens: usage?.completionTokens ?? null,
+    reasoningTokens: usage?.reasoningTokens ?? null,
+    audioSeconds: usage?.audioSeconds ?? null,
+    characters: usage?.characters ?? null,
+  };
+}
+
+/**
+ * The figures of whoever's output the client has: the one that answered, all parts of a long call, what arrived before a break
+ * and what followed from another channel. An attempt that has output is one that the client was promised.
+ */
+function deliveredBy({ bytesOut, state, tries }: CallRecord, attempts: readonly AttemptReceipt[]): Figures {
+  const seen = attempts.filter(({ outcome }, at) => outcome === "answered" || tries[at]!.outputTokens > 0);
+  // A silent recording has an empty transcript, which is an answer all the same.
+  return sumOf(bytesOut === 0 && state !== "complete" ? [] : seen);
+}
+
+/** Several figures, one by one: what nobody told stays unknown. */
+export function sumOf(figures: readonly Figures[]): Figures {
+  let promptTokens: number | null = null;
+  let cachedTokens: number | null = null;
+  let completionTokens: number | null = null;
+  let reasoningTokens: number | null = null;
+  let audioSeconds: number | null = null;
+  let characters: number | null = null;
+  for (const one of figures) {
+    promptTokens = plus(promptTokens, one.promptTokens);
+    cachedTokens = plus(cachedTokens, one.cachedTokens);
+    completionTokens = plus(completionTokens, one.completionTokens);
+    reasoningTokens = plus(reasoningTokens, one.reasoningTokens);
+    audioSeconds = plus(audioSeconds, one.audioSeconds);
+    characters = plus(characters, one.characters);
+  }
+  return { promptTokens, cachedTokens, completionTokens, reasoningTokens, audioSeconds, characters };
+}
+
+function plus(sum: number | null, more: number | null): number | null {
+  return sum === null ? more : more === null ? sum : sum + more;
+}
+
+/** Where there was one candidate and it was asked, the attempts say it all. */
+function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null {
+  const candidates = plan.go === "ahead" ? plan.candidates : [];
+  if (candidates.length <= 1 && plan.skipped.length === 0) return null;
+  const asked = new Set(record.tries.map(({ channel, model }) => `${channel}/${model}`));
+  const ready = candidates.map(({ candidate: { deployment }, probe }): PlannedStep => ({
+    channel: deployment.channel.name,
+    model: deployment.model,
+    tier: deployment.channel.tier,
+    verdict: asked.has(deployment.id) ? (probe ? "probed" : "taken") : "ready",
+    cause: null,
+    forMs: null,
+  }));
+  const passed = plan.skipped.map(({ candidate: { deployment }, because, cause, untilMs }): PlannedStep => ({
+    channel: deployment.channel.name,
+    model: deployment.model,
+    tier: null,
+    verdict: because,
+    cause,
+    forMs: untilMs === null ? null : Math.max(0, Math.round(untilMs - record.startedMs)),
+  }));
+  return [...ready, ...passed].slice(0, stepsMax);
+}
+
+const stepsMax = 16;

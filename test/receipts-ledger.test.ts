@@ -1,0 +1,278 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import type { AttemptReceipt, Receipt } from "../src/usage/receipt.ts";
+import { estimateTokens } from "../src/usage/token-estimate.ts";
+import type { Attempt, Ledger } from "./support/chaos/ledger.ts";
+import { openChat } from "./support/chat.ts";
+import { eventually } from "./support/eventually.ts";
+import type { RawOptions } from "./support/raw-request.ts";
+import { nanosOf, price, Receipts } from "./support/receipts.ts";
+import { setUp, type Rig } from "./support/rig.ts";
+
+setDefaultTimeout(60_000);
+
+const callsMax = 2_000;
+const clientsMax = 24;
+const casesMax = 120;
+const seed = Date.now() % 1_000_000_000;
+const keys = ["one", "two", "three"].map((name) => ({ name, key: `sk-${name}-0123456789abcdef` }));
+const channels = ["a", "b", "c"] as const;
+
+/** What an upstream may do with a chat; what it does without a word in between is what costs the most time. */
+const manners = [
+  ...Array.from({ length: 8 }, () => "ok"),
+  ...["status@500", "status@503", "status@429", "status@400", "error-in-200@502", "error-in-200@400"],
+  ...["rst-before-headers", "close-before-headers", "rst-mid-headers", "rst-mid-body", "fin-mid-body", "rst-before-content"],
+  ...["rst-after@1", "rst-after@3", "fin-chunked-after@2", "end-after@1", "end-after@3", "sse-error-after@2", "hang-after@2", "silent"],
+  ...["html-200", "empty-200", "invalid-json", "no-choices", "done-only", "role-then-end", "finish-error"],
+  ...[
+    "usage-missing",
+    "usage-twice",
+    "usage-on-finish-chunk",
+    "absurd-usage@-1",
+    "absurd-usage@1e12",
+    "absurd-usage@string",
+    "absurd-usage@NaN",
+  ],
+  ...["no-done", "done-without-finish", "hang-after-finish", "gzip", "crlf", "one-packet", "byte-by-byte", "pace@3", "malformed-event"],
+];
+
+interface Case {
+  readonly behaviours: readonly string[];
+}
+
+interface Ask {
+  readonly id: string;
+  readonly model: string;
+  readonly key: (typeof keys)[number];
+  readonly stream: boolean;
+  readonly abort: RawOptions["abort"] | null;
+}
+
+const manner = fc.constantFrom(...manners);
+const cases: readonly Case[] = fc
+  .sample(fc.tuple(manner, manner, manner), { numRuns: casesMax, seed })
+  .map((three, at) => ({ behaviours: three.map((one) => behaviourOf(one, at)) }));
+
+/** Each with a length of its own, so that no two cases share a deployment and its history. */
+function behaviourOf(one: string, at: number): string {
+  return one === "ok" ? `ok-${at}` : `fault:tokens@${3 + at}+${one}`;
+}
+
+const asks: readonly Ask[] = fc
+  .sample(
+    fc.record({
+      at: fc.nat(casesMax - 1),
+      key: fc.constantFrom(...keys),
+      stream: fc.boolean(),
+      abort: fc.oneof(
+        { weight: 8, arbitrary: fc.constant(null) },
+        { weight: 2, arbitrary: fc.nat(2_000).map((afterBodyBytes) => ({ afterBodyBytes })) },
+        { weight: 1, arbitrary: fc.nat(60).map((afterMs) => ({ afterMs })) },
+        { weight: 1, arbitrary: fc.constantFrom("after-request" as const, "after-head" as const) },
+      ),
+    }),
+    { numRuns: callsMax, seed },
+  )
+  .map(({ at, ...ask }, number) => ({ ...ask, id: `call-${number}`, model: `case-${at}` }));
+
+let rig: Rig<(typeof channels)[number]>;
+let receipts: Receipts;
+
+beforeAll(async () => {
+  const timeouts = { first_byte: "800ms", first_content: "800ms", idle: "800ms" };
+  const settings = (at: number): Record<string, unknown> => ({
+    tier: at + 1,
+    timeouts,
+    models: Object.fromEntries(cases.map(({ behaviours }, number) => [`case-${number}`, behaviours[at]!])),
+  });
+  rig = await setUp(
+    { a: settings(0), b: settings(1), c: settings(2) },
+    { keys: [...keys, rehearsing], prices: [{ model: "*", ...price }] },
+  );
+  receipts = await Receipts.open(rig.gateway.directory);
+});
+
+/** The rig makes a call of its own, to warm up. */
+const rehearsing = { name: "tester", key: "sk-client-canary-0123456789abcdef" };
+
+afterAll(async () => {
+  await receipts[Symbol.asyncDispose]();
+  await rig[Symbol.asyncDispose]();
+});
+
+test(`over ${callsMax} random calls, receipts say of each attempt what its upstream knows (seed ${seed})`, async () => {
+  const ended = await makeAll();
+  await eventually("every call is logged", () => rig.gateway.accessLines().length > callsMax, 20_000);
+  for (const { ledger } of rig.upstreams) await ledger.settled();
+  const written = await eventualReceipts();
+
+  const attempts = Map.groupBy(
+    rig.upstreams.flatMap(({ name, ledger }) =>
+      ledger.chats.map((truth) => ({ channel: name, truth, repeatable: isRepeatable(truth, ledger) })),
+    ),
+    ({ truth }) => truth.call,
+  );
+  const wrong: string[] = [];
+  const count = { receipts: 0, attempts: 0, told: 0, guessed: 0, cut: 0, left: 0 };
+  for (const ask of asks) {
+    const own = attempts.get(ask.id) ?? [];
+    const receipt = written.get(ask.id);
+    if (receipt === undefined) {
+      // Whoever left before its request was read was not let in, nor anybody on a machine without a breath; then nobody is asked.
+      const isShed = ended.get(ask.id)?.code === "overloaded";
+      if ((ask.abort === null && !isShed) || own.length > 0) {
+        wrong.push(`${ask.id}: no receipt, and ${own.length} attempts; the client saw ${JSON.stringify(ended.get(ask.id))}`);
+      }
+      continue;
+    }
+    count.receipts += 1;
+    for (const fault of faultsOf(receipt, ask, ended.get(ask.id) ?? null)) wrong.push(`${ask.id} (${ask.model}): ${fault}`);
+    for (const channel of channels) {
+      const said = receipt.attempts.filter((one) => one.channel === channel);
+      const seen = own.filter((one) => one.channel === channel).toSorted((one, other) => one.truth.at - other.truth.at);
+      let more = seen.length - said.length;
+      const known = seen.flatMap(({ truth, repeatable }) => (repeatable && more-- > 0 ? [] : [truth]));
+      // One that was left at once may never have arrived there.
+      const certain = said.filter(({ outcome }) => outcome !== "abandoned").length;
+      if (known.length > said.length || known.length < certain) {
+        const behaviours = known.map(({ behaviour }) => behaviour);
+        wrong.push(`${ask.id} (${ask.model}): ${said.length} attempts at ${channel}, which saw ${behaviours.join(", ")}`);
+        continue;
+      }
+      for (const [at, truth] of known.entries()) {
+        const one = said[at]!;
+        count.attempts += 1;
+        if (one.outcome === "abandoned") count.left += 1;
+        else if (one.outcome === "failed" && one.completionTokens !== null) count.cut += 1;
+        else if (one.outcome === "answered") count[one.estimated ? "guessed" : "told"] += 1;
+        const fault = faultOf(one, truth);
+        if (fault !== null) wrong.push(`${ask.id} (${ask.model}) at ${channel}, ${truth.behaviour}, ${truth.streamed}: ${fault}`);
+      }
+    }
+  }
+  expect(wrong.slice(0, 20)).toEqual([]);
+  // It would prove little if one of these never happened.
+  for (const [what, times] of Object.entries(count)) expect([what, times > 20]).toEqual([what, true]);
+  expect(count.receipts).toBeGreaterThan(callsMax / 2);
+
+  const rows = [...written.values()];
+  await receipts.expectSumsToMatch();
+  const usage = await receipts.storage.receipts.usage({
+    by: ["key"],
+    sinceMs: null,
+    untilMs: null,
+    keyId: null,
+    model: null,
+    channel: null,
+  });
+  for (const { name } of keys) {
+    const own = rows.filter(({ keyId }) => keyId === `file:${name}`);
+    expect(usage.find(({ group }) => group.key === `file:${name}`)).toMatchObject({
+      calls: own.length,
+      completionTokens: own.reduce((sum, { delivered }) => sum + (delivered.completionTokens ?? 0), 0),
+      nanos: own.reduce((sum, { billedNanos }) => sum + billedNanos!, 0),
+      unpricedCalls: 0,
+    });
+  }
+});
+
+/** What each client got to see, by call. */
+async function makeAll(): Promise<ReadonlyMap<string, Seen>> {
+  const seen = new Map<string, Seen>();
+  const left = asks.values();
+  const client = async (): Promise<void> => {
+    for (const { id, model, key, stream, abort } of left) {
+      const call = await openChat(
+        rig.gateway,
+        { model, x_call: id },
+        { key: key.key, stream, headers: { "x-request-id": id }, ...(abort == null ? {} : { abort }) },
+      );
+      const reply = await call.reply.catch(() => null);
+      if (reply === null || reply.response.aborted) continue;
+      seen.set(id, {
+        whole: reply.error === null && reply.status === 200 && (reply.done || !stream),
+        status: reply.status,
+        code: reply.error?.code ?? null,
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: clientsMax }, client));
+  return seen;
+}
+
+interface Seen {
+  readonly whole: boolean;
+  readonly status: number;
+  readonly code: string | null;
+}
+
+/** Those of the calls of this test, when no more come: a call that was logged as let in has one. */
+async function eventualReceipts(): Promise<ReadonlyMap<string, Receipt>> {
+  let before = -1;
+  let all: readonly Receipt[] = [];
+  for (;;) {
+    all = (await receipts.all()).filter(({ requestId }) => requestId.startsWith("call-"));
+    if (all.length === before) break;
+    before = all.length;
+    await Bun.sleep(300);
+  }
+  const byId = new Map(all.map((receipt) => [receipt.requestId, receipt]));
+  expect(byId.size).toBe(all.length);
+  return byId;
+}
+
+/** A kept connection that breaks without a word is taken for one that was closed meanwhile, and the attempt goes on with a fresh one. */
+function isRepeatable({ bytesSent, endedBy, connection }: Attempt, { connections }: Ledger): boolean {
+  return bytesSent === 0 && endedBy === "fault" && connections[connection - 1]!.requests > 1;
+}
+
+/** What is wrong with a receipt as a whole. */
+function faultsOf(receipt: Receipt, ask: Ask, seen: Seen | null): readonly string[] {
+  const { attempts } = receipt;
+  const wrong: string[] = [];
+  const sum = (of: (one: AttemptReceipt) => number | null): number => attempts.reduce((total, one) => total + (of(one) ?? 0), 0);
+  if (receipt.billedNanos !== sum(({ nanos }) => nanos)) wrong.push(`billed ${receipt.billedNanos}`);
+  if ((receipt.generatedTokens ?? 0) !== sum(({ completionTokens }) => completionTokens))
+    wrong.push(`generated ${receipt.generatedTokens}`);
+  if ((receipt.delivered.completionTokens ?? 0) > (receipt.generatedTokens ?? 0)) wrong.push("delivered more than was made");
+  if (receipt.keyId !== `file:${ask.key.name}` || receipt.stream !== ask.stream) wrong.push("of somebody else");
+  if (receipt.state === "unknown") wrong.push("unknown");
+  if (seen !== null && seen.whole !== (receipt.state === "complete"))
+    wrong.push(`${receipt.state}, and the client saw ${JSON.stringify(seen)}`);
+  if (seen !== null && seen.status !== receipt.status) wrong.push(`status ${receipt.status}, and the client saw ${seen.status}`);
+  if (receipt.state === "complete" && attempts.filter(({ outcome }) => outcome === "answered").length !== 1) wrong.push("not one answer");
+  if (receipt.costUncertain !== attempts.some(({ costUncertain }) => costUncertain)) wrong.push("certain of what is not");
+  return wrong;
+}
+
+/** What a receipt says of an attempt that its upstream knows better; null where it is right. */
+function faultOf(said: AttemptReceipt, truth: Attempt): string | null {
+  const told = usageOf(truth.usageSent);
+  const text = truth.tokensSent.join("");
+  const most = truth.streamed ? Math.max(truth.tokensSent.length, estimateTokens(text)) : estimateTokens(text);
+  const { promptTokens: prompt, completionTokens: made, nanos, estimated, outcome } = said;
+  if (nanos !== nanosOf(prompt ?? 0, made ?? 0)) return `${nanos} for ${prompt} and ${made} tokens`;
+  if (outcome === "answered") {
+    if (said.costUncertain) return "in doubt about an answer";
+    if (told === null)
+      return estimated && made === most ? null : `${made} tokens (estimated: ${estimated}) where ${most} are to be estimated`;
+    return !estimated && prompt === told.prompt && made === told.completion
+      ? null
+      : `${prompt} and ${made} tokens where ${truth.usageSent} was told`;
+  }
+  const refused = /status@|error-in-200/.test(truth.behaviour) && said.error !== "timed_out";
+  if (outcome === "failed" && refused) return made === null && !said.costUncertain ? null : `a refusal is not free: ${said.error}`;
+  if (!said.costUncertain) return `certain about ${truth.behaviour}`;
+  // What was told of a stream that broke off counts; otherwise it is what arrived of what was sent.
+  if (made !== null && !estimated) return made === told?.completion ? null : `${made} tokens where ${truth.usageSent} was told`;
+  // Of an answer that comes whole nothing is seen before its end: for one that was left, its time tells.
+  const bound = truth.streamed || said.error !== "client_gone" ? most : Math.max(most, Math.ceil((said.tookMs + 1) / 10));
+  return (made ?? 0) <= bound ? null : `${made} tokens where at most ${bound} were made`;
+}
+
+function usageOf(sent: string | null): { readonly prompt: number; readonly completion: number } | null {
+  if (sent === null || !/^\{"prompt_tokens":\d{1,8},"completion_tokens":\d{1,8},/.test(sent)) return null;
+  const usage = JSON.parse(sent) as { readonly prompt_tokens: number; readonly completion_tokens: number };
+  return { prompt: usage.prompt_tokens, completion: usage.completion_tokens };
+}

@@ -1,0 +1,78 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually } from "./support/eventually.ts";
+import { accuracy, count, mostAtOnce, offer, opened, startReplicas, tally, type Replicas } from "./support/replicas.ts";
+import { present, remark } from "./support/servers/obtain.ts";
+import { startPostgres } from "./support/servers/postgres.ts";
+import { startRedis } from "./support/servers/redis.ts";
+
+setDefaultTimeout(30_000);
+
+const postgres = await startPostgres({ fsync: false });
+const redis = await startRedis();
+
+afterAll(async () => {
+  if (!("skipped" in postgres)) await postgres.stop();
+  if (!("skipped" in redis)) await redis.stop();
+});
+
+const prices = [{ model: "*", call: 0.01 }];
+
+describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through %s", (through) => {
+  const servers = through === "Redis" ? [postgres, redis] : [postgres];
+  describe.skipIf(remark(...servers) !== "")(`where there is one${remark(...servers)}`, () => {
+    let replicas: Replicas;
+
+    beforeAll(async () => {
+      replicas = await startReplicas({
+        postgres: present(postgres),
+        redis: through === "Redis" ? present(redis) : null,
+        config: { prices },
+      });
+    });
+
+    afterAll(async () => {
+      await replicas?.[Symbol.asyncDispose]();
+    });
+
+    const gateways = () => replicas.all.map(({ gateway }) => gateway);
+
+    test("P15: requests per minute are admitted to within 5 %, and never more", async () => {
+      await replicas.acquainted();
+      const share = await accuracy(300, async () => {
+        const key = await replicas.key({ requests: 300 });
+        const replies = await offer(gateways(), key, { clients: 4, forMs: 4_000, enough: (so) => count(so, 429) > 2_000 });
+        expect(count(replies, 200) + count(replies, 429)).toBe(replies.length);
+        expect(replies.length).toBeGreaterThan(600);
+        return count(replies, 200);
+      });
+      expect(share).toBeLessThanOrEqual(1);
+      expect(share).toBeGreaterThanOrEqual(0.95);
+    });
+
+    test("calls at the same time are as many as the key may have, and the places come back", async () => {
+      const key = await replicas.key({ concurrency: 6 });
+      const before = replicas.attempts.length;
+      const round = () =>
+        Promise.all(
+          Array.from({ length: 20 }, async (_, at) => {
+            const call = await opened(gateways()[at % 2]!, key, { x_tokens: 10, x_pace_ms: 60 });
+            return call.reply;
+          }),
+        );
+      const replies = await round();
+      expect(tally(replies)).toEqual({ "200": 6, "429 concurrency_limit": 14 });
+      expect(mostAtOnce(replicas.attempts.slice(before))).toBe(6);
+      await eventually("the places are free again", async () => count(await round(), 200) === 6, 5_000);
+    });
+
+    test("a budget is not overspent, whoever asks, and is spent", async () => {
+      const key = await replicas.key({ budget: { nanos: 500_000_000, period: "total" } });
+      const before = replicas.attempts.length;
+      const replies = await offer(gateways(), key, { clients: 20, forMs: 3_000, enough: (so) => count(so, 429) > 600 });
+      expect(replicas.attempts.length - before).toBe(count(replies, 200));
+      expect(count(replies, 200)).toBeLessThanOrEqual(50);
+      expect(count(replies, 200)).toBeGreaterThanOrEqual(45);
+      await eventually("every call is in the sums", async () => (await replicas.calls(key.id)) === count(replies, 200));
+    });
+  });
+});

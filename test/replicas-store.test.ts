@@ -1,0 +1,159 @@
+import { SQL } from "bun";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chat } from "./support/chat.ts";
+import { eventually } from "./support/eventually.ts";
+import { rawRequest } from "./support/raw-request.ts";
+import { count, degraded, offer, quantile, startReplicas, tally, timed, type MadeKey, type Replicas } from "./support/replicas.ts";
+import { present, remark } from "./support/servers/obtain.ts";
+import { startPostgres, type TestPostgres } from "./support/servers/postgres.ts";
+import { startRedis } from "./support/servers/redis.ts";
+
+setDefaultTimeout(40_000);
+
+const connectionsMax = 40;
+const postgres = await startPostgres({ fsync: false, settings: { max_connections: String(connectionsMax) } });
+const redis = await startRedis();
+const missing = remark(postgres, redis);
+
+afterAll(async () => {
+  if (!("skipped" in postgres)) await postgres.stop();
+  if (!("skipped" in redis)) await redis.stop();
+});
+
+/** How PostgreSQL is lost, and how it comes back. */
+interface Loss {
+  readonly name: string;
+  readonly begin: (replicas: Replicas, server: TestPostgres) => void | Promise<void>;
+  readonly end: (replicas: Replicas, server: TestPostgres) => void | Promise<void>;
+}
+
+const losses: readonly Loss[] = [
+  {
+    name: "refuses connections",
+    begin: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.cut()),
+    end: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.mend()),
+  },
+  { name: "is frozen", begin: (_, server) => server.pause(), end: (_, server) => server.resume() },
+  {
+    name: "answers after 3 s",
+    begin: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.delay(1_500)),
+    end: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.mend()),
+  },
+  {
+    name: "is killed in the middle of its work and comes back seconds later",
+    begin: (_, server) => server.kill9(),
+    end: (_, server) => server.start(),
+  },
+];
+
+describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () => {
+  let replicas: Replicas;
+
+  beforeAll(async () => {
+    replicas = await startReplicas({
+      postgres: present(postgres),
+      redis: present(redis),
+      config: { prices: [{ model: "*", call: 0.01 }] },
+    });
+  });
+
+  afterAll(async () => {
+    await replicas?.[Symbol.asyncDispose]();
+  });
+
+  const gateways = () => replicas.all.map(({ gateway }) => gateway);
+
+  /** The sums are those of the calls that were answered, and stay so. */
+  async function expectExact(key: MadeKey, calls: number): Promise<void> {
+    await eventually(`all ${calls} calls are in the sums`, async () => (await replicas.calls(key.id)) >= calls, 15_000).catch(() => {});
+    expect(await replicas.calls(key.id)).toBe(calls);
+  }
+
+  async function expectRecovery(key: MadeKey): Promise<void> {
+    for (const gateway of gateways()) {
+      await eventually("nothing is degraded", async () => (await degraded(gateway)).length === 0, 15_000);
+      expect((await chat(gateway, {}, { key: key.token })).status).toBe(200);
+    }
+  }
+
+  test.each(losses)("F57: $name: known keys are served, others get 503, and after it the sums are exact", async ({ begin, end }) => {
+    const server = present(postgres);
+    const [known, unknown, poor] = [
+      await replicas.key(),
+      await replicas.key(),
+      await replicas.key({ budget: { nanos: 400_000_000, period: "total" } }),
+    ];
+    const before = await offer(gateways(), known, { clients: 2, forMs: 500 });
+    expect(count(before, 200)).toBe(before.length);
+    const rich = await offer(gateways(), poor, { clients: 1, forMs: 5_000, enough: (so) => so.length >= 4 });
+
+    const load = offer(gateways(), known, { clients: 2, forMs: 2_500 });
+    await begin(replicas, server);
+    const strangers = await Promise.all(gateways().map((gateway) => timed(gateway, unknown)));
+    expect(tally(strangers)).toEqual({ "503 store_unavailable": 2 });
+    expect(Math.max(...strangers.map(({ tookMs }) => tookMs))).toBeLessThan(3_500);
+    for (const gateway of gateways()) {
+      await eventually("it says what is degraded", async () => (await degraded(gateway)).includes("postgres"), 5_000);
+      expect((await rawRequest(`${gateway.url}/healthz`)).text).toBe("ok\n");
+    }
+    const spending = await offer(gateways(), poor, { clients: 4, forMs: 1_000, enough: (so) => so.length > 200 });
+    expect(Object.keys(tally(spending)).filter((kind) => !/^(200|503 store_unavailable|429 insufficient_quota)$/.test(kind))).toEqual([]);
+    const during = await load;
+    expect(tally(during)).toEqual({ "200": during.length });
+    expect(during.length).toBeGreaterThan(50);
+    expect(quantile(during, 0.99)).toBeLessThan(quantile(before, 0.99) + 50);
+
+    await end(replicas, server);
+    await expectRecovery(unknown);
+    await expectExact(known, before.length + during.length);
+    const after = await offer(gateways(), poor, { clients: 8, forMs: 3_000, enough: (so) => count(so, 429) > 100 });
+    expect(count([...rich, ...spending, ...after], 200)).toBeLessThanOrEqual(40);
+    await expectExact(poor, count([...rich, ...spending, ...after], 200));
+    await expectExact(unknown, 2);
+  });
+
+  test("F58: has no place for one more connection: calls go on, and so does everything once there is one", async () => {
+    const server = present(postgres);
+    const [known, unknown] = [await replicas.key(), await replicas.key()];
+    const before = await Promise.all(gateways().map((gateway) => chat(gateway, {}, { key: known.token })));
+    expect(tally(before)).toEqual({ "200": 2 });
+    for (const { toPostgres } of replicas.all) toPostgres.cut();
+    const hogs: SQL[] = [];
+    for (let at = 0; at < connectionsMax; at += 1) {
+      const hog = new SQL({ url: server.urlOf("postgres"), max: 1 });
+      hogs.push(hog);
+      if (!(await hog`select 1`.then(() => true).catch(() => false))) break;
+    }
+    for (const { toPostgres } of replicas.all) toPostgres.mend();
+    const during = await offer(gateways(), known, { clients: 2, forMs: 500 });
+    expect(tally(during)).toEqual({ "200": during.length });
+    const strangers = await Promise.all(gateways().map((gateway) => timed(gateway, unknown)));
+    expect(tally(strangers)).toEqual({ "503 store_unavailable": 2 });
+    expect(Math.max(...strangers.map(({ tookMs }) => tookMs))).toBeLessThan(3_500);
+    await Promise.all(hogs.map((hog) => hog.close({ timeout: 0 }).catch(() => {})));
+    await expectRecovery(unknown);
+    await expectExact(known, before.length + during.length);
+  });
+});
+
+describe.skipIf(missing !== "")(`two replicas that share limits through PostgreSQL alone${missing}`, () => {
+  test("F57: keep to their parts of a limit while it is frozen, without anybody waiting long", async () => {
+    const server = present(postgres);
+    await using replicas = await startReplicas({ postgres: server, redis: null });
+    const gateways = replicas.all.map(({ gateway }) => gateway);
+    const key = await replicas.key({ requests: 200 });
+    const warm = await Promise.all(gateways.map((gateway) => timed(gateway, key)));
+    expect(tally(warm)).toEqual({ "200": 2 });
+    // Each has to have seen the other, or it would take all for its part.
+    await replicas.acquainted();
+    expect(tally(await Promise.all(gateways.map((gateway) => timed(gateway, key))))).toEqual({ "200": 2 });
+    await server.pause();
+    const during = await offer(gateways, key, { clients: 4, forMs: 4_000, enough: (so) => count(so, 429) > 600 });
+    server.resume();
+    expect(count(during, 200) + count(during, 429)).toBe(during.length);
+    expect(count(during, 200)).toBeGreaterThanOrEqual(150);
+    expect(count(during, 200)).toBeLessThanOrEqual(240);
+    expect(during.filter(({ tookMs }) => tookMs > 250).length).toBeLessThanOrEqual(2 * 8);
+    expect(quantile(during, 1)).toBeLessThan(2_500);
+  });
+});

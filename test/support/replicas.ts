@@ -1,0 +1,280 @@
+import { RedisClient } from "bun";
+import { openStore, type Store } from "../../src/durable.ts";
+import type { Limits } from "../../src/limits/limits.ts";
+import { unlimited } from "../../src/limits/limits.ts";
+import { makeToken } from "../../src/keys/token.ts";
+import type { Actor } from "../../src/gateway/storage.ts";
+import { sql } from "../../src/store/sql.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startChaos, type Chaos } from "./chaos.ts";
+import { chat, openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
+import { eventually } from "./eventually.ts";
+import { startFaultProxy, type FaultProxy } from "./fault-proxy.ts";
+import { startGateway, type Gateway, type GatewayOptions } from "./gateway.ts";
+import { rawRequest } from "./raw-request.ts";
+import type { TestPostgres } from "./servers/postgres.ts";
+import type { TestRedis } from "./servers/redis.ts";
+
+export const ben: Actor = { kind: "cli", name: "ben" };
+export const masterKey = new Bun.CryptoHasher("sha256").update("replicas").digest("hex");
+
+export interface ReplicasOptions {
+  readonly postgres: TestPostgres;
+  /** Null: the database shares what Redis otherwise would. */
+  readonly redis: TestRedis | null;
+  readonly count?: number;
+  /** What is added to each channel; each has an upstream of its own. */
+  readonly channels?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** Where one of them is started otherwise than the others. */
+  readonly startOf?: (at: number) => Omit<GatewayOptions, "config">;
+}
+
+/** Gateways as separate processes over one PostgreSQL and one Redis, each with wires of its own to them that can be broken. */
+export async function startReplicas(options: ReplicasOptions): Promise<Replicas> {
+  const { postgres, redis, count = 2, channels = { a: {} } } = options;
+  const url = new URL(await postgres.freshDatabase());
+  const folder = mkdtempSync(join(tmpdir(), "sluice-replicas-"));
+  const store = await openStore({ store: url.href, dataDir: folder }, masterKey, false);
+  const upstream: Record<string, Chaos> = {};
+  for (const name of Object.keys(channels)) upstream[name] = await startChaos({ name });
+  const replicas = new Replicas(store, url.href, upstream, folder, redis);
+  try {
+    const started = Array.from({ length: count }, async (_, at): Promise<Replica> => {
+      const toPostgres = await startFaultProxy({ to: postgres });
+      const toRedis = redis === null ? null : await startFaultProxy({ to: redis });
+      const own = new URL(url);
+      own.port = String(toPostgres.port);
+      const config = {
+        store: own.href,
+        state: toRedis === null ? "memory" : `redis://127.0.0.1:${toRedis.port}`,
+        channels: Object.entries(channels).map(([name, more]) => ({ name, base_url: upstream[name]!.url, models: "*", ...more })),
+        server: { linger: "0ms", wrong_keys: 10_000 },
+        ...options.config,
+      };
+      return {
+        toPostgres,
+        toRedis,
+        config,
+        gateway: await startGateway({ env: { SLUICE_MASTER_KEY: masterKey }, ...options.startOf?.(at), config }),
+      };
+    });
+    for (const replica of await Promise.all(started)) replicas.all.push(replica);
+    return replicas;
+  } catch (error) {
+    await replicas[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+export interface Replica {
+  readonly gateway: Gateway;
+  readonly toPostgres: FaultProxy;
+  readonly toRedis: FaultProxy | null;
+  /** As it was started with. */
+  readonly config: Readonly<Record<string, unknown>>;
+}
+
+export interface MadeKey {
+  readonly id: string;
+  readonly token: string;
+}
+
+export class Replicas implements AsyncDisposable {
+  readonly all: Replica[] = [];
+
+  constructor(
+    /** The store itself, past all wires. */
+    readonly store: Store,
+    readonly url: string,
+    readonly upstream: Readonly<Record<string, Chaos>>,
+    private readonly folder: string,
+    private readonly redis: TestRedis | null,
+  ) {}
+
+  get a(): Replica {
+    return this.all[0]!;
+  }
+
+  get b(): Replica {
+    return this.all[1]!;
+  }
+
+  /** What all upstreams were asked. */
+  get attempts(): Chaos["ledger"]["attempts"] {
+    return Object.values(this.upstream).flatMap(({ ledger }) => ledger.chats);
+  }
+
+  key(limits: Partial<Limits> = {}): Promise<MadeKey> {
+    return makeKey(this.store, limits);
+  }
+
+  /** When those that share counts last said that they are there, by the store's clock. */
+  async seenMs(): Promise<readonly number[]> {
+    if (this.redis === null) {
+      return (await this.store.database.all<{ seen_ms: number }>(sql`select seen_ms from processes`)).map((row) => row.seen_ms);
+    }
+    const client = new RedisClient(this.redis.url);
+    try {
+      // Pairs of a name and a number, one after another or each a list of its own.
+      const scores = ((await client.send("ZRANGE", ["sluice:processes", "0", "-1", "WITHSCORES"])) as readonly unknown[]).flat();
+      return scores.filter((_, at) => at % 2 === 1).map(Number);
+    } finally {
+      client.close();
+    }
+  }
+
+  /** Resolves when each of them knows of all the others. */
+  async acquainted(): Promise<void> {
+    await eventually("all have made themselves known", async () => (await this.seenMs()).length >= this.all.length);
+    const newestMs = Math.max(...(await this.seenMs()));
+    await eventually("all have heard of each other", async () => (await this.seenMs()).every((seenMs) => seenMs >= newestMs), 20_000);
+  }
+
+  /** What the store knows of a key's calls, once receipts have arrived. */
+  async calls(keyId: string): Promise<number> {
+    const query = { by: [], sinceMs: null, untilMs: null, keyId, model: null, channel: null };
+    const rows = await this.store.storage.receipts.usage(query);
+    return rows.reduce((sum, row) => sum + row.calls, 0);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(
+      this.all.map(async ({ gateway, toPostgres, toRedis }) => {
+        await gateway.kill();
+        await toPostgres.close();
+        await toRedis?.close();
+      }),
+    );
+    for (const upstream of Object.values(this.upstream)) await upstream.close();
+    await this.store.database.close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** As a key would be, if anybody had made it. */
+export function inventedKey(): MadeKey {
+  const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
+  return { id: publicId, token };
+}
+
+/** A key in the store, made by somebody else than the gateways. */
+export async function makeKey(
+  { storage, masterKey: secrets }: Store,
+  limits: Partial<Limits> = {},
+  more: { readonly expiresMs?: number } = {},
+  { id: publicId, token }: MadeKey = inventedKey(),
+): Promise<MadeKey> {
+  const key = {
+    name: publicId,
+    owner: null,
+    note: null,
+    models: null,
+    operations: null,
+    channels: null,
+    expiresMs: null,
+    splits: { audio: false, input: false },
+    limits: { ...unlimited, ...limits },
+    ...more,
+  };
+  await storage.keys.create(publicId, key, { digest: secrets.digest(token), last4: token.slice(-4) }, ben);
+  return { id: publicId, token };
+}
+
+/** Asks all of them, by so many clients each and one call after another, until the time is over or somebody has had enough. */
+export async function offer(
+  gateways: readonly { readonly url: string }[],
+  key: MadeKey,
+  { clients, forMs, enough = () => false, ...call }: OfferOptions,
+): Promise<readonly TimedReply[]> {
+  const replies: TimedReply[] = [];
+  const endMs = performance.now() + forMs;
+  const client = async (gateway: { readonly url: string }): Promise<void> => {
+    while (performance.now() < endMs && !enough(replies)) replies.push(await timed(gateway, key, call.body, call.options));
+  };
+  await Promise.all(gateways.flatMap((gateway) => Array.from({ length: clients }, () => client(gateway))));
+  return replies;
+}
+
+export interface OfferOptions {
+  readonly clients: number;
+  readonly forMs: number;
+  readonly enough?: (replies: readonly TimedReply[]) => boolean;
+  readonly body?: Record<string, unknown>;
+  readonly options?: ChatOptions;
+}
+
+export interface TimedReply extends ChatReply {
+  readonly tookMs: number;
+}
+
+export async function timed(
+  gateway: { readonly url: string },
+  { token }: MadeKey,
+  body: Record<string, unknown> = {},
+  options: ChatOptions = {},
+): Promise<TimedReply> {
+  const beganMs = performance.now();
+  const reply = await chat(gateway, body, { key: token, ...options });
+  return { ...reply, tookMs: performance.now() - beganMs };
+}
+
+export function opened(
+  gateway: { readonly url: string },
+  { token }: MadeKey,
+  body: Record<string, unknown>,
+  options: ChatOptions = {},
+): Promise<ChatCall> {
+  return openChat(gateway, body, { key: token, stream: true, ...options });
+}
+
+/**
+ * How many were admitted of a limit, by the first of a few tries that came to between 95 and 100 % of it. A shared store that does not
+ * answer for 100 ms, which happens on a busy machine, is taken for lost: then a try may come to a little more, as it may whenever it is.
+ */
+export async function accuracy(limit: number, admitted: () => Promise<number>): Promise<number> {
+  for (let tries = 1; ; tries += 1) {
+    const share = (await admitted()) / limit;
+    if ((share >= 0.95 && share <= 1) || share > 1.2 || tries === 3) return share;
+  }
+}
+
+/** How many of each status, and of each code of an error. */
+export function tally(replies: readonly ChatReply[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const { status, error } of replies) {
+    const name = error === null ? String(status) : `${status} ${error.code ?? error.type}`;
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
+}
+
+export function count(replies: readonly ChatReply[], status: number): number {
+  return replies.filter((reply) => reply.status === status).length;
+}
+
+/** The share-th of the times, such as 0.99. */
+export function quantile(replies: readonly TimedReply[], share: number): number {
+  const times = replies.map(({ tookMs }) => tookMs).toSorted((one, other) => one - other);
+  return times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? Number.NaN;
+}
+
+export async function degraded({ url }: { readonly url: string }): Promise<readonly string[]> {
+  const ready = await rawRequest(`${url}/readyz`, { timeoutMs: 2_000 });
+  if (ready.status !== 200) throw new Error(`not ready: ${ready.status}`);
+  return (ready.json() as { readonly degraded?: readonly string[] }).degraded ?? [];
+}
+
+/** The most attempts that an upstream had at the same time. */
+export function mostAtOnce(attempts: Replicas["attempts"]): number {
+  const moments = attempts.flatMap(({ at, closedAt }) => [
+    { at, by: 1 },
+    { at: closedAt ?? Infinity, by: -1 },
+  ]);
+  let now = 0;
+  let most = 0;
+  for (const { by } of moments.toSorted((one, other) => one.at - other.at || one.by - other.by)) most = Math.max(most, (now += by));
+  return most;
+}
