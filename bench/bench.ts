@@ -1,6 +1,6 @@
 import { ask } from "./ask.ts";
-import { cpuMicroseconds, residentBytes } from "./cpu.ts";
-import type { GatewaySettings } from "./gateway.ts";
+import { cpuMicroseconds, mainThreadMicroseconds, residentBytes } from "./cpu.ts";
+import type { Gateway, GatewaySettings } from "./gateway.ts";
 import { openLoop } from "./load.ts";
 import type { Options } from "./options.ts";
 import type { Row, Table } from "./report.ts";
@@ -14,7 +14,7 @@ export interface Bench {
   readonly targets: readonly Target[];
   /** A process that nothing has been asked of yet, for measurements of memory. Null where the target could not be started. */
   fresh(name: "floor" | "gateway"): Promise<Target | null>;
-  gatewayWith(settings: GatewaySettings): Promise<Target | null>;
+  gatewayWith(settings: GatewaySettings): Promise<Gateway | null>;
   /** Shown below the bars, for what is not measured target by target. */
   show(table: Table): void;
   remark(text: string): void;
@@ -74,6 +74,59 @@ export async function restingBytes(target: Target): Promise<number> {
   await Bun.sleep(2000);
   return residentBytes(target.pid);
 }
+
+/** Gives every variant its turn, round after round; one that fails ends the measurement, because there would be nothing to compare with. */
+export async function inTurns<Name extends string>(
+  plan: { readonly title: string; readonly rounds: number; readonly variants: Readonly<Record<Name, Target>> },
+  measure: (target: Target, name: Name) => Promise<number>,
+): Promise<Readonly<Record<Name, readonly number[]>>> {
+  const variants = Object.entries(plan.variants) as [Name, Target][];
+  const results = Object.fromEntries(variants.map(([name]) => [name, []])) as unknown as Record<Name, number[]>;
+  for (let round = 1; round <= plan.rounds; round += 1) {
+    console.error(`${plan.title}, round ${round} of ${plan.rounds}`);
+    // There and back again, so that nobody is always the first.
+    for (const [name, target] of round % 2 === 1 ? variants : variants.toReversed()) results[name].push(await measure(target, name));
+  }
+  return results;
+}
+
+export interface Cpu {
+  readonly allMicros: number;
+  /** Of that, on the thread that serves calls. */
+  readonly mainMicros: number;
+}
+
+/**
+ * The CPU time of some work with what it leaves behind: a receipt is on its way to the store for a while after its call was answered, and
+ * must not be charged to whoever is measured next.
+ */
+export async function cpuOf<Result>(target: Target, work: () => Promise<Result>): Promise<Cpu & { readonly result: Result }> {
+  await atRest(target);
+  const before = { all: cpuMicroseconds(target.pid), main: mainThreadMicroseconds(target.pid) };
+  const result = await work();
+  await atRest(target);
+  return {
+    result,
+    allMicros: cpuMicroseconds(target.pid) - before.all,
+    mainMicros: mainThreadMicroseconds(target.pid) - before.main,
+  };
+}
+
+/** A target that never rests is measured as it is. */
+async function atRest(target: Target): Promise<void> {
+  const deadline = performance.now() + restsWithinMs;
+  for (let before = cpuMicroseconds(target.pid); performance.now() < deadline;) {
+    await Bun.sleep(restMs);
+    const now = cpuMicroseconds(target.pid);
+    if (now - before <= restMicrosMax) return;
+    before = now;
+  }
+}
+
+const restsWithinMs = 10_000;
+const restMs = 200;
+/** Two ticks of the kernel's clock: one for timers, one for having been counted late. */
+const restMicrosMax = 20_000;
 
 /** Counts the CPU time a target takes between the two calls. */
 export function stopwatch(target: Target): () => number {

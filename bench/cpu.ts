@@ -7,6 +7,11 @@ export function cpuMicroseconds(pid: number): number {
   return (ticks * 1_000_000) / ticksPerSecond;
 }
 
+/** CPU time of a process' first thread alone, which is the one that serves calls, in microseconds. */
+export function mainThreadMicroseconds(pid: number): number {
+  return ((statIn(`/proc/${pid}/task/${pid}/stat`, pid)?.ownTicks ?? 0) * 1_000_000) / ticksPerSecond;
+}
+
 /** Resident memory of a process and its living descendants, in bytes. */
 export function residentBytes(pid: number): number {
   return statusBytes(pid, "VmRSS");
@@ -47,6 +52,8 @@ interface Stat {
   readonly pid: number;
   readonly parent: number;
   readonly ticks: number;
+  /** Without the children it has reaped. */
+  readonly ownTicks: number;
 }
 
 function familyStats(pid: number): Stat[] {
@@ -59,12 +66,17 @@ function familyStats(pid: number): Stat[] {
 }
 
 function statOf(pid: number): Stat | null {
-  const text = read(`/proc/${pid}/stat`);
+  return statIn(`/proc/${pid}/stat`, pid);
+}
+
+function statIn(path: string, pid: number): Stat | null {
+  const text = read(path);
   if (text === "") return null;
   // The command name may hold spaces and parentheses: the fields are counted from the last one.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const field = (index: number) => Number(fields[index] ?? 0);
-  return { pid, parent: field(1), ticks: field(11) + field(12) + field(13) + field(14) };
+  const ownTicks = field(11) + field(12);
+  return { pid, parent: field(1), ticks: ownTicks + field(13) + field(14), ownTicks };
 }
 
 function read(path: string): string {

@@ -14,13 +14,34 @@ export interface GatewayChannel {
 
 export interface GatewaySettings {
   readonly channels: readonly GatewayChannel[];
+  /** Keys of the file. */
   readonly keys?: number;
   /** With the models of this machine. */
   readonly embedded?: boolean;
+  /** A store that was made before; without it each gateway begins with an empty one. */
+  readonly dataDir?: string;
+  readonly store?: string;
+  readonly state?: string;
+  readonly masterKey?: string;
+  readonly prices?: readonly PriceEntry[];
+  /** Its output is read on, which takes CPU time: only for who waits for something it says. */
+  readonly heard?: boolean;
+}
+
+/** Dollars per million tokens. */
+export interface PriceEntry {
+  readonly model: string;
+  readonly input: number;
+  readonly output: number;
+}
+
+export interface Gateway extends Target {
+  /** Gives it a new file and tells it so; resolves with the milliseconds until it says it goes by it. Only of one that is heard. */
+  reload(settings: GatewaySettings): Promise<number>;
 }
 
 /** The product, started as an operator starts it. */
-export async function startGateway(settings: GatewaySettings): Promise<Target> {
+export async function startGateway(settings: GatewaySettings): Promise<Gateway> {
   const port = freePort();
   const directory = join(scratch, `gateway-${port}`);
   mkdirSync(directory, { recursive: true });
@@ -30,21 +51,43 @@ export async function startGateway(settings: GatewaySettings): Promise<Target> {
     name: "gateway",
     command: ["sh", join(root, "bin", "sluice"), "start", "--config", file],
     directory,
-    deafAfter: "listening",
+    ...(settings.masterKey === undefined ? {} : { environment: { SLUICE_MASTER_KEY: settings.masterKey } }),
+    ...(settings.heard ? {} : { deafAfter: "listening" }),
   });
   const { url } = (await running.event("listening", startsWithinMs)) as { url: string };
-  return started("gateway", running, { origin: new URL(url).origin });
+  return {
+    ...started("gateway", running, { origin: new URL(url).origin }),
+    reload: async (next) => {
+      writeFileSync(file, configuration(port, next));
+      running.forget("reloaded");
+      const toldMs = Date.now();
+      process.kill(running.pid, "SIGHUP");
+      // By its own clock, which is ours: a line waits for others before it is written.
+      const { time } = (await running.event("reloaded", startsWithinMs)) as { time: string };
+      return Date.parse(time) - toldMs;
+    },
+  };
 }
 
 export function oneChannel(upstream: Upstream): GatewaySettings {
   return { channels: [{ name: "up", port: upstream.ports[0] ?? 0, models: Object.values(models) }] };
 }
 
+/** The same gateway, asked with another key. */
+export function withKey<Asked extends Target>(target: Asked, token: string): Asked {
+  return { ...target, headers: { ...target.headers, authorization: `Bearer ${token}` } };
+}
+
 /** JSON is YAML, and needs no quoting rules of our own. What is set here beyond the addresses only lifts bounds that thousands of idle streams would meet. */
-function configuration(port: number, { channels, keys = 1, embedded = false }: GatewaySettings): string {
+function configuration(port: number, settings: GatewaySettings): string {
+  const { channels, keys = 1, embedded = false, dataDir, store, state, prices } = settings;
   return JSON.stringify({
     listen: `127.0.0.1:${port}`,
     admin: "off",
+    data_dir: dataDir,
+    store,
+    state,
+    prices,
     keys: Array.from({ length: keys }, (_, index) =>
       index === 0 ? { name: "bench", key: clientKey } : { name: `key-${index}`, key: `${clientKey}-${index}` },
     ),

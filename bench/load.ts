@@ -15,6 +15,19 @@ export async function closedLoop(target: Target, asked: Asked, amount: { connect
   return result;
 }
 
+/** A closed loop of wrk in which each request carries the next of these tokens; who has no wrk cannot have it. */
+export async function spreadLoop(
+  target: Target,
+  asked: Asked,
+  amount: { tokens: readonly string[]; connections: number; seconds: number },
+): Promise<ClosedResult> {
+  const { body } = asked;
+  if (body.kind !== "json") throw new Error("only a JSON request is asked with many tokens");
+  const result = await wrk(jobFor(target, asked, { kind: "closed", ...amount }), body.text, amount, amount.tokens);
+  if (result.failures > 0) throw new Error(`${target.name} failed ${result.failures} of ${result.requests} requests to ${asked.path}`);
+  return result;
+}
+
 export async function openLoop(target: Target, asked: Asked, amount: { perSecond: number; seconds: number }): Promise<OpenResult> {
   return answerOf<OpenResult>(startClient(jobFor(target, asked, { kind: "open", ...amount })), amount.seconds);
 }
@@ -81,9 +94,14 @@ async function answerOf<Result>(client: Running, seconds: number): Promise<Resul
   return result as unknown as Result;
 }
 
-async function wrk(job: Job, body: string, { connections, seconds }: { connections: number; seconds: number }): Promise<ClosedResult> {
+async function wrk(
+  job: Job,
+  body: string,
+  { connections, seconds }: { connections: number; seconds: number },
+  tokens: readonly string[] = [],
+): Promise<ClosedResult> {
   const script = join(scratch, "request.lua");
-  writeFileSync(script, wrkScript(job.headers, body));
+  writeFileSync(script, wrkScript(job.headers, body) + (tokens.length === 0 ? "" : tokenScript(tokens)));
   const running = start({
     name: "wrk",
     command: ["wrk", "-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "-s", script, job.origin + job.asked.path],
@@ -102,6 +120,23 @@ function done(summary, latency, requests)
   local errors = summary.errors
   local failures = errors.connect + errors.read + errors.write + errors.status + errors.timeout
   io.write(string.format('{"event":"result","requests":%d,"failures":%d,"seconds":%f}\\n', summary.requests, failures, summary.duration / 1e6))
+end
+`;
+}
+
+/** A request is put together once for each token and kept: wrk shares the machine with what it loads. */
+function tokenScript(tokens: readonly string[]): string {
+  return `
+local tokens = { ${tokens.map((token) => JSON.stringify(token)).join(", ")} }
+local requests = {}
+local at = 0
+function request()
+  at = at % #tokens + 1
+  if requests[at] == nil then
+    wrk.headers["authorization"] = "Bearer " .. tokens[at]
+    requests[at] = wrk.format()
+  end
+  return requests[at]
 end
 `;
 }

@@ -19,6 +19,7 @@ const policy = {
   rescue: "error",
   streamDeadlineMs: 120_000,
   wholeDeadlineMs: 600_000,
+  waitMs: 0,
 } as const;
 
 function route(sizes: readonly number[]): Route {

@@ -1,3 +1,4 @@
+import { plainLedger } from "../test/support/ledger.ts";
 import { adapters } from "../src/adapters/index.ts";
 import { readAnswer } from "../src/adapters/openai-answer.ts";
 import { loadConfig } from "../src/config/load.ts";
@@ -70,8 +71,13 @@ const ports: Ports = {
 };
 const log = new Log((line) => line.length);
 const board = new Board(ports);
-const quiet = new Gateway(ports, board, adapters, () => {});
-const loud = new Gateway(ports, board, adapters, (record) => log.traffic("call", accessLine(record)));
+const quiet = new Gateway(ports, board, adapters, plainLedger());
+const loud = new Gateway(
+  ports,
+  board,
+  adapters,
+  plainLedger((record) => log.traffic("call", accessLine(record))),
+);
 
 function read() {
   const ask = readChatRequest(body);
@@ -90,6 +96,7 @@ function call(gateway: Gateway) {
     stream: false,
     bytesIn: body.length,
     startedMs: ports.nowMs(),
+    admission: null,
   } as const;
   return gateway.serve({ facts, key, ask: asked, route, split: false, snapshot, header: () => null, cancellation: new Cancellation() });
 }

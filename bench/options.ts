@@ -13,6 +13,12 @@ export const scenarioNames = [
   "upload",
   "codecs",
   "engines",
+  "keys-limits",
+  "receipts",
+  "usage",
+  "many",
+  "neighbour",
+  "replicas",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 
@@ -25,6 +31,8 @@ export interface Options {
   readonly holdSeconds: number;
   readonly stallSeconds: number;
   readonly idleStreams: number;
+  /** Single receipts in the year of traffic; null for as many as are kept by default. */
+  readonly receipts: number | null;
   readonly peer: boolean;
 }
 
@@ -37,6 +45,7 @@ export const usage = `npm run bench -- [options]
   --hold N           seconds the idle streams are held (60; the bar asks for 600)
   --stall N          seconds the stalled readers stand still (20; the bar asks for 60)
   --streams N        idle streams (9000)
+  --receipts N       single receipts in the year of traffic (those of 90 days)
   --without-peer     do not install or start the npm peer
 `;
 
@@ -52,6 +61,7 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
         hold: { type: "string" },
         stall: { type: "string" },
         streams: { type: "string" },
+        receipts: { type: "string" },
         "without-peer": { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },
@@ -66,6 +76,7 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
       holdSeconds: positive("hold", values.hold, quick ? 5 : 60),
       stallSeconds: positive("stall", values.stall, quick ? 5 : 20),
       idleStreams: positive("streams", values.streams, quick ? 1000 : 9000),
+      receipts: values.receipts === undefined ? null : positive("receipts", values.receipts, 1),
       peer: !values["without-peer"],
     };
   } catch (error) {

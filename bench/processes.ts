@@ -11,6 +11,8 @@ export interface Running {
   readonly exited: Promise<number>;
   /** The next line of its output that is a JSON object with this event; a failure if it ends or takes too long first. */
   event(name: string, withinMs: number): Promise<Readonly<Record<string, unknown>>>;
+  /** What it has said under this name so far is of no more interest. */
+  forget(name: string): void;
   tell(line: string): void;
   stop(): Promise<void>;
 }
@@ -47,7 +49,7 @@ export function start({ command, name, environment = {}, directory = scratch, de
   const complaints = new Tail();
   const output = new Tail();
   const waiting = new Map<string, (message: Readonly<Record<string, unknown>>) => void>();
-  const early: Readonly<Record<string, unknown>>[] = [];
+  let early: Readonly<Record<string, unknown>>[] = [];
   void forEachLine(child.stderr, (line) => {
     complaints.add(line);
     return true;
@@ -82,6 +84,9 @@ export function start({ command, name, environment = {}, directory = scratch, de
         clearTimeout(timer);
         waiting.delete(event);
       });
+    },
+    forget: (event) => {
+      early = early.filter((message) => message["event"] !== event);
     },
     tell: (line) => {
       void child.stdin.write(`${line}\n`);

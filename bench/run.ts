@@ -13,12 +13,18 @@ import { engines } from "./scenarios/engines.ts";
 import { failover } from "./scenarios/failover.ts";
 import { idle } from "./scenarios/idle.ts";
 import { json } from "./scenarios/json.ts";
+import { keysLimits } from "./scenarios/keys-limits.ts";
 import { latency } from "./scenarios/latency.ts";
+import { many } from "./scenarios/many.ts";
+import { neighbour } from "./scenarios/neighbour.ts";
+import { receipts } from "./scenarios/receipts.ts";
+import { replicas } from "./scenarios/replicas.ts";
 import { speech } from "./scenarios/speech.ts";
 import { stalled } from "./scenarios/stalled.ts";
 import { start } from "./scenarios/start.ts";
 import { storm } from "./scenarios/storm.ts";
 import { upload } from "./scenarios/upload.ts";
+import { usage } from "./scenarios/usage.ts";
 import { direct, startFloor, startUpstream, type Target, type TargetName } from "./target.ts";
 
 const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
@@ -34,6 +40,12 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   upload,
   codecs,
   engines,
+  "keys-limits": keysLimits,
+  receipts,
+  usage,
+  many,
+  neighbour,
+  replicas,
 };
 
 const given = process.argv.slice(2);
@@ -61,7 +73,7 @@ async function bench(asked: Options): Promise<string> {
     remarks.push(line);
     console.error(`note: ${line}`);
   };
-  const attempt = async (name: TargetName, begin: () => Promise<Target>): Promise<Target | null> => {
+  const attempt = async <Started extends Target>(name: TargetName, begin: () => Promise<Started>): Promise<Started | null> => {
     try {
       return await begin();
     } catch (error) {

@@ -1,5 +1,5 @@
 import { ask } from "../ask.ts";
-import { interleaved, type Scenario, segmentSeconds, stopwatch } from "../bench.ts";
+import { cpuOf, interleaved, type Scenario, segmentSeconds } from "../bench.ts";
 import { closedLoop } from "../load.ts";
 import { judged, type Row } from "../report.ts";
 import { medianRatio } from "../statistics.ts";
@@ -22,9 +22,9 @@ export const json: Scenario = async (bench) => {
     bench,
     { title: "json at 32 connections", targets: ["nginx", "floor", "gateway", "peer"], rounds: options.rounds, measures: ["cpu"] },
     async (target) => {
-      const taken = stopwatch(target);
-      const { requests } = await closedLoop(target, ask("json"), { connections: 32, seconds: segmentSeconds(options, target) });
-      return { cpu: taken() / requests };
+      const amount = { connections: 32, seconds: segmentSeconds(options, target) };
+      const { allMicros, result } = await cpuOf(target, () => closedLoop(target, ask("json"), amount));
+      return { cpu: allMicros / result.requests };
     },
   );
   const rate = await interleaved(

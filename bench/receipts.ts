@@ -1,0 +1,158 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startDrain } from "../src/store/drain-control.ts";
+import { openJournal, type Journal } from "../src/store/journal.ts";
+import { openDatabase } from "../src/store/open.ts";
+import type { Receipt } from "../src/usage/receipt.ts";
+import { requestNameOf } from "../src/usage/request-name.ts";
+import { median } from "./statistics.ts";
+
+/** What receipts cost: on the thread that serves calls, and on their way into the store. */
+export interface ReceiptCost {
+  /** CPU time of the process for one receipt at a steady rate, with the writes and the syncs, but without the drain. */
+  readonly cpuMicrosPerReceipt: number;
+  /** Time that the call itself takes. */
+  readonly closeMicros: number;
+  /** From the call until its promise resolves. */
+  readonly keptMillis: { readonly median: number; readonly p99: number };
+}
+
+/** Keeps receipts at a steady rate; nothing drains them. */
+export async function receiptCost(perSecond: number, seconds: number): Promise<ReceiptCost> {
+  return inFolder(async (folder) => {
+    const journal = journalIn(folder);
+    const perTick = Math.ceil(perSecond / 1_000);
+    const closes: number[] = [];
+    const waits: number[] = [];
+    for (let warm = 0; warm < 20_000; warm += 1) {
+      await (warm % 50 === 0 ? journal.close(receiptOf(warm)) : Promise.resolve(void journal.close(receiptOf(warm))));
+    }
+    await journal.flush();
+    const idle = await cpuOf(perSecond, seconds, perTick, (receipt) => void receipt);
+    const busy = await cpuOf(perSecond, seconds, perTick, (receipt, last) => {
+      const beganMs = performance.now();
+      const kept = journal.close(receipt);
+      closes.push(performance.now() - beganMs);
+      if (last) void kept.then(() => void waits.push(performance.now() - beganMs));
+    });
+    await journal.stop();
+    waits.sort((one, other) => one - other);
+    return {
+      cpuMicrosPerReceipt: (busy.cpuMicros - idle.cpuMicros) / busy.receipts,
+      closeMicros: median(closes) * 1_000,
+      keptMillis: { median: median(waits), p99: waits[Math.floor(waits.length * 0.99)] ?? 0 },
+    };
+  });
+}
+
+async function cpuOf(perSecond: number, seconds: number, perTick: number, each: (receipt: Receipt, last: boolean) => void) {
+  const before = process.cpuUsage();
+  const beganMs = performance.now();
+  let receipts = 0;
+  while (receipts < perSecond * seconds) {
+    const due = Math.min(perSecond * seconds, ((performance.now() - beganMs) / 1_000) * perSecond);
+    for (; receipts < due; receipts += 1) each(receiptOf(receipts), receipts % perTick === 0);
+    await Bun.sleep(1);
+  }
+  const { user, system } = process.cpuUsage(before);
+  return { cpuMicros: user + system, receipts };
+}
+
+/** Receipts per second that get from a journal into the store: `sqlite`, or the address of an empty PostgreSQL database. */
+export async function receiptsDrained(store: string, receipts: number): Promise<number> {
+  return inFolder(async (folder) => {
+    const database = { store, dataDir: folder };
+    await (await openDatabase(database)).close();
+    const journal = journalIn(folder);
+    for (let number = 0; number < receipts; number += 1) {
+      const kept = journal.close(receiptOf(number));
+      if (number % 500 === 0) await kept;
+    }
+    await journal.flush();
+    const beganMs = performance.now();
+    const drain = startDrain({ journal, database, onTrouble: complain, onReport: complain });
+    await drain.idle();
+    const seconds = (performance.now() - beganMs) / 1_000;
+    await drain.stop();
+    await journal.stop();
+    return receipts / seconds;
+  });
+}
+
+function complain(what: string | null): void {
+  if (what !== null) console.error(what);
+}
+
+function journalIn(folder: string): Journal {
+  return openJournal({
+    folder: join(folder, "journal"),
+    holder: "bench",
+    onTrouble: (trouble) => complain(trouble?.message ?? null),
+  });
+}
+
+async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-bench-receipts-"));
+  try {
+    return await work(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Twenty keys, five models and three channels, in one hour. */
+function receiptOf(number: number): Receipt {
+  const id = Bun.randomUUIDv7();
+  const channel = `channel-${number % 3}`;
+  const model = `model-${number % 5}`;
+  const figures = {
+    promptTokens: 812,
+    cachedTokens: 512,
+    completionTokens: number % 400,
+    reasoningTokens: null,
+    audioSeconds: null,
+    characters: null,
+  };
+  return {
+    id,
+    requestId: requestNameOf(id),
+    keyId: `key-${number % 20}`,
+    operation: "chat",
+    model,
+    channel,
+    upstreamModel: `${model}-2026-01-01`,
+    stream: true,
+    status: 200,
+    state: "complete",
+    error: null,
+    startedMs: 1_780_000_000_000,
+    tookMs: 1_234,
+    firstContentMs: 345,
+    delivered: figures,
+    generatedTokens: number % 400,
+    billedNanos: 123_456 + number,
+    hedgeWasteNanos: 0,
+    costUncertain: false,
+    estimated: false,
+    partial: false,
+    attempts: [
+      {
+        ...figures,
+        channel,
+        model: `${model}-2026-01-01`,
+        afterMs: 1,
+        tookMs: 1_230,
+        outcome: "answered",
+        status: 200,
+        error: null,
+        blame: null,
+        hedge: false,
+        nanos: 123_456 + number,
+        costUncertain: false,
+        estimated: false,
+      },
+    ],
+    plan: null,
+  };
+}

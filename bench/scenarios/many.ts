@@ -1,0 +1,207 @@
+import { ask, models } from "../ask.ts";
+import { type Bench, cpuOf, inTurns, type Scenario } from "../bench.ts";
+import { residentBytes } from "../cpu.ts";
+import type { GatewayChannel, GatewaySettings } from "../gateway.ts";
+import { withKey } from "../gateway.ts";
+import { closedLoop, openLoop, spreadLoop, wrkVersion } from "../load.ts";
+import { compared, judged, type Judgement, type Row } from "../report.ts";
+import { median, medianRatio } from "../statistics.ts";
+import { farLimits, madeStore, type MadeStore } from "../stored-keys.ts";
+
+/** Keys and channels by the thousand: how long a start and a reload take with them (P12), and what a request costs (P16). */
+export const many: Scenario = async (bench) => {
+  const { quick } = bench.options;
+  const counts = quick ? { keys: 50_000, asked: 2_000, channels: 1_000 } : { keys: 1_000_000, asked: 20_000, channels: 10_000 };
+  console.error(`many, making stores of 10,000 and ${counts.keys} keys`);
+  const few = await madeStore({ keys: Array.from({ length: 10 }, () => farLimits) });
+  const thousands = await madeStore({ keys: [farLimits], strangers: 9_999 });
+  const millions = await madeStore({ keys: Array.from({ length: counts.asked }, () => farLimits), strangers: counts.keys - counts.asked });
+  return [
+    ...(await starts(bench, counts.keys, thousands, millions)),
+    ...(await reloads(bench, thousands)),
+    ...(await byKeys(bench, counts.keys, few, millions)),
+    ...(await byChannels(bench, counts.channels)),
+  ];
+};
+
+async function starts(bench: Bench, keyCount: number, thousands: MadeStore, millions: MadeStore): Promise<readonly Row[]> {
+  const channels = channelsOf(bench, 100, 10);
+  const asked: readonly (readonly [string, GatewaySettings, number])[] = [
+    ["an empty store and one channel", { channels: channelsOf(bench, 1, 1) }, 500],
+    ["10,000 stored keys and 100 channels", { channels, dataDir: thousands.dataDir }, 2_000],
+    [`${keyCount} stored keys and 100 channels`, { channels, dataDir: millions.dataDir }, 2_000],
+  ];
+  const readyMs = asked.map((): number[] => []);
+  const memory = asked.map((): number[] => []);
+  for (let round = 1; round <= 3; round += 1) {
+    console.error(`many, start, round ${round} of 3`);
+    for (const [index, [, settings]] of asked.entries()) {
+      const gateway = await bench.gatewayWith(settings);
+      if (gateway === null) return [];
+      readyMs[index]?.push(gateway.readyMs);
+      memory[index]?.push(residentBytes(gateway.pid) / 1_000_000);
+      await gateway.stop();
+    }
+  }
+  return asked.flatMap(([with_, , limit], index) => [
+    row(
+      "P12",
+      `start to ready, ${with_}`,
+      "ms",
+      readyMs[index] ?? [],
+      judged("gateway", median(readyMs[index] ?? []), { limit, sense: "at most" }),
+    ),
+    row("", `memory at ready, ${with_}`, "MB", memory[index] ?? [], compared("gateway", median(memory[index] ?? []))),
+  ]);
+}
+
+async function reloads(bench: Bench, store: MadeStore): Promise<readonly Row[]> {
+  const settings = (count: number, keys = 1): GatewaySettings => ({
+    channels: channelsOf(bench, count, 10),
+    dataDir: store.dataDir,
+    keys,
+    heard: true,
+  });
+  const rounds = bench.options.quick ? 3 : 10;
+  const measured = async (keys: number): Promise<{ readonly tookMs: readonly number[]; readonly failed: number }> => {
+    const gateway = await bench.gatewayWith(settings(100, keys));
+    if (gateway === null) return { tookMs: [], failed: Number.NaN };
+    console.error(`many, ${rounds} reloads with ${keys} keys in the file`);
+    const tookMs: number[] = [];
+    const reloading = async (): Promise<void> => {
+      for (let round = 0; round < rounds; round += 1) {
+        // Long enough for the gateway to have noticed by itself that its file is another one.
+        await Bun.sleep(700);
+        tookMs.push(await gateway.reload(settings(round % 2 === 0 ? 90 : 100, keys)));
+      }
+    };
+    const load = { perSecond: 200, seconds: Math.ceil(rounds * 0.9) + 2 };
+    const [{ requests, statuses }] = await Promise.all([openLoop(gateway, ask("json"), load), reloading()]);
+    await gateway.stop();
+    if (statuses["200"] !== requests)
+      bench.remark(`many: of ${requests} requests during reloads with ${keys} keys in the file came ${JSON.stringify(statuses)}`);
+    return { tookMs, failed: requests - (statuses["200"] ?? 0) };
+  };
+  const usual = await measured(1);
+  const full = await measured(10_000);
+  return [
+    row("P12", "reload with 10,000 stored keys and 100 channels, the slowest", "ms", usual.tookMs, slowest(usual.tookMs)),
+    row("P12", "reload with 10,000 keys in the file and 100 channels, the slowest", "ms", full.tookMs, slowest(full.tookMs)),
+    row(
+      "P12",
+      "requests that failed during those",
+      "requests",
+      [usual.failed, full.failed],
+      judged("gateway", usual.failed + full.failed, { limit: 0, sense: "at most" }),
+    ),
+  ];
+}
+
+function slowest(tookMs: readonly number[]): Judgement {
+  return judged("gateway", tookMs.length === 0 ? null : Math.max(...tookMs), { limit: 200, sense: "at most" });
+}
+
+async function byKeys(bench: Bench, keyCount: number, few: MadeStore, millions: MadeStore): Promise<readonly Row[]> {
+  const { options } = bench;
+  const channels = channelsOf(bench, 1, 1);
+  const small = await bench.gatewayWith({ channels, dataDir: few.dataDir });
+  const large = await bench.gatewayWith({ channels, dataDir: millions.dataDir });
+  if (small === null || large === null) return [];
+  const variants = { small: withKey(small, few.tokens[0] ?? ""), large: withKey(large, millions.tokens[0] ?? "") };
+  const tokens = { small: few.tokens, large: millions.tokens };
+  const one = await perRequest(bench, `many, one of 10 and of ${keyCount} keys`, variants);
+  const rows = [
+    reference("one key of 10", one.small),
+    row(
+      "P16",
+      `CPU per request, one key of ${keyCount}`,
+      "us",
+      one.large,
+      judged("to one of 10", medianRatio(one.large, one.small), { limit: 1.1, sense: "at most" }),
+    ),
+  ];
+  if (wrkVersion() === null) {
+    bench.remark("many: requests with thousands of different keys need wrk: left out");
+  } else {
+    const spread = (name: "small" | "large", seconds: number) =>
+      cpuOf(variants[name], () => spreadLoop(variants[name], ask("json"), { tokens: tokens[name], connections: 32, seconds }));
+    // The first call of each key asks the store; a gateway at work knows the keys that are used. Each loop begins with the first one again.
+    await spread("small", 1);
+    for (let seconds = 5, asked = 0; asked < millions.tokens.length && seconds <= 80; seconds *= 2) {
+      asked = (await spread("large", seconds)).result.requests;
+    }
+    const all = await inTurns({ title: "many, all known keys in turn", rounds: options.rounds, variants }, async (_, name) => {
+      const { allMicros, result } = await spread(name, options.seconds);
+      return allMicros / result.requests;
+    });
+    rows.push(
+      reference("10 keys of 10 in turn", all.small),
+      row(
+        "P16",
+        `CPU per request, ${millions.tokens.length} keys of ${keyCount} in turn`,
+        "us",
+        all.large,
+        judged("to all of 10", medianRatio(all.large, all.small), { limit: 1.1, sense: "at most" }),
+      ),
+    );
+  }
+  await Promise.all([small.stop(), large.stop()]);
+  return rows;
+}
+
+async function byChannels(bench: Bench, count: number): Promise<readonly Row[]> {
+  const small = await bench.gatewayWith({ channels: channelsOf(bench, 10, 10) });
+  const large = await bench.gatewayWith({ channels: channelsOf(bench, count, 10) });
+  const alike = await bench.gatewayWith({ channels: channelsOf(bench, count, count) });
+  if (small === null || large === null || alike === null) return [];
+  const cost = await perRequest(bench, `many, 10 and ${count} channels`, { small, large, alike });
+  await Promise.all([small.stop(), large.stop(), alike.stop()]);
+  return [
+    reference("10 channels for one model", cost.small),
+    row(
+      "P16",
+      `CPU per request, ${count} channels, ten for each model`,
+      "us",
+      cost.large,
+      judged("to 10 channels", medianRatio(cost.large, cost.small), { limit: 1.1, sense: "at most" }),
+    ),
+    row(
+      "P16",
+      `CPU per request, ${count} channels, all for the same model`,
+      "us",
+      cost.alike,
+      judged("to 10 channels", medianRatio(cost.alike, cost.small), { limit: 1.1, sense: "at most" }),
+    ),
+  ];
+}
+
+async function perRequest<Name extends string>(bench: Bench, title: string, variants: Parameters<typeof inTurns<Name>>[0]["variants"]) {
+  const { options } = bench;
+  await inTurns({ title: `${title}, warm-up`, rounds: 1, variants }, async (target) => {
+    await closedLoop(target, ask("json"), { connections: 32, seconds: options.quick ? 3 : 4 });
+    return 0;
+  });
+  return inTurns({ title, rounds: options.rounds, variants }, async (target) => {
+    const amount = { connections: 32, seconds: options.seconds };
+    const { allMicros, result } = await cpuOf(target, () => closedLoop(target, ask("json"), amount));
+    return allMicros / result.requests;
+  });
+}
+
+/** The first channels serve the model that is asked for, the others models of their own, as many channels for each. */
+function channelsOf(bench: Bench, count: number, forEachModel: number): readonly GatewayChannel[] {
+  const port = bench.upstream.ports[0] ?? 0;
+  return Array.from({ length: count }, (_, index) => {
+    const group = Math.floor(index / forEachModel);
+    return { name: `up-${index}`, port, models: [group === 0 ? models.json : `other-${group}`] };
+  });
+}
+
+/** What the next lines are compared with. */
+function reference(what: string, values: readonly number[]): Row {
+  return row("", `CPU per request, ${what}`, "us", values, compared("gateway", median(values)));
+}
+
+function row(bar: string, measure: string, unit: string, values: readonly number[], judgement: Judgement): Row {
+  return { bar, measure, unit, raw: { gateway: values }, judgement };
+}

@@ -1,0 +1,63 @@
+import { mkdtempSync } from "node:fs";
+import { join } from "node:path";
+import { openStore } from "../src/durable.ts";
+import { makeToken } from "../src/keys/token.ts";
+import { unlimited, type Limits } from "../src/limits/limits.ts";
+import { sql } from "../src/store/sql.ts";
+import { scratch } from "./processes.ts";
+
+/** A store as a gateway finds it when it starts. */
+export interface MadeStore {
+  readonly dataDir: string;
+  /** What opens the keys that were asked for, in their order. */
+  readonly tokens: readonly string[];
+}
+
+export interface StoreAsked {
+  /** `sqlite`, or the address of a PostgreSQL database. */
+  readonly store?: string;
+  readonly masterKey?: string;
+  /** The limits of each key that will be used. */
+  readonly keys: readonly Limits[];
+  /** As many more in SQLite whose tokens nobody knows. */
+  readonly strangers?: number;
+}
+
+export async function madeStore({ store = "sqlite", masterKey, keys, strangers = 0 }: StoreAsked): Promise<MadeStore> {
+  const dataDir = mkdtempSync(join(scratch, "data-"));
+  const opened = await openStore({ store, dataDir }, masterKey ?? null, false);
+  const { database } = opened;
+  try {
+    const tokens: string[] = [];
+    // It is made for this run only: nothing is lost with it.
+    if (database.engine === "sqlite") await database.run(sql`pragma synchronous = off`);
+    await database.transaction(async (inside) => {
+      for (const [index, limits] of keys.entries()) {
+        const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
+        tokens.push(token);
+        await inside.run(sql`insert into keys (id, name, scopes, limits, splits, created_ms, revision)
+          values (${publicId}, ${`asked-${index}`}, ${anyScope}, ${JSON.stringify(limits)}, ${noSplits}, ${Date.now()}, 0)`);
+        await inside.run(sql`insert into key_tokens (digest, key_id, last4, created_ms)
+          values (${opened.masterKey.digest(token)}, ${publicId}, ${token.slice(-4)}, ${Date.now()})`);
+      }
+      if (strangers === 0) return;
+      await inside.run(sql`insert into keys (id, name, owner, scopes, limits, splits, created_ms, revision)
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < ${strangers})
+        select printf('x%011d', i), 'stranger-' || i, 'team-' || (i % 500), ${anyScope}, ${someLimits}, ${noSplits}, ${Date.now()}, 0 from n`);
+      await inside.run(sql`insert into key_tokens (digest, key_id, last4, created_ms)
+        select lower(hex(randomblob(32))), id, 'abcd', created_ms from keys where id like 'x%' and name like 'stranger-%'`);
+    });
+    return { dataDir, tokens };
+  } finally {
+    await opened.storage.close();
+  }
+}
+
+/** So far away that no call meets them, and counted all the same. */
+export const farLimits: Limits = { ...unlimited, requests: 1e9, tokens: 1e12, concurrency: 1e6 };
+/** A million dollars a month. */
+export const farBudget: Limits = { ...farLimits, budget: { nanos: 1e15, period: "month" } };
+
+const anyScope = JSON.stringify({ models: null, operations: null, channels: null });
+const noSplits = JSON.stringify({ audio: false, input: false });
+const someLimits = JSON.stringify({ ...unlimited, requests: 600, tokens: 200_000, concurrency: 32 });
