@@ -28,7 +28,7 @@ import { AuthFailures } from "./http/auth-failures.ts";
 import { watchPressure } from "./http/load-shed.ts";
 import { KeyRing } from "./http/key-ring.ts";
 import { listen, type Current, type Listener } from "./http/server.ts";
-import { unlimited } from "./limits/limits.ts";
+import { usualKey } from "./keys/stored-key.ts";
 import { makeToken } from "./keys/token.ts";
 import { failure, isFailure, type FailureKind } from "./operations/failure.ts";
 import type { Operation } from "./operations/operation.ts";
@@ -407,17 +407,7 @@ export class App {
     const { storage, masterKey } = this.durable;
     if (this.settings.keys.length > 0 || (await storage.keys.count()) > 0) return null;
     const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
-    const key = {
-      name: "first",
-      owner: null,
-      note: "made at the first start",
-      models: null,
-      operations: null,
-      channels: null,
-      expiresMs: null,
-      splits: { audio: false, input: false },
-      limits: unlimited,
-    };
+    const key = { ...usualKey, name: "first", note: "made at the first start" };
     const mark = { digest: masterKey.digest(token), last4: token.slice(-4) };
     try {
       await storage.keys.create(publicId, key, mark, { kind: "gateway", name: "first start" });

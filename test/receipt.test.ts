@@ -70,10 +70,6 @@ const admission: Admission = {
   grant: { kind: "grant", standing: null, settle: () => {} },
   receiptId: "0199",
   startedWallMs: 1_700_000_000_000,
-  requestId: "req",
-  promptTokens: estimatedPrompt,
-  audioSeconds: null,
-  characters: null,
   closed: false,
 };
 

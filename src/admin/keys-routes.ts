@@ -1,9 +1,8 @@
 import { z } from "zod";
 import type { Splits } from "../keys/key.ts";
 import { importProblem } from "../keys/imported-token.ts";
-import type { KeyChange, NewKey, TokenMark } from "../keys/stored-key.ts";
+import { usualKey, type KeyChange, type TokenMark } from "../keys/stored-key.ts";
 import { parseToken } from "../keys/token.ts";
-import { unlimited } from "../limits/limits.ts";
 import { keyById, keyPage } from "./key-search.ts";
 import { keyStanding, keyStandingAnswer } from "./key-standing.ts";
 import { keyAnswer, offOrSplit, operation, shownKey, type KeyView } from "./key-view.ts";
@@ -150,17 +149,6 @@ export const keysRoutes: readonly Route[] = [
       isOfFile(services, id) ? ofFile : stored(services, services.storage.keys.revoke(id, actor)),
   }),
 ];
-
-const usualKey: Omit<NewKey, "name"> = {
-  owner: null,
-  note: null,
-  models: null,
-  operations: null,
-  channels: null,
-  expiresMs: null,
-  limits: unlimited,
-  splits: { audio: false, input: false },
-};
 
 type Fields = z.output<z.ZodObject<Omit<typeof fields, "name">>> & { readonly name?: string | undefined };
 

@@ -1,5 +1,5 @@
 import { importProblem } from "../keys/imported-token.ts";
-import type { KeyChange, NewKey, StoredKey, TokenMark } from "../keys/stored-key.ts";
+import { usualKey, type KeyChange, type NewKey, type StoredKey, type TokenMark } from "../keys/stored-key.ts";
 import { parseToken } from "../keys/token.ts";
 import { unlimited, type Limits } from "../limits/limits.ts";
 import { periodStartMs } from "../limits/period.ts";
@@ -50,17 +50,6 @@ async function create(request: Of<"create">, store: CliStore, world: StoreWorld)
   if (imports) return tell(created, request.json, world, `Key ${created.name} (${created.id}) opens with what you sent.`);
   showToken(created, made.token, request.json, world, `Key ${created.name} (${created.id}) is made.`);
 }
-
-const usualKey: Omit<NewKey, "name"> = {
-  owner: null,
-  note: null,
-  models: null,
-  operations: null,
-  channels: null,
-  expiresMs: null,
-  limits: unlimited,
-  splits: { audio: false, input: false },
-};
 
 async function imported(world: StoreWorld): Promise<MadeToken> {
   const token = (await world.terminal.secret("The key to be imported (it is not shown): ")).trim();

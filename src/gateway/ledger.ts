@@ -49,16 +49,7 @@ export class Ledger {
     const demand = this.demand(ask, route, startedWallMs, metered);
     const enter = (grant: Grant | Overrun): Admission | Overrun | Promise<Admission | Overrun> => {
       if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedWallMs) : grant;
-      const admission: Admission = {
-        grant,
-        receiptId,
-        startedWallMs,
-        requestId: facts.id,
-        promptTokens: ask.operation === "chat" ? ask.promptTokensEstimate : null,
-        audioSeconds: ask.operation === "transcription" ? demand.audioSeconds : null,
-        characters: ask.operation === "speech" ? ask.characters : null,
-        closed: false,
-      };
+      const admission: Admission = { grant, receiptId, startedWallMs, closed: false };
       const opening: Opening = {
         id: receiptId,
         requestId: facts.id,
@@ -67,9 +58,9 @@ export class Ledger {
         model: ask.model,
         stream: facts.stream,
         startedMs: startedWallMs,
-        promptTokens: admission.promptTokens,
-        audioSeconds: admission.audioSeconds,
-        characters: admission.characters,
+        promptTokens: ask.operation === "chat" ? ask.promptTokensEstimate : null,
+        audioSeconds: ask.operation === "transcription" ? demand.audioSeconds : null,
+        characters: ask.operation === "speech" ? ask.characters : null,
         nanos: demand.nanos,
       };
       // Money that may be spent must be on record before it can be.

@@ -1,3 +1,4 @@
+import { unlimited } from "../limits/limits.ts";
 import type { Key } from "./key.ts";
 
 /** A key as the store holds it: with its life, and with what it is opened by, of which only the end can be shown. */
@@ -21,6 +22,18 @@ export interface StoredToken {
 
 /** What somebody may say about a key when making it; the rest is ours. */
 export type NewKey = Omit<Key, "id"> & Pick<StoredKey, "owner" | "note">;
+
+/** A key of which nothing is said but its name: it may do everything, for ever. */
+export const usualKey: Omit<NewKey, "name"> = {
+  owner: null,
+  note: null,
+  models: null,
+  operations: null,
+  channels: null,
+  expiresMs: null,
+  limits: unlimited,
+  splits: { audio: false, input: false },
+};
 
 /** What may be changed of a key that exists. */
 export type KeyChange = Partial<NewKey>;
