@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { AuthFailures, placeOf } from "../src/http/auth-failures.ts";
-import { errorResponse } from "../src/http/errors.ts";
+import { errorAnswer } from "../src/http/errors.ts";
+import { AnswerHead } from "../src/http/http-answer.ts";
+import { asResponse } from "./support/http-answer.ts";
 
 function world(bounds?: ConstructorParameters<typeof AuthFailures>[1]) {
   const clock = { nowMs: 5_000 };
@@ -13,7 +15,9 @@ describe("requests without a valid key", () => {
     const { failures } = world();
     for (let count = 0; count < 30; count += 1) expect(failures.note("10.0.0.1")).toBeNull();
     const refused = failures.note("10.0.0.1");
-    const response = errorResponse(refused!, { requestId: "req_1", headers: new Headers(), retryAfterMs: refused!.retryAfterMs });
+    const response = asResponse(
+      errorAnswer(refused!, { requestId: "req_1", head: new AnswerHead("req_1"), retryAfterMs: refused!.retryAfterMs }),
+    );
     expect(response.status).toBe(429);
     expect(response.headers.get("retry-after")).toBe("2");
     const { error } = (await response.json()) as { readonly error: Readonly<Record<string, unknown>> };

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Grant, Limiter, Overrun } from "../src/gateway/limiter.ts";
-import { errorResponse } from "../src/http/errors.ts";
+import { errorAnswer } from "../src/http/errors.ts";
+import { AnswerHead } from "../src/http/http-answer.ts";
+import { asResponse } from "./support/http-answer.ts";
 import type { Key } from "../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../src/limits/limits.ts";
 import type { Claim, Taking } from "../src/limits/rate-keeper.ts";
@@ -154,7 +156,7 @@ async function shown({
   failure,
   retryAfterMs,
 }: Overrun): Promise<{ readonly status: number; readonly retry: string | null; readonly error: unknown }> {
-  const response = errorResponse(failure, { requestId: "r", headers: new Headers(), retryAfterMs });
+  const response = asResponse(errorAnswer(failure, { requestId: "r", head: new AnswerHead("r"), retryAfterMs }));
   const { error } = (await response.json()) as { readonly error: unknown };
   const retry = response.headers.get("retry-after-ms") ?? response.headers.get("x-should-retry");
   return { status: response.status, retry, error };

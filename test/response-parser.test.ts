@@ -28,7 +28,7 @@ function tell(chunks: Iterable<Uint8Array>, { closes = false } = {}): Told {
   const parser = new ResponseParser({
     head({ status, persistent, headers }) {
       if (head !== null || parts.length > 0 || ended) throw new Error("a head out of order");
-      head = { status, persistent, headers: Object.fromEntries(headers) };
+      head = { status, persistent, headers: Object.fromEntries(headers.entries()) };
     },
     body(bytes) {
       if (head === null || ended) throw new Error("a part of a body out of order");

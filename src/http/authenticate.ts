@@ -2,13 +2,14 @@ import { parseBearer } from "../keys/bearer.ts";
 import type { Opened } from "../gateway/key-cache.ts";
 import type { Key } from "../keys/key.ts";
 import { failure, type Failure } from "../operations/failure.ts";
+import type { Incoming } from "./incoming.ts";
 import type { KeyRing } from "./key-ring.ts";
 
 /** Who is asking, judged from the headers alone: no body is read for a stranger. */
-export function authenticate(request: Request, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
-  const bearer = parseBearer(request.headers.get("authorization"));
+export function authenticate(request: Incoming, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
+  const bearer = parseBearer(request.header("authorization"));
   if (bearer.kind === "ambiguous") return ambiguous;
-  const other = request.headers.get("x-api-key");
+  const other = request.header("x-api-key");
   if (bearer.kind !== "token") return unauthorized;
   if (other !== null && other !== bearer.token) return ambiguous;
   const opened = ring.find(bearer.token);

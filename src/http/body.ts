@@ -1,11 +1,14 @@
 import { failure, type Failure } from "../operations/failure.ts";
+import type { Incoming } from "./incoming.ts";
 
 /** Reads a request body with a bound on its size and on its time. What is too large is refused before it is held. */
-export function readBody(request: Request, limits: BodyLimits): Promise<Uint8Array | Failure> {
-  const declared = request.headers.get("content-length");
-  if (declared !== null && Number(declared) > limits.bytesMax) return Promise.resolve(tooLarge(limits.bytesMax));
-  // Only a body without a declared length needs to be counted as it comes; touching the stream makes any body slower.
-  return within(declared === null ? collect(request, limits.bytesMax) : request.bytes(), limits);
+export function readBody({ body }: Incoming, limits: BodyLimits): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+  if (body.declaredBytes !== null && body.declaredBytes > limits.bytesMax) return tooLarge(limits.bytesMax);
+  const whole = body.whole();
+  if (whole !== null) return whole.length > limits.bytesMax ? tooLarge(limits.bytesMax) : whole;
+  const { promise: late, resolve } = Promise.withResolvers<Failure>();
+  const disarm = limits.after(limits.readMs, () => resolve(tooSlow(limits.readMs)));
+  return Promise.race([collect(body, limits.bytesMax), late]).finally(disarm);
 }
 
 export interface BodyLimits {
@@ -14,32 +17,24 @@ export interface BodyLimits {
   readonly after: (ms: number, then: () => void) => () => void;
 }
 
-function within(reading: Promise<Uint8Array | Failure>, { readMs, after }: BodyLimits): Promise<Uint8Array | Failure> {
-  return new Promise((resolve) => {
-    const disarm = after(readMs, () => resolve(tooSlow(readMs)));
-    reading.then(
-      (body) => {
-        disarm();
-        resolve(body);
-      },
-      () => {
-        disarm();
-        resolve(failure("client_gone", "the client left while it sent its request"));
-      },
-    );
-  });
-}
-
-async function collect({ body }: Request, bytesMax: number): Promise<Uint8Array | Failure> {
-  if (body === null) return nothing;
-  const chunks: Uint8Array[] = [];
+async function collect(body: Incoming["body"], bytesMax: number): Promise<Uint8Array | Failure> {
+  // Room is made as bytes come and not as they are announced, or a line of text would cost what it says.
+  let room: Uint8Array = nothing;
   let length = 0;
-  for await (const chunk of body) {
-    length += chunk.length;
-    if (length > bytesMax) return tooLarge(bytesMax);
-    chunks.push(chunk);
+  for (;;) {
+    const part = await body.next();
+    if (part === "gone") return failure("client_gone", "the client left while it sent its request");
+    if (part === "end") return room.length === length ? room : room.subarray(0, length);
+    if (length + part.length > bytesMax) return tooLarge(bytesMax);
+    if (length + part.length > room.length) {
+      const wished = Math.max(2 * (length + part.length), firstBytes);
+      const grown = new Uint8Array(body.declaredBytes === null ? wished : Math.min(wished, body.declaredBytes));
+      grown.set(length === room.length ? room : room.subarray(0, length));
+      room = grown;
+    }
+    room.set(part, length);
+    length += part.length;
   }
-  return Buffer.concat(chunks, length);
 }
 
 function tooLarge(bytesMax: number): Failure {
@@ -57,3 +52,4 @@ function tooSlow(readMs: number): Failure {
 }
 
 const nothing = new Uint8Array(0);
+const firstBytes = 64 * 1024;

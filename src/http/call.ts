@@ -1,5 +1,6 @@
 import type { Answer, Gateway } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
+import type { Admission } from "../gateway/admission.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
 import type { Overrun, Standing } from "../gateway/limiter.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
@@ -11,24 +12,24 @@ import { mistake } from "../operations/mistakes.ts";
 import type { Operation } from "../operations/operation.ts";
 import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
-import { errorResponse, statusOf } from "./errors.ts";
+import { errorAnswer, statusOf, type ErrorContext } from "./errors.ts";
+import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
+import type { Incoming } from "./incoming.ts";
 import { shed, shedRetryMs, type Pressure } from "./load-shed.ts";
+import { OutgoingStream, type ByteSource } from "./outgoing-stream.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
-import { streamResponse, type ByteSource } from "./stream-response.ts";
 
 export interface CallContext {
   /** Of its receipt, should it get one. */
   readonly receiptId: string;
   readonly requestId: string;
   /** What every answer to this request carries. */
-  readonly headers: Headers;
+  readonly head: AnswerHead;
   readonly key: Key | Failure;
   readonly snapshot: Snapshot;
   readonly gateway: Gateway;
   readonly pressure: () => Pressure;
-  /** Sets after how many idle seconds the server drops this connection; 0 is never. */
-  readonly timeout: (seconds: number) => void;
   readonly onBug: (error: unknown) => void;
 }
 
@@ -38,8 +39,8 @@ export interface Door {
   /** For a sentence. */
   readonly called: string;
   /** What is wrong with a request, as far as its headers tell. */
-  bars(request: Request): Failure | null;
-  read(request: Request, context: CallContext): Promise<Entry | Failure>;
+  bars(request: Incoming): Failure | null;
+  read(request: Incoming, context: CallContext): Entry | Failure | Promise<Entry | Failure>;
 }
 
 /** A request that was read. */
@@ -53,92 +54,134 @@ export interface Entry {
 }
 
 /** A call from its first header to its last byte: admit, read, serve, write. Whatever happens, one line about it is recorded. */
-export function handleCall(request: Request, door: Door, context: CallContext): Promise<Response> {
-  const cancellation = new Cancellation();
-  cancellation.keyId = isFailure(context.key) ? null : context.key.id;
-  const facts: Facts = {
-    id: context.requestId,
-    keyId: cancellation.keyId,
-    operation: door.operation,
-    model: null,
-    stream: false,
-    bytesIn: 0,
-    startedMs: context.gateway.ports.nowMs(),
-    admission: null,
-  };
-  return handle(request, door, context, cancellation, facts).catch((error: unknown) => {
-    context.onBug(error);
-    cancellation.cancel(internalError);
-    // What was taken for it is given back, and nothing is left open in the books.
-    if (facts.admission !== null) void context.gateway.refused(facts, internalError, statusOf(internalError));
-    context.gateway.calls.end(cancellation);
-    return errorResponse(internalError, context);
-  });
+export function handleCall(request: Incoming, door: Door, context: CallContext): HttpAnswer | Promise<HttpAnswer> {
+  const visit = new Visit(request, door, context);
+  try {
+    const answer = visit.answer();
+    return answer instanceof Promise ? answer.catch((error: unknown) => visit.bug(error)) : answer;
+  } catch (error) {
+    return visit.bug(error);
+  }
 }
 
 /** What is known of a call, as it becomes known. */
 type Facts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
 
-async function handle(request: Request, door: Door, context: CallContext, cancellation: Cancellation, facts: Facts): Promise<Response> {
-  const { gateway, snapshot } = context;
-  request.signal.addEventListener("abort", () => cancellation.cancel(clientGone), { once: true });
-  if (request.signal.aborted) cancellation.cancel(clientGone);
-  gateway.calls.begin(cancellation);
-  const { operation } = door;
-  const refuse = (why: Failure, waitMs: number | null = null): Response => {
-    void gateway.refused(facts, why, statusOf(why));
-    gateway.calls.end(cancellation);
+/** One request of one client, until it is a call with an answer, or refused. */
+class Visit {
+  private readonly cancellation = new Cancellation();
+  private readonly facts: Facts;
+
+  constructor(
+    private readonly request: Incoming,
+    private readonly door: Door,
+    private readonly context: CallContext,
+  ) {
+    const { cancellation } = this;
+    cancellation.keyId = isFailure(context.key) ? null : context.key.id;
+    this.facts = {
+      id: context.requestId,
+      keyId: cancellation.keyId,
+      operation: door.operation,
+      model: null,
+      stream: false,
+      bytesIn: 0,
+      startedMs: context.gateway.ports.nowMs(),
+      admission: null,
+    };
+  }
+
+  /** As far as the headers tell; then, when its body has come, the rest. Most have it with them, and nothing waits. */
+  answer(): HttpAnswer | Promise<HttpAnswer> {
+    const { request, door, context, cancellation } = this;
+    const { gateway, key } = context;
+    request.departed = () => cancellation.cancel(clientGone);
+    if (request.isGone) cancellation.cancel(clientGone);
+    gateway.calls.begin(cancellation);
+
+    if (isFailure(key)) return this.refuse(key, key.retryAfterMs);
+    const strained = shed(context.pressure(), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
+    if (strained !== null) {
+      if (strained === "memory_out") context.head.closes = true;
+      return this.refuse(failure("saturated", `too much to do: ${strained}`), shedRetryMs(gateway.ports.dice));
+    }
+    const barred = bars(request, key, door, gateway.calls.size, context.snapshot);
+    if (barred !== null) return this.refuse(barred);
+    const spent = gateway.ledger.bars(key);
+    if (spent !== null) return this.overrun(spent);
+    const entry = door.read(request, context);
+    return entry instanceof Promise ? unlessCancelled(entry, cancellation).then((read) => this.enter(read, key)) : this.enter(entry, key);
+  }
+
+  bug(error: unknown): HttpAnswer {
+    const { context, cancellation, facts } = this;
+    context.onBug(error);
+    cancellation.cancel(internalError);
+    // What was taken for it is given back, and nothing is left open in the books.
+    if (facts.admission !== null) void context.gateway.refused(facts, internalError, statusOf(internalError));
+    context.gateway.calls.end(cancellation);
+    return errorAnswer(internalError, context);
+  }
+
+  private refuse(why: Failure, waitMs: number | null = null): HttpAnswer {
+    const { gateway, head, requestId } = this.context;
+    void gateway.refused(this.facts, why, statusOf(why));
+    gateway.calls.end(this.cancellation);
     // Whoever is too slow to send a body would otherwise hold its connection for as long as it likes.
-    if (why.status === 408) context.headers.set("connection", "close");
-    return errorResponse(why, {
-      ...context,
-      retryAfterMs: waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null),
-    });
-  };
-
-  const { key } = context;
-  if (isFailure(key)) return refuse(key, key.retryAfterMs);
-  const strained = shed(context.pressure(), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
-  if (strained !== null) {
-    if (strained === "memory_out") context.headers.set("connection", "close");
-    return refuse(failure("saturated", `too much to do: ${strained}`), shedRetryMs(gateway.ports.dice));
+    if (why.status === 408) head.closes = true;
+    const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
+    return errorAnswer(why, { requestId, head, retryAfterMs });
   }
-  const barred = bars(request, key, door, gateway.calls.size, snapshot);
-  if (barred !== null) return refuse(barred);
-  const spent = gateway.ledger.bars(key);
-  if (spent !== null) return refuse(spent.failure, overrun(spent, context.headers));
-  const entry = await unlessCancelled(door.read(request, context), cancellation);
-  if (isFailure(entry)) {
-    // The rest of the body may still be on its way.
-    if (entry === cancellation.failure) context.headers.set("connection", "close");
-    return refuse(entry);
-  }
-  const { ask, stream } = entry;
-  if (entry.dispose !== null) cancellation.onceOver(entry.dispose);
-  facts.model = ask.model;
-  facts.stream = stream;
-  facts.bytesIn = entry.bytes;
-  if (ask.operation === "chat" && ask.choices > choicesMax) return refuse(tooManyChoices);
-  if (!allowsModel(key, ask.model)) return refuse(forbiddenModel(ask.model));
-  const route = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
-  if (route === null) return refuse(unknownModel(ask.model));
-  const bound = boundTo(route, key.channels);
-  if (bound === null) return refuse(forbiddenModel(ask.model));
-  const able = eligible(bound, ask, key.splits, snapshot.service);
-  if (isFailure(able)) return refuse(able);
-  const admitting = gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
-  const admission = admitting instanceof Promise ? await admitting : admitting;
-  if ("kind" in admission) return refuse(admission.failure, overrun(admission, context.headers));
-  facts.admission = admission;
-  addStanding(context.headers, admission.grant.standing);
 
-  const header = (name: string): string | null => request.headers.get(name);
-  const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, header, cancellation };
-  const answering = gateway.serve(call);
-  const { earlyHeadersMs } = snapshot.service;
-  if (!stream || operation === "speech" || earlyHeadersMs === 0) return respond(await answering, call, context);
-  const answer = await within(answering, earlyHeadersMs, gateway.ports.after);
-  return answer === null ? respondEarly(answering, call, context) : respond(answer, call, context);
+  /** Says how the key stands, and when asking again has a chance. */
+  private overrun({ failure: why, standing, retryAfterMs }: Overrun): HttpAnswer {
+    addStanding(this.context.head, standing);
+    return this.refuse(why, retryAfterMs);
+  }
+
+  /** A request that was read becomes a call, unless something speaks against it. */
+  private enter(entry: Entry | Failure, key: Key): HttpAnswer | Promise<HttpAnswer> {
+    const { context, cancellation, facts } = this;
+    const { gateway, snapshot } = context;
+    if (isFailure(entry)) {
+      // The rest of the body may still be on its way.
+      if (entry === cancellation.failure) context.head.closes = true;
+      return this.refuse(entry);
+    }
+    const { ask } = entry;
+    if (entry.dispose !== null) cancellation.onceOver(entry.dispose);
+    facts.model = ask.model;
+    facts.stream = entry.stream;
+    facts.bytesIn = entry.bytes;
+    if (ask.operation === "chat" && ask.choices > choicesMax) return this.refuse(tooManyChoices);
+    if (!allowsModel(key, ask.model)) return this.refuse(forbiddenModel(ask.model));
+    const route = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
+    if (route === null) return this.refuse(unknownModel(ask.model));
+    const bound = boundTo(route, key.channels);
+    if (bound === null) return this.refuse(forbiddenModel(ask.model));
+    const able = eligible(bound, ask, key.splits, snapshot.service);
+    if (isFailure(able)) return this.refuse(able);
+    const { request } = this;
+    const header = (name: string): string | null => request.header(name);
+    const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, header, cancellation };
+    const admitting = gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
+    return admitting instanceof Promise ? admitting.then((late) => this.serve(call, late)) : this.serve(call, admitting);
+  }
+
+  private serve(call: Call, admission: Admission | Overrun): HttpAnswer | Promise<HttpAnswer> {
+    if ("kind" in admission) return this.overrun(admission);
+    const { context } = this;
+    const { gateway, snapshot } = context;
+    this.facts.admission = admission;
+    addStanding(context.head, admission.grant.standing);
+    const answering = gateway.serve(call);
+    const { earlyHeadersMs } = snapshot.service;
+    if (!call.facts.stream || this.door.operation === "speech" || earlyHeadersMs === 0)
+      return answering.then((answer) => respond(answer, call, context));
+    return within(answering, earlyHeadersMs, gateway.ports.after).then((answer) =>
+      answer === null ? respondEarly(answering, call, context) : respond(answer, call, context),
+    );
+  }
 }
 
 /** A call that is ended does not wait for a client that takes its time to send the request. */
@@ -159,34 +202,43 @@ function unlessCancelled(reading: Promise<Entry | Failure>, cancellation: Cancel
 }
 
 /** What keeps a known caller out, before its body is read. */
-function bars(request: Request, key: Key, door: Door, inFlight: number, snapshot: Snapshot): Failure | null {
+function bars(request: Incoming, key: Key, door: Door, inFlight: number, snapshot: Snapshot): Failure | null {
   if (!allowsOperation(key, door.operation)) return forbiddenOperation(door.called);
   if (inFlight > snapshot.service.inFlightMax) return failure("saturated", "too many calls in flight");
   const barred = door.bars(request);
   if (barred !== null) return barred;
-  const encoding = request.headers.get("content-encoding");
+  const encoding = request.header("content-encoding");
   return encoding === null || encoding === "identity" ? null : encodedBody;
 }
 
-async function respond(answer: Answer, call: Call, context: CallContext): Promise<Response> {
-  const { gateway, requestId, headers } = context;
-  tell(headers, answer, call.snapshot);
+function respond(answer: Answer, call: Call, context: CallContext): HttpAnswer | Promise<HttpAnswer> {
+  const { gateway, requestId, head } = context;
+  tell(head, answer, call.snapshot);
   switch (answer.kind) {
     case "whole":
       gateway.calls.end(call.cancellation);
-      headers.set("content-type", answer.type);
-      return new Response(answer.body as Uint8Array<ArrayBuffer>, { headers });
+      head.add("content-type", answer.type);
+      return { status: 200, head, body: answer.body };
     case "failed":
-      await answer.recorded(statusOf(answer.failure));
-      gateway.calls.end(call.cancellation);
-      return errorResponse(answer.failure, { requestId, headers, retryAfterMs: answer.retryAfterMs });
+      return failed(answer, call, { requestId, head, retryAfterMs: answer.retryAfterMs }, gateway);
     case "stream":
       return stream(answer.source, { type: answer.type, shape: answer.shape, early: false }, call.cancellation, context);
   }
 }
 
+async function failed(
+  { failure: why, recorded }: Extract<Answer, { kind: "failed" }>,
+  { cancellation }: Call,
+  context: ErrorContext,
+  { calls }: Gateway,
+): Promise<HttpAnswer> {
+  await recorded(statusOf(why));
+  calls.end(cancellation);
+  return errorAnswer(why, context);
+}
+
 /** The wait for content grew long: the head leaves now, and whatever comes of the call follows in the stream. */
-function respondEarly(answering: Promise<Answer>, call: Call, context: CallContext): Response {
+function respondEarly(answering: Promise<Answer>, call: Call, context: CallContext): HttpAnswer {
   const { cancellation } = call;
   let source: ByteSource | null = null;
   // Recorded here and not when it is read: a client may leave before anything is read for it.
@@ -232,21 +284,20 @@ interface Look {
 }
 
 /** Takes no call: a long stream must not hold its request in memory. */
-function stream(source: ByteSource, { type, shape, early }: Look, cancellation: Cancellation, context: CallContext): Response {
-  const { gateway, timeout, snapshot, headers, requestId } = context;
+function stream(source: ByteSource, { type, shape, early }: Look, cancellation: Cancellation, context: CallContext): HttpAnswer {
+  const { gateway, snapshot, head, requestId } = context;
   const { keepAliveMs, writeStallMs } = snapshot.service;
   const cancel = (reason: Failure): void => {
     source.cancel(reason);
     cancellation.cancel(reason);
   };
-  headers.set("content-type", type);
-  headers.set("x-accel-buffering", "no");
-  if (shape === "events") headers.set("cache-control", "no-cache, no-store");
-  return streamResponse(
+  head.add("content-type", type);
+  head.add("x-accel-buffering", "no");
+  if (shape === "events") head.cacheControl = "no-cache, no-store";
+  const body = new OutgoingStream(
     { next: () => source.next(), cancel },
     {
       requestId,
-      headers,
       shape,
       // Nothing may be slipped in between bytes.
       keepAliveMs: shape === "events" ? keepAliveMs : 0,
@@ -254,26 +305,20 @@ function stream(source: ByteSource, { type, shape, early }: Look, cancellation: 
       early,
       nowMs: gateway.ports.nowMs,
       after: gateway.ports.after,
-      connection: (use) => {
-        if (use !== "live") gateway.calls.end(cancellation);
-        timeout(use === "live" ? 0 : use === "idle" ? idleSeconds : 1);
-      },
+      ended: () => gateway.calls.end(cancellation),
     },
   );
+  return { status: 200, head, body };
 }
 
-/** Longer than the pools of common clients and load balancers keep an idle connection. */
-export const idleSeconds = 120;
-
 /** Adds to the headers of this one request what the answer has to tell. */
-function tell(headers: Headers, answer: Answer, { service }: Snapshot): void {
-  if (answer.clampedTo !== null) headers.set("x-sluice-max-tokens", String(answer.clampedTo));
-  if (answer.dropped !== undefined && answer.dropped.length > 0)
-    headers.set("x-sluice-dropped-params", headerSafe(answer.dropped.join(", ")));
-  if (answer.voice !== null) headers.set("x-sluice-voice", headerSafe(answer.voice));
+function tell(head: AnswerHead, answer: Answer, { service }: Snapshot): void {
+  if (answer.clampedTo !== null) head.add("x-sluice-max-tokens", String(answer.clampedTo));
+  if (answer.dropped !== undefined && answer.dropped.length > 0) head.add("x-sluice-dropped-params", headerSafe(answer.dropped.join(", ")));
+  if (answer.voice !== null) head.add("x-sluice-voice", headerSafe(answer.voice));
   if (!service.exposeChannels) return;
-  if (answer.channel !== null) headers.set("x-sluice-channel", answer.channel);
-  if (answer.attempts > 0) headers.set("x-sluice-attempts", String(answer.attempts));
+  if (answer.channel !== null) head.add("x-sluice-channel", answer.channel);
+  if (answer.attempts > 0) head.add("x-sluice-attempts", String(answer.attempts));
 }
 
 function headerSafe(text: string): string {
@@ -287,15 +332,8 @@ function within<T>(promise: Promise<T>, ms: number, after: (ms: number, then: ()
   });
 }
 
-/** Says how the key stands, and when asking again has a chance. */
-function overrun({ standing, retryAfterMs }: Overrun, headers: Headers): number | null {
-  addStanding(headers, standing);
-  if (retryAfterMs === null) headers.set("x-should-retry", "false");
-  return retryAfterMs;
-}
-
-function addStanding(headers: Headers, standing: Standing | null): void {
-  if (standing !== null) for (const [name, value] of rateLimitHeaders(standing)) headers.set(name, value);
+function addStanding(head: AnswerHead, standing: Standing | null): void {
+  if (standing !== null) for (const [name, value] of rateLimitHeaders(standing)) head.add(name, value);
 }
 
 const clientGone = failure("client_gone", "the client left");

@@ -1,18 +1,19 @@
 import type { Failure, FailureKind } from "../operations/failure.ts";
+import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
 
 /** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */
-export function errorResponse(failure: Failure, context: ErrorContext): Response {
+export function errorAnswer(failure: Failure, context: ErrorContext): HttpAnswer {
   const shown = shownOf(failure);
-  const headers = new Headers(context.headers);
-  headers.set("content-type", "application/json");
-  if (context.retryAfterMs !== undefined && context.retryAfterMs !== null) addRetryAfter(headers, context.retryAfterMs);
-  else if (shown.final) headers.set("x-should-retry", "false");
-  return new Response(envelope(failure, context.requestId), { status: shown.status, headers });
+  const { head } = context;
+  head.add("content-type", "application/json");
+  if (context.retryAfterMs !== undefined && context.retryAfterMs !== null) addRetryAfter(head, context.retryAfterMs);
+  else if (shown.final) head.add("x-should-retry", "false");
+  return { status: shown.status, head, body: envelope(failure, context.requestId) };
 }
 
 export interface ErrorContext {
   readonly requestId: string;
-  readonly headers: Headers;
+  readonly head: AnswerHead;
   /** When asking again has a chance, if waiting helps at all. */
   readonly retryAfterMs?: number | null;
 }
@@ -112,11 +113,11 @@ function envelope(failure: Failure, requestId: string): string {
 }
 
 /** Official clients obey waits of up to a minute and do strange things with longer ones, so a longer one is said plainly. */
-function addRetryAfter(headers: Headers, waitMs: number): void {
+function addRetryAfter(head: AnswerHead, waitMs: number): void {
   const shownMs = Math.min(Math.max(Math.ceil(waitMs), 1000), retryAfterMaxMs);
-  headers.set("retry-after", String(Math.ceil(shownMs / 1000)));
-  headers.set("retry-after-ms", String(shownMs));
-  if (waitMs > retryAfterMaxMs) headers.set("x-should-retry", "false");
+  head.add("retry-after", String(Math.ceil(shownMs / 1000)));
+  head.add("retry-after-ms", String(shownMs));
+  if (waitMs > retryAfterMaxMs) head.add("x-should-retry", "false");
 }
 
 const retryAfterMaxMs = 60_000;

@@ -5,6 +5,8 @@ import { boundaryOf } from "./form-boundary.ts";
 import { FormDraft } from "./form-draft.ts";
 import { FormPace, type PaceLimits } from "./form-pace.ts";
 import { clientLeft, cutOff, fileTooLarge } from "./form-refusals.ts";
+import type { Incoming, IncomingBody } from "./incoming.ts";
+import { release } from "./released.ts";
 import { Spool } from "./spool.ts";
 
 /** A form with one file, `file`, which is kept aside until the form is disposed of. */
@@ -24,8 +26,8 @@ export interface FormLimits extends PaceLimits {
 }
 
 /** What is wrong with a request that should hold a form, as far as its headers tell. */
-export function barsNotForm(request: Request): Failure | null {
-  const boundary = boundaryOf(request.headers.get("content-type"));
+export function barsNotForm(request: Incoming): Failure | null {
+  const boundary = boundaryOf(request.header("content-type"));
   return typeof boundary === "string" ? null : boundary;
 }
 
@@ -33,19 +35,17 @@ export function barsNotForm(request: Request): Failure | null {
  * Reads a form as it comes: the disk sets the pace, and little of it is in memory at any time. Whatever goes wrong is
  * told at once, without reading the rest, and leaves nothing behind.
  */
-export async function readForm(request: Request, limits: FormLimits): Promise<Form | Failure> {
-  const boundary = boundaryOf(request.headers.get("content-type"));
+export async function readForm(request: Incoming, limits: FormLimits): Promise<Form | Failure> {
+  const boundary = boundaryOf(request.header("content-type"));
   if (typeof boundary !== "string") return boundary;
   const { fileBytesMax } = limits;
   const bodyBytesMax = fileBytesMax + aroundFileBytesMax;
-  const declaredBytes = Number(request.headers.get("content-length") ?? 0);
+  const declaredBytes = request.body.declaredBytes ?? 0;
   if (declaredBytes > bodyBytesMax) return fileTooLarge(fileBytesMax, declaredBytes);
-  if (request.body === null) return cutOff;
-
   const spool = new Spool(limits.directory, declaredBytes);
-  const body = request.body.getReader();
+  const { body } = request;
   // To leave wakes the read that waits, as if the body had ended.
-  const pace = new FormPace(limits, () => void leave(body));
+  const pace = new FormPace(limits, () => body.leave());
   let form: Form | Failure | null = null;
   try {
     const read = await gather(body, boundary, new FormDraft(spool, fileBytesMax), fileBytesMax, pace);
@@ -55,13 +55,13 @@ export async function readForm(request: Request, limits: FormLimits): Promise<Fo
     pace.end();
     if (form === null || isFailure(form)) {
       spool.dispose();
-      void leave(body);
+      body.leave();
     }
   }
 }
 
 async function gather(
-  body: Body,
+  body: IncomingBody,
   boundary: string,
   draft: FormDraft,
   fileBytesMax: number,
@@ -71,7 +71,7 @@ async function gather(
   let bytes = 0;
   for (;;) {
     pace.waits();
-    const chunk = await nextOf(body);
+    const chunk = await body.next();
     pace.came(chunk instanceof Uint8Array ? chunk.length : 0);
     if (chunk === "gone") return clientLeft;
     if (chunk === "end") break;
@@ -88,31 +88,6 @@ async function gather(
   const file = await draft.finish();
   return isFailure(file) ? file : { fields: draft.fields, file, bytes };
 }
-
-async function nextOf(body: Body): Promise<Uint8Array | "end" | "gone"> {
-  try {
-    const { done, value } = await body.read();
-    return done ? "end" : value;
-  } catch {
-    return "gone";
-  }
-}
-
-/** Gives the memory of a chunk back at once. Nobody may look at it any more; left to be collected, it costs three times as much. */
-function release({ buffer, byteLength }: Uint8Array): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
-}
-
-/** What is left of the body is thrown away as it comes. */
-async function leave(body: Body): Promise<void> {
-  try {
-    await body.cancel();
-  } catch {
-    // The client is gone, and the body with it.
-  }
-}
-
-type Body = ReadableStreamDefaultReader<Uint8Array>;
 
 /** Room for the fields, the headers of the parts and the boundaries. */
 const aroundFileBytesMax = 2 * 1024 * 1024;

@@ -1,11 +1,12 @@
 import type { Failure } from "../operations/failure.ts";
 import { readBody } from "./body.ts";
 import type { CallContext } from "./call.ts";
+import type { Incoming } from "./incoming.ts";
 import { notJson } from "./refusals.ts";
 
 /** A request whose body is one JSON document, as far as its headers tell. */
-export function barsNotJson(request: Request): Failure | null {
-  const type = request.headers.get("content-type");
+export function barsNotJson(request: Incoming): Failure | null {
+  const type = request.header("content-type");
   return type === null || isJson(type) ? null : notJson;
 }
 
@@ -13,7 +14,7 @@ function isJson(type: string): boolean {
   return type === "application/json" || /^application\/json\s*(;|$)/i.test(type);
 }
 
-export function readJsonBody(request: Request, { gateway, snapshot }: CallContext): Promise<Uint8Array | Failure> {
+export function readJsonBody(request: Incoming, { gateway, snapshot }: CallContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const { bodyBytesMax, bodyReadMs } = snapshot.service;
   return readBody(request, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after });
 }

@@ -3,24 +3,30 @@ import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
 import { boundTo } from "../routing/bound.ts";
-import { errorResponse } from "./errors.ts";
+import { errorAnswer } from "./errors.ts";
+import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
 import { unknownModel } from "./refusals.ts";
 
 /** What the calling key may use, and nothing else. */
-export function listModels(snapshot: Snapshot, key: Key, headers: Headers): Response {
+export function listModels(snapshot: Snapshot, key: Key, head: AnswerHead): HttpAnswer {
   const data = [...snapshot.routes].flatMap(([model, route]) => {
     const usable = usableBy(key, route);
     return usable === null ? [] : [entry(snapshot, model, usable)];
   });
-  return Response.json({ object: "list", data }, { headers });
+  return jsonAnswer({ object: "list", data }, head);
 }
 
 /** A model the key may not use is answered as one that does not exist. */
-export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: string, headers: Headers): Response {
+export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: string, head: AnswerHead): HttpAnswer {
   const route = snapshot.routes.get(id);
   const usable = route === undefined ? null : usableBy(key, route);
-  if (usable === null) return errorResponse(unknownModel(id), { requestId, headers });
-  return Response.json(entry(snapshot, id, usable), { headers });
+  if (usable === null) return errorAnswer(unknownModel(id), { requestId, head });
+  return jsonAnswer(entry(snapshot, id, usable), head);
+}
+
+function jsonAnswer(value: object, head: AnswerHead): HttpAnswer {
+  head.add("content-type", "application/json;charset=utf-8");
+  return { status: 200, head, body: JSON.stringify(value) };
 }
 
 /** Who may serve the key under this name, of whom at least one does what the key is for; null where nobody is left. */

@@ -25,6 +25,15 @@ export const encodedBody = refusal(
 
 export const internalError = failure("internal", "a bug");
 
+/** What could not be read as a request at all. */
+export function unreadable(problem: string, status: number): Failure {
+  return refusal(
+    status,
+    status === 431 ? "headers_too_large" : status === 408 ? "request_timeout" : "malformed_request",
+    `The request cannot be read: ${problem}.`,
+  );
+}
+
 export function unknownRoute(method: string, path: string): Failure {
   return refusal(
     404,

@@ -28,12 +28,15 @@ export function routeOf(path: string): Route | null {
   return id === null || id === "" ? null : { name: "model", method: "GET", access: "key", id };
 }
 
-/** The path and query of a request URL, which may be absolute or relative, without the cost of a full parse. */
-export function targetOf(url: string): { readonly path: string; readonly query: string } {
-  const authority = url.indexOf("://");
-  const from = authority < 0 ? 0 : url.indexOf("/", authority + 3);
-  const question = url.indexOf("?", from);
-  return question < 0 ? { path: url.slice(from), query: "" } : { path: url.slice(from, question), query: url.slice(question + 1) };
+/** The path and query of a request's target, which may be a whole address, without the cost of a full parse. */
+export function targetOf(target: string): { readonly path: string; readonly query: string } {
+  const from = target.startsWith("/") ? 0 : pathAt(target);
+  const question = target.indexOf("?", from);
+  return question < 0 ? { path: target.slice(from), query: "" } : { path: target.slice(from, question), query: target.slice(question + 1) };
+}
+
+function pathAt(address: string): number {
+  return /^https?:\/\/[^/?#]*/i.exec(address)?.[0].length ?? 0;
 }
 
 function percentDecoded(text: string): string | null {

@@ -4,50 +4,36 @@ import type { Key } from "../keys/key.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { AuthFailures } from "./auth-failures.ts";
 import { authenticate } from "./authenticate.ts";
-import { handleCall, idleSeconds, type Door } from "./call.ts";
+import { handleCall, type Door } from "./call.ts";
 import { chat } from "./chat.ts";
-import { errorResponse } from "./errors.ts";
+import { Connections } from "./connections.ts";
+import { errorAnswer } from "./errors.ts";
+import { AnswerHead, type HttpAnswer } from "./http-answer.ts";
+import type { Incoming } from "./incoming.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { Pressure } from "./load-shed.ts";
 import { listModels, showModel } from "./models.ts";
-import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, wrongMethod } from "./refusals.ts";
-import { ownHeaders } from "./own-headers.ts";
+import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./refusals.ts";
 import { newReceiptId, requestIdOf } from "./request-id.ts";
+import { statusFor } from "./request-parser.ts";
 import { routeOf, targetOf, type Route } from "./routes.ts";
 import { speech } from "./speech.ts";
 import { transcription, translation } from "./transcription.ts";
 
 /** The data plane: one listener that parses, asks the gateway and writes. It holds no admin route at all. */
 export function listen(options: ListenOptions): Listener {
-  const server = Bun.serve({
-    hostname: options.host,
-    port: options.port,
-    reusePort: options.reusePort,
-    idleTimeout: idleSeconds,
-    // Our own bound answers in the envelope; this one only stops what lies about its length.
-    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    development: false,
-    fetch: (request, self) =>
-      handle(
-        request,
-        options,
-        (seconds) => self.timeout(request, seconds),
-        () => self.requestIP(request)?.address ?? null,
-      ),
-    error: (error) => {
+  return new Connections(options, {
+    nowMs: options.gateway.ports.nowMs,
+    answer: (request) => handle(request, options),
+    refusal: (problem, status) => {
+      const requestId = requestIdOf(null, newReceiptId());
+      return errorAnswer(unreadable(problem, status ?? statusFor(problem)), { requestId, head: new AnswerHead(requestId) });
+    },
+    bug: (error) => {
       options.onBug(error);
-      return errorResponse(internalError, { requestId: "", headers: ownHeaders("") });
+      return errorAnswer(internalError, { requestId: "", head: new AnswerHead("") });
     },
   });
-  return {
-    url: `http://${server.hostname?.includes(":") ? `[${server.hostname}]` : server.hostname}:${server.port}`,
-    stopListening: async () => {
-      await server.stop(false);
-    },
-    close: async () => {
-      await server.stop(true);
-    },
-  };
 }
 
 export interface ListenOptions {
@@ -80,32 +66,30 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-function handle(
-  request: Request,
-  options: ListenOptions,
-  timeout: (seconds: number) => void,
-  address: () => string | null,
-): Response | Promise<Response> {
+function handle(request: Incoming, options: ListenOptions): HttpAnswer | Promise<HttpAnswer> {
   const receiptId = newReceiptId();
-  const requestId = requestIdOf(request.headers.get("x-request-id"), receiptId);
-  const headers = ownHeaders(requestId);
-  const refuse = (failure: Failure): Response => errorResponse(failure, { requestId, headers });
+  const requestId = requestIdOf(request.header("x-request-id"), receiptId);
+  const head = new AnswerHead(requestId);
+  const refuse = (failure: Failure): HttpAnswer => errorAnswer(failure, { requestId, head });
 
-  if (request.headers.get("host")?.includes(",")) return refuse(ambiguousHost);
-  const { path, query } = targetOf(request.url);
+  if (request.header("host")?.includes(",")) return refuse(ambiguousHost);
+  const { path, query } = targetOf(request.target);
   const route = routeOf(path);
   if (route === null) return refuse(unknownRoute(request.method, path));
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
-    headers.set("allow", route.method);
+    head.add("allow", route.method);
     return refuse(wrongMethod(request.method, path));
   }
-  if (route.name === "healthz") return new Response("ok\n", { headers: { "content-type": "text/plain", "cache-control": "no-store" } });
+  if (route.name === "healthz") {
+    head.add("content-type", "text/plain");
+    return { status: 200, head, body: "ok\n" };
+  }
   const { snapshot, ring } = options.current();
-  if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded());
+  if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   if (query !== "" && mentionsKey(query)) return refuse(keyInUrl);
 
   const key = authenticate(request, ring, options.wallMs());
-  const from: Arrival = { route, receiptId, requestId, headers, snapshot, timeout, address };
+  const from: Arrival = { route, receiptId, requestId, head, snapshot };
   return key instanceof Promise ? key.then((late) => answer(request, late, from, options)) : answer(request, key, from, options);
 }
 
@@ -113,45 +97,34 @@ interface Arrival {
   readonly route: Route;
   readonly receiptId: string;
   readonly requestId: string;
-  readonly headers: Headers;
+  readonly head: AnswerHead;
   readonly snapshot: Snapshot;
-  readonly timeout: (seconds: number) => void;
-  readonly address: () => string | null;
 }
 
-function answer(request: Request, opened: Key | Failure, from: Arrival, options: ListenOptions): Response | Promise<Response> {
-  const { route, receiptId, requestId, headers, snapshot, timeout } = from;
+function answer(request: Incoming, opened: Key | Failure, from: Arrival, options: ListenOptions): HttpAnswer | Promise<HttpAnswer> {
+  const { route, receiptId, requestId, head, snapshot } = from;
   // Whoever guesses keys is slowed down; whoever has one is not, wherever it comes from.
-  const guessed = isFailure(opened) && opened.status === 401 ? tooManyWrong(snapshot, options, from) : null;
+  const guessed = isFailure(opened) && opened.status === 401 ? tooManyWrong(snapshot, options, request) : null;
   const key = guessed ?? opened;
   const door = doors.get(route.name);
   if (door !== undefined) {
-    return handleCall(request, door, {
-      receiptId,
-      requestId,
-      headers,
-      key,
-      snapshot,
-      gateway: options.gateway,
-      pressure: options.pressure,
-      timeout,
-      onBug: options.onBug,
-    });
+    const { gateway, pressure, onBug } = options;
+    return handleCall(request, door, { receiptId, requestId, head, key, snapshot, gateway, pressure, onBug });
   }
   if (isFailure(key))
-    return errorResponse(key, { requestId, headers, retryAfterMs: key.kind === "store_unavailable" ? 1000 : key.retryAfterMs });
+    return errorAnswer(key, { requestId, head, retryAfterMs: key.kind === "store_unavailable" ? 1000 : key.retryAfterMs });
   switch (route.name) {
     case "models":
-      return listModels(snapshot, key, headers);
+      return listModels(snapshot, key, head);
     case "model":
-      return showModel(snapshot, key, route.id, requestId, headers);
+      return showModel(snapshot, key, route.id, requestId, head);
     default:
-      return errorResponse(noResponses, { requestId, headers });
+      return errorAnswer(noResponses, { requestId, head });
   }
 }
 
-function tooManyWrong({ service }: Snapshot, { strangers }: ListenOptions, { address }: Arrival): Failure | null {
-  return service.wrongKeysMax === null ? null : strangers.note(address() ?? "", service.wrongKeysMax);
+function tooManyWrong({ service }: Snapshot, { strangers }: ListenOptions, { address }: Incoming): Failure | null {
+  return service.wrongKeysMax === null ? null : strangers.note(address(), service.wrongKeysMax);
 }
 
 const doors: ReadonlyMap<string, Door> = new Map([
@@ -162,16 +135,14 @@ const doors: ReadonlyMap<string, Door> = new Map([
 ]);
 
 /** What is degraded does not make it unready: a load balancer that took every replica out would turn a nuisance into an outage. */
-function readiness(ready: boolean, version: string, degraded: readonly string[]): Response {
+function readiness(ready: boolean, version: string, degraded: readonly string[], head: AnswerHead): HttpAnswer {
   const body = JSON.stringify({
     status: ready ? "ready" : "stopping",
     config: version,
     ...(degraded.length === 0 ? undefined : { degraded }),
   });
-  return new Response(`${body}\n`, {
-    status: ready ? 200 : 503,
-    headers: { "content-type": "application/json", "cache-control": "no-store" },
-  });
+  head.add("content-type", "application/json");
+  return { status: ready ? 200 : 503, head, body: `${body}\n` };
 }
 
 /** A key in a URL ends up in logs and histories; the sooner its owner learns, the better. */

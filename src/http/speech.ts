@@ -1,13 +1,14 @@
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { readSpeechRequest } from "../operations/speech-request.ts";
 import type { CallContext, Door, Entry } from "./call.ts";
+import type { Incoming } from "./incoming.ts";
 import { barsNotJson, readJsonBody } from "./json-body.ts";
 import { splits } from "./splits.ts";
 
 /** POST /v1/audio/speech. */
 export const speech: Door = { operation: "speech", called: "speech", bars: barsNotJson, read };
 
-async function read(request: Request, context: CallContext): Promise<Entry | Failure> {
+async function read(request: Incoming, context: CallContext): Promise<Entry | Failure> {
   const body = await readJsonBody(request, context);
   if (isFailure(body)) return body;
   const { speechCharactersMax, longSpeechCharactersMax } = context.snapshot.service;

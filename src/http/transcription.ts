@@ -3,6 +3,7 @@ import { isFailure, type Failure } from "../operations/failure.ts";
 import { readTranscriptionRequest } from "../operations/transcription-request.ts";
 import type { CallContext, Door, Entry } from "./call.ts";
 import { barsNotForm, readForm } from "./form.ts";
+import type { Incoming } from "./incoming.ts";
 import { splits } from "./splits.ts";
 import { Uploads } from "./uploads.ts";
 
@@ -23,7 +24,11 @@ function door(task: "transcribe" | "translate"): Door {
   };
 }
 
-async function read(request: Request, { gateway, snapshot, key }: CallContext, task: "transcribe" | "translate"): Promise<Entry | Failure> {
+async function read(
+  request: Incoming,
+  { gateway, snapshot, key }: CallContext,
+  task: "transcribe" | "translate",
+): Promise<Entry | Failure> {
   const { audioBytesMax, longAudioBytesMax, uploadReadMs, uploadsMax } = snapshot.service;
   const fileBytesMax = splits(key, snapshot, "audio") ? longAudioBytesMax : audioBytesMax;
   const limits = { fileBytesMax, readMs: uploadReadMs, after: gateway.ports.after };

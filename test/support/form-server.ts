@@ -2,8 +2,11 @@ import { mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readForm, type Form, type FormLimits } from "../../src/http/form.ts";
-import { errorResponse } from "../../src/http/errors.ts";
-import { isFailure, type Failure } from "../../src/operations/failure.ts";
+import { Connections } from "../../src/http/connections.ts";
+import { errorAnswer } from "../../src/http/errors.ts";
+import { AnswerHead, type HttpAnswer } from "../../src/http/http-answer.ts";
+import type { Incoming } from "../../src/http/incoming.ts";
+import { failure, isFailure, type Failure } from "../../src/operations/failure.ts";
 
 /** A real server that reads forms and answers with what it understood. */
 export interface FormServer {
@@ -38,32 +41,33 @@ export function openFormServer(limits: Partial<FormLimits> = {}): FormServer {
   const directory = limits.directory ?? own ?? "";
   const outcomes: Outcome[] = [];
   let begun = 0;
-  const server = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    idleTimeout: 60,
-    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    development: false,
-    async fetch(request) {
-      begun += 1;
-      const form = await readForm(request, { fileBytesMax: 26_214_400, readMs: 30_000, after, ...limits, directory });
-      if (isFailure(form)) {
-        outcomes.push(form);
-        return errorResponse(form, { requestId: "r", headers: new Headers(form.status === 408 ? { connection: "close" } : {}) });
-      }
-      const seen = await see(form);
-      outcomes.push(seen);
-      return Response.json(seen);
-    },
-  });
+  async function answer(request: Incoming): Promise<HttpAnswer> {
+    begun += 1;
+    const head = new AnswerHead("r");
+    const form = await readForm(request, { fileBytesMax: 26_214_400, readMs: 30_000, after, ...limits, directory });
+    if (isFailure(form)) {
+      outcomes.push(form);
+      head.closes = form.status === 408;
+      return errorAnswer(form, { requestId: "r", head });
+    }
+    const seen = await see(form);
+    outcomes.push(seen);
+    head.add("content-type", "application/json");
+    return { status: 200, head, body: JSON.stringify(seen) };
+  }
+  const broken = (detail: string): HttpAnswer => errorAnswer(failure("internal", detail), { requestId: "r", head: new AnswerHead("r") });
+  const server = new Connections(
+    { host: "127.0.0.1", port: 0, reusePort: false },
+    { answer, refusal: broken, bug: (error) => broken(String(error)), nowMs: () => performance.now() },
+  );
   return {
-    url: `http://127.0.0.1:${server.port}/v1/audio/transcriptions`,
+    url: `${server.url}/v1/audio/transcriptions`,
     directory,
     begun: () => begun,
     outcomes,
     openFiles: () => openFilesIn(directory),
     close: async () => {
-      await server.stop(true);
+      await server.close();
       if (own !== null) rmSync(own, { recursive: true, force: true });
     },
   };

@@ -1,5 +1,6 @@
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { errorEvent } from "./errors.ts";
+import type { AnswerStream, WayOut } from "./http-answer.ts";
 
 /** Where the bytes of a stream come from: frames ready to be sent, a failure to be told in-band, or `null` at its end. */
 export interface ByteSource {
@@ -10,7 +11,6 @@ export interface ByteSource {
 
 export interface StreamOptions {
   readonly requestId: string;
-  readonly headers: Headers;
   /** A failure among `events` is told in-band; `bytes` can only be cut off, or a short answer would look like a whole one. */
   readonly shape: "events" | "bytes";
   readonly keepAliveMs: number;
@@ -19,21 +19,16 @@ export interface StreamOptions {
   readonly early: boolean;
   readonly nowMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** Tells the server that the connection is in use (true), or may be reaped when idle (false), or must go (`cut`). */
-  readonly connection: (use: "live" | "idle" | "cut") => void;
+  /** It is over, in whatever way. */
+  readonly ended: () => void;
 }
 
 /**
- * A response body that hands on each piece as it comes and asks for the next only when the client took the last one.
- * In silence it sends a comment; a client that takes nothing is cut off.
+ * Hands on each piece as it comes and asks for the next only when the client took the last one. In silence it sends a
+ * comment; a client that takes nothing is cut off.
  */
-export function streamResponse(source: ByteSource, options: StreamOptions): Response {
-  return new Response(new OutgoingStream(source, options).readable, { headers: options.headers });
-}
-
-class OutgoingStream {
-  readonly readable: ReadableStream<Uint8Array>;
-  private controller: ReadableStreamDefaultController<Uint8Array> | null = null;
+export class OutgoingStream implements AnswerStream {
+  private out: WayOut | null = null;
   /** The client is ready and waits for us; otherwise we wait for the client. */
   private pulling = false;
   private over = false;
@@ -45,53 +40,60 @@ class OutgoingStream {
     private readonly options: StreamOptions,
   ) {
     this.wroteMs = options.nowMs();
-    options.connection("live");
-    this.readable = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          this.controller = controller;
-          if (options.early) this.write(keepAlive);
-          this.arm();
-        },
-        pull: () => this.pull(),
-        cancel: () => this.end(failure("client_gone", "the client left during the stream")),
-      },
-      { highWaterMark: 0 },
+  }
+
+  begin(out: WayOut): void {
+    this.out = out;
+    this.arm();
+    if (this.options.early) this.write(keepAlive);
+    this.pull();
+  }
+
+  room(): void {
+    if (!this.pulling && !this.over) this.pull();
+  }
+
+  gone(): void {
+    this.end(failure("client_gone", "the client left during the stream"));
+  }
+
+  private pull(): void {
+    this.pulling = true;
+    this.source.next().then(
+      (part) => this.took(part),
+      (error: unknown) => this.broke(error),
     );
   }
 
-  private async pull(): Promise<void> {
-    this.pulling = true;
-    const part = await this.next();
+  private took(part: Uint8Array | Failure | null): void {
     this.pulling = false;
     if (this.over) return;
-    if (part !== null && !isFailure(part)) return this.write(part);
-    if (part !== null && this.options.shape === "bytes") return this.cut();
+    if (part !== null && !isFailure(part)) {
+      if (this.write(part)) this.pull();
+      return;
+    }
+    if (part !== null && this.options.shape === "bytes") {
+      this.end(null);
+      this.out?.cut(false);
+      return;
+    }
     // An error is told in-band and no end mark follows it; the transport itself ends cleanly, so that it arrives.
     if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId));
     this.end(null);
-    this.controller?.close();
+    this.out?.endStream();
   }
 
   /** Whatever is wrong with a source must not leave its call open. */
-  private next(): Promise<Uint8Array | Failure | null> {
-    return this.source.next().catch((error: unknown) => {
-      const detail = error instanceof Error ? error.message : String(error);
-      const bug = failure("internal", `a stream broke: ${detail}`);
-      this.source.cancel(bug);
-      return bug;
-    });
+  private broke(error: unknown): void {
+    const detail = error instanceof Error ? error.message : String(error);
+    const bug = failure("internal", `a stream broke: ${detail}`);
+    this.source.cancel(bug);
+    this.took(bug);
   }
 
-  /** The connection is reset. Given no reason, the runtime prints none. */
-  private cut(): void {
-    this.end(null);
-    this.controller?.error(undefined);
-  }
-
-  private write(bytes: Uint8Array): void {
+  private write(bytes: Uint8Array): boolean {
     this.wroteMs = this.options.nowMs();
-    this.controller?.enqueue(bytes);
+    return this.out?.write(bytes) ?? true;
   }
 
   private arm(): void {
@@ -104,20 +106,15 @@ class OutgoingStream {
 
   private look(): void {
     if (this.over) return;
-    const { keepAliveMs, writeStallMs, nowMs, connection } = this.options;
+    const { keepAliveMs, writeStallMs, nowMs, shape, requestId } = this.options;
     const silentMs = nowMs() - this.wroteMs;
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.write(keepAlive);
     if (!this.pulling && silentMs >= writeStallMs) {
       const reason = failure("client_gone", `the client took no bytes for ${writeStallMs} ms`, { message: stalledMessage });
-      if (this.options.shape === "bytes") {
-        this.end(reason);
-        return this.cut();
-      }
       // A client that wakes up in time for the last bytes must not take the cut for the end of the answer.
-      this.write(errorEvent(reason, this.options.requestId));
+      if (shape === "events") this.write(errorEvent(reason, requestId));
       this.end(reason);
-      connection("cut");
-      this.controller?.close();
+      this.out?.cut(shape === "events");
       return;
     }
     this.arm();
@@ -128,7 +125,7 @@ class OutgoingStream {
     this.over = true;
     this.disarm?.();
     if (reason !== null) this.source.cancel(reason);
-    this.options.connection("idle");
+    this.options.ended();
   }
 }
 

@@ -1,0 +1,392 @@
+import { IncomingBody, Incoming, type BodyFlow } from "./incoming.ts";
+import { statusLine, type AnswerStream, type HttpAnswer, type WayOut } from "./http-answer.ts";
+import { release } from "./released.ts";
+import { RequestParser, type RequestHead, type RequestSink } from "./request-parser.ts";
+
+/** What a connection needs of whoever listens. */
+export interface ConnectionHost {
+  answer(request: Incoming): HttpAnswer | Promise<HttpAnswer>;
+  /** The answer to what could not be read, or did not come in time. */
+  refusal(problem: string, status: number | null): HttpAnswer;
+  /** The answer where ours cannot be made. */
+  bug(error: unknown): HttpAnswer;
+  /** No connection is kept for another request. */
+  readonly stopping: boolean;
+  /** On a clock that never jumps. */
+  nowMs(): number;
+  /** The time of day, as an HTTP date. */
+  date(): string;
+}
+
+export type ClientSocket = Bun.Socket<ClientConnection>;
+
+/**
+ * One client's connection: its requests are read, answered and forgotten one after the other. Bytes leave at once, in
+ * one write where that is possible; what the system does not take waits here, and whoever writes on is told to wait.
+ */
+export class ClientConnection implements RequestSink, BodyFlow, WayOut {
+  private readonly parser: RequestParser = new RequestParser(this);
+  /** The request that is being answered. */
+  private request: Incoming | null = null;
+  private arrived = false;
+  /** What came behind the request that is being answered. */
+  private behind: Buffer | null = null;
+  private unsent: Uint8Array | null = null;
+  private stream: AnswerStream | null = null;
+  /** The head of a stream, which leaves with its first bytes. */
+  private streamHead: string | null = null;
+  private chunked = false;
+  /** The answer is written, while its request still comes. */
+  private answered = false;
+  private closes = false;
+  /** Nothing more is answered. What still comes is thrown away, so that the last answer is not lost with it. */
+  private lingering = false;
+  private isClosed = false;
+  private discardedBytes = 0;
+  private feeding = false;
+  /** How long it waits while it lingers. */
+  private lingersMs = lingerMs;
+  /** It has carried a request. */
+  private used = false;
+  /** Since when it waits for whatever it waits for. */
+  private sinceMs: number;
+
+  constructor(
+    private readonly socket: ClientSocket,
+    private readonly host: ConnectionHost,
+  ) {
+    this.sinceMs = host.nowMs();
+  }
+
+  received(chunk: Buffer): void {
+    if (this.lingering) return this.discard(chunk);
+    if (this.request !== null && this.parser.isOver) return this.hold(chunk);
+    const { request } = this;
+    const unwanted = this.answered && request !== null;
+    this.feed(chunk);
+    if (unwanted && this.request === request) release(chunk);
+  }
+
+  /** The client closed, or the connection broke. */
+  closed(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.behind = null;
+    this.unsent = null;
+    const { request, stream } = this;
+    this.request = null;
+    this.stream = null;
+    if (!this.answered) request?.gone();
+    stream?.gone();
+  }
+
+  /** The system has room again. */
+  drained(): void {
+    const { unsent } = this;
+    if (unsent === null || this.isClosed) return;
+    const written = this.socket.write(unsent);
+    if (written <= 0) return;
+    this.sinceMs = this.host.nowMs();
+    this.unsent = written < unsent.length ? unsent.subarray(written) : null;
+    if (this.unsent !== null) return;
+    if (this.lingering) this.socket.shutdown();
+    else if (this.stream !== null) this.stream.room();
+    else if (this.answered) this.finish();
+  }
+
+  /** Ends what has waited for too long. Called now and then. */
+  look(nowMs: number): void {
+    const waitedMs = nowMs - this.sinceMs;
+    if (this.lingering) {
+      if (waitedMs > (this.unsent === null ? lingerMs : this.lingersMs)) this.terminate();
+    } else if (this.request === null) {
+      if (this.parser.isInHead && waitedMs > headMs) this.refuse("its head did not come in time", 408);
+      else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
+    } else if (this.answered && waitedMs > (this.unsent === null ? discardIdleMs : stallMs)) this.terminate();
+  }
+
+  /** No request is under way: it may go. */
+  closeIdle(): void {
+    if (this.request === null && !this.lingering && this.unsent === null) this.linger();
+  }
+
+  terminate(): void {
+    this.socket.terminate();
+    this.closed();
+  }
+
+  // What the parser finds.
+
+  head(head: RequestHead): void {
+    const body = new IncomingBody(head.bodyBytes, this);
+    this.request = new Incoming(head, body, () => this.socket.remoteAddress);
+    this.arrived = true;
+    this.used = true;
+    this.answered = false;
+    this.discardedBytes = 0;
+  }
+
+  body(bytes: Uint8Array): void {
+    this.request?.body.push(bytes);
+    if (!this.answered) return;
+    this.sinceMs = this.host.nowMs();
+    this.discardedBytes += bytes.length;
+    if (this.discardedBytes > discardedBytesMax) this.terminate();
+  }
+
+  end(): void {
+    this.request?.body.end();
+    if (this.answered && this.unsent === null) this.finish();
+  }
+
+  // What the reader of a body asks for.
+
+  wanted(): void {
+    const { request } = this;
+    if (request === null || !request.head.asksFirst || this.answered || this.isClosed) return;
+    this.sendText("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+
+  pause(): void {
+    if (!this.isClosed) this.socket.pause();
+  }
+
+  resume(): void {
+    if (!this.isClosed) this.socket.resume();
+  }
+
+  // What a stream does.
+
+  write(bytes: Uint8Array): boolean {
+    if (this.isClosed || this.stream === null) return true;
+    const { streamHead } = this;
+    this.streamHead = null;
+    const before = this.chunked ? `${streamHead ?? ""}${bytes.length.toString(16)}\r\n` : (streamHead ?? "");
+    if (bytes.length > 0) this.sendJoined(before, bytes, this.chunked ? "\r\n" : "");
+    else if (streamHead !== null) this.sendText(streamHead);
+    return this.unsent === null;
+  }
+
+  /** The answer of a stream is complete. */
+  endStream(): void {
+    if (this.isClosed || this.stream === null) return;
+    this.stream = null;
+    const { streamHead } = this;
+    this.streamHead = null;
+    if (this.chunked) this.sendText(`${streamHead ?? ""}0\r\n\r\n`);
+    else if (streamHead !== null) this.sendText(streamHead);
+    this.complete();
+  }
+
+  cut(gently: boolean): void {
+    if (this.isClosed) return;
+    this.stream = null;
+    this.answered = true;
+    if (gently) this.linger(lingerMs);
+    else this.terminate();
+  }
+
+  private feed(chunk: Buffer): void {
+    let from = 0;
+    // An answer that is there at once comes back to this loop, and not to another one inside it.
+    this.feeding = true;
+    while (from < chunk.length && !this.lingering && !this.isClosed) {
+      if (this.request === null && from === 0 && !this.parser.isInHead) this.sinceMs = this.host.nowMs();
+      if (this.request === null && !this.parser.isInHead) from = afterLineEnds(chunk, from);
+      if (from === chunk.length) break;
+      const taken = this.parser.feed(chunk, from);
+      if (typeof taken === "string") {
+        this.unreadable(taken);
+        break;
+      }
+      from = taken;
+      if (this.arrived) this.dispatch();
+      if (this.request !== null && this.parser.isOver && from < chunk.length) {
+        this.hold(from === 0 ? chunk : chunk.subarray(from));
+        break;
+      }
+    }
+    this.feeding = false;
+  }
+
+  private dispatch(): void {
+    this.arrived = false;
+    const request = this.request!;
+    let answer: HttpAnswer | Promise<HttpAnswer>;
+    try {
+      answer = this.host.answer(request);
+    } catch (error) {
+      answer = this.host.bug(error);
+    }
+    if (answer instanceof Promise) {
+      answer.then(
+        (made) => this.respond(request, made),
+        (error: unknown) => this.respond(request, this.host.bug(error)),
+      );
+    } else this.respond(request, answer);
+  }
+
+  private respond(request: Incoming, { status, head, body }: HttpAnswer): void {
+    if (this.isClosed || this.request !== request) {
+      if (typeof body === "object" && "begin" in body) body.gone();
+      return;
+    }
+    const { modern, persistent } = request.head;
+    this.closes = head.closes || !persistent || this.host.stopping;
+    const connection = this.closes ? "connection: close\r\n" : "";
+    const text = `${statusLine(status)}date: ${this.host.date()}\r\n${head.text()}${connection}`;
+    if (typeof body === "object" && "begin" in body) {
+      this.chunked = modern;
+      this.closes ||= !modern;
+      this.stream = body;
+      this.streamHead = `${text}${modern ? "transfer-encoding: chunked\r\n" : ""}\r\n`;
+      body.begin(this);
+      // The first bytes are there in a moment, or the head leaves without them.
+      if (this.streamHead !== null) setImmediate(() => (this.stream === body ? this.write(nothing) : undefined));
+      return;
+    }
+    const bytes = typeof body === "string" ? encoder.encode(body) : body;
+    const start = `${text}content-length: ${bytes.length}\r\n\r\n`;
+    if (request.method === "HEAD" || bytes.length === 0) this.sendText(start);
+    else this.sendJoined(start, bytes, "");
+    this.complete();
+  }
+
+  /** The answer is written, as far as we are concerned. */
+  private complete(): void {
+    this.answered = true;
+    const { request } = this;
+    if (request === null) return;
+    request.departed = null;
+    if (!request.body.isOver) request.body.leave();
+    this.sinceMs = this.host.nowMs();
+    if (this.closes) this.linger();
+    else if (this.unsent === null && request.body.isOver) this.finish();
+  }
+
+  /** Both request and answer are over: on to the next. */
+  private finish(): void {
+    this.request = null;
+    this.answered = false;
+    this.parser.next();
+    this.sinceMs = this.host.nowMs();
+    const { behind } = this;
+    if (behind === null || this.feeding) return;
+    this.behind = null;
+    this.resume();
+    this.feed(behind);
+  }
+
+  private hold(chunk: Buffer): void {
+    this.behind = this.behind === null ? chunk : Buffer.concat([this.behind, chunk]);
+    if (this.behind.length > behindBytesMax) this.pause();
+  }
+
+  private unreadable(problem: string): void {
+    const { request } = this;
+    // Its body is broken, so whoever reads it is told; the answer is ours.
+    if (request !== null && !this.answered) {
+      this.request = null;
+      const { stream } = this;
+      this.stream = null;
+      request.gone();
+      stream?.gone();
+      // Part of an answer is on its way: another one behind it would be taken for its end.
+      if (stream !== null) return this.terminate();
+    }
+    if (this.answered) return this.linger();
+    this.refuse(problem, null);
+  }
+
+  private refuse(problem: string, status: number | null): void {
+    const { status: told, head, body } = this.host.refusal(problem, status);
+    const bytes = body instanceof Uint8Array ? body : encoder.encode(typeof body === "string" ? body : "");
+    this.sendJoined(
+      `${statusLine(told)}date: ${this.host.date()}\r\n${head.text()}connection: close\r\ncontent-length: ${bytes.length}\r\n\r\n`,
+      bytes,
+      "",
+    );
+    this.linger();
+  }
+
+  /** Says that nothing more comes from here, and waits a moment for the client to have read it all. */
+  private linger(unsentMs: number = stallMs): void {
+    if (this.lingering || this.isClosed) return;
+    this.lingering = true;
+    this.lingersMs = unsentMs;
+    this.request = null;
+    this.behind = null;
+    this.discardedBytes = 0;
+    this.sinceMs = this.host.nowMs();
+    this.resume();
+    if (this.unsent === null) this.socket.shutdown();
+  }
+
+  private discard(chunk: Buffer): void {
+    this.discardedBytes += chunk.length;
+    release(chunk);
+    if (this.discardedBytes > discardedBytesMax) this.terminate();
+  }
+
+  private sendText(text: string): void {
+    if (text.length > scratch.length) return this.sendOwned(Buffer.from(text, "latin1"));
+    scratch.write(text, 0, "latin1");
+    this.sendScratch(text.length);
+  }
+
+  /** A small body leaves in one packet with what stands around it; a large one is not copied for that. */
+  private sendJoined(before: string, bytes: Uint8Array, behind: string): void {
+    const length = before.length + bytes.length + behind.length;
+    if (length > scratch.length) {
+      this.sendText(before);
+      this.sendOwned(bytes);
+      if (behind !== "") this.sendText(behind);
+      return;
+    }
+    scratch.write(before, 0, "latin1");
+    scratch.set(bytes, before.length);
+    if (behind !== "") scratch.write(behind, before.length + bytes.length, "latin1");
+    this.sendScratch(length);
+  }
+
+  /** What is in the scratch memory is copied where the system does not take it at once. */
+  private sendScratch(length: number): void {
+    if (this.unsent !== null) return this.keepUnsent(Buffer.from(scratch.subarray(0, length)));
+    const written = Math.max(0, this.socket.write(scratch, 0, length));
+    if (written < length) this.keepUnsent(Buffer.from(scratch.subarray(written, length)));
+  }
+
+  private sendOwned(bytes: Uint8Array): void {
+    if (this.unsent !== null) return this.keepUnsent(bytes);
+    const written = Math.max(0, this.socket.write(bytes));
+    if (written < bytes.length) this.keepUnsent(bytes.subarray(written));
+  }
+
+  private keepUnsent(bytes: Uint8Array): void {
+    this.sinceMs = this.host.nowMs();
+    this.unsent = this.unsent === null ? bytes : Buffer.concat([this.unsent, bytes]);
+  }
+}
+
+/** Line ends before a request mean nothing. */
+function afterLineEnds(chunk: Buffer, from: number): number {
+  let at = from;
+  while (at < chunk.length && at - from < lineEndsMax && (chunk[at] === 13 || chunk[at] === 10)) at++;
+  return at;
+}
+
+/** Where small answers are put together: what the system takes at once needs no memory of its own. */
+const scratch = Buffer.alloc(64 * 1024);
+const encoder = new TextEncoder();
+const nothing = new Uint8Array(0);
+
+/** Longer than the pools of common clients and load balancers keep an idle connection. */
+const idleMs = 120_000;
+const headMs = 14_000;
+const stallMs = 60_000;
+const lingerMs = 2_000;
+/** How long a client that was answered may send nothing of the rest of its request. */
+const discardIdleMs = 20_000;
+const discardedBytesMax = 1024 * 1024 * 1024;
+const behindBytesMax = 64 * 1024;
+const lineEndsMax = 4;

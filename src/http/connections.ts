@@ -1,0 +1,82 @@
+import { ClientConnection, type ClientSocket, type ConnectionHost } from "./client-connection.ts";
+
+export interface ListenAt {
+  readonly host: string;
+  readonly port: number;
+  readonly reusePort: boolean;
+}
+
+/** All connections of one listener: opened, looked after, closed. */
+export class Connections {
+  readonly url: string;
+  private readonly open = new Set<ClientConnection>();
+  private readonly host: ConnectionHost & { stopping: boolean };
+  private readonly listener: Bun.TCPSocketListener<ClientConnection>;
+  private readonly sweeper: ReturnType<typeof setInterval>;
+  private dateText = "";
+  private dateFromMs = -Infinity;
+
+  constructor({ host, port, reusePort }: ListenAt, answers: Omit<ConnectionHost, "stopping" | "date">) {
+    this.host = { ...answers, stopping: false, date: () => this.date() };
+    this.listener = Bun.listen<ClientConnection>({
+      hostname: host,
+      port,
+      ...(reusePort ? { reusePort } : {}),
+      socket: {
+        open: (socket) => this.accept(socket),
+        data: (socket, chunk) => socket.data.received(chunk),
+        drain: (socket) => socket.data.drained(),
+        // A client that will send nothing more has left: no common one closes half of its connection only.
+        end: (socket) => this.gone(socket),
+        close: (socket) => this.gone(socket),
+        error: (socket) => socket.data.terminate(),
+      },
+    });
+    const { hostname } = this.listener;
+    this.url = `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${this.listener.port}`;
+    this.sweeper = setInterval(() => this.look(), lookMs);
+    this.sweeper.unref();
+  }
+
+  /** Takes no new connections; those it has may finish what they are at. */
+  stopListening(): Promise<void> {
+    this.host.stopping = true;
+    this.listener.stop(false);
+    for (const connection of this.open) connection.closeIdle();
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    this.host.stopping = true;
+    clearInterval(this.sweeper);
+    for (const connection of [...this.open]) connection.terminate();
+    this.listener.stop(true);
+    return Promise.resolve();
+  }
+
+  private accept(socket: ClientSocket): void {
+    socket.data = new ClientConnection(socket, this.host);
+    this.open.add(socket.data);
+  }
+
+  private gone({ data }: ClientSocket): void {
+    this.open.delete(data);
+    data.closed();
+  }
+
+  private look(): void {
+    const nowMs = this.host.nowMs();
+    for (const connection of this.open) connection.look(nowMs);
+  }
+
+  private date(): string {
+    const nowMs = this.host.nowMs();
+    if (nowMs - this.dateFromMs >= 1000) {
+      this.dateFromMs = nowMs;
+      this.dateText = new Date().toUTCString();
+    }
+    return this.dateText;
+  }
+}
+
+const lookMs = 1_000;

@@ -1,0 +1,126 @@
+import type { RequestHead } from "./request-parser.ts";
+
+/** A request as the rest of the edge sees it. */
+export class Incoming {
+  /** Called when the client leaves before it was answered. */
+  departed: (() => void) | null = null;
+  isGone = false;
+  readonly method: string;
+  readonly target: string;
+
+  constructor(
+    readonly head: RequestHead,
+    readonly body: IncomingBody,
+    /** Where the client is; asked for only where that matters. */
+    readonly address: () => string,
+  ) {
+    this.method = head.method;
+    this.target = head.target;
+  }
+
+  /** By lower-case name. */
+  header(name: string): string | null {
+    return this.head.headers.get(name) ?? null;
+  }
+
+  gone(): void {
+    this.isGone = true;
+    this.body.lost();
+    const { departed } = this;
+    this.departed = null;
+    departed?.();
+  }
+}
+
+/** The connection a body comes from, as far as its reader has a say in it. */
+export interface BodyFlow {
+  /** Someone wants the body: a client that asked first may send it. */
+  wanted(): void;
+  pause(): void;
+  resume(): void;
+}
+
+/** The body of a request, taken from the network only as fast as it is read. */
+export class IncomingBody {
+  private parts: Uint8Array[] = [];
+  private waitingBytes = 0;
+  private over = false;
+  private isLost = false;
+  private unwanted = false;
+  private paused = false;
+  private waiting: ((part: Uint8Array | "end" | "gone") => void) | null = null;
+
+  constructor(
+    /** Null where it was not said. */
+    readonly declaredBytes: number | null,
+    private readonly flow: BodyFlow,
+  ) {}
+
+  get isOver(): boolean {
+    return this.over;
+  }
+
+  /** All of it, where it has come and in one piece, as most do. */
+  whole(): Uint8Array | null {
+    if (!this.over || this.parts.length > 1) return null;
+    this.waitingBytes = 0;
+    return this.parts.pop() ?? nothing;
+  }
+
+  next(): Promise<Uint8Array | "end" | "gone"> {
+    const part = this.parts.shift();
+    if (part !== undefined) {
+      this.waitingBytes -= part.length;
+      if (this.paused && this.waitingBytes <= waitingBytesMax / 2) this.resume();
+      return Promise.resolve(part);
+    }
+    if (this.over) return Promise.resolve("end");
+    if (this.isLost || this.unwanted) return Promise.resolve("gone");
+    this.flow.wanted();
+    return new Promise((resolve) => (this.waiting = resolve));
+  }
+
+  /** Nobody wants the rest. It is thrown away as it comes. */
+  leave(): void {
+    if (this.unwanted) return;
+    this.unwanted = true;
+    this.parts = [];
+    this.waitingBytes = 0;
+    if (this.paused) this.resume();
+    this.hand("gone");
+  }
+
+  push(bytes: Uint8Array): void {
+    if (this.unwanted || this.hand(bytes)) return;
+    this.parts.push(bytes);
+    this.waitingBytes += bytes.length;
+    if (this.paused || this.waitingBytes <= waitingBytesMax) return;
+    this.paused = true;
+    this.flow.pause();
+  }
+
+  end(): void {
+    this.over = true;
+    this.hand("end");
+  }
+
+  lost(): void {
+    this.isLost = true;
+    this.hand("gone");
+  }
+
+  private resume(): void {
+    this.paused = false;
+    this.flow.resume();
+  }
+
+  private hand(part: Uint8Array | "end" | "gone"): boolean {
+    const { waiting } = this;
+    this.waiting = null;
+    waiting?.(part);
+    return waiting !== null;
+  }
+}
+
+const waitingBytesMax = 128 * 1024;
+const nothing = new Uint8Array(0);

@@ -1,0 +1,87 @@
+import { HeadMemory, tooManyHeaders, type Head } from "../wire/head-memory.ts";
+import type { HeaderLines } from "../wire/header-lines.ts";
+import { headTooLarge, MessageParser, type BodySink } from "../wire/message-parser.ts";
+
+/** What a parser finds in a request, told in order: its head, parts of its body, its end. */
+export interface RequestSink extends BodySink {
+  head(head: RequestHead): void;
+}
+
+export interface RequestHead {
+  readonly method: string;
+  /** Exactly as it was sent. */
+  readonly target: string;
+  /** By lower-case name; repeated headers are joined by a comma. */
+  readonly headers: HeaderLines;
+  /** How many bytes of body follow; null where chunks will tell. */
+  readonly bodyBytes: number | null;
+  /** The client knows chunks, and keeps its connection unless it says otherwise. */
+  readonly modern: boolean;
+  /** The client keeps the connection open after this request. */
+  readonly persistent: boolean;
+  /** The client sends its body when it is told to go on. */
+  readonly asksFirst: boolean;
+}
+
+/** Reads the requests of one connection, one after the other: the next one when it is told to. */
+export class RequestParser extends MessageParser {
+  constructor(private readonly requestSink: RequestSink) {
+    super(requestSink, new HeadMemory(headersMax), headBytesMax);
+  }
+
+  /** Takes bytes from a place on, until a request is over. Returns how far it came, or what is wrong with them. */
+  feed(chunk: Buffer, from: number): number | string {
+    return this.take(chunk, from);
+  }
+
+  /** Goes on with the next request. */
+  next(): void {
+    this.startOver();
+  }
+
+  /** A method is made of letters: whoever speaks another protocol is told at its first byte. */
+  protected badBeginning(bytes: Buffer, start: number): string | null {
+    const letter = bytes[start]! | 0x20;
+    return letter >= 0x61 && letter <= 0x7a ? null : bytes[start] === tlsHandshake ? spokenTls : notHttp;
+  }
+
+  protected readHead({ first, headers }: Head): string | null {
+    const line = requestLine.exec(first);
+    if (line === null) return notHttp;
+    const modern = line[3] === "1";
+    if (modern && !headers.has("host")) return "there is no Host header";
+    const encoding = headers.get("transfer-encoding");
+    const length = headers.get("content-length");
+    if (encoding !== undefined) {
+      if (length !== undefined) return "there are both a Content-Length and a Transfer-Encoding";
+      if (!modern || encoding.toLowerCase() !== "chunked") return "there is an unknown Transfer-Encoding";
+    } else if (length !== undefined && !lengthDigits.test(length)) return "there is no valid Content-Length";
+    const connection = headers.get("connection");
+    const bodyBytes = encoding === undefined ? Number(length ?? 0) : null;
+    this.frame(bodyBytes ?? "chunked");
+    this.requestSink.head({
+      method: line[1]!,
+      target: line[2]!,
+      headers,
+      bodyBytes,
+      modern,
+      persistent: modern && (connection === undefined || !/\bclose\b/i.test(connection)),
+      asksFirst: modern && headers.get("expect")?.toLowerCase() === "100-continue",
+    });
+    this.settleFrame();
+    return null;
+  }
+}
+
+/** The status for what could not be read. */
+export function statusFor(problem: string): number {
+  return problem === headTooLarge || problem === tooManyHeaders ? 431 : 400;
+}
+
+const spokenTls = "TLS is spoken, where plain HTTP is expected: use http:// in the address, or a proxy that ends TLS";
+const notHttp = "it is not HTTP/1.1";
+const tlsHandshake = 0x16;
+const headBytesMax = 16 * 1024;
+const headersMax = 100;
+const requestLine = /^([A-Za-z][A-Za-z-]*) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.([01])$/;
+const lengthDigits = /^\d{1,15}$/;

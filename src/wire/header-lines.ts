@@ -1,0 +1,22 @@
+/** The headers of a message: few, and asked for by few names, so that a list is quicker than a table. */
+export class HeaderLines {
+  constructor(
+    /** In lower case, each once. */
+    private readonly names: readonly string[],
+    /** Repeated headers are joined by a comma. */
+    private readonly values: readonly string[],
+  ) {}
+
+  get(name: string): string | undefined {
+    const at = this.names.indexOf(name);
+    return at < 0 ? undefined : this.values[at];
+  }
+
+  entries(): readonly (readonly [name: string, value: string])[] {
+    return this.names.map((name, at) => [name, this.values[at]!]);
+  }
+
+  has(name: string): boolean {
+    return this.names.includes(name);
+  }
+}

@@ -1,0 +1,219 @@
+import { isBlank, malformedLine, type Head, type HeadMemory } from "./head-memory.ts";
+
+/** What a parser finds behind a head, told in order: parts of the body, the end. */
+export interface BodySink {
+  body(bytes: Uint8Array): void;
+  /** The message is complete. */
+  end(): void;
+}
+
+/** How long the body of a message is: so many bytes, as many as its chunks say, or all there is until the connection closes. */
+export type Framing = number | "chunked" | "until_close";
+
+/**
+ * Reads one HTTP/1.1 message, however the network cut it (RFC 9112). What could be read in two ways is refused rather
+ * than guessed at, since one message read wrongly makes the next one somebody else's. Everything has a bound.
+ */
+export abstract class MessageParser {
+  private state: "head" | "length" | "size" | "data" | "data_end" | "trailer" | "until_close" | "over" = "head";
+  /** Bytes of a head or a line that is not complete yet, at the beginning of a memory that grows ahead of them. */
+  private carry: Buffer | null = null;
+  private carried = 0;
+  private left = 0;
+  private trailerBytes = 0;
+
+  constructor(
+    private readonly sink: BodySink,
+    private readonly heads: HeadMemory,
+    private readonly headBytesMax: number,
+  ) {}
+
+  get isOver(): boolean {
+    return this.state === "over";
+  }
+
+  /** A part of the next head came, but not all of it. */
+  get isInHead(): boolean {
+    return this.state === "head" && this.carried > 0;
+  }
+
+  /** What is wrong with the first bytes of a head, as far as it can be told yet; null where nothing is. */
+  protected abstract badBeginning(bytes: Buffer, start: number, stop: number): string | null;
+
+  /** Takes a head. Calls `frame`, unless another head follows. Returns what is wrong, or null. */
+  protected abstract readHead(head: Head): string | null;
+
+  /** Says how long the body is, before anything of it is read. */
+  protected frame(framing: Framing): void {
+    if (typeof framing === "string") this.state = framing === "chunked" ? "size" : "until_close";
+    else {
+      this.left = framing;
+      this.state = "length";
+    }
+  }
+
+  /** After the head was taken: a body of no bytes is over. */
+  protected settleFrame(): void {
+    if (this.state === "length" && this.left === 0) this.finish();
+  }
+
+  /** Is ready for another message on the same connection. */
+  protected startOver(): void {
+    this.state = "head";
+    this.trailerBytes = 0;
+  }
+
+  /** Takes bytes from a place on, until the message is over. Returns how far it came, or what is wrong with them. */
+  protected take(chunk: Buffer, from: number): number | string {
+    let at = from;
+    while (at < chunk.length) {
+      switch (this.state) {
+        case "length":
+        case "data":
+          at = this.takeBody(chunk, at);
+          break;
+        case "until_close":
+          this.sink.body(at === 0 ? chunk : chunk.subarray(at));
+          return chunk.length;
+        case "over":
+          return at;
+        default: {
+          const next = this.state === "head" ? this.takeHead(chunk, at) : this.takeLine(chunk, at);
+          if (typeof next === "string") return next;
+          at = next;
+        }
+      }
+    }
+    return at;
+  }
+
+  /** The connection was closed. Returns whether that is a proper end. */
+  protected endByClose(): boolean {
+    if (this.state === "until_close") this.finish();
+    return this.state === "over";
+  }
+
+  private takeHead(chunk: Buffer, from: number): number | string {
+    const before = this.carried;
+    // What lies beyond the bound need not be looked at: a head that reaches it is too large.
+    const to = Math.min(chunk.length, from + this.headBytesMax - before);
+    const bytes = before === 0 ? chunk : this.keep(chunk, from, to);
+    const start = before === 0 ? from : 0;
+    const stop = before === 0 ? to : bytes.length;
+    const bad = this.badBeginning(bytes, start, stop);
+    if (bad !== null) return bad;
+    const end = headEnd(bytes, start, start + before, stop);
+    if (end === "malformed") return malformedLine;
+    if (end === null) {
+      if (stop - start === this.headBytesMax) return headTooLarge;
+      if (before === 0) this.keep(chunk, from, to);
+      return to;
+    }
+    this.carried = 0;
+    const head = this.heads.read(bytes, start, end);
+    return (typeof head === "string" ? head : this.readHead(head)) ?? (before === 0 ? end : from + end - before);
+  }
+
+  private takeBody(chunk: Buffer, at: number): number {
+    const end = Math.min(chunk.length, at + this.left);
+    this.left -= end - at;
+    this.sink.body(at === 0 && end === chunk.length ? chunk : chunk.subarray(at, end));
+    if (this.left > 0) return end;
+    if (this.state === "length") this.finish();
+    else this.state = "data_end";
+    return end;
+  }
+
+  /** A line of the chunked framing: a size, the end of a chunk, a trailer. */
+  private takeLine(chunk: Buffer, from: number): number | string {
+    const feed = chunk.indexOf(lineFeed, from);
+    const to = feed < 0 ? chunk.length : feed + 1;
+    const length = this.carried + to - from;
+    if (this.state === "data_end" && length > 2) return "a chunk is longer than it says";
+    if (length > lineBytesMax) return "a line of the chunked body is too long";
+    const line = this.carried === 0 && feed >= 0 ? chunk.subarray(from, to) : this.keep(chunk, from, to);
+    if (feed < 0) return to;
+    this.carried = 0;
+    if (length < 2 || line.indexOf(carriageReturn) !== length - 2) return "a line of the chunked body does not end as it should";
+    return this.readLine(line) ?? to;
+  }
+
+  private readLine(line: Uint8Array): string | null {
+    if (this.state === "data_end") {
+      this.state = "size";
+      return null;
+    }
+    if (this.state === "trailer") {
+      this.trailerBytes += line.length;
+      if (this.trailerBytes > this.headBytesMax) return "the trailers are too large";
+      if (line.length === 2) this.finish();
+      return null;
+    }
+    const size = sizeOf(line);
+    if (size < 0) return "a chunk has no valid size";
+    this.left = size;
+    this.state = size === 0 ? "trailer" : "data";
+    return null;
+  }
+
+  /** Puts bytes behind those that are kept already, at a cost that does not grow with them. Returns them all. */
+  private keep(chunk: Buffer, from: number, to: number): Buffer {
+    const length = this.carried + to - from;
+    if (this.carry === null || this.carry.length < length) {
+      const grown = Buffer.allocUnsafe(2 * length);
+      this.carry?.copy(grown, 0, 0, this.carried);
+      this.carry = grown;
+    }
+    chunk.copy(this.carry, this.carried, from, to);
+    this.carried = length;
+    return this.carry.subarray(0, length);
+  }
+
+  private finish(): void {
+    this.state = "over";
+    this.sink.end();
+  }
+}
+
+export const headTooLarge = "the head is too large";
+
+const lineBytesMax = 4096;
+/** More than enough for any chunk, and exact in a double. */
+const sizeDigitsMax = 12;
+const lineFeed = 10;
+const carriageReturn = 13;
+const semicolon = 0x3b;
+
+/**
+ * Where the blank line is over that ends a head, which may have begun just before a place; null where it has not come
+ * yet. Where lines end otherwise, it would never come: that is told at once.
+ */
+function headEnd(bytes: Buffer, start: number, from: number, stop: number): number | null | "malformed" {
+  const blank = bytes.indexOf(blankLine, Math.max(start, from - blankLine.length + 1));
+  if (blank >= 0 && blank + blankLine.length <= stop) return blank + blankLine.length;
+  for (let at = bytes.indexOf(lineFeed, from); at >= 0 && at < stop; at = bytes.indexOf(lineFeed, at + 1))
+    if (at === start || bytes[at - 1] !== carriageReturn) return "malformed";
+  return null;
+}
+
+const blankLine = Buffer.from("\r\n\r\n");
+
+/** The size a chunk announces, whatever extension follows it; -1 where there is none. */
+function sizeOf(line: Uint8Array): number {
+  let size = 0;
+  let digits = 0;
+  for (let digit = hexDigit(line[0]!); digit >= 0; digit = hexDigit(line[digits]!)) {
+    size = size * 16 + digit;
+    digits++;
+  }
+  let after = digits;
+  while (isBlank(line[after])) after++;
+  const ends = line[after] === carriageReturn || line[after] === semicolon;
+  return digits > 0 && digits <= sizeDigitsMax && ends ? size : -1;
+}
+
+function hexDigit(byte: number): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const letter = byte | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
+}
