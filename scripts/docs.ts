@@ -46,6 +46,8 @@ file without starting anything.
 - A running process reads the file again when it changes and on SIGHUP. A file with mistakes changes nothing: the old
   configuration stays, and the log says why. Running calls finish with the configuration they began with. Only a key that
   is taken out of the file is revoked: its running calls end.
+- Calls are served while a large file is read. Thousands of keys or channels are read fastest where the file is plainly
+  written, as in the example below or in JSON; anchors, tags, tabs and texts over several lines make it slower, not wrong.
 - What concerns the process itself takes effect at the next start: \`listen\`, \`admin\`, \`admin_names\`, \`data_dir\`,
   \`store\`, \`state\`, \`state_loss\`, \`receipts\` and \`log\`.
 - Keys, channels and prices can also be made while it runs and are then kept in the store: see [keys.md](keys.md),

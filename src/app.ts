@@ -216,8 +216,9 @@ export class App {
     // What may be reached, and by which names, may have changed for channels of the store as well.
     await this.readStored().catch(() => log.warn("store_lost", { detail: "channels of the store stay as they were" }));
     this.rebuild();
-    await this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
-    this.rebuild();
+    const discovered = this.discoveredChannels();
+    await this.discovery.follow(discovered, firstDiscoveryMs);
+    if (discovered.length > 0) this.rebuild();
     log.info("reloaded", { config: this.current.snapshot.version, channels: this.channels().length });
   }
 

@@ -14,8 +14,9 @@ import { providerVariables, settingsFromEnvironment } from "./config/environment
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/environment.ts";
 import { listenOverrides, overridden } from "./config/overrides.ts";
-import { loadConfig, renderProblem, type Listen, type Problem, type Settings } from "./config/load.ts";
+import { loadConfig, loadConfigInTurns, renderProblem, type Listen, type Problem, type Settings } from "./config/load.ts";
 import { nearest } from "./config/nearest.ts";
+import { oneAtATime } from "./config/one-at-a-time.ts";
 import { StorageTrouble } from "./gateway/storage.ts";
 import { watchFile } from "./config/watch.ts";
 import { Log } from "./telemetry/log.ts";
@@ -70,7 +71,8 @@ type Read =
   | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-async function read(file: string | null): Promise<Read> {
+/** `serving`: there are calls that must not wait for it. */
+async function read(file: string | null, serving = false): Promise<Read> {
   const nofile = openFilesMax();
   const models = await localModels();
   if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models });
@@ -81,7 +83,8 @@ async function read(file: string | null): Promise<Read> {
     const reason = `the file cannot be read (${(error as { code?: string }).code ?? "unknown reason"})`;
     return { ok: false, problems: [{ line: null, path: "", reason, mend: "check its path and permissions" }] };
   }
-  return loadConfig({ path: file, text, env: process.env, nofile, localModels: models });
+  const source = { path: file, text, env: process.env, nofile, localModels: models };
+  return serving ? loadConfigInTurns(source) : loadConfig(source);
 }
 
 async function check(file: string | null, json: boolean): Promise<void> {
@@ -156,14 +159,18 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     workers: parent === null ? 1 : workers,
     leads: parent === null || given.worker === 1,
   });
-  const reload = async (): Promise<void> => {
-    const next = await read(file);
-    if (next.ok) return app.reload(settled(next.settings));
+  const reload = oneAtATime(async () => {
+    const next = await read(file, true);
+    if (next.ok) {
+      // The next change may be a revocation: it does not wait until upstreams have listed their models.
+      void app.reload(settled(next.settings));
+      return;
+    }
     log.error("reload_failed", {
       problems: next.problems.map((problem) => renderProblem(file, problem)),
       detail: "the old configuration stays",
     });
-  };
+  });
   answerSignals(app, log, () => void reload(), parent);
   try {
     const url = await app.start({ configFile: file, variables: providerVariables });

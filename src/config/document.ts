@@ -1,199 +1,101 @@
-import { isAlias, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
-import type { Alias, ErrorCode } from "yaml";
-import { interpolate } from "./interpolate.ts";
+import type { CarefulOrder, CarefulReply } from "./careful-order.ts";
+import { readCarefully } from "./careful-yaml.ts";
 import type { Environment } from "./interpolate.ts";
+import { readPlainYaml } from "./plain-yaml.ts";
+import type { PlainYaml } from "./plain-yaml.ts";
 import type { Path, Problem } from "./problem.ts";
-import { fileSchema } from "./schema.ts";
-import { shownPath } from "./shown-path.ts";
+import { awaited } from "./turns.ts";
+import type { Turns } from "./turns.ts";
 
-/** A configuration as plain values, with variables put in, that still knows on which line each of them stood. */
+/** A configuration as plain values, with variables put in, that can still tell on which line each of them stood. */
 export interface Document {
   readonly value: unknown;
-  /** The line of a setting, or of what holds it where the setting itself is absent. */
-  readonly lineOf: (path: Path) => number | null;
+  /** Tells the lines of these settings, or of what holds them where a setting itself is absent. */
+  readonly lines: (paths: readonly Path[]) => Turns<LineOf>;
 }
+
+export type LineOf = (path: Path) => number | null;
+
+/** Has a text read where it keeps nobody waiting; null where that cannot be done. */
+export type Elsewhere = (order: CarefulOrder) => Promise<CarefulReply | null>;
 
 /** About ten times a file with ten thousand channels. */
 const charactersMax = 16 * 1024 * 1024;
-/** The settings nest five deep; a self-referring alias nests without end. */
-const depthMax = 32;
-/** Aliases can make a small file unfold into a huge one. */
-const nodesMax = 1_000_000;
-/** Enough to see what is wrong; a wrong file should not fill the screen. */
-const problemsMax = 20;
+/** What the careful reader reads in about as long as a thread takes to begin. */
+const smallCharacters = 64 * 1024;
 
-export function readDocument(text: string, environment: Environment): Document | { readonly problems: Problem[] } {
+/**
+ * Two readers, one answer: the quick one takes what is plainly written, the careful one everything else, mistakes above all. With
+ * `elsewhere`, that one reads large texts there.
+ */
+export function* readDocument(
+  text: string,
+  environment: Environment,
+  elsewhere: Elsewhere | null = null,
+): Turns<Document | { readonly problems: readonly Problem[] }> {
   if (text.length > charactersMax) {
-    return {
-      problems: [atFile("the file is larger than 16 MiB", "split the configuration, or check that it is the right file")],
-    };
+    const mend = "split the configuration, or check that it is the right file";
+    return { problems: [{ line: null, path: "", reason: "the file is larger than 16 MiB", mend }] };
   }
-  const lines = new LineCounter();
-  const lineAt = (offset: number): number => Math.max(1, lines.linePos(offset).line);
-  // Pretty errors would quote the file, secrets included. Unique keys are checked below, in linear time.
-  const yaml = parseDocument(text, { prettyErrors: false, uniqueKeys: false, lineCounter: lines, logLevel: "error" });
-  if (yaml.errors.length > 0) {
-    const bare = yaml.errors.filter(({ pos }) => text.slice(pos[0] - 1, pos[0] + 1) === "${");
-    const faults = (bare.length > 0 ? bare : yaml.errors).map((error) => ({
-      line: lineAt(error.pos[0]),
-      path: "",
-      ...(bare.length > 0 ? bareVariable : syntaxFaults[error.code]),
-    }));
-    return { problems: distinct(faults).slice(0, problemsMax) };
-  }
+  // Both line ends mean the same in all that the quick reader takes.
+  const unix = text.replaceAll("\r\n", "\n");
+  const plain = yield* readPlainYaml(unix, environment, 1);
+  if (plain !== null) return { value: plain.value, lines: (paths) => plainLines(unix, environment, plain, paths) };
 
-  const problems: Problem[] = [];
-  const report = (offset: number | undefined, path: Path, reason: string, mend: string): undefined => {
-    const line = offset === undefined ? null : lineAt(offset);
-    if (problems.length < problemsMax) problems.push({ line, path: shownPath(fileSchema, path), reason, mend });
-    return undefined;
+  const away = elsewhere !== null && text.length > smallCharacters ? yield* askedElsewhere(text, environment, elsewhere) : null;
+  if (away !== null) return away;
+  const careful = readCarefully(text, environment);
+  return "problems" in careful ? careful : documentOf(careful.value, careful.lineOf);
+}
+
+/** Values whose lines are known already, or that come from no file. */
+export function documentOf(value: unknown, lineOf: LineOf): Document {
+  return {
+    value,
+    *lines() {
+      yield;
+      return lineOf;
+    },
   };
-  let nodes = 0;
-  const anchors = new Map<string, unknown>();
-  const targets: Targets = new Map();
+}
 
-  /** An alias means the anchor last seen before it, so anchors count where they stand, not where they are unfolded. */
-  const plain = (node: unknown, path: Path, depth: number, unfolding: boolean): unknown => {
-    if (problems.length >= problemsMax) return undefined;
-    const offset = offsetOf(node);
-    if (++nodes > nodesMax) return report(offset, [], "the file unfolds into too many values", "use fewer aliases");
-    if (depth > depthMax) return report(offset, [], "settings are nested too deeply", "check the indentation and the aliases");
-    if (isAlias(node)) {
-      const target = targets.get(node) ?? anchors.get(node.source);
-      if (target === undefined) return report(offset, path, "this alias points at nothing", aliasMend);
-      targets.set(node, target);
-      return plain(target, path, depth + 1, true);
-    }
-    if (!unfolding && isNode(node) && node.anchor !== undefined) anchors.set(node.anchor, node);
-    if (hasForeignTag(node))
-      return report(offset, path, "tags other than YAML's own are not allowed", "remove the word that begins with !");
-    if (isScalar(node)) {
-      if (typeof node.value !== "string") return node.value;
-      const value = interpolate(node.value, environment);
-      return typeof value === "string" ? value : report(offset, path, value.reason, value.mend);
-    }
-    if (isSeq(node)) return node.items.map((item, at) => plain(item, [...path, at], depth + 1, unfolding));
-    if (isMap(node)) {
-      const members: Record<string, unknown> = {};
-      for (const pair of node.items) {
-        const key = keyOf(pair.key);
-        const keyOffset = offsetOf(pair.key) ?? offset;
-        if (key === null) report(keyOffset, path, "a setting's name must be plain text", "write name: value");
-        else if (Object.hasOwn(members, key)) report(keyOffset, [...path, key], "this is set twice", "remove one of the two");
-        else members[key] = plain(pair.value, [...path, key], depth + 1, unfolding);
-      }
-      return members;
-    }
-    return null;
+/** Reads the text once more where it must: nearly always there is nothing to say of any line, or only of what stands at the top. */
+function* plainLines(text: string, environment: Environment, known: PlainYaml, paths: readonly Path[]): Turns<LineOf> {
+  if (paths.length === 0) return () => null;
+  const stepsMax = paths.reduce((most, { length }) => Math.max(most, length), 0);
+  const plain = stepsMax <= 1 ? known : ((yield* readPlainYaml(text, environment, stepsMax)) ?? known);
+  const starts = [0];
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) starts.push(at + 1);
+  return (path) => lineAt(starts, plain.offsetOf(path));
+}
+
+function* askedElsewhere(
+  text: string,
+  environment: Environment,
+  elsewhere: Elsewhere,
+): Turns<Document | { readonly problems: readonly Problem[] } | null> {
+  const reply = yield* awaited(elsewhere({ text, environment, paths: null }));
+  if (reply === null || "problems" in reply) return reply;
+  return {
+    value: reply.value,
+    *lines(paths) {
+      const known = new Map(reply.lines.map(([path, line]) => [JSON.stringify(path), line]));
+      const unknown = paths.filter((path) => !known.has(JSON.stringify(path)));
+      const told = unknown.length === 0 ? null : yield* awaited(elsewhere({ text, environment, paths: unknown }));
+      if (told !== null && "lines" in told) for (const [path, line] of told.lines) known.set(JSON.stringify(path), line);
+      return (path) => known.get(JSON.stringify(path)) ?? null;
+    },
   };
-
-  const value = yaml.contents === null ? {} : plain(yaml.contents, [], 0, false);
-  if (problems.length > 0) return { problems: distinct(problems) };
-  return { value, lineOf: (path) => lineOf(yaml.contents, targets, path, lineAt) };
 }
 
-type Targets = Map<Alias, unknown>;
-
-/** One fault often shows at each level it breaks. */
-function distinct(problems: readonly Problem[]): Problem[] {
-  return [...new Map(problems.map((problem) => [`${problem.line} ${problem.path} ${problem.reason}`, problem])).values()];
-}
-
-function atFile(reason: string, mend: string): Problem {
-  return { line: null, path: "", reason, mend };
-}
-
-/** Follows a path through the tree as far as it goes. Only walked when there is something to say. */
-function lineOf(root: unknown, targets: Targets, path: Path, lineAt: (offset: number) => number): number | null {
-  let node = root;
-  let offset = offsetOf(node);
-  for (const step of path) {
-    if (isAlias(node)) node = targets.get(node);
-    if (isMap(node)) {
-      const pair = node.items.find((item) => keyOf(item.key) === step);
-      if (pair === undefined) break;
-      offset = offsetOf(pair.key) ?? offset;
-      node = pair.value;
-    } else if (isSeq(node) && typeof step === "number" && step < node.items.length) {
-      node = node.items[step];
-      offset = offsetOf(node) ?? offset;
-    } else break;
+/** How many lines begin at or before an offset. */
+function lineAt(starts: readonly number[], offset: number): number {
+  let low = 0;
+  let high = starts.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((starts[middle] ?? 0) <= offset) low = middle + 1;
+    else high = middle;
   }
-  return offset === undefined ? null : lineAt(offset);
+  return low;
 }
-
-function offsetOf(node: unknown): number | undefined {
-  if (typeof node !== "object" || node === null || !("range" in node)) return undefined;
-  const range = node.range as readonly number[] | null | undefined;
-  return range?.[0];
-}
-
-/** A key that could reach the prototype of an object is no key of ours. */
-function keyOf(node: unknown): string | null {
-  if (!isScalar(node)) return null;
-  const key = typeof node.value === "string" ? node.value : (node.source ?? null);
-  return key === "__proto__" ? null : key;
-}
-
-function hasForeignTag(node: unknown): boolean {
-  if (typeof node !== "object" || node === null || !("tag" in node)) return false;
-  return typeof node.tag === "string" && !/^tag:yaml\.org,2002:(str|int|float|bool|null|map|seq)$/.test(node.tag);
-}
-
-const aliasMend = 'give the name of an anchor (&name) above it; for a literal star write "*" in quotes';
-
-type SyntaxFault = Pick<Problem, "reason" | "mend">;
-
-const indentation: SyntaxFault = {
-  reason: "the indentation is wrong, or a bracket is not closed",
-  mend: "indent with spaces, the settings of one group equally far, and close every [ and {",
-};
-const misplaced: SyntaxFault = {
-  reason: "this is not YAML",
-  mend: "write name: value with a space after the colon, and quote values that hold a colon, # or a bracket",
-};
-/** In a flow collection a brace is YAML's own; everything after it then looks wrong as well. */
-const bareVariable: SyntaxFault = {
-  reason: "a variable inside [ ] or { } needs quotes",
-  mend: 'write it as in ["${NAME}"] or { name: "${NAME}" }',
-};
-const tags: SyntaxFault = {
-  reason: "tags and anchors are misplaced here",
-  mend: "remove the words that begin with ! or &",
-};
-
-/** Our own words for each fault: those of the parser may quote the file. */
-const syntaxFaults: { readonly [C in ErrorCode]: SyntaxFault } = {
-  ALIAS_PROPS: tags,
-  BAD_ALIAS: { reason: "this alias points at nothing", mend: aliasMend },
-  BAD_COLLECTION_TYPE: tags,
-  BAD_DIRECTIVE: { reason: "a line that begins with % is not allowed here", mend: "remove it, or quote the value" },
-  BAD_DQ_ESCAPE: {
-    reason: "a backslash in double quotes is followed by something it cannot escape",
-    mend: "use single quotes, or write \\\\ for a backslash",
-  },
-  BAD_INDENT: indentation,
-  BAD_PROP_ORDER: tags,
-  BAD_SCALAR_START: { reason: "a value cannot begin with @, ` or %", mend: "put the value in quotes" },
-  BLOCK_AS_IMPLICIT_KEY: misplaced,
-  BLOCK_IN_FLOW: indentation,
-  DUPLICATE_KEY: { reason: "this is set twice", mend: "remove one of the two" },
-  IMPOSSIBLE: misplaced,
-  KEY_OVER_1024_CHARS: {
-    reason: "a setting's name is too long",
-    mend: "write name: value with a space after the colon",
-  },
-  MISSING_CHAR: {
-    reason: "something is missing: a colon, a comma, a closing bracket or a closing quote",
-    mend: "write name: value with a space after the colon, and close every bracket and quote",
-  },
-  MULTILINE_IMPLICIT_KEY: misplaced,
-  MULTIPLE_ANCHORS: tags,
-  MULTIPLE_DOCS: { reason: "the file holds more than one document", mend: "remove the line that reads ---" },
-  MULTIPLE_TAGS: tags,
-  NON_STRING_KEY: { reason: "a setting's name must be plain text", mend: "write name: value" },
-  RESOURCE_EXHAUSTION: { reason: "settings are nested too deeply", mend: "check the brackets and the indentation" },
-  TAB_AS_INDENT: { reason: "a tab is used for indentation", mend: "indent with spaces" },
-  TAG_RESOLVE_FAILED: tags,
-  UNEXPECTED_TOKEN: misplaced,
-};

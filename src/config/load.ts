@@ -1,10 +1,14 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { LocalModel } from "../channels/local-model.ts";
+import { carryOutElsewhere } from "./careful-elsewhere.ts";
 import { readDocument } from "./document.ts";
+import type { Elsewhere } from "./document.ts";
 import type { Environment } from "./interpolate.ts";
 import { normalise } from "./normalise.ts";
 import type { Normalised } from "./normalise.ts";
+import { inOneGo, inTurns } from "./turns.ts";
+import type { Turns } from "./turns.ts";
 
 export { renderProblem } from "./problem.ts";
 export type { Problem } from "./problem.ts";
@@ -31,11 +35,20 @@ export type Loaded = Normalised;
  * Reads a configuration file: YAML, with variables put in, checked against the schema and made complete. Never throws,
  * whatever the text holds.
  */
-export function loadConfig({ path, text, env, nofile, nowMs, localModels = none }: ConfigSource): Loaded {
+export function loadConfig(source: ConfigSource): Loaded {
+  return inOneGo(load(source, null));
+}
+
+/** The same, a little at a time: a large file then does not keep the process from its calls. */
+export function loadConfigInTurns(source: ConfigSource): Promise<Loaded> {
+  return inTurns(load(source, carryOutElsewhere));
+}
+
+function* load({ path, text, env, nofile, nowMs, localModels = none }: ConfigSource, elsewhere: Elsewhere | null): Turns<Loaded> {
   try {
-    const document = readDocument(text, env);
+    const document = yield* readDocument(text, env, elsewhere);
     if ("problems" in document) return { ok: false, problems: document.problems };
-    return normalise(document, {
+    return yield* normalise(document, {
       nofile,
       nowMs: nowMs ?? Date.now(),
       readSecretFile: (name) => readSecretFile(resolve(path === null ? "." : dirname(path), name)),

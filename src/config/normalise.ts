@@ -9,11 +9,14 @@ import { readKey } from "./key.ts";
 import { mistakes } from "./mistakes.ts";
 import { pathText } from "./problem.ts";
 import type { Path, Problem } from "./problem.ts";
+import { checkFile } from "./check-file.ts";
 import { fileSchema } from "./schema.ts";
 import type { ConfigFile } from "./schema.ts";
 import type { Settings } from "./settings.ts";
 import { readPrice } from "./price.ts";
 import { surprises } from "./surprises.ts";
+import { each } from "./turns.ts";
+import type { Turns } from "./turns.ts";
 
 export type Normalised =
   | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
@@ -30,17 +33,22 @@ export interface Surroundings {
 }
 
 /** Checks plain values against the schema and against one another, and makes them complete. */
-export function normalise(document: Document, surroundings: Surroundings): Normalised {
-  const parsed = fileSchema.safeParse(document.value);
-  if (!parsed.success) {
-    return { ok: false, problems: inOrder(mistakes(parsed.error.issues, fileSchema, document.lineOf)) };
+export function* normalise(document: Document, surroundings: Surroundings): Turns<Normalised> {
+  const checked = yield* checkFile(document.value);
+  if ("issues" in checked) {
+    const asked: Path[] = [];
+    mistakes(checked.issues, fileSchema, (path) => {
+      asked.push(path);
+      return null;
+    });
+    return { ok: false, problems: inOrder(mistakes(checked.issues, fileSchema, yield* document.lines(asked))) };
   }
-  const file = parsed.data;
+  const { file } = checked;
   const localModels = file.channels.length === 0 ? [] : surroundings.localModels(file.data_dir);
-  const channels = file.channels.map((entry, at) =>
+  const channels = yield* each(file.channels, (entry, at) =>
     readChannel(entry, ["channels", at], { readSecretFile: surroundings.readSecretFile, localModels }),
   );
-  const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], surroundings.nowMs));
+  const keys = yield* each(file.keys, (entry, at) => readKey(entry, ["keys", at], surroundings.nowMs));
   const findings: Finding[] = [
     ...repeated(
       file.channels.map((entry) => entry.name),
@@ -64,16 +72,19 @@ export function normalise(document: Document, surroundings: Surroundings): Norma
     ...keys.flatMap((key) => key.findings),
     ...surprises(file, document.value),
   ];
+  yield;
+  const lineOf = yield* document.lines(findings.map(({ path }) => path));
   const said = (weight: Finding["weight"]): Problem[] =>
     inOrder(
       findings
         .filter((finding) => finding.weight === weight)
-        .map(({ path, reason, mend }) => ({ line: document.lineOf(path), path: pathText(path), reason, mend })),
+        .map(({ path, reason, mend }) => ({ line: lineOf(path), path: pathText(path), reason, mend })),
     );
   const problems = said("problem");
   if (problems.length > 0) return { ok: false, problems };
 
   const secrets = new Map(channels.flatMap((channel) => channel.secrets));
+  yield;
   return {
     ok: true,
     settings: {
