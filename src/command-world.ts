@@ -81,8 +81,8 @@ function keeping({ store, dataDir }: Settings, journals: string, givenMasterKey:
   return {
     dataDir,
     masterKeyGiven: givenMasterKey !== null,
-    backup: (to, onProgress) => backupStore({ store, dataDir, to, onProgress }),
-    restore: (from, onProgress) => restoreStore({ store, dataDir, from, onProgress }),
+    backup: (to, onProgress) => backupStore({ store, dataDir, given: givenMasterKey, to, onProgress }),
+    restore: (from, onProgress) => restoreStore({ store, dataDir, given: givenMasterKey, from, onProgress }),
     isInUse: () => hasLivingJournal(journals),
     rotateMasterKey: (next, by, onProgress) =>
       keyTrouble(async () => {

@@ -51,14 +51,14 @@ export async function openStore(
   threaded: boolean,
   damaged: (row: DamagedRow) => void = () => {},
 ): Promise<Store> {
-  const database = await openDatabase(databaseOptions(settings, threaded));
+  const database = await openDatabase({ ...databaseOptions(settings, threaded), givenMasterKey });
   try {
     const masterKey = await openMasterKey({ dataDir: settings.dataDir, given: givenMasterKey, database });
     const { sealing, next } = masterKey;
     const vault = next === null ? makeVault(sealing) : makeVault(sealing, next);
     const clock = storeClock(database, { nowMs: () => performance.now(), wallMs: Date.now });
     await clock.look();
-    return { database, storage: makeStorage(database, { wallMs: clock.wallMs, newId, damaged }), masterKey, vault, clock };
+    return { database, storage: makeStorage(database, { wallMs: clock.wallMs, newId, damaged, vault }), masterKey, vault, clock };
   } catch (error) {
     await database.close();
     throw error;
@@ -107,7 +107,7 @@ export async function openDurable(needs: DurableNeeds): Promise<Durable> {
     statementMs: reportMs,
     connectionsMax: reportConnections,
   });
-  const reports = makeStorage(reportsDatabase, { wallMs: store.clock.wallMs, newId, damaged });
+  const reports = makeStorage(reportsDatabase, { wallMs: store.clock.wallMs, newId, damaged, vault: store.vault });
   const holder = newId();
   const journal = openJournal({
     folder: join(settings.dataDir, "journal"),
@@ -197,7 +197,7 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
     probe: () => census.attend(),
     overdue: () => link?.drop(),
     notice: (lost, reason) => (lost ? log.warn("state_lost", { kind, detail: reason }) : log.info("state_back", { kind })),
-    deadlineMs: link !== null ? redisMs : sqlMs,
+    ...(link !== null ? { deadlineMs: redisMs } : { deadlineMs: sqlMs, stalledMs: sqlStalledMs }),
   });
   const census: Census = new Census({ counts, guard, process: holder, nowMs, after });
   const partition =
@@ -209,14 +209,17 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
           guard,
           process: holder,
           processes: census.count,
+          recount: census.recount,
+          nowMs,
           after,
         });
   const rates = new LeasedRates({
     counts,
     guard,
     local: new MemoryRates(nowMs),
-    processes: census.count,
-    ...(partition === null ? undefined : { share: partition.share }),
+    ...(partition === null
+      ? { processes: census.count }
+      : { processes: partition.everybody, share: partition.share, unseen: partition.unseen }),
     nowMs,
     after,
     onStoreLoss: settings.stateLoss,
@@ -287,6 +290,7 @@ const reportConnections = 3;
 const redisMs = 100;
 /** A transaction in the database takes longer than a command of Redis. */
 const sqlMs = 500;
+const sqlStalledMs = 250;
 const recoverMs = 2_000;
 const stopMs = 5_000;
 const compareEveryMs = 30_000;

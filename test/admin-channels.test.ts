@@ -2,8 +2,13 @@ import { describe, expect, test } from "bun:test";
 import type { ChannelView } from "../src/admin/channel-view.ts";
 import type { ChannelServices, ChannelStatus, ChannelTest } from "../src/admin/services.ts";
 import { readRuntimeChannel } from "../src/config/runtime-channel.ts";
+import { openDatabase } from "../src/store/open.ts";
+import { sql } from "../src/store/sql.ts";
+import { SqliteDatabase } from "../src/store/sqlite.ts";
+import { makeStorage } from "../src/store/storage.ts";
 import { makeVault } from "../src/store/vault.ts";
-import { codeOf, startAdmin, storeText, type AdminWorld, type Called, type ErrorBody } from "./support/admin.ts";
+import { codeOf, startAdmin, storeText, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "./support/admin.ts";
+import { freshDataDir } from "./support/databases.ts";
 
 const secret = "sk-upstream-canary-0123456789-wxyz";
 const vault = makeVault({ version: "1", bytes: Buffer.from(crypto.getRandomValues(new Uint8Array(32))) });
@@ -17,7 +22,7 @@ interface Rig {
 }
 
 /** With the real rules for entries and the real vault. */
-async function rig(given: Partial<ChannelServices> = {}): Promise<Rig> {
+async function rig(given: Partial<ChannelServices> = {}, start: StartOptions = {}): Promise<Rig> {
   const running: ChannelStatus[] = [];
   const channels: ChannelServices = {
     check: async (entry, secrets) => {
@@ -29,7 +34,7 @@ async function rig(given: Partial<ChannelServices> = {}): Promise<Rig> {
     test: async () => null,
     ...given,
   };
-  const world = await startAdmin({ services: { channels } });
+  const world = await startAdmin({ services: { channels }, ...start });
   const [admin, viewer] = [await world.token("admin"), await world.token("viewer")];
   return {
     world,
@@ -59,7 +64,7 @@ const status: ChannelStatus = {
 };
 
 describe("a channel that is added", () => {
-  test("keeps its secrets to itself: sealed in the store, and only their ends are shown", async () => {
+  test("S51: keeps its secrets to itself: sealed in the store, and only their ends are shown", async () => {
     const { world, call, look } = await rig();
     const made = await call("POST", "/channels", { name: "main", entry, secrets: [secret, "short"] });
     expect(made.status).toBe(201);
@@ -94,7 +99,7 @@ describe("a channel that is added", () => {
     ["a wrong value deep inside", { ...entry, timeouts: { connect: "soon" } }, "invalid_channel", "entry.timeouts.connect"],
     ["no address at all", { models: ["fast"] }, null, null],
     ["a name of its own", { ...entry, name: "other" }, "invalid_value", "entry.name"],
-  ])("is refused with %s", async (_, given, code, param) => {
+  ])("S22, S23, S25: is refused with %s", async (_, given, code, param) => {
     const { world, call } = await rig();
     const called = await call("POST", "/channels", { name: "main", entry: given });
     expect(called.status).toBe(400);
@@ -174,7 +179,7 @@ describe("a channel that is changed", () => {
     expect(shown(moved).entry).toMatchObject({ base_url: "https://new.example.net/v1" });
   });
 
-  test("is held to the same rules, and changes nothing when they are broken", async () => {
+  test("S32: is held to the same rules, and changes nothing when they are broken", async () => {
     const { world, call } = await rig();
     await call("POST", "/channels", { name: "main", entry });
     for (const [body, code] of [
@@ -199,6 +204,148 @@ describe("a channel that is changed", () => {
     expect((await call("DELETE", "/channels/main")).status).toBe(404);
   });
 });
+
+describe("two who change one channel", () => {
+  test("at the same time both get what they asked for", async () => {
+    // Whoever has read the channel is made to wait before writing, so that others could read it, too.
+    const check = async (): Promise<readonly never[]> => {
+      for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+      return [];
+    };
+    const { world, call } = await rig({ check });
+    await call("POST", "/channels", { name: "main", entry });
+    const changes = [
+      { weight: 3 },
+      { tier: 4 },
+      { tags: ["eu"] },
+      { concurrency: 7 },
+      { headers: { "x-team": "red" } },
+      { models: ["slow"] },
+    ] as const;
+    const called = await Promise.all(changes.map((change) => call("PATCH", "/channels/main", { entry: change })));
+    expect(called.map(({ status }) => status)).toEqual(changes.map(() => 200));
+    expect((await world.storage.channels.get("main"))?.entry).toEqual(Object.assign({ ...entry }, ...changes));
+  });
+
+  test("are told apart by the etag, where they send it: the second is refused and nothing of it is kept", async () => {
+    const { world, call, look } = await rig();
+    const admin = await world.token("admin");
+    const made = await call("POST", "/channels", { name: "main", entry, secrets: [secret] });
+    const patch = (ifMatch: string, body: unknown): Promise<Called> =>
+      world.call("PATCH", "/admin/api/channels/main", { headers: { ...admin, "if-match": ifMatch }, body });
+    const first = made.headers.get("etag") ?? "";
+    expect(first).toMatch(/^"[0-9a-f]{32}"$/);
+    const seen = await look("/channels/main");
+    expect([seen.headers.get("etag"), `"${shown(seen).etag}"`]).toEqual([first, first]);
+    const listed = (await look("/channels")).json as { readonly channels: readonly ChannelView[] };
+    expect(`"${listed.channels[0]?.etag}"`).toBe(first);
+    const both = await Promise.all([patch(first, { entry: { weight: 3 } }), patch(first, { entry: { tier: 5 } })]);
+    expect(both.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([200, 412]);
+    const refused = both.find(({ status }) => status === 412)!;
+    expect([codeOf(refused), errorOf(refused).param]).toEqual(["precondition_failed", "if-match"]);
+    const now = both.find(({ status }) => status === 200)!.headers.get("etag")!;
+    expect(now).not.toBe(first);
+    expect((await look("/channels/main")).headers.get("etag")).toBe(now);
+    expect(Object.keys((await world.storage.channels.get("main"))!.entry).includes("weight")).toBe(both[0].status === 200);
+    for (const wrong of [first, `W/${now}`, now.replaceAll('"', ""), '""', "x", `"${"0".repeat(32)}", ${first}`]) {
+      expect([wrong, (await patch(wrong, { secrets: ["another-key-of-the-upstream"] })).status]).toEqual([wrong, 412]);
+    }
+    expect(vault.open("main", (await world.storage.channels.get("main"))!.sealed!)).toEqual([secret]);
+    expect((await patch(`${first}, ${now}`, { entry: { weight: 9 } })).status).toBe(200);
+    expect((await patch("*", { secrets: ["another-key-of-the-upstream"] })).status).toBe(200);
+    expect(
+      (await world.call("PATCH", "/admin/api/channels/nobody", { headers: { ...admin, "if-match": "*" }, body: { secrets: [] } })).status,
+    ).toBe(404);
+  });
+
+  test("cannot rely on it where nobody would heed it, and are told so", async () => {
+    const { world } = await rig();
+    const headers = { ...(await world.token("admin")), "if-match": "*" };
+    for (const { method, path, access, conditional } of world.listener.routes) {
+      if (method === "GET" || access === "public" || conditional) continue;
+      const called = await world.call(method, path.replaceAll(/\{\w+\}/g, "something"), { headers, body: {} });
+      expect([path, called.status, errorOf(called).param]).toEqual([path, 400, "if-match"]);
+    }
+  });
+});
+
+describe("S51: the headers of a channel", () => {
+  const hidden = "Bearer canary-in-a-header";
+  const headers = { "x-key": hidden, "x-team": "red" };
+
+  /** Over a store that seals them, as a gateway's does. */
+  async function sealing(): Promise<Rig & { readonly clear: (entry: object) => Promise<void> }> {
+    const dataDir = freshDataDir();
+    const database = await openDatabase({ store: "sqlite", dataDir });
+    const storage = makeStorage(database, { wallMs: Date.now, newId: () => Bun.randomUUIDv7(), vault });
+    const made = await rig({}, { dataDir, storage: () => storage });
+    return {
+      ...made,
+      world: { ...made.world, storage },
+      clear: async (given) => void (await database.run(sql`update channels set entry = ${JSON.stringify(given)} where name = 'main'`)),
+    };
+  }
+
+  test("are sealed in the store, shown by name only, and used as they are", async () => {
+    const { world, call, look } = await sealing();
+    const made = await call("POST", "/channels", { name: "main", entry: { ...entry, headers } });
+    expect(shown(made).entry).toEqual({ ...entry, headers: { "x-key": "****", "x-team": "****" } });
+    for (const called of [made, await look("/channels"), await look("/channels/main"), await look("/audit")]) {
+      expect([called.status < 300, called.text.includes("canary")]).toEqual([true, false]);
+    }
+    expect(await storeText(world)).not.toContain("canary");
+    expect(await storeText(world)).toContain("api.example.com");
+    expect((await world.storage.channels.get("main"))?.entry).toEqual({ ...entry, headers });
+    expect((await world.storage.channels.list())[0]?.entry).toEqual({ ...entry, headers });
+  });
+
+  test("that were kept in clear before are read, and sealed with the next change", async () => {
+    const { world, call, clear } = await sealing();
+    await call("POST", "/channels", { name: "main", entry });
+    await clear({ ...entry, headers });
+    expect((await world.storage.channels.get("main"))?.entry).toEqual({ ...entry, headers });
+    for (const change of [{ secrets: ["a-key-of-the-upstream"] }, { entry: { weight: 2 } }]) {
+      await clear({ ...entry, headers });
+      expect((await call("PATCH", "/channels/main", change)).status).toBe(200);
+      const [row] = await rowsOf(world);
+      expect(row).not.toContain("canary");
+      expect((await world.storage.channels.get("main"))?.entry["headers"]).toEqual(headers);
+    }
+  });
+
+  test("keep their value when it is given back as it was shown", async () => {
+    const { world, call } = await sealing();
+    await call("POST", "/channels", { name: "main", entry: { ...entry, headers } });
+    const given = { "x-key": "****", "x-more": "1" };
+    expect((await call("PATCH", "/channels/main", { entry: { headers: given } })).status).toBe(200);
+    expect((await world.storage.channels.get("main"))?.entry["headers"]).toEqual({ "x-key": hidden, "x-more": "1" });
+    const unknown = await call("PATCH", "/channels/main", { entry: { headers: { "x-other": "****" } } });
+    expect([unknown.status, errorOf(unknown).param]).toEqual([400, "entry.headers"]);
+    expect((await call("POST", "/channels", { name: "other", entry: { ...entry, headers: { a: "****" } } })).status).toBe(400);
+  });
+
+  test("do not go along to another address", async () => {
+    const { world, call } = await sealing();
+    await call("POST", "/channels", { name: "main", entry: { ...entry, headers } });
+    const base_url = "https://evil.example.net/v1";
+    for (const move of [{ base_url }, { base_url, headers: { "x-key": "****" } }, { base_url, headers: { ...headers, "x-key": "****" } }]) {
+      const called = await call("PATCH", "/channels/main", { entry: move });
+      expect([called.status, codeOf(called), errorOf(called).param]).toEqual([400, "secrets_needed", "entry.headers"]);
+    }
+    expect((await world.storage.channels.get("main"))?.entry["base_url"]).toBe(entry.base_url);
+    expect((await call("PATCH", "/channels/main", { entry: { base_url, headers: { "x-key": "new" } } })).status).toBe(200);
+    expect((await call("PATCH", "/channels/main", { entry: { base_url: entry.base_url, headers: null } })).status).toBe(200);
+    expect((await world.storage.channels.get("main"))?.entry).toEqual(entry);
+  });
+});
+
+/** What stands in the rows of channels. */
+async function rowsOf({ storeFile }: AdminWorld): Promise<readonly string[]> {
+  const database = new SqliteDatabase(storeFile);
+  const rows = await database.all<{ readonly entry: string }>(sql`select entry from channels`);
+  await database.close();
+  return rows.map((row) => row.entry);
+}
 
 describe("a channel of the configuration file", () => {
   test("is shown, and says where to change it", async () => {
@@ -227,7 +374,7 @@ describe("a channel of the configuration file", () => {
 });
 
 describe("testing a channel", () => {
-  test("tells a status and a word of ours, and nothing that an upstream wrote", async () => {
+  test("S29: tells a status and a word of ours, and nothing that an upstream wrote", async () => {
     const hostile = "<script>alert(1)</script>";
     const outcomes: Readonly<Record<string, ChannelTest>> = {
       well: { ok: true, status: 200, code: "ok", tookMs: 12.4 },

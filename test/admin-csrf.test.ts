@@ -20,7 +20,7 @@ function post(changed: Readonly<Record<string, string | null>>): Promise<Called>
   return world.call("POST", path, { raw: JSON.stringify({ name: `t${++made}`, role: "viewer" }), headers });
 }
 
-describe("a change with a session's cookie", () => {
+describe("S43: a change with a session's cookie", () => {
   test("is made for our own page", async () => {
     expect((await post({})).status).toBe(201);
     expect((await post({ "sec-fetch-site": "same-origin" })).status).toBe(201);
@@ -75,7 +75,7 @@ describe("a change with a session's cookie", () => {
   });
 });
 
-test("every route that changes something asks for it", async () => {
+test("S43: every route that changes something asks for it", async () => {
   const { cookie = "" } = browser;
   const mutating = world.listener.routes.filter(({ method, access }) => method !== "GET" && access !== "public");
   expect(mutating.length).toBeGreaterThan(5);
@@ -90,7 +90,7 @@ test("a token in a header needs none of it: no browser sends one by itself", asy
   expect((await world.call("POST", path, { headers, body: { name: "by-machine", role: "viewer" } })).status).toBe(201);
 });
 
-test("another site cannot log a browser in, but a program may", async () => {
+test("S43: another site cannot log a browser in, but a program may", async () => {
   const body = { name: "anna", password: goodPassword };
   const { status, headers } = await world.call("POST", "/admin/api/login", { body, headers: { origin: "https://evil.example" } });
   expect([status, headers.get("set-cookie")]).toEqual([403, null]);
@@ -98,7 +98,7 @@ test("another site cannot log a browser in, but a program may", async () => {
   expect((await world.call("POST", "/admin/api/login", { body })).status).toBe(200);
 });
 
-describe("the cookie", () => {
+describe("S43: the cookie", () => {
   const attributes = async (world: AdminWorld): Promise<string> => {
     await world.account("ben", "viewer");
     const called = await world.call("POST", "/admin/api/login", { body: { name: "ben", password: goodPassword } });

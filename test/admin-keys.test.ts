@@ -195,7 +195,7 @@ describe("changing a key", () => {
     });
   });
 
-  test("refuses what is no field of it, and changes nothing by that", async () => {
+  test("S32: refuses what is no field of it, and changes nothing by that", async () => {
     const { world, call } = await actors();
     const { id } = shown(await call("POST", "/keys", { name: "app", limits: { rpm: 5 } }));
     const before = await world.storage.keys.get(id);
@@ -290,7 +290,7 @@ describe("keys of the configuration file", () => {
 });
 
 describe("looking for keys", () => {
-  test("takes what is searched for literally, and bounds everything", async () => {
+  test("S16: takes what is searched for literally, and bounds everything", async () => {
     const { call, look } = await actors({ services: { fileKeys: () => [fileKey] } });
     for (const name of ["Alpha", "beta 100%", "gamma_1"]) await call("POST", "/keys", { name, owner: name === "Alpha" ? "Bella" : null });
     const names = async (query: string): Promise<readonly string[]> =>

@@ -53,7 +53,7 @@ beforeAll(async () => {
   world = await startAdmin({ routes, listen: { answerMs: 200, bodyMs: 300, hostNames: ["admin.example.org"] } });
 });
 
-describe("every answer", () => {
+describe("S34, S44, S45: every answer", () => {
   const sent: readonly (readonly [string, string])[] = [
     ["GET", "/healthz"],
     ["GET", "/nowhere"],
@@ -101,7 +101,7 @@ describe("every answer", () => {
   });
 });
 
-describe("a path", () => {
+describe("S08: a path", () => {
   test.each([
     "//admin/api/me",
     "/admin//api/me",
@@ -162,7 +162,7 @@ describe("a method", () => {
   });
 });
 
-describe("a host", () => {
+describe("S46: a host", () => {
   test.each([
     "evil.example",
     "evil.example:4401",
@@ -401,7 +401,7 @@ describe("a token", () => {
     expect(bodies.size).toBe(1);
   });
 
-  test("of a client opens nothing here, not even one whose digest stood in the wrong table", async () => {
+  test("S48: of a client opens nothing here, not even one whose digest stood in the wrong table", async () => {
     const { token } = makeToken(world.services.randomBytes);
     await world.storage.accounts.createToken(
       { name: "swapped", role: "admin", mark: { digest: world.services.adminDigest(token), last4: "xxxx" } },
@@ -428,7 +428,7 @@ describe("a token", () => {
   });
 });
 
-test("an address that others can reach needs an account or a token first", () => {
+test("S40: an address that others can reach needs an account or a token first", () => {
   for (const host of ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
     expect(bindingProblem({ host, accounts: 0, tokenGiven: false })).toBeNull();
   for (const host of ["0.0.0.0", "::", "192.168.0.1", "127.0.0.1.example", "example.org"]) {

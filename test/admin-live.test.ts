@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { startChaos } from "./support/chaos.ts";
 import { eventually } from "./support/eventually.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
@@ -113,4 +114,30 @@ describe("of a running gateway, the admin API", () => {
     const rows = await ask("/usage?by=key");
     expect(JSON.stringify(rows.json)).toContain("file:tester");
   });
+});
+
+test("S51: a channel that is added with a header sends it, and nobody finds it on the disk", async () => {
+  const secret = "header-canary-0123456789";
+  await using upstream = await startChaos({ name: "added" });
+  await using open = await setUp(
+    { first: { models: ["other"] } },
+    { admin: "127.0.0.1:0", allow_private: true },
+    { env: { ADMIN_TOKEN_FILE: join(folder, "token") } },
+  );
+  const door = `${String(open.gateway.logs.find((line) => line["event"] === "listening")?.["admin"])}/admin/api/channels`;
+  const entry = { base_url: upstream.url, models: ["sealed"], headers: { "x-tenant-key": secret } };
+  const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
+  const added = await fetch(door, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ name: "added", entry, secrets: ["sk-added-0123456789abcdef"] }),
+  });
+  expect([added.status, (await added.text()).includes(secret)]).toEqual([201, false]);
+  await eventually("the channel serves", async () => (await open.chat({ model: "sealed" }, { key: clientKey })).status === 200);
+  const sent = upstream.ledger.chats.at(-1)?.headers.find(([name]) => name.toLowerCase() === "x-tenant-key");
+  expect(sent?.[1]).toBe(secret);
+  const data = open.gateway.directory;
+  const files = await Array.fromAsync(new Bun.Glob("**/*").scan({ cwd: data, dot: true }));
+  expect(files.some((file) => file.endsWith("sluice.db-wal"))).toBe(true);
+  for (const file of files) expect([file, (await readFile(join(data, file))).includes(secret)]).toEqual([file, false]);
 });

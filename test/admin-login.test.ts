@@ -47,7 +47,7 @@ describe("a log-in", () => {
     expect(codeOf(answers[0]!)).toBe("invalid_login");
   });
 
-  test("takes as long for a name that does not exist", async () => {
+  test("S42: takes as long for a name that does not exist", async () => {
     const world = await withAnna();
     const timeOf = async (name: string): Promise<number> => {
       world.pass(2 * minuteMs);
@@ -56,11 +56,11 @@ describe("a log-in", () => {
       return performance.now() - before;
     };
     const [known, unknown]: [number[], number[]] = [[], []];
-    for (let round = 0; round < 6; round++) {
+    // Without the hash of nobody it would be a tenth, each time; on a busy machine one of the first may be slow.
+    for (let round = 0; round < 20 && (round < 6 || Math.min(...unknown) <= Math.min(...known) / 2); round++) {
       known.push(await timeOf("anna"));
       unknown.push(await timeOf("nobody"));
     }
-    // Without the hash of nobody it would be a tenth.
     expect(Math.min(...unknown)).toBeGreaterThan(Math.min(...known) / 2);
     expect(Math.min(...unknown)).toBeLessThan(Math.min(...known) * 2);
   });
@@ -81,7 +81,7 @@ describe("a log-in", () => {
     expect(JSON.stringify(entries)).not.toContain("secret");
   });
 
-  test("may be tried five times a minute from one place, right or wrong, also at once", async () => {
+  test("S42: may be tried five times a minute from one place, right or wrong, also at once", async () => {
     const world = await withAnna();
     const tries = await Promise.all(Array.from({ length: 12 }, () => login(world, "anna", "wrong password")));
     expect(tries.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
@@ -139,7 +139,7 @@ describe("the guard of the door", () => {
     return waitMs;
   };
 
-  test("slows all down when guesses come from everywhere, and recovers", () => {
+  test("S42: slows all down when guesses come from everywhere, and recovers", () => {
     let now = 0;
     const guard = new LoginGuard(() => now);
     let passed = 0;
@@ -175,7 +175,7 @@ describe("the guard of the door", () => {
   });
 });
 
-describe("a session", () => {
+describe("S49: a session", () => {
   test("ends half an hour after the last request", async () => {
     const world = await withAnna();
     const headers = await world.session("anna");
@@ -259,7 +259,7 @@ describe("a password", () => {
   const change = (world: AdminWorld, headers: Record<string, string>, body: object): Promise<Called> =>
     world.call("POST", "/admin/api/password", { headers, body });
 
-  test("is changed by who knows the old one, which ends all sessions", async () => {
+  test("S49: is changed by who knows the old one, which ends all sessions", async () => {
     const world = await withAnna();
     const [one, other] = [await world.session("anna"), await world.session("anna")];
     const wrong = await change(world, one, { current: "not this one", password: "four other quiet words" });
@@ -304,7 +304,7 @@ describe("a password", () => {
     },
   );
 
-  test("stands nowhere in the store, and neither does a session, a token or the bootstrap token", async () => {
+  test("S51: stands nowhere in the store, and neither does a session, a token or the bootstrap token", async () => {
     const world = await withAnna();
     const path = (await prepared(await startAdmin({ dataDir: world.dataDir }), world.dataDir))?.path;
     expect(path).toBeUndefined();
@@ -328,7 +328,7 @@ function prepared(world: AdminWorld, dataDir: string): Promise<{ readonly path: 
   return prepareBootstrap({ dataDir, accounts: world.storage.accounts, digest, wallMs, random: randomBytes });
 }
 
-describe("the first account", () => {
+describe("S41: the first account", () => {
   const claim = (world: AdminWorld, token: string, name = "anna"): Promise<Called> =>
     world.call("POST", "/admin/api/bootstrap", { body: { token, name, password: goodPassword } });
 
@@ -403,7 +403,7 @@ describe("the first account", () => {
   });
 });
 
-describe("a token given at the start", () => {
+describe("S40: a token given at the start", () => {
   test.each([
     ["admin", "shorter than 32"],
     ["", "shorter than 32"],

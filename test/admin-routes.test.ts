@@ -151,7 +151,7 @@ const filled = (path: string): string => path.replaceAll(/\{\w+\}/g, "something"
 const mutating = (): readonly Route[] => routes.filter(({ method }) => method !== "GET");
 
 describe("every route", () => {
-  test("has an access of its own, and a change is an admin's except for what is one's own", () => {
+  test("S72: has an access of its own, and a change is an admin's except for what is one's own", () => {
     for (const route of routes) expect(["public", "viewer", "admin"]).toContain(route.access);
     const open = routes.filter(({ access }) => access === "public").map(titleOf);
     expect(open.toSorted()).toEqual(["GET /healthz", "POST /admin/api/bootstrap", "POST /admin/api/login"]);
@@ -164,7 +164,7 @@ describe("every route", () => {
     ).toEqual([]);
   });
 
-  test("that is not public is closed to strangers, to clients' keys and to forged sessions", async () => {
+  test("S48, S72: that is not public is closed to strangers, to clients' keys and to forged sessions", async () => {
     const { token } = world.services.makeKeyToken();
     const strangers = [{}, { authorization: `Bearer ${token}` }, { cookie: `sluice_session=${"A".repeat(43)}` }];
     for (const route of routes.filter(({ access }) => access !== "public")) {
@@ -175,17 +175,42 @@ describe("every route", () => {
     }
   });
 
-  test("that changes something is closed to viewers, by token and by session", async () => {
+  test("S50: that changes something is closed to viewers, by token and by session", async () => {
     await world.account("viewer", "viewer");
-    for (const headers of [await world.token("viewer"), await world.session("viewer")]) {
+    const callers = [await world.token("viewer"), await world.session("viewer")];
+    const before = await trailOf(world);
+    for (const headers of callers) {
       for (const route of mutating().filter(({ access, own }) => access !== "public" && !own)) {
         const called = await world.call(route.method, filled(route.path), { headers, body: {} });
         expect([titleOf(route), called.status, codeOf(called)]).toEqual([titleOf(route), 403, "forbidden"]);
       }
     }
+    expect(await trailOf(world)).toEqual(before);
   });
 
-  test("refuses what it does not know, by name", async () => {
+  test("S31: that names something tells a client's key nothing of it, whether it is there or not", async () => {
+    const own = await startAdmin();
+    const client = own.services.makeKeyToken();
+    const mark = { digest: own.services.digest(client.token), last4: "0000" };
+    await own.storage.keys.create(client.publicId, { ...newKey, name: "client" }, mark, tester);
+    const there = [await storedKey(own), await storedChannel(own), await storedPrice(own), client.publicId];
+    await own.receipts(sampleReceipt({ requestId: "req-1" }));
+    const named = own.listener.routes.filter(({ path }) => path.includes("{"));
+    for (const route of named) {
+      const bodies = new Set<string>();
+      for (const id of [...there, "req-1", "nobody"]) {
+        const path = route.path.replaceAll(/\{\w+\}/g, id);
+        for (const headers of [{ authorization: `Bearer ${client.token}` }, { "x-api-key": client.token }]) {
+          const called = await own.call(route.method, path, { headers, ...(route.method === "GET" ? {} : { body: {} }) });
+          expect([titleOf(route), called.status]).toEqual([titleOf(route), 401]);
+          bodies.add(called.text.replace(/"request_id":"[^"]*"/, ""));
+        }
+      }
+      expect([titleOf(route), bodies.size]).toEqual([titleOf(route), 1]);
+    }
+  });
+
+  test("S32: refuses what it does not know, by name", async () => {
     const headers = await world.token("admin");
     for (const route of routes.filter(({ access }) => access !== "public")) {
       const sent = route.method === "GET" ? {} : { body: {} };
@@ -204,7 +229,7 @@ describe("every route", () => {
     }
   });
 
-  test("that names something which is not there says so, and in the same words for all of its kind", async () => {
+  test("S31: that names something which is not there says so, and in the same words for all of its kind", async () => {
     const headers = await world.token("admin");
     const changes: Readonly<Record<string, unknown>> = {
       "PATCH /admin/api/accounts/{name}": { role: "viewer" },
@@ -224,7 +249,7 @@ describe("every route", () => {
     }
   });
 
-  test("answers hostile input without an error of its own", async () => {
+  test("S02: answers hostile input without an error of its own", async () => {
     const headers = await world.token("admin");
     world.bugs.length = 0;
     const hostile = ["'", '"; drop table accounts; --', "%", "../../x", "\u0000", "\ud800", "𝒳".repeat(100), "{}", "-1"];
@@ -238,6 +263,12 @@ describe("every route", () => {
     expect(world.bugs).toEqual([]);
   });
 });
+
+/** What was done so far, and how often something changed. */
+async function trailOf({ storage }: AdminWorld): Promise<readonly [number, number]> {
+  const trail = await storage.audit.list({ action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 200 });
+  return [await storage.revision(), trail.length];
+}
 
 /** Objects inside of a schema that would swallow a field they do not know. */
 function loose(schema: unknown, at = "body"): readonly string[] {

@@ -128,7 +128,7 @@ describe("usage", () => {
     expect(codeOf(await look("/usage?by=model"))).toBe("answer_too_large");
   });
 
-  test("comes as a table for spreadsheets, in which no name is a formula", async () => {
+  test("S47: comes as a table for spreadsheets, in which no name is a formula", async () => {
     const { world, look } = await rig();
     await world.storage.keys.create(
       "key-1",

@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CommandLine } from "./support/command-line.ts";
 import { eventually } from "./support/eventually.ts";
@@ -32,6 +32,88 @@ test("a backup is put back, and what it replaced is kept", async () => {
   const { replaced } = JSON.parse(restored.out) as { replaced: string };
   expect([restored.code, existsSync(replaced)]).toEqual([0, true]);
   expect(await names(cli)).toEqual(["first"]);
+});
+
+test("S51: a backup is encrypted with the master key, with a passphrase, or not at all, and a restore tells by itself", async () => {
+  const cli = new CommandLine();
+  await cli.json("keys", "create", "canary-name");
+  const [file, phrased, plain, words] = ["a.backup", "b.backup", "c.db", "words"].map((name) => join(cli.folder, name)) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(words, "five quiet words in a row\n");
+  expect(await cli.json<object>("backup", file)).toMatchObject({ file, encrypted_with: "master_key" });
+  expect(await cli.json<object>("backup", phrased, "--passphrase-file", words)).toMatchObject({ encrypted_with: "passphrase" });
+  expect(await cli.json<object>("backup", plain, "--plain")).toMatchObject({ encrypted_with: null });
+  expect([file, phrased, plain].map((made) => readFileSync(made).includes("canary-name"))).toEqual([false, false, true]);
+  for (const args of [[file], [phrased, "--passphrase-file", words], [plain]]) {
+    expect(await cli.json<object>("restore", ...args, "--check")).toEqual({ checked: args[0] });
+    await cli.json("keys", "create", "later");
+    expect(await names(cli)).toHaveLength(2);
+    await cli.json("restore", ...args, "--yes");
+    expect(await names(cli)).toEqual(["canary-name"]);
+  }
+});
+
+test("a backup that does not open says what is to be done, and nothing is changed", async () => {
+  const cli = new CommandLine();
+  await cli.json("keys", "create", "first");
+  const [file, phrased, words, others] = ["a.backup", "b.backup", "words", "others"].map((name) => join(cli.folder, name)) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(words, "five quiet words in a row");
+  writeFileSync(others, "five other words in a row");
+  await cli.json("backup", file);
+  await cli.json("backup", phrased, "--passphrase-file", words);
+  const said = async (...args: readonly string[]): Promise<string> => {
+    const { code, err } = await cli.here(["restore", ...args, "--yes"]);
+    expect(code).not.toBe(0);
+    return err;
+  };
+  expect(await said(phrased)).toContain("--passphrase-file");
+  expect(await said(phrased, "--passphrase-file", others)).toContain("does not open");
+  expect(await said(phrased, "--passphrase-file", join(cli.folder, "nowhere"))).toContain("cannot be read");
+  expect(await cli.here(["backup", `${file}2`, "--passphrase-file", words, "--plain"])).toMatchObject({ code: 64 });
+  writeFileSync(words, "two\nlines");
+  expect(await cli.here(["backup", `${file}2`, "--passphrase-file", words])).toMatchObject({ code: 64 });
+  writeFileSync(words, "short");
+  expect(await cli.here(["backup", `${file}2`, "--passphrase-file", words])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("16 to"),
+  });
+  const whole = readFileSync(file);
+  writeFileSync(file, whole.subarray(0, -10));
+  expect(await said(file)).toContain("was cut off");
+  whole[whole.length - 100]! ^= 1;
+  writeFileSync(file, whole);
+  expect(await said(file)).toContain("is damaged");
+  expect(await names(cli)).toEqual(["first"]);
+  whole[whole.length - 100]! ^= 1;
+  writeFileSync(file, whole);
+  const key = join(cli.dataDir, "master-key");
+  const before = readFileSync(key, "utf8");
+  writeFileSync(key, new Bun.CryptoHasher("sha256").update("other").digest("hex"));
+  expect(await said(file)).toContain("another master key");
+  expect(await cli.here(["backup", `${file}2`])).toMatchObject({ code: 1, err: expect.stringContaining("--passphrase-file") });
+  rmSync(key);
+  expect(await said(file)).toContain(key);
+  writeFileSync(key, before);
+  await cli.json("restore", file, "--yes");
+});
+
+test("a backup of a store whose master key comes by the environment is encrypted with that", async () => {
+  const cli = new CommandLine();
+  const env = { SLUICE_MASTER_KEY: "0123456789abcdef".repeat(4) };
+  const file = join(cli.folder, "a.backup");
+  await cli.here(["keys", "create", "first"], { env });
+  expect((await cli.here(["backup", file], { env })).code).toBe(0);
+  expect(await cli.here(["restore", file, "--yes"])).toMatchObject({ code: 1, err: expect.stringContaining("SLUICE_MASTER_KEY") });
+  expect((await cli.here(["restore", file, "--yes"], { env })).code).toBe(0);
 });
 
 test("a backup never goes over a file that exists, and needs a store", async () => {

@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { copyFileSync, existsSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { StorageTrouble } from "../src/gateway/storage.ts";
-import { restoreStore } from "../src/store/backup-restore.ts";
-import { backupStore, type BackupProgress } from "../src/store/backup.ts";
+import { restoreStore, type BackupSource } from "../src/store/backup-restore.ts";
+import { backupStore, type BackupProgress, type BackupTarget } from "../src/store/backup.ts";
 import type { Database } from "../src/store/database.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { migrations } from "../src/store/migrations/index.ts";
@@ -28,7 +28,7 @@ describe("a backup", () => {
     })();
     const seen: BackupProgress[] = [];
     const to = join(freshDataDir(), "copy.db");
-    const { bytes } = await backupStore({ dataDir, to, onProgress: (progress) => void seen.push(progress) });
+    const { bytes } = await backupStore({ dataDir, to: plain(to), onProgress: (progress) => void seen.push(progress) });
     writing = false;
     await writer;
     await database.close();
@@ -52,12 +52,12 @@ describe("a backup", () => {
   test("leaves nothing but itself, and no part of itself when it fails", async () => {
     const { dataDir, database } = await filled(10);
     const folder = freshDataDir();
-    await backupStore({ dataDir, to: join(folder, "copy.db") });
+    await backupStore({ dataDir, to: plain(join(folder, "copy.db")) });
     expect(readdirSync(folder)).toEqual(["copy.db"]);
-    expect(await kindOf(backupStore({ dataDir, to: join(folder, "copy.db") }))).toBe("conflict");
-    expect(await kindOf(backupStore({ dataDir, to: storeFile(dataDir) }))).toBe("conflict");
-    expect(await kindOf(backupStore({ dataDir, to: join(folder, "missing", "copy.db") }))).toBe("unavailable");
-    expect(await kindOf(backupStore({ dataDir: join(folder, "missing"), to: join(folder, "other.db") }))).toBe("missing");
+    expect(await kindOf(backupStore({ dataDir, to: plain(join(folder, "copy.db")) }))).toBe("conflict");
+    expect(await kindOf(backupStore({ dataDir, to: plain(storeFile(dataDir)) }))).toBe("conflict");
+    expect(await kindOf(backupStore({ dataDir, to: plain(join(folder, "missing", "copy.db")) }))).toBe("unavailable");
+    expect(await kindOf(backupStore({ dataDir: join(folder, "missing"), to: plain(join(folder, "other.db")) }))).toBe("missing");
     expect(readdirSync(folder)).toEqual(["copy.db"]);
     expect(await database.all<object>(sql`select count(*) as n from settings`)).toEqual([{ n: 10 }]);
     await database.close();
@@ -68,13 +68,16 @@ describe("a backup", () => {
     await database.close();
     damage(storeFile(dataDir));
     const folder = freshDataDir();
-    expect(await kindOf(backupStore({ dataDir, to: join(folder, "copy.db") }))).toBe("damaged");
+    expect(await kindOf(backupStore({ dataDir, to: plain(join(folder, "copy.db")) }))).toBe("damaged");
     expect(readdirSync(folder)).toEqual([]);
   });
 
   test("of PostgreSQL is left to its own tools, and the address is not repeated", async () => {
     const store = "postgres://me:hidden@db/sluice";
-    for (const attempt of [backupStore({ store, dataDir: "x", to: "y" }), restoreStore({ store, dataDir: "x", from: "y" })]) {
+    for (const attempt of [
+      backupStore({ store, dataDir: "x", to: plain("y") }),
+      restoreStore({ store, dataDir: "x", from: source("y") }),
+    ]) {
       const message = await attempt.then(
         () => "",
         (error: unknown) => (error as Error).message,
@@ -89,10 +92,10 @@ describe("a restore", () => {
   test("brings back what was, and keeps what it replaced", async () => {
     const { dataDir, database } = await filled(30);
     const from = join(freshDataDir(), "copy.db");
-    await backupStore({ dataDir, to: from });
+    await backupStore({ dataDir, to: plain(from) });
     await database.run(sql`delete from settings where name <> 'n1'`);
     await database.close();
-    const { replaced } = await restoreStore({ from, dataDir });
+    const { replaced } = await restoreStore({ from: source(from), dataDir });
     const back = await openDatabase({ store: "sqlite", dataDir });
     expect(await back.all<object>(sql`select count(*) as n from settings`)).toEqual([{ n: 30 }]);
     expect(statSync(storeFile(dataDir)).mode & 0o777).toBe(0o600);
@@ -106,10 +109,10 @@ describe("a restore", () => {
   test("works where there is no store yet", async () => {
     const { dataDir, database } = await filled(5);
     const from = join(freshDataDir(), "copy.db");
-    await backupStore({ dataDir, to: from });
+    await backupStore({ dataDir, to: plain(from) });
     await database.close();
     const empty = join(freshDataDir(), "new");
-    expect(await restoreStore({ from, dataDir: empty })).toEqual({ replaced: null });
+    expect(await restoreStore({ from: source(from), dataDir: empty })).toEqual({ replaced: null });
     const back = await openDatabase({ store: "sqlite", dataDir: empty });
     expect(await back.all<object>(sql`select count(*) as n from settings`)).toEqual([{ n: 5 }]);
     await back.close();
@@ -119,22 +122,22 @@ describe("a restore", () => {
     test(`is refused while the store is open${threaded ? " in a thread" : ""}, and changes nothing`, async () => {
       const { dataDir, database } = await filled(5, threaded);
       const from = join(freshDataDir(), "copy.db");
-      await backupStore({ dataDir, to: from });
+      await backupStore({ dataDir, to: plain(from) });
       const before = readdirSync(dataDir).sort();
-      const refused = restoreStore({ from, dataDir });
+      const refused = restoreStore({ from: source(from), dataDir });
       expect(await kindOf(refused)).toBe("unavailable");
       await expect(refused).rejects.toThrow("Stop it first");
       expect(readdirSync(dataDir).sort()).toEqual(before);
       expect(await database.run(sql`insert into settings (name, value) values ('more', 'x')`)).toBe(1);
       await database.close();
-      await restoreStore({ from, dataDir });
+      await restoreStore({ from: source(from), dataDir });
     });
   }
 
   test("is refused while another process has the store open", async () => {
     const { dataDir, database } = await filled(5);
     const from = join(freshDataDir(), "copy.db");
-    await backupStore({ dataDir, to: from });
+    await backupStore({ dataDir, to: plain(from) });
     await database.close();
     const code = `
       const { openSqliteReader } = await import(${JSON.stringify(join(import.meta.dir, "../src/store/sqlite.ts"))});
@@ -143,17 +146,17 @@ describe("a restore", () => {
       setInterval(() => reader, 1000);`;
     const child = Bun.spawn({ cmd: [process.execPath, "-e", code, storeFile(dataDir)], stdout: "pipe", stderr: "inherit" });
     for await (const _ of child.stdout) break;
-    expect(await kindOf(restoreStore({ from, dataDir }))).toBe("unavailable");
+    expect(await kindOf(restoreStore({ from: source(from), dataDir }))).toBe("unavailable");
     child.kill("SIGKILL");
     await child.exited;
-    expect(await kindOf(restoreStore({ from, dataDir }))).toBe("none");
+    expect(await kindOf(restoreStore({ from: source(from), dataDir }))).toBe("none");
   });
 
   test("of what is damaged, cut, foreign, too new or no file at all changes nothing", async () => {
     const { dataDir, database } = await filled(400);
     const folder = freshDataDir();
     const good = join(folder, "good.db");
-    await backupStore({ dataDir, to: good });
+    await backupStore({ dataDir, to: plain(good) });
     await database.close();
     const bad = (name: string, spoil: (file: string) => void): string => {
       const file = join(folder, name);
@@ -177,7 +180,7 @@ describe("a restore", () => {
       [storeFile(tooNew), "damaged"],
       [join(folder, "missing.db"), "missing"],
     ];
-    for (const [from, kind] of cases) expect([from, await kindOf(restoreStore({ from, dataDir }))]).toEqual([from, kind]);
+    for (const [from, kind] of cases) expect([from, await kindOf(restoreStore({ from: source(from), dataDir }))]).toEqual([from, kind]);
     expect(readdirSync(dataDir)).toEqual(["sluice.db"]);
     const still = await openDatabase({ store: "sqlite", dataDir });
     expect(await still.all<object>(sql`select count(*) as n from settings`)).toEqual([{ n: 400 }]);
@@ -187,17 +190,25 @@ describe("a restore", () => {
   test("replaces a store that is damaged beyond opening", async () => {
     const { dataDir, database } = await filled(5);
     const from = join(freshDataDir(), "copy.db");
-    await backupStore({ dataDir, to: from });
+    await backupStore({ dataDir, to: plain(from) });
     await database.close();
     writeFileSync(storeFile(dataDir), "nothing of the kind".repeat(1_000));
     writeFileSync(`${storeFile(dataDir)}-wal`, "nor this");
-    const { replaced } = await restoreStore({ from, dataDir });
+    const { replaced } = await restoreStore({ from: source(from), dataDir });
     const back = await openDatabase({ store: "sqlite", dataDir });
     expect(await back.all<object>(sql`select count(*) as n from settings`)).toEqual([{ n: 5 }]);
     await back.close();
     expect(existsSync(replaced!)).toBe(true);
   });
 });
+
+function plain(file: string): BackupTarget {
+  return { file, protection: { kind: "plain" } };
+}
+
+function source(file: string, passphrase: string | null = null, checkOnly = false): BackupSource {
+  return { file, passphrase, checkOnly };
+}
 
 async function filled(rows: number, threaded = false): Promise<{ readonly dataDir: string; readonly database: Database }> {
   const dataDir = freshDataDir();

@@ -3,15 +3,18 @@ import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { join } from "node:path";
 import fc from "fast-check";
 import { unlimited } from "../src/limits/limits.ts";
+import { ChannelTable } from "../src/store/channel-table.ts";
 import type { Database } from "../src/store/database.ts";
 import { openMasterKey, readLock, type MasterKey } from "../src/store/master-key.ts";
 import { makeKeyFile, masterKeyFile, MasterKeyTrouble, nextKeyFile, parsedMasterKey } from "../src/store/master-key-file.ts";
 import { rewrap, rotateMasterKey } from "../src/store/rewrap.ts";
 import { sealBytes, openBytes, sealingKeyOf } from "../src/store/sealing.ts";
 import { sql } from "../src/store/sql.ts";
+import { makeStorage } from "../src/store/storage.ts";
+import type { DamagedRow } from "../src/store/table-needs.ts";
 import { makeVault } from "../src/store/vault.ts";
 import { engines, freshDataDir } from "./support/databases.ts";
-import { ada, storageWorld } from "./support/storage-world.ts";
+import { ada, storageWorld, trouble } from "./support/storage-world.ts";
 
 const hexKey = (seed: string): string => new Bun.CryptoHasher("sha256").update(seed).digest("hex");
 const sealing = (seed: string): ReturnType<typeof sealingKeyOf> => sealingKeyOf(parsedMasterKey(hexKey(seed))!);
@@ -34,14 +37,14 @@ describe("a sealed secret", () => {
     );
   });
 
-  test("is never sealed twice in the same way, and shows nothing of itself", () => {
+  test("S52: is never sealed twice in the same way, and shows nothing of itself", () => {
     const sealed = Array.from({ length: 50 }, () => vault.seal("main", ["sk-canary-secret"]));
     expect(new Set(sealed).size).toBe(50);
     expect(new Set(sealed.map((text) => text.split(".")[3]!.slice(0, 16))).size).toBe(50);
     for (const text of sealed) expect(Buffer.from(text.split(".")[3]!, "base64url").toString("latin1")).not.toContain("canary");
   });
 
-  test("does not open in another row, nor as another field, nor with another master key", () => {
+  test("S52: does not open in another row, nor as another field, nor with another master key", () => {
     const sealed = vault.seal("main", ["s"]);
     expect(vault.open("other", sealed)).toMatchObject({ kind: "vault_trouble", because: "damaged" });
     expect(vault.open("main|sealed", sealed)).toMatchObject({ because: "damaged" });
@@ -54,7 +57,7 @@ describe("a sealed secret", () => {
     expect(vault.open("main", [format, sealing("one").version, otherPayload, payload].join("."))).toMatchObject({ because: "damaged" });
   });
 
-  test("does not open once a single character was changed, cut off or added", () => {
+  test("S52: does not open once a single character was changed, cut off or added", () => {
     const sealed = vault.seal("main", ["secret"]);
     for (let at = 0; at < sealed.length; at++) {
       const swapped = sealed[at] === "A" ? "B" : "A";
@@ -65,7 +68,7 @@ describe("a sealed secret", () => {
     fc.assert(fc.property(fc.string(), (text) => expect(vault.open("main", text)).toHaveProperty("kind", "vault_trouble")));
   });
 
-  test("has a tag of full length: a shorter one opens nothing", () => {
+  test("S52: has a tag of full length: a shorter one opens nothing", () => {
     const place = { table: "t", row: "r", field: "f", version: "1" };
     const { bytes } = sealing("one");
     const sealed = Buffer.from(sealBytes(bytes, new Uint8Array([1, 2, 3]), place), "base64url");
@@ -73,7 +76,7 @@ describe("a sealed secret", () => {
     expect(openBytes(bytes, sealed.toString("base64url"), place)).toEqual(Buffer.from([1, 2, 3]));
   });
 
-  test("moves to another master key by its wrapping alone", () => {
+  test("S52: moves to another master key by its wrapping alone", () => {
     const moving = makeVault(sealing("two"), sealing("one"));
     const sealed = vault.seal("main", ["secret"]);
     expect(moving.open("main", sealed)).toEqual(["secret"]);
@@ -84,6 +87,37 @@ describe("a sealed secret", () => {
     expect(vault.open("main", moved)).toMatchObject({ because: "other_key" });
     expect(moving.rewrapped("main", moved)).toBe(moved);
     expect(moving.rewrapped("other", sealed)).toHaveProperty("kind", "vault_trouble");
+  });
+});
+
+describe("S52: sealed headers", () => {
+  const vault = makeVault(sealing("one"));
+
+  test("open for their channel with their key, and neither as secrets nor the other way round", () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 40 }), fc.dictionary(fc.string(), fc.string()), (channel, headers) => {
+        const sealed = vault.sealHeaders(channel, headers);
+        expect(vault.openHeaders(channel, sealed)).toEqual({ headers: JSON.parse(JSON.stringify(headers)) as Record<string, unknown> });
+        expect(vault.openHeaders(`${channel}x`, sealed)).toHaveProperty("because", "damaged");
+        expect(vault.open(channel, sealed)).toHaveProperty("because", "damaged");
+        expect(vault.rewrapped(channel, sealed)).toHaveProperty("because", "damaged");
+        expect(vault.openHeaders(channel, vault.seal(channel, ["s"]))).toHaveProperty("because", "damaged");
+      }),
+    );
+  });
+
+  test("do not open when cut, changed, or of another master key, and move to the next by their wrapping alone", () => {
+    const sealed = vault.sealHeaders("main", { "x-key": "secret" });
+    for (let at = 0; at < sealed.length; at++) {
+      const turned = sealed.slice(0, at) + (sealed[at] === "A" ? "B" : "A") + sealed.slice(at + 1);
+      expect(vault.openHeaders("main", turned)).toHaveProperty("kind", "vault_trouble");
+      expect(vault.openHeaders("main", sealed.slice(0, at))).toHaveProperty("kind", "vault_trouble");
+    }
+    expect(makeVault(sealing("two")).openHeaders("main", sealed)).toMatchObject({ because: "other_key" });
+    const moved = makeVault(sealing("two"), sealing("one")).rewrapped("main", sealed, "headers");
+    if (typeof moved !== "string") throw new Error(moved.message);
+    expect(moved.split(".").at(3)).toBe(sealed.split(".").at(3));
+    expect(makeVault(sealing("two")).openHeaders("main", moved)).toEqual({ headers: { "x-key": "secret" } });
   });
 });
 
@@ -147,7 +181,7 @@ for (const engine of engines) {
       expect(existsSync(masterKeyFile(other.dataDir))).toBe(false);
     });
 
-    test("that is wrong, missing or no key is refused, with the mend and without the key", async () => {
+    test("S53: that is wrong, missing or no key is refused, with the mend and without the key", async () => {
       await using world = await storageWorld(engine);
       const { database } = world;
       const dataDir = freshDataDir();
@@ -168,7 +202,7 @@ for (const engine of engines) {
       expect(await refusal(openMasterKey({ dataDir, given: null, database }))).toContain("Restore a backup");
     });
 
-    test("cannot be begun anew in a store that has keys or secrets", async () => {
+    test("S53: cannot be begun anew in a store that has keys or secrets", async () => {
       await using world = await storageWorld(engine);
       const { storage, database } = world;
       const dataDir = freshDataDir();
@@ -233,7 +267,7 @@ for (const engine of engines) {
       }
     });
 
-    test("can be replaced after a crash at any step of replacing it", async () => {
+    test("S53: can be replaced after a crash at any step of replacing it", async () => {
       await using world = await storageWorld(engine);
       const { storage, database } = world;
       const dataDir = freshDataDir();
@@ -270,7 +304,93 @@ for (const engine of engines) {
       expect((await readLock(database))?.version).toBe(mended.sealing.version);
     });
 
-    test("stays as it is when something would not open with it, or when it is not the one", async () => {
+    test("S53: is replaced for headers, too, also for those that were never sealed, and after a crash at any step", async () => {
+      await using world = await storageWorld(engine);
+      const { storage, database } = world;
+      const dataDir = freshDataDir();
+      const first = await openMasterKey({ dataDir, given: null, database });
+      const needs = { wallMs: Date.now, newId: () => Bun.randomUUIDv7() };
+      const sealed = makeStorage(database, { ...needs, vault: makeVault(first.sealing) });
+      const entry = (name: string): object => ({ provider: "x", headers: { "x-key": `header-canary ${name}` }, weight: 2 });
+      for (const name of ["a", "b"]) await sealed.channels.create({ name, entry: { ...entry(name) }, sealed: null, last4: [] }, ada);
+      // As a version did that did not seal them.
+      await storage.channels.create(
+        { name: "clear", entry: { ...entry("clear") }, sealed: makeVault(first.sealing).seal("clear", ["s"]), last4: [] },
+        ada,
+      );
+      let crashes = 0;
+      for (; ; crashes++) {
+        const outcome = await refusalOrCrash(
+          rotateMasterKey({ dataDir, given: null, next: null, database: dyingAfter(database, crashes) }),
+        );
+        const now = await openMasterKey({ dataDir, given: null, database });
+        const vault = now.next === null ? makeVault(now.sealing) : makeVault(now.sealing, now.next);
+        const { channels } = makeStorage(database, { ...needs, vault });
+        expect((await channels.list()).map((one) => one.entry)).toEqual(["a", "b", "clear"].map((name) => ({ ...entry(name) })));
+        if (outcome === "done") break;
+      }
+      expect(crashes).toBeGreaterThan(4);
+      const rows = await database.all<object>(sql`select * from channels`);
+      expect(JSON.stringify(rows)).not.toContain("header-canary");
+      const { sealing: last } = await openMasterKey({ dataDir, given: null, database });
+      expect((await makeStorage(database, { ...needs, vault: makeVault(last) }).channels.list()).length).toBe(3);
+      expect(await trouble(makeStorage(database, { ...needs, vault: makeVault(first.sealing) }).channels.get("a"))).toBe("damaged");
+    });
+
+    test("S52: fails closed for a row that holds what was sealed for another, and the others go on", async () => {
+      await using world = await storageWorld(engine);
+      const { database, damaged } = world;
+      const vault = makeVault(sealing("one"));
+      const needs = {
+        wallMs: Date.now,
+        newId: () => Bun.randomUUIDv7(),
+        vault,
+        damaged: (row: DamagedRow) => void (damaged as DamagedRow[]).push(row),
+      };
+      const { channels } = makeStorage(database, needs);
+      for (const name of ["a", "b", "c"]) {
+        await channels.create({ name, entry: { headers: { "x-key": name } }, sealed: vault.seal(name, [name]), last4: [] }, ada);
+      }
+      await database.run(sql`update channels set entry = (select entry from channels where name = 'b'),
+        sealed = (select sealed from channels where name = 'b') where name = 'a'`);
+      expect((await channels.list()).map(({ name }) => name)).toEqual(["b", "c"]);
+      expect(damaged).toEqual([{ table: "channels", id: "a", column: "headers" }]);
+      expect(await trouble(channels.get("a"))).toBe("damaged");
+      const [row] = await database.all<{ readonly sealed: string }>(sql`select sealed from channels where name = 'a'`);
+      expect(vault.open("a", row!.sealed)).toMatchObject({ because: "damaged" });
+      // It is mended by setting it anew.
+      expect((await channels.change("a", { entry: { headers: { "x-key": "new" } } }, ada)).entry).toEqual({ headers: { "x-key": "new" } });
+    });
+
+    test("of a store with nothing but sealed headers cannot be begun anew either", async () => {
+      await using world = await storageWorld(engine);
+      const { database } = world;
+      const vault = makeVault(sealing("one"));
+      const { channels } = makeStorage(database, { wallMs: Date.now, newId: () => Bun.randomUUIDv7(), vault });
+      await channels.create({ name: "a", entry: { headers: { "x-key": "s" } }, sealed: null, last4: [] }, ada);
+      expect(await refusal(openMasterKey({ dataDir: freshDataDir(), given: null, database }))).toContain("Restore a backup");
+    });
+
+    test("stays out of the way of changes: channels that many revise at once lose none of it", async () => {
+      await using world = await storageWorld(engine, 0, true);
+      const second = await world.another();
+      const needs = { wallMs: () => 5, newId: () => Bun.randomUUIDv7() };
+      const tables = [new ChannelTable(world.database, needs), new ChannelTable(second.database, needs)];
+      await tables[0]!.create({ name: "main", entry: { start: true }, sealed: null, last4: [] }, ada);
+      const revision = await world.storage.revision();
+      const revised = await Promise.all(
+        Array.from({ length: 12 }, (_, at) =>
+          tables[at % 2]!.revise("main", async ({ entry }) => (at % 4 === 3 ? null : { entry: { ...entry, [`field${at}`]: at } }), ada),
+        ),
+      );
+      expect(revised.filter((one) => one === null)).toHaveLength(3);
+      const { entry } = (await world.storage.channels.get("main"))!;
+      expect(Object.keys(entry).toSorted()).toEqual(["start", ...[0, 1, 2, 4, 5, 6, 8, 9, 10].map((at) => `field${at}`)].toSorted());
+      expect(await world.storage.revision()).toBe(revision + 9);
+      expect(await trouble(tables[0]!.revise("nobody", async () => ({}), ada))).toBe("missing");
+    });
+
+    test("S53: stays as it is when something would not open with it, or when it is not the one", async () => {
       await using world = await storageWorld(engine);
       const { storage, database } = world;
       const dataDir = freshDataDir();
@@ -292,7 +412,7 @@ for (const engine of engines) {
   });
 }
 
-test("no secret or token is found in the files of a SQLite store, which are for its owner only", async () => {
+test("S51: no secret or token is found in the files of a SQLite store, which are for its owner only", async () => {
   await using world = await storageWorld(engines[0]!);
   const { storage, database, dataDir } = world;
   const { digest, adminDigest, sealing: key } = await openMasterKey({ dataDir, given: null, database });

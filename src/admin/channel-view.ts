@@ -24,11 +24,20 @@ export const channelAnswer = z.strictObject({
   secrets: z.array(z.strictObject({ last4: z.string() })),
   created_at: moment.nullable(),
   updated_at: moment.nullable(),
+  etag: z
+    .string()
+    .nullable()
+    .describe("Changes with the channel. Send it as `if-match`, in quotes, with a change that is meant for this state of it and no other."),
 });
 
 export type ChannelView = z.input<typeof channelAnswer>;
 
-export function shownChannel(name: string, status: ChannelStatus | null, stored: StoredChannel | null): ChannelView {
+export function shownChannel(
+  name: string,
+  status: ChannelStatus | null,
+  stored: StoredChannel | null,
+  tagOf: (stored: StoredChannel) => string,
+): ChannelView {
   const cooling = status?.state === "cooling" ? status.troubles.map(({ untilMs }) => untilMs) : [];
   return {
     name,
@@ -53,12 +62,21 @@ export function shownChannel(name: string, status: ChannelStatus | null, stored:
     secrets: (stored?.last4 ?? []).map((last4) => ({ last4 })),
     created_at: momentOrNull(stored?.createdMs ?? null),
     updated_at: momentOrNull(stored?.updatedMs ?? null),
+    etag: stored === null ? null : tagOf(stored),
   };
 }
 
 /** Headers may carry what opens an upstream, so their values are not shown. */
 function shownEntry(entry: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const headers = headersOf(entry);
+  if (headers === null) return { ...entry };
+  return { ...entry, headers: Object.fromEntries(Object.keys(headers).map((name) => [name, hiddenValue])) };
+}
+
+/** In the place of a header's value, in answers; given back in a change, it stands for the value that is there. */
+export const hiddenValue = "****";
+
+export function headersOf(entry: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> | null {
   const { headers } = entry;
-  if (typeof headers !== "object" || headers === null) return { ...entry };
-  return { ...entry, headers: Object.fromEntries(Object.keys(headers).map((name) => [name, "****"])) };
+  return typeof headers === "object" && headers !== null && !Array.isArray(headers) ? (headers as Record<string, unknown>) : null;
 }

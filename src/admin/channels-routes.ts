@@ -1,8 +1,9 @@
 import { z } from "zod";
 import type { StoredChannel } from "../gateway/storage.ts";
-import { channelAnswer, shownChannel, type ChannelView } from "./channel-view.ts";
+import { channelTag, matches } from "./channel-revision.ts";
+import { channelAnswer, headersOf, hiddenValue, shownChannel, type ChannelView } from "./channel-view.ts";
 import { invalid, notFound, Refusal } from "./refusal.ts";
-import { route, type Route } from "./route.ts";
+import { HeadedAnswer, route, type Route } from "./route.ts";
 import type { ChannelStatus, ChannelTest, Services } from "./services.ts";
 
 const channelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "must be up to 64 letters, digits, dots, dashes and underscores");
@@ -26,8 +27,8 @@ export const channelsRoutes: readonly Route[] = [
       const absent = [...stored.values()].filter(({ name }) => !present.has(name));
       return {
         channels: [
-          ...running.map((status) => shownChannel(status.name, status, ownRow(status, stored.get(status.name) ?? null))),
-          ...absent.map((channel) => shownChannel(channel.name, null, channel)),
+          ...running.map((status) => shown(services, status.name, status, ownRow(status, stored.get(status.name) ?? null))),
+          ...absent.map((channel) => shown(services, channel.name, null, channel)),
         ],
       };
     },
@@ -41,7 +42,7 @@ export const channelsRoutes: readonly Route[] = [
     handle: async ({ params: { name }, services }) => {
       const status = statusOf(services, name);
       const stored = ownRow(status, await services.storage.channels.get(name));
-      return status === null && stored === null ? notFound("channel") : shownChannel(name, status, stored);
+      return status === null && stored === null ? notFound("channel") : tagged(shown(services, name, status, stored));
     },
   }),
   route({
@@ -56,34 +57,41 @@ export const channelsRoutes: readonly Route[] = [
       if (statusOf(services, name)?.source === "file") {
         return new Refusal(409, "conflict", "A channel of the configuration file has that name: choose another.", "name");
       }
-      const refused = misplaced(entry) ?? (await problemOf(services, name, entry, secrets));
+      const refused = misplaced(entry) ?? unknownHidden(entry) ?? (await problemOf(services, name, entry, secrets));
       if (refused !== null) return refused;
-      return shown(services, await services.storage.channels.create({ name, entry, ...kept(services, name, secrets) }, actor));
+      return stored(services, await services.storage.channels.create({ name, entry, ...kept(services, name, secrets) }, actor));
     },
   }),
   route({
     method: "PATCH",
     path: "/admin/api/channels/{name}",
     access: "admin",
-    summary: "Changes a channel. Of `entry`, settings that are not given stay, and null removes one; `secrets` replaces all of them.",
+    summary:
+      "Changes a channel. Of `entry`, settings that are not given stay, and null removes one; `secrets` replaces all of them. " +
+      "With `if-match`, only if it is still what that names.",
+    conditional: true,
     body: z.strictObject({ entry: entry.optional(), secrets: secrets.optional() }),
     answer: channelAnswer,
-    handle: async ({ params: { name }, body, services, actor }) => {
+    handle: async ({ params: { name }, body, services, actor, ifMatch }) => {
       if (body.entry === undefined && body.secrets === undefined) return invalid(null, "Nothing to change: give entry or secrets.");
       if (statusOf(services, name)?.source === "file") return ofFile;
-      const before = await services.storage.channels.get(name);
-      if (before === null) return notFound("channel");
-      const entry = body.entry === undefined ? before.entry : overlaid(before.entry, body.entry);
-      const refused =
-        misplaced(entry) ??
-        secretsLed(before, entry, body.secrets) ??
-        (await problemOf(services, name, entry, body.secrets ?? standIns(before)));
-      if (refused !== null) return refused;
-      const change = {
-        ...(body.entry === undefined ? {} : { entry }),
-        ...(body.secrets === undefined ? {} : kept(services, name, body.secrets)),
-      };
-      return shown(services, await services.storage.channels.change(name, change, actor));
+      const sealed = body.secrets === undefined ? {} : kept(services, name, body.secrets);
+      let refused: Refusal | null = null;
+      const changed = await services.storage.channels.revise(
+        name,
+        async (before) => {
+          const entry = body.entry === undefined ? before.entry : withHidden(before.entry, overlaid(before.entry, body.entry));
+          refused =
+            (matches(ifMatch, channelTag(before, services)) ? null : changedBetween) ??
+            misplaced(entry) ??
+            unknownHidden(entry) ??
+            secretsLed(before, entry, body) ??
+            (await problemOf(services, name, entry, body.secrets ?? standIns(before)));
+          return refused === null ? { ...(body.entry === undefined ? {} : { entry }), ...sealed } : null;
+        },
+        actor,
+      );
+      return changed === null ? (refused ?? notFound("channel")) : stored(services, changed);
     },
   }),
   route({
@@ -124,8 +132,16 @@ function ownRow(status: ChannelStatus | null, stored: StoredChannel | null): Sto
   return status?.source === "file" ? null : stored;
 }
 
-function shown(services: Services, channel: StoredChannel): ChannelView {
-  return shownChannel(channel.name, statusOf(services, channel.name), channel);
+function shown(services: Services, name: string, status: ChannelStatus | null, channel: StoredChannel | null): ChannelView {
+  return shownChannel(name, status, channel, (one) => channelTag(one, services));
+}
+
+function stored(services: Services, channel: StoredChannel): HeadedAnswer<ChannelView> {
+  return tagged(shown(services, channel.name, statusOf(services, channel.name), channel));
+}
+
+function tagged(view: ChannelView): HeadedAnswer<ChannelView> {
+  return new HeadedAnswer(view, view.etag === null ? {} : { etag: `"${view.etag}"` });
 }
 
 /** Settings that are not given stay; null removes one. */
@@ -157,15 +173,46 @@ async function problemOf(
 
 const problemsMax = 5;
 
+/** Whoever sends back what they were shown means the values that they were not. */
+function withHidden(before: StoredChannel["entry"], entry: StoredChannel["entry"]): StoredChannel["entry"] {
+  const [old, given] = [headersOf(before), headersOf(entry)];
+  if (old === null || given === null) return entry;
+  const kept = Object.entries(given).map(([name, value]) => [name, value === hiddenValue && Object.hasOwn(old, name) ? old[name] : value]);
+  return { ...entry, headers: Object.fromEntries(kept) };
+}
+
+function unknownHidden(entry: StoredChannel["entry"]): Refusal | null {
+  const hidden = Object.entries(headersOf(entry) ?? {}).find(([, value]) => value === hiddenValue);
+  return hidden === undefined ? null : invalid("entry.headers", `The field 'entry.headers': give a value in the place of ${hiddenValue}.`);
+}
+
 /**
- * Whoever may change a channel may not read its secrets, and must not have them sent elsewhere either: with a new address they are
- * to be given again.
+ * Whoever may change a channel may read neither its secrets nor its headers, and must not have them sent elsewhere either: with
+ * a new address they are to be given again.
  */
-function secretsLed(before: StoredChannel, entry: StoredChannel["entry"], given: readonly string[] | undefined): Refusal | null {
-  if (given !== undefined || before.sealed === null) return null;
+function secretsLed(before: StoredChannel, entry: StoredChannel["entry"], given: ChannelPatch): Refusal | null {
   const moved = leading.find((setting) => JSON.stringify(before.entry[setting]) !== JSON.stringify(entry[setting]));
   if (moved === undefined) return null;
-  return new Refusal(400, "secrets_needed", `With another '${moved}' the keys go elsewhere: give them again as 'secrets'.`, "secrets");
+  if (given.secrets === undefined && before.sealed !== null) {
+    return new Refusal(400, "secrets_needed", `With another '${moved}' the keys go elsewhere: give them again as 'secrets'.`, "secrets");
+  }
+  const headers = headersOf(before.entry) ?? {};
+  const fresh = headersOf(given.entry ?? {});
+  const taken = Object.keys(headersOf(entry) ?? {}).find(
+    (name) => Object.hasOwn(headers, name) && (fresh?.[name] ?? hiddenValue) === hiddenValue,
+  );
+  if (taken === undefined) return null;
+  return new Refusal(
+    400,
+    "secrets_needed",
+    `With another '${moved}' the headers go elsewhere: give them again as 'entry.headers', or null.`,
+    "entry.headers",
+  );
+}
+
+interface ChannelPatch {
+  readonly entry?: StoredChannel["entry"] | undefined;
+  readonly secrets?: readonly string[] | undefined;
 }
 
 const leading = ["base_url", "provider", "resource", "region", "api_version", "dialect", "auth_header"];
@@ -195,6 +242,13 @@ function shownTest({ ok, status, code, tookMs }: ChannelTest) {
     took_ms: Math.round(tookMs),
   };
 }
+
+const changedBetween = new Refusal(
+  412,
+  "precondition_failed",
+  "Somebody changed the channel since you read it: read it again, and decide anew.",
+  "if-match",
+);
 
 const ofFile = new Refusal(
   409,

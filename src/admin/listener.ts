@@ -127,12 +127,15 @@ async function handle(request: Request, address: string, parts: Parts): Promise<
   try {
     const caller = await authorise(request.headers, route, parts.authority);
     if (caller instanceof Refusal) return refuse(caller, headers);
+    const ifMatch = request.headers.get("if-match");
+    if (ifMatch !== null && !route.conditional && route.method !== "GET") return refuse(unconditional, headers);
     const input = await readInput(request, query, route, parts.bodyMs);
     if (input instanceof Refusal) return refuse(input, headers);
     const answering = route.handle({
       ...input,
       params,
       caller,
+      ifMatch,
       role: caller.kind === "stranger" ? null : caller.role,
       actor: { kind: "admin", name: nameOf(caller), address },
       services: parts.authority.services,
@@ -192,6 +195,8 @@ const slowChange = new Refusal(
   "timed_out",
   "The store takes too long. The change may or may not have happened: look before you repeat it.",
 );
+
+const unconditional = new Refusal(400, "invalid_value", "This change cannot be bound to a state: send it without 'If-Match'.", "if-match");
 
 const hostNotAllowed = new Refusal(
   421,

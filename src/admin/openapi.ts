@@ -59,7 +59,7 @@ const errorSchema = {
 
 function operation(each: Route): Readonly<Record<string, unknown>> {
   const query = each.query === null ? [] : queryParameters(each.query);
-  const parameters = [...pathParameters(each.path), ...query];
+  const parameters = [...pathParameters(each.path), ...query, ...(each.conditional ? [ifMatch] : [])];
   const jsonAnswer = { "application/json": { schema: jsonSchema(each.answer, "output") } };
   const onlyText = each.text !== null && each.answer instanceof z.ZodString;
   const textAnswer = each.text === null ? {} : { [each.text]: { schema: { type: "string" } } };
@@ -78,6 +78,14 @@ function operation(each: Route): Readonly<Record<string, unknown>> {
     },
   };
 }
+
+const ifMatch = {
+  name: "if-match",
+  in: "header",
+  required: false,
+  schema: { type: "string" },
+  description: "An `etag`, in quotes: the change is refused with 412 where something else is there now.",
+};
 
 function pathParameters(path: string): readonly object[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: "path", required: true, schema: { type: "string" } }));

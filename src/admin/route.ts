@@ -29,6 +29,8 @@ export interface Route {
   readonly text: string | null;
   /** It changes something, but only of the caller's own: a viewer may. */
   readonly own: boolean;
+  /** It heeds `if-match`. Any other that changes something refuses that header: it promises what nobody would keep. */
+  readonly conditional: boolean;
   handle(context: Context<unknown, unknown, Readonly<Record<string, string>>>): Promise<Answer<unknown>> | Answer<unknown>;
 }
 
@@ -43,6 +45,8 @@ export interface Context<Query, Body, Params> {
   /** Null on public routes only. */
   readonly role: Role | null;
   readonly caller: Caller;
+  /** The header `if-match`, on routes that heed it. */
+  readonly ifMatch: string | null;
   readonly services: Services;
   readonly requestId: string;
   /** The other end of the connection. What proxies claim is not asked. */
@@ -100,6 +104,7 @@ export function route<
     status: definition.status ?? 200,
     text: definition.text ?? null,
     own: definition.own ?? false,
+    conditional: definition.conditional ?? false,
     // The listener has parsed both with the very schemas that gave these types.
     handle: (context) => handle(context as Context<z.output<QuerySchema>, z.output<BodySchema>, PathParams<Path>>),
   };
@@ -116,6 +121,7 @@ interface Definition<Path extends string, AnswerSchema extends z.ZodType, QueryS
   readonly status?: number;
   readonly text?: string;
   readonly own?: boolean;
+  readonly conditional?: boolean;
   readonly handle: (
     context: Context<z.output<QuerySchema>, z.output<BodySchema>, PathParams<Path>>,
   ) => Promise<Answer<z.input<AnswerSchema>>> | Answer<z.input<AnswerSchema>>;

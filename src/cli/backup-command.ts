@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { BackupRequest } from "./backup-arguments.ts";
+import { readPassphrase } from "./backup-passphrase.ts";
 import { json, plural } from "./shown-text.ts";
 import type { KeepingProgress, StoreWorld } from "./store-world.ts";
 import { CommandTrouble, exitCodes } from "./trouble.ts";
@@ -21,19 +22,43 @@ export async function runBackup(request: BackupRequest, world: StoreWorld): Prom
   }
 }
 
-async function backup({ file, json: asJson }: Of<"backup">, world: StoreWorld): Promise<void> {
+async function backup({ file, json: asJson, plain, passphraseFile }: Of<"backup">, world: StoreWorld): Promise<void> {
   const { terminal, keeping } = world;
-  const { bytes } = await keeping.backup(file, showProgress(world));
-  terminal.print(asJson ? json({ file: resolve(file), bytes }) : `The store is backed up in ${resolve(file)} (${plural(bytes, "byte")}).`);
+  const passphrase = passphraseFile === null ? null : readPassphrase(passphraseFile);
+  const protection = plain
+    ? ({ kind: "plain" } as const)
+    : passphrase === null
+      ? ({ kind: "master_key" } as const)
+      : ({ kind: "passphrase", passphrase } as const);
+  const { bytes } = await keeping.backup({ file, protection }, showProgress(world));
+  const how = shownProtections[protection.kind];
+  terminal.print(
+    asJson
+      ? json({ file: resolve(file), bytes, encrypted_with: plain ? null : protection.kind })
+      : `The store is backed up in ${resolve(file)} (${plural(bytes, "byte")}, ${how}).`,
+  );
+  if (passphrase !== null) terminal.say("Without its passphrase nobody can open it: keep that in another place.");
   terminal.say(
     `The backup does not hold the master key, without which it is of no use: keep a copy of ${masterKeyPlace(world)} in another place.`,
   );
 }
 
-async function restore({ file, yes, json: asJson }: Of<"restore">, world: StoreWorld): Promise<void> {
+const shownProtections = {
+  master_key: "encrypted with the master key",
+  passphrase: "encrypted with the passphrase",
+  plain: "not encrypted",
+} as const;
+
+async function restore({ file, yes, json: asJson, checkOnly, passphraseFile }: Of<"restore">, world: StoreWorld): Promise<void> {
   const { terminal, keeping } = world;
+  const passphrase = passphraseFile === null ? null : readPassphrase(passphraseFile);
+  if (checkOnly) {
+    await keeping.restore({ file, passphrase, checkOnly }, showProgress(world));
+    terminal.print(asJson ? json({ checked: resolve(file) }) : `${resolve(file)} is a good backup, and can be restored here.`);
+    return;
+  }
   await agreed(yes, `Put ${file} in the place of the store in ${keeping.dataDir}? What is there is kept beside it.`, world);
-  const { replaced } = await keeping.restore(file, showProgress(world));
+  const { replaced } = await keeping.restore({ file, passphrase, checkOnly }, showProgress(world));
   const kept = replaced === null ? "There was none before." : `The one before is kept as ${replaced}.`;
   terminal.print(asJson ? json({ restored: resolve(file), replaced }) : `The store is restored from ${resolve(file)}. ${kept}`);
   terminal.say(`It needs the master key it was made with, as ${masterKeyPlace(world)}.`);
@@ -69,6 +94,6 @@ function masterKeyPlace({ keeping: { masterKeyGiven, dataDir } }: StoreWorld): s
 function showProgress({ terminal }: StoreWorld): (progress: KeepingProgress) => void {
   return ({ doing, doneBytes, totalBytes }) => {
     const percent = Math.min(100, Math.floor((100 * doneBytes) / Math.max(1, totalBytes)));
-    terminal.progress(doing === "copying" ? `Copying: ${percent} %` : "Checking the copy");
+    terminal.progress(doing === "checking" ? "Checking the copy" : `${doing === "copying" ? "Copying" : "Encrypting"}: ${percent} %`);
   };
 }

@@ -57,16 +57,32 @@ export interface Keeping {
   readonly dataDir: string;
   /** The master key is given by the environment, and not in the data folder. */
   readonly masterKeyGiven: boolean;
-  readonly backup: (to: string, onProgress: (progress: KeepingProgress) => void) => Promise<{ readonly bytes: number }>;
-  readonly restore: (from: string, onProgress: (progress: KeepingProgress) => void) => Promise<{ readonly replaced: string | null }>;
+  readonly backup: (to: BackupTarget, onProgress: (progress: KeepingProgress) => void) => Promise<{ readonly bytes: number }>;
+  readonly restore: (from: BackupSource, onProgress: (progress: KeepingProgress) => void) => Promise<{ readonly replaced: string | null }>;
   /** A gateway of this machine uses the data folder. */
   readonly isInUse: () => boolean;
   /** `next`: the new one where it is not kept in the data folder. */
   readonly rotateMasterKey: (next: string | null, by: Actor, onProgress: (done: number, of: number) => void) => Promise<void>;
 }
 
+/** The file to be made, and what it is encrypted with. */
+export interface BackupTarget {
+  readonly file: string;
+  readonly protection:
+    | { readonly kind: "master_key" }
+    | { readonly kind: "passphrase"; readonly passphrase: string }
+    | { readonly kind: "plain" };
+}
+
+export interface BackupSource {
+  readonly file: string;
+  readonly passphrase: string | null;
+  /** To see whether it is good, and change nothing. */
+  readonly checkOnly: boolean;
+}
+
 export interface KeepingProgress {
-  readonly doing: "copying" | "checking";
+  readonly doing: "copying" | "checking" | "encrypting";
   readonly doneBytes: number;
   readonly totalBytes: number;
 }

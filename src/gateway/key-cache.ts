@@ -92,9 +92,11 @@ export class KeyCache {
         return error instanceof StorageTrouble && error.kind === "damaged" ? { damaged: error.message } : "unavailable";
       }
       if (changes !== this.changes) continue;
-      if (entry !== null) {
+      // What opens nothing any more is not told from what never did, not even by the time it takes.
+      const opened = entry === null ? null : this.open(entry);
+      if (entry !== null && opened !== null) {
         this.remember(digest, entry);
-        return this.open(entry);
+        return opened;
       }
       if (this.strangers.size >= strangersMax) this.strangers.clear();
       this.strangers.set(digest, this.ports.nowMs() + strangerMs);

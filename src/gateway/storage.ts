@@ -96,6 +96,12 @@ export interface ChannelStorage {
   get(name: string): Promise<StoredChannel | null>;
   create(channel: Pick<StoredChannel, "name" | "entry" | "sealed" | "last4">, by: Actor): Promise<StoredChannel>;
   change(name: string, change: Partial<Pick<StoredChannel, "entry" | "sealed" | "last4">>, by: Actor): Promise<StoredChannel>;
+  /** A change decided by what the channel is at that moment: nobody else changes it in between. Null: it is left as it is. */
+  revise(
+    name: string,
+    decide: (before: StoredChannel) => Promise<Partial<Pick<StoredChannel, "entry" | "sealed" | "last4">> | null>,
+    by: Actor,
+  ): Promise<StoredChannel | null>;
   remove(name: string, by: Actor): Promise<void>;
   /** Replaces sealed secrets without a change anybody would notice: for a new master key. */
   reseal(name: string, from: string, to: string): Promise<boolean>;

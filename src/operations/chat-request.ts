@@ -1,6 +1,6 @@
 import type { ChatAsk } from "./chat.ts";
 import type { Failure } from "./failure.ts";
-import { elementsOf, type Member, lastMember, membersOf, scanJson, valueOf } from "./json.ts";
+import { elementsOf, type Member, lastMember, membersOf, scanJson, type Span, valueOf } from "./json.ts";
 import { bodyMistake, missing, mistake, modelMistake, present, wrongType } from "./mistakes.ts";
 
 /** Reads a chat request: the facts the gateway decides on, or the mistake the client can mend. Unknown fields are welcome. */
@@ -26,7 +26,10 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
   const stream = field("stream");
   if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");
 
-  const hostedTools = actsUpstream(body, field("tools")) || field("web_search_options") !== undefined;
+  const tools = listed(body, field("tools"));
+  const excess = tooMany("tools", tools.length, toolsMax) ?? excessOf(body, members);
+  if (excess !== null) return excess;
+  const hostedTools = tools.some((tool) => actsUpstream(body, tool)) || field("web_search_options") !== undefined;
   const choices = number(body, field("n")) ?? 1;
   return {
     operation: "chat",
@@ -40,7 +43,7 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
     maxCompletionTokens: number(body, field("max_completion_tokens")),
     choices,
     hostedTools,
-    plainText: choices === 1 && !hostedTools && shapedBy.every((key) => field(key) === undefined),
+    plainText: choices === 1 && !hostedTools && !members.some(isShaping),
     promptTokensEstimate: Math.ceil((messages.end - messages.start) / bytesPerToken),
   };
 }
@@ -48,7 +51,11 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
 const bytesPerToken = 4;
 
 /** Fields that make the answer something other than one run of text. */
-const shapedBy = ["tools", "functions", "response_format", "logprobs", "modalities", "audio", "reasoning_effort"];
+const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio", "reasoning_effort"]);
+
+function isShaping({ key, kind }: Member): boolean {
+  return kind !== "null" && shapedBy.has(key);
+}
 
 function number(body: Uint8Array, member: Member | undefined): number | null {
   return member?.kind === "number" ? (valueOf(body, member) as number) : null;
@@ -59,13 +66,48 @@ function wantsUsage(body: Uint8Array, options: Member | undefined): boolean {
   return lastMember(membersOf(body, options.start, options.end), "include_usage")?.kind === "true";
 }
 
-/** Functions and custom tools run at the client; every other type of tool acts at the upstream. */
-function actsUpstream(body: Uint8Array, tools: Member | undefined): boolean {
-  if (tools?.kind !== "array") return false;
-  return elementsOf(body, tools.start, tools.end).some((tool) => {
-    if (tool.kind !== "object") return false;
-    const type = lastMember(membersOf(body, tool.start, tool.end), "type");
-    const name = type?.kind === "string" ? valueOf(body, type) : "function";
-    return name !== "function" && name !== "custom";
-  });
+function listed(body: Uint8Array, member: Member | undefined): readonly Span[] {
+  return member?.kind === "array" ? elementsOf(body, member.start, member.end) : nothing;
 }
+
+const nothing: readonly Span[] = [];
+
+/** Functions and custom tools run at the client; every other type of tool acts at the upstream. */
+function actsUpstream(body: Uint8Array, tool: Span): boolean {
+  if (tool.kind !== "object") return false;
+  const type = lastMember(membersOf(body, tool.start, tool.end), "type");
+  const name = type?.kind === "string" ? valueOf(body, type) : "function";
+  return name !== "function" && name !== "custom";
+}
+
+/**
+ * What costs an upstream more than the client that sends it. Nearly all members of nearly all requests are too short to be too
+ * much of anything, and are passed at a glance.
+ */
+function excessOf(body: Uint8Array, members: readonly Member[]): Failure | null {
+  for (const member of members) {
+    const bytes = member.end - member.start;
+    if (bytes <= harmlessBytes) continue;
+    if (member.key === "functions") {
+      const excess = tooMany("functions", listed(body, member).length, toolsMax);
+      if (excess !== null) return excess;
+    } else if (member.key === "stop") {
+      if (bytes > stopBytesMax) return mistake(`'stop' is longer than ${stopBytesMax / 1024} KiB.`, "string_above_max_length", "stop");
+      const excess = tooMany("stop", listed(body, member).length, stopsMax);
+      if (excess !== null) return excess;
+    }
+  }
+  return null;
+}
+
+function tooMany(param: string, count: number, max: number): Failure | null {
+  return count <= max ? null : mistake(`'${param}' has ${count} elements, and may have ${max}.`, "array_above_max_length", param);
+}
+
+/** An upstream looks for every one of them at every token. The convention has 4, others take some dozens. */
+const stopsMax = 256;
+const stopBytesMax = 64 * 1024;
+/** The convention has 128; those who reach many services through one model send more. */
+const toolsMax = 1024;
+/** Of a list that cannot have too many elements: each has a byte at least, and a comma or a bracket. */
+const harmlessBytes = 2 * stopsMax;

@@ -1,34 +1,44 @@
-import { readdirSync, rmSync, statSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { wholeFile } from "./backup-file.ts";
+import { partFile, removeAbandoned, wholeFile } from "./backup-file.ts";
+import { ownKey, type BackupKey } from "./backup-key.ts";
+import { sealFile } from "./backup-seal.ts";
 import type { Database } from "./database.ts";
 import { newestStep } from "./migrate.ts";
 import { sql } from "./sql.ts";
 import { SqliteDatabase } from "./sqlite.ts";
 
-/** Keeps the store as it is before a step of the schema, beside it, and forgets the oldest of such copies. */
-export async function keepBefore(database: Database, file: string, number: number): Promise<void> {
-  await wholeFile(`${file}.before-${String(number).padStart(4, "0")}`, async (part) => {
-    await database.run(sql`vacuum into ${part}`);
-    const copy = new SqliteDatabase(part);
-    try {
-      // Another process may have taken the step in the meantime, and has the copy from before it.
-      return (await newestStep(copy)) < number;
-    } finally {
-      await copy.close();
-    }
-  });
+/**
+ * Keeps the store as it is before a step of the schema, beside it, and forgets the oldest of such copies. It is encrypted with
+ * the store's master key where that is at hand: a start must not fail for want of it, and the store beside it is plain.
+ */
+export async function keepBefore(database: Database, file: string, number: number, given: string | null = null): Promise<void> {
+  const copy = `${file}.before-${String(number).padStart(4, "0")}`;
+  const key = await ownKey({ dataDir: dirname(file), given }, database).catch(() => null);
+  await wholeFile(copy, (part) => (key === null ? copyBefore(database, part, number) : sealedBefore(database, part, number, key)));
   const folder = dirname(file);
-  const names = readdirSync(folder).filter((name) => name.startsWith(`${basename(file)}.before-`));
-  const copies = names.filter((name) => /\.before-\d+$/.test(name)).sort();
-  // Half a copy is what a process left that was killed over it.
-  const halves = names.filter((name) => name.endsWith(".part") && Date.now() - changedMs(join(folder, name)) > abandonedMs);
-  for (const name of [...copies.slice(0, -copiesMax), ...halves]) rmSync(join(folder, name), { force: true });
+  const copies = readdirSync(folder).filter((name) => name.startsWith(`${basename(file)}.before-`) && /\.before-\d+$/.test(name));
+  for (const name of copies.sort().slice(0, -copiesMax)) rmSync(join(folder, name), { force: true });
+  removeAbandoned(file);
 }
 
-function changedMs(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+async function sealedBefore(database: Database, part: string, number: number, key: BackupKey): Promise<boolean> {
+  return partFile(part, async (plain) => {
+    if (!(await copyBefore(database, plain, number))) return false;
+    await sealFile(plain, part, key);
+    return true;
+  });
+}
+
+/** Another process may have taken the step in the meantime, and has the copy from before it. */
+async function copyBefore(database: Database, to: string, number: number): Promise<boolean> {
+  await database.run(sql`vacuum into ${to}`);
+  const copy = new SqliteDatabase(to);
+  try {
+    return (await newestStep(copy)) < number;
+  } finally {
+    await copy.close();
+  }
 }
 
 const copiesMax = 3;
-const abandonedMs = 3_600_000;

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { StorageTrouble } from "../gateway/storage.ts";
 
 /**
@@ -8,20 +8,40 @@ import { StorageTrouble } from "../gateway/storage.ts";
  * to read, and gets its own when it has reached the disk. Where the making says false or fails, nothing is left.
  */
 export async function wholeFile(file: string, make: (part: string) => Promise<boolean>): Promise<boolean> {
-  const part = `${file}.${randomUUID()}.part`;
-  try {
-    closeSync(openSync(part, "wx", 0o600));
+  return partFile(file, async (part) => {
     if (!(await make(part))) return false;
     reachDisk(part);
     renameSync(part, file);
     reachDisk(dirname(file));
     return true;
+  });
+}
+
+/** A file beside another, for nobody else to read, that is gone after its use. */
+export async function partFile<T>(file: string, use: (part: string) => Promise<T>): Promise<T> {
+  const part = `${file}.${randomUUID()}.part`;
+  try {
+    closeSync(openSync(part, "wx", 0o600));
+    return await use(part);
   } catch (error) {
     throw fileTrouble(error, file);
   } finally {
     for (const rest of [part, `${part}-journal`, `${part}-wal`, `${part}-shm`]) rmSync(rest, { force: true });
   }
 }
+
+/** Removes the parts of a file that a process left which was killed over them. */
+export function removeAbandoned(file: string): void {
+  const folder = dirname(file);
+  const names = readdirSync(folder).filter((name) => name.startsWith(`${basename(file)}.`) && name.endsWith(".part"));
+  for (const name of names) if (Date.now() - changedMs(join(folder, name)) > abandonedMs) rmSync(join(folder, name), { force: true });
+}
+
+function changedMs(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+}
+
+const abandonedMs = 3_600_000;
 
 export function reachDisk(path: string): void {
   const descriptor = openSync(path, "r");

@@ -4,15 +4,29 @@ import { copyFile } from "node:fs/promises";
 import { StorageTrouble } from "../gateway/storage.ts";
 import { checkStore } from "./backup-check.ts";
 import { fileTrouble, reachDisk, wholeFile } from "./backup-file.ts";
+import type { BackupKeyHint } from "./backup-header.ts";
+import { keyToOpen, type BackupKey } from "./backup-key.ts";
+import { isSealed, openSealed } from "./backup-seal.ts";
 import { bytesOf, refuseServer, watched, type BackupProgress } from "./backup.ts";
 import { storeFile } from "./sqlite.ts";
 
 export interface RestoreOptions {
   /** As the configuration says; only SQLite is restored by us. */
   readonly store?: string;
-  readonly from: string;
+  readonly from: BackupSource;
   readonly dataDir: string;
+  /** The master key, where the environment gives it. */
+  readonly given?: string | null;
   readonly onProgress?: (progress: BackupProgress) => void;
+}
+
+export interface BackupSource {
+  /** A backup, encrypted or plain: it tells by itself. */
+  readonly file: string;
+  /** What it was encrypted with, where that was not the master key. */
+  readonly passphrase: string | null;
+  /** To see whether it is good, and change nothing. */
+  readonly checkOnly: boolean;
 }
 
 /**
@@ -21,8 +35,9 @@ export interface RestoreOptions {
  */
 export async function restoreStore({
   store = "sqlite",
-  from,
+  from: { file: from, passphrase, checkOnly },
   dataDir,
+  given = null,
   onProgress = () => {},
 }: RestoreOptions): Promise<{ readonly replaced: string | null }> {
   refuseServer(store);
@@ -31,7 +46,7 @@ export async function restoreStore({
   if (bytesOf(`${from}-wal`) > 0) {
     throw new StorageTrouble("conflict", `${from} is in use, or was copied from a running gateway. Use a file made by \`sluice backup\`.`);
   }
-  refuseInUse(file);
+  if (!checkOnly) refuseInUse(file);
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
@@ -42,16 +57,22 @@ export async function restoreStore({
     const totalBytes = bytesOf(from);
     await watched(
       () => onProgress({ doing: "copying", doneBytes: bytesOf(part), totalBytes }),
-      async () => copyFile(from, part),
+      async () => copied(from, part, (hint) => keyToOpen(from, hint, passphrase, { dataDir, given })),
     );
     onProgress({ doing: "checking", doneBytes: totalBytes, totalBytes });
-    await checkStore(part);
+    await checkStore(part, from);
+    if (checkOnly) return false;
     // Much time may have passed since we looked.
     refuseInUse(file);
     replaced = setAside(file);
     return true;
   });
   return { replaced };
+}
+
+async function copied(from: string, to: string, keyFor: (hint: BackupKeyHint) => BackupKey): Promise<void> {
+  if (await isSealed(from)) await openSealed(from, to, keyFor);
+  else await copyFile(from, to);
 }
 
 /**

@@ -57,6 +57,20 @@ export function readKeyFile(file: string): Uint8Array | null {
   throw new MasterKeyTrouble(`The master key in ${file} is not 64 hexadecimal digits. Put the one back that was there, from a backup.`);
 }
 
+/** The master keys at hand: the one that is given or else kept in the folder, and the one that is about to replace it. */
+export function masterKeysAt(dataDir: string, given: string | null): readonly Uint8Array[] {
+  const own = given === null ? readKeyFile(masterKeyFile(dataDir)) : givenMasterKey(given);
+  return [own, readKeyFile(nextKeyFile(dataDir))].filter((key) => key !== null);
+}
+
+export function givenMasterKey(given: string): Uint8Array {
+  const key = parsedMasterKey(given);
+  if (key !== null) return key;
+  throw new MasterKeyTrouble(
+    "SLUICE_MASTER_KEY must be 32 random bytes, as 64 hexadecimal digits or base64, such as the output of `openssl rand -hex 32`.",
+  );
+}
+
 /** Draws a key and keeps it in the file, unless there is one: then that is the key, and nothing is written. */
 export function makeKeyFile(dataDir: string, file: string): Uint8Array {
   try {

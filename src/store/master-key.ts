@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import type { Database } from "./database.ts";
 import {
+  givenMasterKey,
   makeKeyFile,
   masterKeyFile,
   MasterKeyTrouble,
   nextKeyFile,
-  parsedMasterKey,
   promoteKeyFile,
   readKeyFile,
 } from "./master-key-file.ts";
@@ -45,7 +45,7 @@ export async function openMasterKey(place: MasterKeyPlace): Promise<MasterKey> {
   // In this order, because others may start at the same moment: a file is made before its lock, and a lock before any token.
   const inhabited = await isInhabited(database);
   const lock = await readLock(database);
-  const found = givenKey(place.given) ?? readKeyFile(masterKeyFile(dataDir));
+  const found = place.given === null ? readKeyFile(masterKeyFile(dataDir)) : givenMasterKey(place.given);
   if (inhabited && lock === null) throw orphaned();
   if (found === null && lock !== null) throw missing(dataDir);
   const master = found ?? makeKeyFile(dataDir, masterKeyFile(dataDir));
@@ -122,21 +122,9 @@ function nextIn(dataDir: string): SealingKey | null {
   return bytes === null ? null : sealingKeyOf(bytes);
 }
 
-function givenKey(given: string | null): Uint8Array | null {
-  if (given === null) return null;
-  return (
-    parsedMasterKey(given) ??
-    fail(
-      new MasterKeyTrouble(
-        "SLUICE_MASTER_KEY must be 32 random bytes, as 64 hexadecimal digits or base64, such as the output of `openssl rand -hex 32`.",
-      ),
-    )
-  );
-}
-
 async function isInhabited(database: Database): Promise<boolean> {
   const some = await database.all(sql`
-    select 'token' as kind from key_tokens union all select 'secret' as kind from channels where sealed is not null
+    select 'token' as kind from key_tokens union all select 'secret' as kind from channels where sealed is not null or entry like '%"headers":"v1.%'
     union all select 'token' as kind from admin_tokens limit 1`);
   return some.length > 0;
 }

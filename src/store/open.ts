@@ -16,6 +16,8 @@ export interface OpenOptions {
   readonly statementMs?: number;
   /** How many connections there may be to PostgreSQL. */
   readonly connectionsMax?: number;
+  /** The master key where the environment gives it, for the copy before a step of the schema. */
+  readonly givenMasterKey?: string | null;
 }
 
 export { storeFile } from "./sqlite.ts";
@@ -43,9 +45,9 @@ function postgres({ store, statementMs, connectionsMax }: OpenOptions): Database
   });
 }
 
-async function migrated(database: Database, { store, dataDir }: OpenOptions): Promise<void> {
+async function migrated(database: Database, { store, dataDir, givenMasterKey = null }: OpenOptions): Promise<void> {
   if (database.engine === "sqlite") {
-    await migrate(database, { before: async ({ number }) => keepBefore(database, storeFile(dataDir), number) });
+    await migrate(database, { before: async ({ number }) => keepBefore(database, storeFile(dataDir), number, givenMasterKey) });
     return;
   }
   // A step may have to rewrite a large table, which the deadline of an ordinary statement would forbid.

@@ -1,3 +1,4 @@
+import { rewrappedEntry } from "./channel-entry.ts";
 import type { Database } from "./database.ts";
 import { lockedWith, readLock, replaceLock, unlocked } from "./master-key.ts";
 import {
@@ -11,7 +12,8 @@ import {
 } from "./master-key-file.ts";
 import { sealingKeyOf, type SealingKey } from "./sealing.ts";
 import { sql } from "./sql.ts";
-import { makeVault, type Vault } from "./vault.ts";
+import { parsedObject } from "./stored-json.ts";
+import { makeVault, type Vault, type VaultTrouble } from "./vault.ts";
 
 export interface RewrapProgress {
   readonly done: number;
@@ -35,18 +37,22 @@ export async function rewrap(
   if (pepper === null)
     throw new MasterKeyTrouble("The store was begun with another master key than the one to be replaced. Give that one.");
   const vault = makeVault(to, from);
-  const rows = await sealedRows(database);
+  const rows = await secretRows(database);
   for (const row of rows) rewrapped(vault, row);
   for (const [at, row] of rows.entries()) {
+    const fresh = rewrapped(vault, row);
     // A row that is changed at this moment is left for the end.
-    await database.run(sql`update channels set sealed = ${rewrapped(vault, row)} where name = ${row.name} and sealed = ${row.sealed}`);
+    await database.run(sql`
+      update channels set sealed = ${fresh.sealed}, entry = ${fresh.entry}
+      where name = ${row.name} and coalesce(sealed, '') = ${row.sealed ?? ""} and entry = ${row.entry}`);
     onProgress({ done: at + 1, of: rows.length });
   }
   await database.transaction(async (transaction) => {
     // Changes of channels begin with this row, so none comes between.
     await transaction.run(sql`update revision set value = value + 1 where id = 1`);
-    for (const row of await sealedRows(transaction)) {
-      await transaction.run(sql`update channels set sealed = ${rewrapped(vault, row)} where name = ${row.name}`);
+    for (const row of await secretRows(transaction)) {
+      const { sealed, entry } = rewrapped(vault, row);
+      await transaction.run(sql`update channels set sealed = ${sealed}, entry = ${entry} where name = ${row.name}`);
     }
     await replaceLock(transaction, lockedWith(pepper, to));
   });
@@ -75,17 +81,27 @@ export async function rotateMasterKey(
   if (next === null) promoteKeyFile(dataDir);
 }
 
-interface SealedRow {
+interface SecretRow {
   readonly name: string;
-  readonly sealed: string;
+  readonly sealed: string | null;
+  readonly entry: string;
 }
 
-async function sealedRows(database: Database): Promise<readonly SealedRow[]> {
-  return database.all<SealedRow>(sql`select name, sealed from channels where sealed is not null order by name`);
+/** Channels with something secret, be it that it was never sealed. */
+async function secretRows(database: Database): Promise<readonly SecretRow[]> {
+  const rows = await database.all<SecretRow>(sql`select name, sealed, entry from channels order by name`);
+  return rows.filter(({ sealed, entry }) => sealed !== null || parsedObject(entry)?.["headers"] !== undefined);
 }
 
-function rewrapped(vault: Vault, { name, sealed }: SealedRow): string {
-  const fresh = vault.rewrapped(name, sealed);
-  if (typeof fresh === "string") return fresh;
-  throw new MasterKeyTrouble(`The master key stays as it is. ${fresh.message}`);
+function rewrapped(vault: Vault, { name, sealed, entry }: SecretRow): Pick<SecretRow, "sealed" | "entry"> {
+  const stored = parsedObject(entry);
+  const freshEntry = stored === null ? null : rewrappedEntry(name, stored, vault);
+  if (freshEntry?.kind === "vault_trouble") throw notOpened(freshEntry);
+  const freshSealed = sealed === null ? null : vault.rewrapped(name, sealed);
+  if (freshSealed !== null && typeof freshSealed !== "string") throw notOpened(freshSealed);
+  return { sealed: freshSealed, entry: freshEntry === null ? entry : JSON.stringify(freshEntry.entry) };
+}
+
+function notOpened({ message }: VaultTrouble): MasterKeyTrouble {
+  return new MasterKeyTrouble(`The master key stays as it is. ${message}`);
 }

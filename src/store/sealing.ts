@@ -19,8 +19,8 @@ export function sealingKeyOf(master: Uint8Array): SealingKey {
   };
 }
 
-export function derived(from: Uint8Array, purpose: string, bytes: number): Uint8Array {
-  return new Uint8Array(hkdfSync("sha256", from, new Uint8Array(0), purpose, bytes));
+export function derived(from: Uint8Array, purpose: string, bytes: number, salt: Uint8Array = new Uint8Array(0)): Uint8Array {
+  return new Uint8Array(hkdfSync("sha256", from, salt, purpose, bytes));
 }
 
 /** Where a sealed text belongs. Anywhere else it does not open. */

@@ -1,8 +1,12 @@
+import type { Vault } from "./vault.ts";
+
 /** What the tables need of the world around them. */
 export interface TableNeeds {
   readonly wallMs: () => number;
   /** Ids that sort by the time they were made at, such as UUIDv7. */
   readonly newId: () => string;
+  /** Seals what channels send along; without it that is kept as it is given. */
+  readonly vault?: Vault;
   /** Is told of rows that cannot be read and were left out of a list. */
   readonly damaged?: (row: DamagedRow) => void;
 }
