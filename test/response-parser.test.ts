@@ -282,11 +282,16 @@ describe("a response that is as it should be", () => {
     expect(tell([bytesOf("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel")]).body).toBe("hel");
   });
 
-  test("has a body that is the network's own memory, not a copy of it", () => {
-    const bytes = bytesOf("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfour");
-    const parts: Uint8Array[] = [];
-    new ResponseParser({ head() {}, body: (part) => void parts.push(part), end() {} }).feed(bytes);
-    expect(parts.map(({ buffer }) => buffer)).toEqual([bytes.buffer]);
+  test("has a large body that is the network's own memory, and a small one that does not hold on to it", () => {
+    for (const [length, isView] of [
+      [5_000, true],
+      [50, false],
+    ] as const) {
+      const bytes = bytesOf(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n${"x".repeat(length)}`);
+      const parts: Uint8Array[] = [];
+      new ResponseParser({ head() {}, body: (part) => void parts.push(part), end() {} }).feed(bytes);
+      expect(parts.map((part) => [part.length, part.buffer === bytes.buffer])).toEqual([[length, isView]]);
+    }
   });
 });
 

@@ -65,10 +65,18 @@ function headersOf(accept: string, { forwarded, channel }: Target): Record<strin
   return headers;
 }
 
+/** Made once for each address, unless it holds the model's name. */
 function chatUrl(address: Address, model: string): string {
-  const path = address.chatPath.includes("{model}") ? address.chatPath.replace("{model}", encodeURIComponent(model)) : address.chatPath;
-  return address.baseUrl + path + address.query;
+  const known = chatUrls.get(address);
+  if (known !== undefined) return known;
+  const { baseUrl, chatPath, query } = address;
+  if (chatPath.includes("{model}")) return baseUrl + chatPath.replace("{model}", encodeURIComponent(model)) + query;
+  const url = baseUrl + chatPath + query;
+  chatUrls.set(address, url);
+  return url;
 }
+
+const chatUrls = new WeakMap<Address, string>();
 
 /** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
 function renameModel(ask: ChatAsk, target: Target, splices: Splice[]): void {

@@ -40,9 +40,12 @@ export class Attempt {
     if (this.reason !== null) return this.reason;
     this.exchange = ports.send(request, { channel: deployment.channel, credential });
     const reply = await this.exchange.reply;
-    const outcome = isFailure(reply)
+    const reading = isFailure(reply)
       ? reply
-      : await (answer.kind === "stream" ? this.readStream(reply, answer) : this.readWhole(reply, answer.read));
+      : answer.kind === "stream"
+        ? this.readStream(reply, answer)
+        : this.readWhole(reply, answer.read);
+    const outcome = reading instanceof Promise ? await reading : reading;
     if (outcome instanceof LiveStream) return outcome;
     this.settle();
     if (!isFailure(outcome)) return this.reason ?? outcome;
@@ -64,11 +67,12 @@ export class Attempt {
     this.exchange?.abort();
   }
 
-  private async readWhole(reply: Reply, read: WholeAnswer["read"]): Promise<Whole | Failure> {
+  private readWhole(reply: Reply, read: WholeAnswer["read"]): Whole | Failure | Promise<Whole | Failure> {
     this.watch.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);
-    const body = await reply.bytes(answerBytesMax, () => this.watch.bytesArrived());
-    return isFailure(body) ? afterHead(body) : read(body, reply);
+    const body = reply.bytes(answerBytesMax, () => this.watch.bytesArrived());
+    const taken = (all: Uint8Array | Failure): ReturnType<typeof read> => (isFailure(all) ? afterHead(all) : read(all, reply));
+    return body instanceof Promise ? body.then(taken) : taken(body);
   }
 
   private async readStream(reply: Reply, answer: StreamedAnswer): Promise<Whole | LiveStream | Failure> {

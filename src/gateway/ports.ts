@@ -75,7 +75,7 @@ export interface Reply {
   readonly status: number;
   header(name: string): string | null;
   /** The whole body, decoded; a failure when it breaks off or is larger than allowed. Says when a part of it arrived. */
-  bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure>;
+  bytes(bytesMax: number, arrived?: () => void): Uint8Array | Failure | Promise<Uint8Array | Failure>;
   /** The body as it comes, decoded. `null` is its clean end. */
   next(): Promise<Uint8Array | null | Failure>;
   cancel(): void;

@@ -76,7 +76,8 @@ class Course {
 
   async run(): Promise<Answer> {
     const { call, gateway } = this;
-    let plan = await this.planPatiently();
+    const planning = this.planPatiently();
+    let plan = planning instanceof Promise ? await planning : planning;
     this.planned = plan;
     if (plan.go === "refuse") return this.refused(plan);
     const clientRetries = call.header("x-stainless-retry-count");
@@ -85,7 +86,11 @@ class Course {
     let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
     for (;;) {
       const won = await this.attempt(choice, plan);
-      if (won !== null) return this.answer(won, plan);
+      if (won !== null) {
+        const kept = this.keep(won);
+        if (kept !== null) await kept;
+        return this.answered(won, plan);
+      }
       if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
       const verdict = this.judge(plan);
       if (verdict.go === "stop") {
@@ -110,12 +115,18 @@ class Course {
   }
 
   /** Where nobody may be asked now: the plan after a short wait, or, where calls may wait for longer, when it is their turn. */
-  private async planPatiently(): Promise<Plan> {
+  private planPatiently(): Plan | Promise<Plan> {
     const first = this.plan();
     const shortMs = first.go === "refuse" ? first.waitMs : null;
     const { waitMs } = this.call.snapshot.routing;
-    if (waitMs > (shortMs ?? 0)) return this.planInTurn(first);
+    if (waitMs > 0) this.waitsUntilMs = this.gateway.ports.nowMs() + waitMs;
+    if (waitMs > (shortMs ?? 0)) return this.mayGo(first) ? first : this.planInTurn(first);
     return shortMs === null ? first : this.planAfter(first, shortMs);
+  }
+
+  /** Somebody may be asked now, and nobody waits for that already. */
+  private mayGo(plan: Plan): boolean {
+    return plan.go === "ahead" && this.gateway.room.waiting(this.call.route.model) === 0;
   }
 
   /** All that were asked said that it was too much for now. Where calls may wait, this one does too, for another try. */
@@ -243,26 +254,30 @@ class Course {
     return trial;
   }
 
-  private async settled(trial: Trial): Promise<Won | null> {
-    const outcome = await trial.run();
-    if (!isFailure(outcome)) return { trial, outcome };
-    this.tried.push({ candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs });
-    return null;
+  private settled(trial: Trial): Promise<Won | null> {
+    return trial.run((outcome) => {
+      if (!isFailure(outcome)) return { trial, outcome };
+      this.tried.push({ candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs });
+      return null;
+    });
   }
 
-  private async answer(won: Won, plan: Ahead): Promise<Answer> {
+  /** A whole answer waits until its receipt is safe; a stream has none before its end. */
+  private keep({ outcome }: Won): Kept {
     this.gateway.room.opened(this.call.route.model);
-    const { trial, outcome } = won;
+    if (outcome.kind !== "whole") return null;
+    this.callEnds();
+    return this.record(200, "complete", null, outcome);
+  }
+
+  private answered({ trial, outcome }: Won, plan: Ahead): Answer {
     const channel = trial.candidate.deployment.channel.name;
     const attempts = this.trials.length;
     const { clampedTo, voice, dropped } = trial;
-    if (outcome.kind === "whole") {
-      this.callEnds();
-      await this.record(200, "complete", null, outcome);
-      return { kind: "whole", body: outcome.body, type: outcome.type, channel, attempts, clampedTo, voice, dropped };
-    }
-    const { type, shape } = outcome;
-    return { kind: "stream", source: this.relay(trial, outcome, plan), type, shape, channel, attempts, clampedTo, voice, dropped };
+    const { type } = outcome;
+    if (outcome.kind === "whole") return { kind: "whole", body: outcome.body, type, channel, attempts, clampedTo, voice, dropped };
+    const source = this.relay(trial, outcome, plan);
+    return { kind: "stream", source, type, shape: outcome.shape, channel, attempts, clampedTo, voice, dropped };
   }
 
   private relay(trial: Trial, stream: LiveStream, plan: Ahead): Relay {
@@ -315,10 +330,11 @@ class Course {
     const { timeouts } = choice.candidate.deployment.channel;
     const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false });
     this.trials.push(trial);
-    const outcome = await trial.run();
-    if (isFailure(outcome) || outcome.kind === "whole") return null;
-    last.trial = trial;
-    return { stream: outcome, expects: able === undefined ? "repeats" : "continues" };
+    return trial.run((outcome) => {
+      if (isFailure(outcome) || outcome.kind === "whole") return null;
+      last.trial = trial;
+      return { stream: outcome, expects: able === undefined ? "repeats" : "continues" };
+    });
   }
 
   private finalFailure(): Failure {

@@ -70,8 +70,11 @@ export class Trial {
     });
   }
 
-  /** A whole answer or a failure ends the trial; a stream ends it through `succeed` or `fail`, whenever it does. */
-  async run(): Promise<Whole | LiveStream | Failure> {
+  /**
+   * A whole answer or a failure ends the trial; a stream ends it through `succeed` or `fail`, whenever it does. What
+   * comes of it is handed to `then` in the same turn.
+   */
+  async run<Then>(then: (outcome: Whole | LiveStream | Failure) => Then): Promise<Then> {
     const encoded = this.encoded!;
     // A long stream must not hold its request in memory.
     this.encoded = null;
@@ -88,7 +91,7 @@ export class Trial {
       this.ticket.firstContent(nowMs);
       this.succeed(nowMs);
     }
-    return outcome;
+    return then(outcome);
   }
 
   succeed(nowMs = this.gateway.ports.nowMs()): void {

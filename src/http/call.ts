@@ -55,13 +55,7 @@ export interface Entry {
 
 /** A call from its first header to its last byte: admit, read, serve, write. Whatever happens, one line about it is recorded. */
 export function handleCall(request: Incoming, door: Door, context: CallContext): HttpAnswer | Promise<HttpAnswer> {
-  const visit = new Visit(request, door, context);
-  try {
-    const answer = visit.answer();
-    return answer instanceof Promise ? answer.catch((error: unknown) => visit.bug(error)) : answer;
-  } catch (error) {
-    return visit.bug(error);
-  }
+  return new Visit(request, door, context).answer();
 }
 
 /** What is known of a call, as it becomes known. */
@@ -91,8 +85,12 @@ class Visit {
     };
   }
 
-  /** As far as the headers tell; then, when its body has come, the rest. Most have it with them, and nothing waits. */
   answer(): HttpAnswer | Promise<HttpAnswer> {
+    return this.guarded(() => this.begin());
+  }
+
+  /** As far as the headers tell; then, when its body has come, the rest. Most have it with them, and nothing waits. */
+  private begin(): HttpAnswer | Promise<HttpAnswer> {
     const { request, door, context, cancellation } = this;
     const { gateway, key } = context;
     request.departed = () => cancellation.cancel(clientGone);
@@ -110,10 +108,27 @@ class Visit {
     const spent = gateway.ledger.bars(key);
     if (spent !== null) return this.overrun(spent);
     const entry = door.read(request, context);
-    return entry instanceof Promise ? unlessCancelled(entry, cancellation).then((read) => this.enter(read, key)) : this.enter(entry, key);
+    if (!(entry instanceof Promise)) return this.enter(entry, key);
+    return this.after(unlessCancelled(entry, cancellation), (read) => this.enter(read, key));
   }
 
-  bug(error: unknown): HttpAnswer {
+  /** A step of the way. Whatever goes wrong in it, the call is ended and the client is told. */
+  private guarded(step: () => HttpAnswer | Promise<HttpAnswer>): HttpAnswer | Promise<HttpAnswer> {
+    try {
+      return step();
+    } catch (error) {
+      return this.bug(error);
+    }
+  }
+
+  private after<Value>(value: Promise<Value>, then: (value: Value) => HttpAnswer | Promise<HttpAnswer>): Promise<HttpAnswer> {
+    return value.then(
+      (come) => this.guarded(() => then(come)),
+      (error: unknown) => this.bug(error),
+    );
+  }
+
+  private bug(error: unknown): HttpAnswer {
     const { context, cancellation, facts } = this;
     context.onBug(error);
     cancellation.cancel(internalError);
@@ -165,7 +180,7 @@ class Visit {
     const header = (name: string): string | null => request.header(name);
     const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, header, cancellation };
     const admitting = gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
-    return admitting instanceof Promise ? admitting.then((late) => this.serve(call, late)) : this.serve(call, admitting);
+    return admitting instanceof Promise ? this.after(admitting, (late) => this.serve(call, late)) : this.serve(call, admitting);
   }
 
   private serve(call: Call, admission: Admission | Overrun): HttpAnswer | Promise<HttpAnswer> {
@@ -177,8 +192,8 @@ class Visit {
     const answering = gateway.serve(call);
     const { earlyHeadersMs } = snapshot.service;
     if (!call.facts.stream || this.door.operation === "speech" || earlyHeadersMs === 0)
-      return answering.then((answer) => respond(answer, call, context));
-    return within(answering, earlyHeadersMs, gateway.ports.after).then((answer) =>
+      return this.after(answering, (answer) => respond(answer, call, context));
+    return this.after(within(answering, earlyHeadersMs, gateway.ports.after), (answer) =>
       answer === null ? respondEarly(answering, call, context) : respond(answer, call, context),
     );
   }
@@ -328,7 +343,10 @@ function headerSafe(text: string): string {
 function within<T>(promise: Promise<T>, ms: number, after: (ms: number, then: () => void) => () => void): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const disarm = after(ms, () => resolve(null));
-    promise.then(resolve, reject).finally(disarm);
+    promise.then((value) => {
+      disarm();
+      resolve(value);
+    }, reject);
   });
 }
 

@@ -25,6 +25,10 @@ export interface RequestHead {
 
 /** Reads the requests of one connection, one after the other: the next one when it is told to. */
 export class RequestParser extends MessageParser {
+  /** The last request line and what it says: it is mostly the same one. */
+  private line = "";
+  private said: RegExpExecArray | null = null;
+
   constructor(private readonly requestSink: RequestSink) {
     super(requestSink, new HeadMemory(headersMax), headBytesMax);
   }
@@ -46,7 +50,11 @@ export class RequestParser extends MessageParser {
   }
 
   protected readHead({ first, headers }: Head): string | null {
-    const line = requestLine.exec(first);
+    if (first !== this.line) {
+      this.line = first;
+      this.said = requestLine.exec(first);
+    }
+    const line = this.said;
     if (line === null) return notHttp;
     const modern = line[3] === "1";
     if (modern && !headers.has("host")) return "there is no Host header";

@@ -14,7 +14,8 @@ import type { KeyRing } from "./key-ring.ts";
 import type { Pressure } from "./load-shed.ts";
 import { listModels, showModel } from "./models.ts";
 import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./refusals.ts";
-import { newReceiptId, requestIdOf } from "./request-id.ts";
+import { ReceiptIds } from "./receipt-ids.ts";
+import { requestIdOf } from "./request-id.ts";
 import { statusFor } from "./request-parser.ts";
 import { routeOf, targetOf, type Route } from "./routes.ts";
 import { speech } from "./speech.ts";
@@ -22,11 +23,12 @@ import { transcription, translation } from "./transcription.ts";
 
 /** The data plane: one listener that parses, asks the gateway and writes. It holds no admin route at all. */
 export function listen(options: ListenOptions): Listener {
+  const ids = new ReceiptIds();
   return new Connections(options, {
     nowMs: options.gateway.ports.nowMs,
-    answer: (request) => handle(request, options),
+    answer: (request) => handle(request, options, ids),
     refusal: (problem, status) => {
-      const requestId = requestIdOf(null, newReceiptId());
+      const requestId = ids.next(options.wallMs()).name;
       return errorAnswer(unreadable(problem, status ?? statusFor(problem)), { requestId, head: new AnswerHead(requestId) });
     },
     bug: (error) => {
@@ -66,9 +68,10 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-function handle(request: Incoming, options: ListenOptions): HttpAnswer | Promise<HttpAnswer> {
-  const receiptId = newReceiptId();
-  const requestId = requestIdOf(request.header("x-request-id"), receiptId);
+function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): HttpAnswer | Promise<HttpAnswer> {
+  const wallMs = options.wallMs();
+  const { id: receiptId, name } = ids.next(wallMs);
+  const requestId = requestIdOf(request.header("x-request-id"), name);
   const head = new AnswerHead(requestId);
   const refuse = (failure: Failure): HttpAnswer => errorAnswer(failure, { requestId, head });
 
@@ -88,7 +91,7 @@ function handle(request: Incoming, options: ListenOptions): HttpAnswer | Promise
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   if (query !== "" && mentionsKey(query)) return refuse(keyInUrl);
 
-  const key = authenticate(request, ring, options.wallMs());
+  const key = authenticate(request, ring, wallMs);
   const from: Arrival = { route, receiptId, requestId, head, snapshot };
   return key instanceof Promise ? key.then((late) => answer(request, late, from, options)) : answer(request, key, from, options);
 }

@@ -3,6 +3,7 @@ import tls from "node:tls";
 import { failure, type Failure } from "../operations/failure.ts";
 import { barredAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
 import { connectionFailure } from "./connection-failure.ts";
+import { rememberingHeads } from "./response-parser.ts";
 
 /** Where a connection leads. Connections with the same key are interchangeable. */
 export interface Origin {
@@ -29,6 +30,8 @@ export class Connection {
   idleSinceMs = 0;
   /** How long the upstream says it keeps an idle connection. */
   keepAliveMs = Infinity;
+  /** Of the answers it has carried. */
+  readonly heads = rememberingHeads();
   private alive = true;
   private cause: Failure | null = null;
 

@@ -30,7 +30,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private connection: Connection | null = null;
   private dial: Dial | null = null;
   private upload: Upload | null = null;
-  private parser = new ResponseParser(this);
+  private parser: ResponseParser | null = null;
   private heard = false;
   private persistent = false;
   private over = false;
@@ -56,9 +56,16 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.abort();
   }
 
+  /** All of the body, where it has come and in one piece, as most do. */
+  whole(): Uint8Array | null {
+    if (!this.over || this.queue.length !== 1 || this.block !== null) return null;
+    this.queuedBytes = 0;
+    return this.queue.pop()!;
+  }
+
   /** The next part of the body; `null` at its clean end. */
   next(): Promise<Uint8Array | null | Failure> {
-    const part = this.queue.shift() ?? this.sealed();
+    const part = this.firstPart();
     if (part !== null) {
       this.queuedBytes -= part.length;
       this.resume();
@@ -71,7 +78,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   received(chunk: Buffer): void {
     this.heard = true;
-    const problem = this.parser.feed(chunk);
+    const problem = this.parser!.feed(chunk);
     if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));
     else if (this.over) this.release();
   }
@@ -81,12 +88,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.connection = null;
     this.upload?.stop();
     if (this.over || this.broken !== null) return;
-    if (!this.heard && reused) {
-      this.parser = new ResponseParser(this);
-      return this.find(null);
-    }
+    if (!this.heard && reused) return this.find(null);
     // A connection that broke ends nothing properly, not even a body that only its close would end.
-    const problem = cause === null ? this.parser.close() : `the response broke off: ${cause.detail}`;
+    const problem = cause === null ? this.parser!.close() : `the response broke off: ${cause.detail}`;
     if (problem !== null) this.fail(failure("disconnected", problem));
   }
 
@@ -103,12 +107,18 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   body(bytes: Uint8Array): void {
     const { waiting } = this;
-    if (waiting !== null) {
+    if (waiting !== null && bytes.length <= partBytesMax) {
       this.waiting = null;
       return waiting(bytes);
     }
     this.enqueue(bytes);
     this.queuedBytes += bytes.length;
+    if (waiting !== null) {
+      this.waiting = null;
+      const part = this.firstPart()!;
+      this.queuedBytes -= part.length;
+      waiting(part);
+    }
     if (this.queuedBytes <= queuedBytesMax || this.paused) return;
     this.paused = true;
     this.connection?.pause();
@@ -156,7 +166,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.connection = connection;
     connection.user = this;
     connection.requests++;
-    const headLength = Buffer.byteLength(head, "latin1");
+    this.parser = new ResponseParser(this, connection.heads);
+    // Each of its characters is one byte.
+    const headLength = head.length;
     if (body === null || body.length > joinedBytesMax || !(body instanceof Uint8Array)) {
       connection.write(Buffer.from(head, "latin1"));
       if (body instanceof Uint8Array) connection.write(body);
@@ -182,7 +194,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     if (connection === null) return;
     connection.user = null;
     if (this.paused) connection.resume();
-    if (this.persistent && !this.parser.tainted && connection.isFlushed && upload?.isDone !== false) this.options.pool.give(connection);
+    if (this.persistent && !this.parser!.tainted && connection.isFlushed && upload?.isDone !== false) this.options.pool.give(connection);
     else connection.destroy();
   }
 
@@ -200,6 +212,14 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.block = new Uint8Array(blockBytes);
     this.block.set(bytes);
     this.blockLength = bytes.length;
+  }
+
+  /** What waits longest, as much of it as is read at once. */
+  private firstPart(): Uint8Array | null {
+    const part = this.queue.shift() ?? this.sealed();
+    if (part === null || part.length <= partBytesMax) return part;
+    this.queue.unshift(part.subarray(partBytesMax));
+    return part.subarray(0, partBytesMax);
   }
 
   private sealed(): Uint8Array | null {
@@ -235,6 +255,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 /** The system tells of room only when much of its buffer is free again: a shorter bound would take the slow for dead. */
 const usualSendMs = 30_000;
 const blockBytes = 4096;
+/** The system gives up to half a mebibyte at once. All of it made into events would be many times that, for a client that may take none. */
+const partBytesMax = 32 * 1024;
 /** How much of a body may wait for its reader before the upstream is made to wait. */
 const queuedBytesMax = 64 * 1024;
 /** A small body leaves in one packet with its head; a large one is not copied for that. */

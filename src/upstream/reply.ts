@@ -6,6 +6,8 @@ import { decoded } from "./decoded.ts";
 export interface ByteSource {
   /** The next part; `null` at the clean end. */
   next(): Promise<Uint8Array | null | Failure>;
+  /** All of it, where it is there already in one piece, and null where that is not so. */
+  whole?(): Uint8Array | null;
   cancel(): void;
 }
 
@@ -23,8 +25,14 @@ class BoundedReply implements Reply {
     private readonly source: ByteSource,
   ) {}
 
-  async bytes(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
+  bytes(bytesMax: number, arrived?: () => void): Uint8Array | Failure | Promise<Uint8Array | Failure> {
     if (Number(this.header("content-length")) > bytesMax) return this.tooLarge(bytesMax);
+    const whole = this.source.whole?.() ?? null;
+    if (whole === null) return this.gathered(bytesMax, arrived);
+    return whole.length > bytesMax ? this.tooLarge(bytesMax) : whole;
+  }
+
+  private async gathered(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
     // Not a list of parts: they may be single bytes, each of which would cost a hundred times that.
     let whole: Uint8Array = nothing;
     let length = 0;

@@ -49,9 +49,9 @@ export class ResponseParser extends MessageParser {
   }
 
   protected readHead({ first, headers }: Head): string | null {
-    const status = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(first);
+    const status = statusOf(first);
     if (status === null) return notHttp;
-    const code = Number(status[2]);
+    const { code, modern } = status;
     if (code === 101) return "the upstream switched protocols";
     if (code < 200) {
       this.interims++;
@@ -65,7 +65,7 @@ export class ResponseParser extends MessageParser {
     const connection = headers.get("connection")?.toLowerCase() ?? "";
     const framed = encoding !== undefined || length !== undefined || isBodiless(code);
     // The old version knows no chunks, and closes unless it says otherwise.
-    const keeps = status[1] === "1" || (encoding === undefined && connection.includes("keep-alive"));
+    const keeps = modern || (encoding === undefined && connection.includes("keep-alive"));
     const persistent = framed && keeps && !connection.includes("close");
     this.frame(isBodiless(code) ? 0 : encoding !== undefined ? "chunked" : framed ? Number(length) : "until_close");
     this.responseSink.head({ status: code, headers, persistent });
@@ -78,6 +78,26 @@ export class ResponseParser extends MessageParser {
 export function rememberingHeads(): HeadMemory {
   return new HeadMemory(headersMax);
 }
+
+/** What a status line says. Upstreams say the same over and over. */
+function statusOf(line: string): Status | null {
+  const known = statuses.get(line);
+  if (known !== undefined) return known;
+  const said = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(line);
+  if (said === null) return null;
+  const status = { code: Number(said[2]), modern: said[1] === "1" };
+  if (statuses.size < statusesMax && line.length <= 64) statuses.set(line, status);
+  return status;
+}
+
+interface Status {
+  readonly code: number;
+  /** It knows chunks, and keeps its connection unless it says otherwise. */
+  readonly modern: boolean;
+}
+
+const statuses = new Map<string, Status>();
+const statusesMax = 256;
 
 const notHttp = "it is not HTTP";
 const headBytesMax = 32 * 1024;

@@ -17,7 +17,7 @@ export function makeSend(
   engineSocket: EngineSocket = noEngines,
 ): Send {
   const pool = new Pool(nowMs);
-  const origins = new Map<string, Origin>();
+  const places = { any: new Map<string, Place>(), public: new Map<string, Place>() };
 
   return function send(request, { channel, credential }) {
     const { authHeader, authPrefix, host } = channel.address;
@@ -29,22 +29,30 @@ export function makeSend(
         channel.proxy,
       );
     }
-    const pathAt = pathStart(request.url);
-    const address = request.url.slice(0, pathAt);
-    const place = channel.reach === "any" ? address : `${channel.reach} ${address}`;
-    let origin = origins.get(place);
-    if (origin === undefined) {
-      if (address.startsWith(engineScheme)) return engineExchange(request, request.url.slice(pathAt), channel.timeouts.connectMs);
-      origins.set(place, (origin = originOf(address, place, channel.reach)));
-    }
+    const { origin, path } = placeOf(request.url, channel.reach);
+    if (origin === null) return engineExchange(request, path, channel.timeouts.connectMs);
     return new HttpExchange({
       origin,
       pool,
       connectMs: channel.timeouts.connectMs,
-      head: headText(request, request.url.slice(pathAt), { host, authHeader, auth }),
+      head: headText(request, path, { host, authHeader, auth }),
       body: request.body,
     });
   };
+
+  /** Few addresses are asked over and over; those that hold a model's name may be many. */
+  function placeOf(url: string, reach: Origin["reach"]): Place {
+    const known = reach === "public" ? places.public : places.any;
+    const place = known.get(url);
+    if (place !== undefined) return place;
+    const pathAt = pathStart(url);
+    const address = url.slice(0, pathAt);
+    const origin = address.startsWith(engineScheme) ? null : originOf(address, reach === "public" ? `${reach} ${address}` : address, reach);
+    const made = { origin, path: url.slice(pathAt) };
+    if (known.size >= placesMax) known.clear();
+    known.set(url, made);
+    return made;
+  }
 
   /**
    * Engines have no credentials: nobody but this process can reach their sockets. One that ended in the moment it was
@@ -91,6 +99,15 @@ const engineScheme = "engine:";
 function noEngines(): Promise<Failure> {
   return Promise.resolve(failure("misconfigured", "this gateway has no engines of its own"));
 }
+
+/** What an address says. */
+interface Place {
+  /** Null where an engine of this process is meant. */
+  readonly origin: Origin | null;
+  readonly path: string;
+}
+
+const placesMax = 1024;
 
 /** What every request says of itself. */
 const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };

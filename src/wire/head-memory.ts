@@ -8,9 +8,9 @@ export interface Head {
 }
 
 /**
- * Reads the heads of the messages of one connection. They resemble each other: what stands where it stood the last time
- * is known, and only the lines that differ are made into text. The first message is not remembered, since most
- * connections that carry one long answer carry no second.
+ * Reads the heads of the messages of one connection. They resemble each other: a line that stands where it stood before
+ * is known, and only what differs is made into text. The first message is not remembered, since a connection that
+ * carries one long answer often carries no second; nor is any credential.
  */
 export class HeadMemory {
   private known: Known | null = null;
@@ -21,37 +21,35 @@ export class HeadMemory {
   /** The head between two places, with the blank line that ends it; or what is wrong with it. */
   read(bytes: Buffer, start: number, end: number): Head | string {
     const { known } = this;
-    if (known !== null && known.bytes.length === end - start && bytes.compare(known.bytes, 0, known.bytes.length, start, end) === 0)
-      return known.head;
-    const lines = this.linesOf(bytes, start, end - 2);
-    if (typeof lines === "string") return lines;
-    const head = headOf(lines);
-    if (typeof head === "string") return head;
-    this.heads++;
-    if (this.heads > 1 && end - start <= knownBytesMax) this.known = { bytes: Buffer.from(bytes.subarray(start, end)), lines, head };
-    return head;
-  }
-
-  private linesOf(bytes: Buffer, start: number, end: number): readonly Line[] | string {
     const lines: Line[] = [];
     let knownAt = 0;
-    for (let at = start; at < end;) {
-      const known = this.known?.lines[lines.length];
-      if (known !== undefined && isSame(bytes, at, end, this.known!.bytes, knownAt, known.length)) {
-        lines.push(known);
-        at += known.length;
-        knownAt += known.length;
+    let news = 0;
+    let sameNames = known !== null;
+    for (let at = start; at < end - 2;) {
+      const before = known?.lines[lines.length];
+      if (before !== undefined && !before.secret && isSame(bytes, at, end, known!.bytes, knownAt, before.length)) {
+        lines.push(before);
+        at += before.length;
+        knownAt += before.length;
         continue;
       }
       if (lines.length > this.headersMax) return tooManyHeaders;
-      knownAt += known?.length ?? 0;
       const feed = bytes.indexOf(lineFeed, at);
       const line = lineOf(bytes.toString("latin1", at, feed - 1), feed + 1 - at, lines.length === 0);
       if (line === null || bytes[feed - 1] !== carriageReturn) return malformedLine;
+      if (!line.secret) news++;
+      sameNames &&= before?.name === line.name;
+      knownAt += before?.length ?? 0;
       lines.push(line);
       at = feed + 1;
     }
-    return lines;
+    this.heads++;
+    if (sameNames && known!.distinct && known!.lines.length === lines.length)
+      return { first: lines[0]!.value, headers: new HeaderLines(known!.names, valuesOf(lines)) };
+    const head = headOf(lines);
+    if (typeof head !== "string" && this.heads > 1 && end - start <= knownBytesMax && news > newsMax)
+      this.known = remembered(bytes, start, end, lines);
+    return head;
   }
 }
 
@@ -61,7 +59,10 @@ export const malformedLine = "a line of the head is malformed";
 interface Known {
   readonly bytes: Buffer;
   readonly lines: readonly Line[];
-  readonly head: Head;
+  /** Of all lines but the first. */
+  readonly names: readonly string[];
+  /** No name stands there twice. */
+  readonly distinct: boolean;
 }
 
 interface Line {
@@ -70,6 +71,19 @@ interface Line {
   readonly value: string;
   /** With its line end. */
   readonly length: number;
+  readonly secret: boolean;
+}
+
+function remembered(bytes: Buffer, start: number, end: number, lines: readonly Line[]): Known {
+  const kept = Buffer.from(bytes.subarray(start, end));
+  let at = 0;
+  const known = lines.map((line) => {
+    if (line.secret) kept.fill(0, at, at + line.length);
+    at += line.length;
+    return line.secret ? { ...line, value: "" } : line;
+  });
+  const names = known.slice(1).map(({ name }) => name);
+  return { bytes: kept, lines: known, names, distinct: new Set(names).size === names.length };
 }
 
 function isSame(bytes: Buffer, at: number, end: number, known: Buffer, knownAt: number, length: number): boolean {
@@ -80,11 +94,20 @@ function isSame(bytes: Buffer, at: number, end: number, known: Buffer, knownAt: 
 
 function lineOf(text: string, length: number, isFirst: boolean): Line | null {
   if (unprintable.test(text)) return null;
-  if (isFirst) return { name: "", value: text, length };
+  if (isFirst) return { name: "", value: text, length, secret: false };
   const colon = text.indexOf(":");
   // A folded line or a space before the colon could hide a header from one reader or the other.
   const name = colon < 1 ? null : lowerName(text.slice(0, colon));
-  return name === null ? null : { name, value: withoutBlanks(text, colon + 1), length };
+  return name === null ? null : { name, value: withoutBlanks(text, colon + 1), length, secret: secrets.has(name) };
+}
+
+/** What is forgotten as soon as it was used. */
+const secrets: ReadonlySet<string> = new Set(["authorization", "x-api-key", "cookie", "set-cookie", "proxy-authorization"]);
+
+function valuesOf(lines: readonly Line[]): readonly string[] {
+  const values: string[] = [];
+  for (let at = 1; at < lines.length; at++) values.push(lines[at]!.value);
+  return values;
 }
 
 function headOf(lines: readonly Line[]): Head | string {
@@ -136,3 +159,5 @@ export function isBlank(code: number | undefined): boolean {
 const lineFeed = 10;
 const carriageReturn = 13;
 const knownBytesMax = 4096;
+/** A line or two that are never the same, such as a length and a date, are no reason to remember anew. */
+const newsMax = 2;

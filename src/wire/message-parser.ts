@@ -117,7 +117,7 @@ export abstract class MessageParser {
   private takeBody(chunk: Buffer, at: number): number {
     const end = Math.min(chunk.length, at + this.left);
     this.left -= end - at;
-    this.sink.body(at === 0 && end === chunk.length ? chunk : chunk.subarray(at, end));
+    this.sink.body(partOf(chunk, at, end));
     if (this.left > 0) return end;
     if (this.state === "length") this.finish();
     else this.state = "data_end";
@@ -174,6 +174,17 @@ export abstract class MessageParser {
     this.sink.end();
   }
 }
+
+/** A view of another memory costs more than a copy of a few bytes. */
+function partOf(chunk: Buffer, from: number, to: number): Uint8Array {
+  if (from === 0 && to === chunk.length) return chunk;
+  if (to - from > copiedBytesMax) return chunk.subarray(from, to);
+  const part = new Uint8Array(to - from);
+  chunk.copy(part, 0, from, to);
+  return part;
+}
+
+const copiedBytesMax = 1000;
 
 export const headTooLarge = "the head is too large";
 
