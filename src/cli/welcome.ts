@@ -42,7 +42,7 @@ function keyLines({ madeKey, keyNames, storedKeys }: WelcomeFacts): string[] {
       storedKeys === 0
         ? []
         : [`${storedKeys >= 1000 ? "1000 keys or more" : plural(storedKeys, "key")} in the store (npm run --silent sluice -- keys list)`];
-    return [`Keys: ${[...keyNames, ...stored].join(", ")}`, "Another one: npm run --silent sluice -- keys create NAME", ""];
+    return [`Keys: ${[...someOf(keyNames), ...stored].join(", ")}`, "Another one: npm run --silent sluice -- keys create NAME", ""];
   }
   return [
     "Your client key, made at this first start and shown only now:",
@@ -53,6 +53,13 @@ function keyLines({ madeKey, keyNames, storedKeys }: WelcomeFacts): string[] {
     "",
   ];
 }
+
+/** As many as a person reads. */
+function someOf(all: readonly string[], indent = ""): readonly string[] {
+  return all.length <= shownMax ? all : [...all.slice(0, shownMax), `${indent}and ${all.length - shownMax} more`];
+}
+
+const shownMax = 30;
 
 function adminLines({ admin }: WelcomeFacts): string[] {
   if (admin === null) return [];
@@ -71,8 +78,15 @@ function channelLines({ channels, configFile, onlyLocal }: WelcomeFacts): string
       : onlyLocal
         ? "Channels:"
         : "Channels, from the provider keys in your environment:",
-    ...channels.map(
-      ({ name, host, models, trouble }) => `  ${name} (${host}): ${trouble ?? (models === null ? "any model" : plural(models, "model"))}`,
+    // What does not work is what one wants to see.
+    ...someOf(
+      channels
+        .toSorted((one, other) => Number(other.trouble !== null) - Number(one.trouble !== null))
+        .map(
+          ({ name, host, models, trouble }) =>
+            `  ${name} (${host}): ${trouble ?? (models === null ? "any model" : plural(models, "model"))}`,
+        ),
+      "  ",
     ),
     "",
   ];
