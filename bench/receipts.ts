@@ -12,15 +12,19 @@ import { median } from "./statistics.ts";
 export interface ReceiptCost {
   /** CPU time of the process for one receipt at a steady rate, with the writes and the syncs, but without the drain. */
   readonly cpuMicrosPerReceipt: number;
+  /** What the drain adds to that at the same rate. */
+  readonly drainMicrosPerReceipt: number;
   /** Time that the call itself takes. */
   readonly closeMicros: number;
   /** From the call until its promise resolves. */
   readonly keptMillis: { readonly median: number; readonly p99: number };
 }
 
-/** Keeps receipts at a steady rate; nothing drains them. */
+/** Keeps receipts at a steady rate; nothing drains them at first, and then SQLite does. */
 export async function receiptCost(perSecond: number, seconds: number): Promise<ReceiptCost> {
   return inFolder(async (folder) => {
+    const database = { store: "sqlite", dataDir: folder };
+    await (await openDatabase(database)).close();
     const journal = journalIn(folder);
     const perTick = Math.ceil(perSecond / 1_000);
     const closes: number[] = [];
@@ -36,17 +40,33 @@ export async function receiptCost(perSecond: number, seconds: number): Promise<R
       closes.push(performance.now() - beganMs);
       if (last) void kept.then(() => void waits.push(performance.now() - beganMs));
     });
+    const drain = startDrain({ journal, database, onTrouble: complain, onReport: complain });
+    const keep = (receipt: Receipt): void => void journal.close(receipt);
+    await cpuOf(perSecond, warmSeconds, perTick, keep);
+    await drain.idle();
+    const drained = await cpuOf(perSecond, seconds, perTick, keep, async () => drain.idle());
+    await drain.stop();
     await journal.stop();
     waits.sort((one, other) => one - other);
     return {
       cpuMicrosPerReceipt: (busy.cpuMicros - idle.cpuMicros) / busy.receipts,
+      drainMicrosPerReceipt: (drained.cpuMicros - busy.cpuMicros) / busy.receipts,
       closeMicros: median(closes) * 1_000,
       keptMillis: { median: median(waits), p99: waits[Math.floor(waits.length * 0.99)] ?? 0 },
     };
   });
 }
 
-async function cpuOf(perSecond: number, seconds: number, perTick: number, each: (receipt: Receipt, last: boolean) => void) {
+/** Of which the drain's thread compiles what it does so often. */
+const warmSeconds = 3;
+
+async function cpuOf(
+  perSecond: number,
+  seconds: number,
+  perTick: number,
+  each: (receipt: Receipt, last: boolean) => void,
+  end: () => Promise<void> = async () => {},
+) {
   const before = process.cpuUsage();
   const beganMs = performance.now();
   let receipts = 0;
@@ -55,6 +75,7 @@ async function cpuOf(perSecond: number, seconds: number, perTick: number, each: 
     for (; receipts < due; receipts += 1) each(receiptOf(receipts), receipts % perTick === 0);
     await Bun.sleep(1);
   }
+  await end();
   const { user, system } = process.cpuUsage(before);
   return { cpuMicros: user + system, receipts };
 }

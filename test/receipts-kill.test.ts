@@ -1,13 +1,12 @@
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { statSync } from "node:fs";
-import { mkdir, mkdtemp, open, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { segmentFile, segmentsIn, slotFolders } from "../src/store/journal-folder.ts";
 import { sql } from "../src/store/sql.ts";
 import { startChaos, type Chaos } from "./support/chaos.ts";
 import { chat, openChat } from "./support/chat.ts";
-import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway } from "./support/gateway.ts";
 import { openKeys } from "./support/keys.ts";
 import { price, Receipts } from "./support/receipts.ts";
@@ -194,85 +193,6 @@ test("a SIGTERM lets calls end, and what they cost is in the store when the proc
     }
   }
 });
-
-const mounted = await mountSmall();
-
-test.skipIf(mounted === null)(
-  mounted === null
-    ? "F61: a full disk could not be tried, because no small file system can be mounted here"
-    : "F61: a full disk stops nobody but those who spend money, and no receipt is lost",
-  async () => {
-    const folder = mounted!;
-    await using upstream = await startChaos();
-    const directory = await freshFolder();
-    const dataDir = join(folder, "data");
-    await using gateway = await start(directory, upstream, { data_dir: dataDir });
-    const ask = async (id: string, key: string) =>
-      (await openChat(gateway, { model: "m" }, { key, stream: Number(id.split("-")[1]) % 2 === 0, headers: { "x-request-id": id } })).reply;
-    expect((await ask("before-1", meteredKey)).status).toBe(200);
-    await using receipts = await Receipts.open(directory, dataDir);
-    await receipts.of("before-1");
-
-    await fill(join(folder, "filler"));
-    const served: string[] = [];
-    const isTold = (): boolean => gateway.logs.some(({ event }) => event === "journal_trouble");
-    // A file that grows has room left in its last page, so it takes a few.
-    for (let at = 0; at < 500 && !isTold(); at += 1) {
-      const replies = await Promise.all(Array.from({ length: 5 }, (_, lane) => ask(`full-${at * 5 + lane}`, plainKey)));
-      for (const reply of replies) {
-        expect([reply.status, reply.finishReason]).toEqual([200, "stop"]);
-        served.push(reply.requestId!);
-      }
-    }
-    expect(isTold()).toBe(true);
-    for (let at = 0; at < 20; at += 1) {
-      const reply = await ask(`still-${at}`, plainKey);
-      expect([reply.status, reply.finishReason]).toEqual([200, "stop"]);
-      served.push(reply.requestId!);
-    }
-    const refused = await ask("metered-1", meteredKey);
-    expect([refused.status, refused.error?.code]).toEqual([503, "store_unavailable"]);
-
-    await rm(join(folder, "filler"));
-    const isBack = (): boolean => gateway.logs.some(({ event }) => event === "journal_recovered");
-    await eventually("the journal is written again", isBack, 10_000);
-    expect((await ask("after-1", meteredKey)).status).toBe(200);
-    const all = await receipts.ofCalls(["before-1", ...served, "after-1"], 15_000);
-    expect(all.every(({ state }) => state === "complete")).toBe(true);
-    expect(await receipts.all()).toHaveLength(all.length);
-    await receipts.expectSumsToMatch();
-    expect(await receipts.integrity()).toBe("ok");
-    expect(gateway.running).toBe(true);
-  },
-);
-
-/** A file system of a few megabytes; null where that needs rights that we do not have. */
-async function mountSmall(): Promise<string | null> {
-  const folder = await mkdtemp(join(tmpdir(), "sluice-small-"));
-  const mount = Bun.spawnSync(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], { stdout: "ignore", stderr: "ignore" });
-  if (!mount.success) {
-    await rm(folder, { recursive: true, force: true });
-    return null;
-  }
-  afterAll(async () => {
-    Bun.spawnSync(["umount", "-l", folder]);
-    await rm(folder, { recursive: true, force: true });
-  });
-  await mkdir(join(folder, "data"));
-  return folder;
-}
-
-async function fill(path: string): Promise<void> {
-  const file = await open(path, "w");
-  const block = Buffer.alloc(4_096, 1);
-  try {
-    for (;;) if ((await file.write(block)).bytesWritten < block.length) return;
-  } catch (error) {
-    expect((error as NodeJS.ErrnoException).code).toBe("ENOSPC");
-  } finally {
-    await file.close();
-  }
-}
 
 async function revokedKey(gateway: Gateway): Promise<string> {
   await using keys = await openKeys(gateway);

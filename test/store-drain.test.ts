@@ -398,6 +398,30 @@ describe.each(engines)("the thread on $name", (engine) => {
     }
   });
 
+  const itCounts = engine.name === "sqlite" ? it : () => {};
+  itCounts("waits longer for more where there is much, and carries it on in few transactions", async () => {
+    const options = await store();
+    const journal = journalIn(join(options.dataDir, "journal"));
+    const drain = draining(journal, options, { pollMs: 20 });
+    await drain.idle();
+    const database = await openDatabase(options);
+    ends.push(async () => database.close());
+    // It changes with every transaction of somebody else.
+    const versions = new Set<number>();
+    const untilMs = performance.now() + 1_000;
+    let receipts = 0;
+    while (performance.now() < untilMs) {
+      for (let call = 0; call < 20; call += 1, receipts += 1) void journal.close(sampleReceipt());
+      versions.add((await database.all<{ data_version: number }>(sql`pragma data_version`))[0]!.data_version);
+      await Bun.sleep(2);
+    }
+    await drain.idle();
+    expect((await database.all<{ n: number }>(sql`select count(*) as n from receipts`))[0]?.n).toBe(receipts);
+    // Every 20 ms it would be 50.
+    expect(versions.size).toBeGreaterThan(2);
+    expect(versions.size).toBeLessThan(15);
+  });
+
   it("adopts what a dead process left in another slot, once", async () => {
     const options = await store();
     const folder = join(options.dataDir, "journal");

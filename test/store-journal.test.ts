@@ -8,6 +8,7 @@ import { frameAt, nextFrame, putFrame, roomFor } from "../src/store/journal-fram
 import { lockFile, segmentFile, segmentsIn } from "../src/store/journal-folder.ts";
 import { takeLock } from "../src/store/journal-lock.ts";
 import { SegmentReader } from "../src/store/journal-reader.ts";
+import { entryOf } from "../src/store/receipt-entry.ts";
 import { lineOf, openingLine, receiptLine } from "../src/store/receipt-line.ts";
 import type { Opening, Receipt } from "../src/usage/receipt.ts";
 import { eventually } from "./support/eventually.ts";
@@ -50,7 +51,9 @@ function saidIn(slot: string): {
     for (let position = 0, atEnd = false; !atEnd;) {
       const batch = reader.read(position, { receiptsMax: 7, finished: true, openings: true });
       openings.push(...batch.openings);
-      receipts.push(...batch.receipts);
+      const told = reader.receipts(position, batch.position);
+      expect(batch.receipts).toEqual(told.map(entryOf));
+      receipts.push(...told);
       damages.push(...batch.damages);
       ({ position, atEnd } = batch);
     }

@@ -2,6 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { ReceiptQuery } from "../src/gateway/storage.ts";
 import type { Database } from "../src/store/database.ts";
+import { entryOf, entryOfLine } from "../src/store/receipt-entry.ts";
 import { lineOf, receiptLine } from "../src/store/receipt-line.ts";
 import { addReceipts, idAt, makeReceiptStorage } from "../src/store/receipt-table.ts";
 import { retain } from "../src/store/retention.ts";
@@ -25,11 +26,13 @@ function idOf(ms: number): string {
 }
 
 async function add(database: Database, receipts: readonly Receipt[]): Promise<readonly Receipt[]> {
-  return database.transaction(async (inside) => {
-    const fresh = await addReceipts(inside, receipts);
-    await addToSums(inside, fresh);
-    return fresh;
+  const fresh = await database.transaction(async (inside) => {
+    const added = await addReceipts(inside, receipts);
+    await addToSums(inside, added);
+    return added.map(({ row }) => row[0]);
   });
+  // One that came twice is new once.
+  return fresh.map((id) => receipts.find((receipt) => receipt.id === id)!);
 }
 
 describe.each(engines)("receipts on $name", (engine) => {
@@ -284,6 +287,52 @@ describe.each(engines)("receipts on $name", (engine) => {
     ]);
     expect((await makeReceiptStorage(database).list(all)).every(({ startedMs }) => startedMs === startedAt(3))).toBeTrue();
   });
+});
+
+test("what is read from the journal into the tables is what the receipt that it tells would be", () => {
+  const text = fc.oneof(
+    fc.string({ unit: "binary", maxLength: 12 }),
+    fc.constantFrom("", "\0", "\ud800x", "x".repeat(500), "😀".repeat(150)),
+  );
+  const figure = fc.oneof(
+    fc.double({ noNaN: true, noDefaultInfinity: true }),
+    fc.nat(5_000),
+    fc.constantFrom(null, -0, -1, 0.5, 2 ** 31, 2 ** 53, 1e300),
+  );
+  const figures = fc.record({
+    promptTokens: figure,
+    cachedTokens: figure,
+    completionTokens: figure,
+    reasoningTokens: figure,
+    audioSeconds: figure,
+    characters: figure,
+  });
+  const number = fc.oneof(fc.nat(5_000), fc.constantFrom(-1, 0.5, 2 ** 40, 1e300));
+  const plain = fc.record({ delivered: figures, billedNanos: figure, afterMs: number, tookMs: number, text, flag: fc.boolean() });
+  const plan = fc.option(fc.array(fc.record({ channel: text, model: text, tier: figure, verdict: text, cause: text, forMs: figure })), {
+    nil: null,
+  });
+  fc.assert(
+    fc.property(plain, plan, text, number, fc.array(figures, { maxLength: 3 }), (one, steps, requestId, startedMs, others) => {
+      const { delivered, billedNanos, afterMs, tookMs, flag } = one;
+      const base = sampleReceipt({ requestId, keyId: one.text, channel: one.text, startedMs, tookMs, delivered, billedNanos, plan: steps });
+      const attempt = { ...base.attempts[0]!, ...delivered, channel: one.text, nanos: billedNanos, afterMs, tookMs };
+      const failed = { ...attempt, outcome: "failed" as const, error: requestId, blame: "channel" as const, hedge: flag, status: tookMs };
+      const receipts: readonly Receipt[] = [
+        { ...base, requestId: requestNameOf(base.id), attempts: [attempt], partial: flag },
+        { ...base, attempts: [], state: "failed", error: requestId, channel: null, upstreamModel: null, estimated: flag },
+        { ...base, attempts: [...others.map((figure) => ({ ...failed, ...figure })), attempt], costUncertain: flag, stream: flag },
+      ];
+      for (const receipt of receipts) {
+        const line = receiptLine(receipt);
+        const told = lineOf(line);
+        expect(told?.kind).toBe("receipt");
+        if (told?.kind === "receipt") expect(entryOfLine(JSON.parse(line))).toEqual(entryOf(told.receipt));
+      }
+    }),
+  );
+  expect(entryOfLine([1, "an opening"])).toBeNull();
+  for (const wrong of [null, "2", [2], [2, "id", null, "key", "dance"]]) expect(() => entryOfLine(wrong)).toThrow(TypeError);
 });
 
 test("a request's name is kept where it is not the one that is made from the receipt's id, and only there", () => {

@@ -7,8 +7,8 @@ export interface Database {
   /** How many rows it changed. */
   run(query: Sql): Promise<number>;
   /**
-   * The same statement once for each of many rows, whose values come in the place of its own. Says how many rows each of them
-   * changed. It is there where it is quicker than one after the other, and only in a transaction.
+   * The same statement once for each of many rows, whose values come in the place of its own, as `valuesOf` gives them. Says how
+   * many rows each of them changed. It is there where it is quicker than one after the other, and only in a transaction.
    */
   runEach?(query: Sql, rows: readonly (readonly Value[])[]): Promise<readonly number[]>;
   /**

@@ -11,7 +11,7 @@ export interface DrainOptions {
   readonly onTrouble: (message: string | null) => void;
   /** Is told of damage in a journal, in words. */
   readonly onReport: (message: string) => void;
-  /** How long receipts gather before they are carried on together. */
+  /** How long receipts gather before they are carried on together, where only few come; ten times as long where many do. */
   readonly pollMs?: number;
   /** How often it is looked for journals of processes that have died. */
   readonly adoptMs?: number;
@@ -47,6 +47,9 @@ class Control implements Drain {
   private restart: ReturnType<typeof setTimeout> | null = null;
   /** The thread is at work, or will be in a moment, and says so when it has done everything. */
   private called = true;
+  /** How many receipts were in the store when the thread last rested, and how many it had carried on since it rested before. */
+  private rested = 0;
+  private carried = 0;
 
   constructor(private readonly options: DrainOptions) {
     this.worker = this.started();
@@ -124,6 +127,8 @@ class Control implements Drain {
         break;
       case "resting":
         this.called = false;
+        this.carried = this.state.receipts - this.rested;
+        this.rested = this.state.receipts;
         if (this.isBehind(message)) this.callSoon();
         break;
       case "report":
@@ -143,7 +148,13 @@ class Control implements Drain {
   private callSoon(): void {
     if (this.called || this.stopping !== null) return;
     this.called = true;
-    setTimeout(() => this.tell({ kind: "more" }), this.options.pollMs ?? pollMsDefault).unref();
+    setTimeout(() => this.tell({ kind: "more" }), this.gatherMs).unref();
+  }
+
+  /** A call now and then is in the store at once. Where there are many, fewer and larger transactions cost far less. */
+  private get gatherMs(): number {
+    const pollMs = this.options.pollMs ?? pollMsDefault;
+    return this.carried < many ? pollMs : pollMs * 10;
   }
 
   private isBehind({ segment, position }: { readonly segment: number; readonly position: number }): boolean {
@@ -187,6 +198,8 @@ function stopped(): StorageTrouble {
 }
 
 const pollMsDefault = 100;
+/** Receipts of one round. */
+const many = 10;
 const adoptMsDefault = 30_000;
 const restartMs = 1_000;
 /** A store that hangs must not keep the program from ending. */

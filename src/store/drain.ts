@@ -7,11 +7,12 @@ import type { Spending } from "./budget-table.ts";
 import type { Database } from "./database.ts";
 import { segmentFile, segmentsIn } from "./journal-folder.ts";
 import { SegmentReader, type Batch, type Beginning } from "./journal-reader.ts";
+import { entryOf, type ReceiptEntry } from "./receipt-entry.ts";
 import { receiptLine, type Head } from "./receipt-line.ts";
-import { maybeNanos } from "./receipt-row.ts";
-import { addReceipts } from "./receipt-table.ts";
+import { receiptPlace } from "./receipt-row.ts";
+import { addEntries } from "./receipt-table.ts";
 import { sql } from "./sql.ts";
-import { addToSums } from "./usage-sums.ts";
+import { addToSums, nanosOf, type Sum } from "./usage-sums.ts";
 
 export interface DrainNeeds {
   readonly database: Database;
@@ -144,7 +145,7 @@ export class SlotDrain {
 
   private follow({ openings, receipts }: Pick<Batch, "openings" | "receipts">): void {
     for (const opening of openings) this.underWay.set(opening.id, opening);
-    for (const { id } of receipts) this.underWay.delete(id);
+    if (this.underWay.size > 0) for (const { row } of receipts) this.underWay.delete(String(row[idPlace]));
   }
 
   /** False where it has to be tried again in smaller parts. */
@@ -159,23 +160,24 @@ export class SlotDrain {
     return true;
   }
 
-  private async keepsReceipts({ head, segment }: Place, { receipts, position }: Batch): Promise<boolean> {
+  private async keepsReceipts(place: Place, { receipts, position }: Batch): Promise<boolean> {
     try {
-      await this.write(head, segment, receipts, position);
+      await this.write(place, receipts, position);
       this.receiptsMax = Math.min(this.usualMax, this.receiptsMax * 2);
     } catch (error) {
       // A store that is slow may take fewer in its time; one that refuses a receipt takes the others.
       this.receiptsMax = Math.ceil(receipts.length / 2);
       if (!isRefusal(error)) throw error;
       if (receipts.length > 1) return false;
-      await this.setAside(head, segment, receipts, position);
+      await this.setAside(place, position);
       this.needs.report(`${this.refusedFile}: put there is a receipt that the store takes only in part: ${saidBy(error)}`);
     }
     return true;
   }
 
   /** What a receipt must have goes to the store; if it refuses that as well, it is not the receipt that is wrong. */
-  private async setAside(head: Head | null, segment: number, receipts: readonly Receipt[], position: number): Promise<void> {
+  private async setAside(place: Place, position: number): Promise<void> {
+    const receipts = place.reader.receipts(place.position, position);
     const plain = receipts.map((receipt) => ({
       ...receipt,
       requestId: requestNameOf(receipt.id),
@@ -184,7 +186,7 @@ export class SlotDrain {
       attempts: [],
       plan: null,
     }));
-    await this.write(head, segment, plain, position);
+    await this.write(place, plain.map(entryOf), position);
     for (const receipt of receipts) appendFileSync(this.refusedFile, `${receiptLine(receipt)}\n`, { mode: 0o600 });
   }
 
@@ -192,13 +194,12 @@ export class SlotDrain {
     return join(this.folder, "refused.jsonl");
   }
 
-  private async write(head: Head | null, segment: number, receipts: readonly Receipt[], position: number): Promise<void> {
+  private async write({ head, segment }: Place, entries: readonly ReceiptEntry[], position: number): Promise<void> {
     const { database, settle } = this.needs;
     await database.transaction(async (inside) => {
-      const fresh = await addReceipts(inside, receipts);
-      await addToSums(inside, fresh);
+      const sums = await addToSums(inside, await addEntries(inside, entries));
       if (head === null) return;
-      const spent = fresh.flatMap(spendingOf);
+      const spent = sums.map(spendingOf).filter(({ nanos }) => nanos > 0);
       if (spent.length > 0) await settle(inside, head.holder, spent);
       await inside.run(sql`insert into journals (name, segment, position) values (${head.segment}, ${segment}, ${position})
         on conflict (name) do update set segment = excluded.segment, position = excluded.position`);
@@ -236,7 +237,8 @@ export class SlotDrain {
   private async keepUnknown(place: Place): Promise<void> {
     const openings = [...this.underWay.values()];
     for (let at = 0; at < openings.length; at += this.usualMax) {
-      await this.write(place.head, place.segment, openings.slice(at, at + this.usualMax).map(unknownReceipt), place.position);
+      const receipts = openings.slice(at, at + this.usualMax).map(unknownReceipt);
+      await this.write(place, receipts.map(entryOf), place.position);
     }
     this.underWay.clear();
   }
@@ -264,10 +266,12 @@ async function storedPosition(database: Database, segment: string): Promise<numb
   return rows[0]?.position ?? 0;
 }
 
-function spendingOf({ keyId, model, billedNanos, startedMs }: Receipt): Spending[] {
-  const nanos = maybeNanos(billedNanos);
-  return nanos === null || nanos === 0 ? [] : [{ keyId, model, nanos, atMs: startedMs }];
+/** No period of a budget begins within an hour, so that all of an hour was paid from the same hold. */
+function spendingOf(sum: Sum): Spending {
+  return { keyId: sum.keyId, model: sum.model, nanos: nanosOf(sum), atMs: sum.atMs };
 }
+
+const idPlace = receiptPlace("id");
 
 /** The store is there and says no, which waiting does not change. */
 function isRefusal(error: unknown): boolean {
@@ -308,4 +312,4 @@ export function unknownReceipt(opening: Opening): Receipt {
 }
 
 /** What is behind is caught up with in large steps; a transaction of this size takes some tens of milliseconds. */
-const receiptsMaxDefault = 2_000;
+const receiptsMaxDefault = 5_000;

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { joinSql, nameSql, sql, Sql, type Value } from "./sql.ts";
+import { joinSql, nameSql, sql, Sql, valuesOf, type Value } from "./sql.ts";
 
 export type Columns = Readonly<Record<string, "text" | "number">>;
 
@@ -21,6 +21,8 @@ export class Insertion {
       readonly conflict: Sql;
       /** The column that tells rows apart, where it matters which of them were not there before. */
       readonly tells?: string;
+      /** Whoever makes the rows sees to it that every engine takes each of their values, so that nobody need look again. */
+      readonly storable?: true;
     },
   ) {
     const names = Object.keys(what.columns);
@@ -42,7 +44,8 @@ export class Insertion {
   }
 
   private async addEach(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
-    const changed = (await database.runEach?.(this.one, rows)) ?? (await this.oneByOne(database, rows));
+    const values = this.what.storable === true ? rows : rows.map((row) => valuesOf({ values: row }));
+    const changed = (await database.runEach?.(this.one, values)) ?? (await this.oneByOne(database, rows));
     const places: number[] = [];
     for (let at = 0; at < changed.length; at += 1) if (changed[at]! > 0) places.push(at);
     return places;

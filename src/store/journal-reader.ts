@@ -1,13 +1,14 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import type { Opening, Receipt } from "../usage/receipt.ts";
-import { frameAt, frameHeadBytes, nextFrame, textBytesMax } from "./journal-frame.ts";
-import { isOpeningLine, lineOf, type Head } from "./receipt-line.ts";
+import { frameAt, nextFrame, textBytesMax } from "./journal-frame.ts";
+import { entryOfLine, type ReceiptEntry } from "./receipt-entry.ts";
+import { isOpeningLine, lineOf, lineOfParsed, type Head } from "./receipt-line.ts";
 
 /** What was found between two places of a segment. */
 export interface Batch {
   readonly head: Head | null;
   readonly openings: readonly Opening[];
-  readonly receipts: readonly Receipt[];
+  readonly receipts: readonly ReceiptEntry[];
   /** Where the next one begins. */
   readonly position: number;
   /** There is nothing more, now. */
@@ -44,13 +45,8 @@ export class SegmentReader {
   }
 
   read(position: number, limits: BatchLimits): Batch {
-    return this.readSome(position, limits, usualBytes) ?? this.readSome(position, limits, buffer.length)!;
-  }
-
-  /** Null where not even the first record fits into so many bytes, and more could be read. */
-  private readSome(position: number, limits: BatchLimits, bytesMax: number): Batch | null {
-    const bytes = buffer.subarray(0, readSync(this.file, buffer, 0, bytesMax, position));
-    const found = { head: null as Head | null, openings: [] as Opening[], receipts: [] as Receipt[], damages: [] as string[] };
+    const bytes = buffer.subarray(0, readSync(this.file, buffer, 0, buffer.length, position));
+    const found: Found = { head: null, openings: [], receipts: [], damages: [] };
     let at = 0;
     let unknown = 0;
     const until = (limits.until ?? Infinity) - position;
@@ -58,27 +54,19 @@ export class SegmentReader {
       const frame = frameAt(bytes, at);
       if (frame.kind !== "frame") {
         // It may go on behind what was read.
-        if (frame.kind === "short" && bytes.length === bytesMax) {
-          if (at > 0) break;
-          if (bytesMax < buffer.length) return null;
-        }
+        if (frame.kind === "short" && bytes.length === buffer.length) break;
         return this.behindDamage(position + at, limits, found);
       }
-      if (limits.openings || !isOpeningLine(bytes, frame.from)) {
-        const line = lineOf(bytes.toString("utf8", frame.from, frame.to));
-        if (line === null) {
-          unknown += 1;
-          // One word for all of them, as there may be a million.
-          if (unknown === 1) {
-            found.damages.push(`${this.path}: the record at byte ${position + at} is of a kind that this version does not know`);
-          }
-        } else if (line.kind === "head") found.head = line.head;
-        else if (line.kind === "opening") found.openings.push(line.opening);
-        else found.receipts.push(line.receipt);
+      if ((limits.openings || !isOpeningLine(bytes, frame.from)) && !finds(found, bytes.toString("utf8", frame.from, frame.to))) {
+        unknown += 1;
+        // One word for all of them, as there may be a million.
+        if (unknown === 1) {
+          found.damages.push(`${this.path}: the record at byte ${position + at} is of a kind that this version does not know`);
+        }
       }
       at = frame.to;
     }
-    return { ...found, position: position + at, atEnd: at === bytes.length && bytes.length < bytesMax };
+    return { ...found, position: position + at, atEnd: at === bytes.length && bytes.length < buffer.length };
   }
 
   /** Who writes it, and whether all of what it begins with is there: who writes, and which calls were under way. */
@@ -111,6 +99,18 @@ export class SegmentReader {
     return { ...found, damages: [...found.damages, damage], position: position + rest.length, atEnd: true };
   }
 
+  /** The receipts between two places that are the bounds of a batch, with all that they tell. */
+  receipts(from: number, to: number): readonly Receipt[] {
+    const bytes = Buffer.allocUnsafe(to - from);
+    readSync(this.file, bytes, 0, bytes.length, from);
+    const receipts: Receipt[] = [];
+    for (let frame = frameAt(bytes, 0); frame.kind === "frame"; frame = frameAt(bytes, frame.to)) {
+      const line = lineOf(bytes.toString("utf8", frame.from, frame.to));
+      if (line?.kind === "receipt") receipts.push(line.receipt);
+    }
+    return receipts;
+  }
+
   protected rest(position: number): Buffer {
     const rest = Buffer.allocUnsafe(Math.min(restBytesMax, Math.max(0, this.bytes - position)));
     return rest.subarray(0, readSync(this.file, rest, 0, rest.length, position));
@@ -121,9 +121,35 @@ export class SegmentReader {
   }
 }
 
-/** The longest record fits in. Nothing of it is kept beyond a batch, so that all readers of a thread share it. */
-const buffer = Buffer.allocUnsafe(textBytesMax + frameHeadBytes);
-/** About as much as a full batch of receipts and their openings. */
-const usualBytes = 768 << 10;
+interface Found {
+  head: Head | null;
+  readonly openings: Opening[];
+  readonly receipts: ReceiptEntry[];
+  readonly damages: string[];
+}
+
+/** False where the text is no line that this version knows. */
+function finds(found: Found, text: string): boolean {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const entry = entryOfLine(parsed);
+    if (entry !== null) {
+      found.receipts.push(entry);
+      return true;
+    }
+    const line = lineOfParsed(parsed);
+    if (line?.kind === "head") found.head = line.head;
+    else if (line?.kind === "opening") found.openings.push(line.opening);
+    return line !== null;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * About as much as a full batch of receipts and their openings, and more than the longest record. Nothing of it is kept beyond a
+ * batch, so that all readers of a thread share it.
+ */
+const buffer = Buffer.allocUnsafe(2 * textBytesMax);
 /** A segment is not longer, but for what one turn of the event loop brought, and nobody knows what lies in a folder. */
 const restBytesMax = 256 << 20;

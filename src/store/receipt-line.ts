@@ -1,6 +1,7 @@
 import { operations, type Operation } from "../operations/operation.ts";
 import type { AttemptReceipt, Figures, Opening, PlannedStep, Receipt } from "../usage/receipt.ts";
 import { textBytesMax } from "./journal-frame.ts";
+import { Parts } from "./line-parts.ts";
 import { attemptFrom, plainAttempt } from "./plain-attempt.ts";
 import { ownRequestName } from "./stored-request.ts";
 import { nameCharactersMax } from "./stored-text.ts";
@@ -14,6 +15,8 @@ export type Line =
   | { readonly kind: "head"; readonly head: Head }
   | { readonly kind: "opening"; readonly opening: Opening }
   | { readonly kind: "receipt"; readonly receipt: Receipt };
+
+export const receiptKind = 2;
 
 /** What every segment begins with. */
 export interface Head {
@@ -60,7 +63,7 @@ function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
   const { delivered } = receipt;
   const plain = plainAttempt(receipt);
   return JSON.stringify([
-    2,
+    receiptKind,
     receipt.id,
     ownName(receipt.requestId, receipt.id),
     receipt.keyId,
@@ -140,20 +143,21 @@ const comma = ",".charCodeAt(0);
 /** What a line says; null where it is none that this version knows. */
 export function lineOf(text: string): Line | null {
   try {
-    return parsedLine(JSON.parse(text));
+    return lineOfParsed(JSON.parse(text));
   } catch {
     return null;
   }
 }
 
-function parsedLine(line: unknown): Line | null {
+/** Throws where the line has a wrong shape. */
+export function lineOfParsed(line: unknown): Line | null {
   const parts = new Parts(line);
   switch (parts.next()) {
     case 0:
       return { kind: "head", head: headOf(parts) };
     case 1:
       return { kind: "opening", opening: openingOf(parts) };
-    case 2:
+    case receiptKind:
       return { kind: "receipt", receipt: receiptOf(parts) };
     default:
       return null;
@@ -268,71 +272,3 @@ export function planText(plan: Receipt["plan"]): string | null {
 export const states: readonly Receipt["state"][] = ["complete", "failed", "interrupted", "abandoned", "unknown"];
 export const outcomes: readonly AttemptReceipt["outcome"][] = ["answered", "failed", "abandoned"];
 export const blames: readonly NonNullable<AttemptReceipt["blame"]>[] = ["client", "channel", "gateway"];
-
-/** The elements of an array, one after the other, each of the type that was asked for or else none of it is believed. */
-class Parts {
-  private readonly parts: readonly unknown[];
-  private at = 0;
-
-  constructor(parts: unknown) {
-    if (!Array.isArray(parts)) throw wrongShape();
-    this.parts = parts;
-  }
-
-  next(): unknown {
-    return this.parts[this.at++];
-  }
-
-  text(): string {
-    const part = this.next();
-    if (typeof part !== "string") throw wrongShape();
-    return part;
-  }
-
-  maybeText(): string | null {
-    const part = this.next();
-    if (part !== null && typeof part !== "string") throw wrongShape();
-    return part;
-  }
-
-  number(): number {
-    const part = this.next();
-    if (typeof part !== "number") throw wrongShape();
-    return part;
-  }
-
-  maybeNumber(): number | null {
-    const part = this.next();
-    if (part !== null && typeof part !== "number") throw wrongShape();
-    return part;
-  }
-
-  flag(): boolean {
-    const part = this.next();
-    if (typeof part !== "boolean") throw wrongShape();
-    return part;
-  }
-
-  oneOf<T extends string>(known: readonly T[]): T {
-    const part = this.next();
-    const found = known.find((word) => word === part);
-    if (found === undefined) throw wrongShape();
-    return found;
-  }
-
-  maybeOneOf<T extends string>(known: readonly T[]): T | null {
-    if (this.parts[this.at] !== null) return this.oneOf(known);
-    this.at += 1;
-    return null;
-  }
-
-  list(): readonly unknown[] {
-    const part = this.next();
-    if (!Array.isArray(part)) throw wrongShape();
-    return part;
-  }
-}
-
-function wrongShape(): TypeError {
-  return new TypeError("a line of the journal has another shape than this version writes");
-}

@@ -1,7 +1,7 @@
 import { operations } from "../operations/operation.ts";
 import type { AttemptReceipt, Figures, Receipt } from "../usage/receipt.ts";
 import { requestNameOf } from "../usage/request-name.ts";
-import { Insertion } from "./insertion.ts";
+import { Insertion, type Columns } from "./insertion.ts";
 import { attemptFrom, plainAttempt } from "./plain-attempt.ts";
 import { blames, outcomes, planOf, planText, states } from "./receipt-line.ts";
 import { sql, type Value } from "./sql.ts";
@@ -13,48 +13,56 @@ import { keepable, nameCharactersMax } from "./stored-text.ts";
  * A receipt as it stands in the tables. Whatever its figures and names are, the row is one that both engines take: one odd
  * receipt must not hold up all the others that come in the same transaction.
  */
+const receiptColumns = {
+  id: "text",
+  request_id: "text",
+  key_id: "text",
+  operation: "text",
+  model: "text",
+  channel: "text",
+  upstream_model: "text",
+  stream: "number",
+  status: "number",
+  state: "text",
+  error: "text",
+  started_ms: "number",
+  took_ms: "number",
+  first_content_ms: "number",
+  prompt_tokens: "number",
+  cached_tokens: "number",
+  completion_tokens: "number",
+  reasoning_tokens: "number",
+  audio_ms: "number",
+  characters: "number",
+  generated_tokens: "number",
+  billed_nanos: "number",
+  hedge_waste_nanos: "number",
+  cost_uncertain: "number",
+  estimated: "number",
+  partial: "number",
+  attempt_after_ms: "number",
+  attempt_took_ms: "number",
+  plan: "text",
+} as const satisfies Columns;
+
 export const receiptRows = new Insertion({
   into: "receipts",
-  columns: {
-    id: "text",
-    request_id: "text",
-    key_id: "text",
-    operation: "text",
-    model: "text",
-    channel: "text",
-    upstream_model: "text",
-    stream: "number",
-    status: "number",
-    state: "text",
-    error: "text",
-    started_ms: "number",
-    took_ms: "number",
-    first_content_ms: "number",
-    prompt_tokens: "number",
-    cached_tokens: "number",
-    completion_tokens: "number",
-    reasoning_tokens: "number",
-    audio_ms: "number",
-    characters: "number",
-    generated_tokens: "number",
-    billed_nanos: "number",
-    hedge_waste_nanos: "number",
-    cost_uncertain: "number",
-    estimated: "number",
-    partial: "number",
-    attempt_after_ms: "number",
-    attempt_took_ms: "number",
-    plan: "text",
-  },
+  columns: receiptColumns,
   conflict: sql`on conflict (id) do nothing`,
   tells: "id",
+  storable: true,
 });
+
+/** Where a column stands in the values of a row. */
+export function receiptPlace(column: keyof typeof receiptColumns): number {
+  return Object.keys(receiptColumns).indexOf(column);
+}
 
 export function receiptValues(receipt: Receipt): readonly Value[] {
   const { delivered } = receipt;
   const plain = plainAttempt(receipt);
   return [
-    receipt.id,
+    name(receipt.id),
     maybeName(ownRequestName(receipt.requestId, receipt.id)),
     name(receipt.keyId),
     receipt.operation,
@@ -111,12 +119,13 @@ export const attemptRows = new Insertion({
     estimated: "number",
   },
   conflict: sql`on conflict (receipt_id, number) do nothing`,
+  storable: true,
 });
 
 /** Of a receipt whose attempts are not all told by its own row. */
 export function attemptValues(receipt: Receipt): readonly (readonly Value[])[] {
   if (plainAttempt(receipt) !== null) return [];
-  return receipt.attempts.map((attempt, at) => valuesOf(receipt.id, at + 1, attempt));
+  return receipt.attempts.map((attempt, at) => valuesOf(name(receipt.id), at + 1, attempt));
 }
 
 function valuesOf(receiptId: string, number: number, attempt: AttemptReceipt): readonly Value[] {
@@ -164,10 +173,11 @@ export function maybeNanos(value: number | null): number | null {
 
 /** What is indexed must be short, and the same in the receipt and in its sums. */
 export function name(value: string): string {
-  return keepable(value, nameCharactersMax);
+  const isFine = value.length <= nameCharactersMax && value.isWellFormed() && !value.includes("\0");
+  return isFine ? value : keepable(value, nameCharactersMax);
 }
 
-function maybeName(value: string | null): string | null {
+export function maybeName(value: string | null): string | null {
   return value === null ? null : name(value);
 }
 
@@ -175,15 +185,18 @@ function text(value: string | null): string | null {
   return value?.replaceAll("\0", "").toWellFormed() ?? null;
 }
 
-function status(value: number): number {
+export function status(value: number): number {
   return bounded(value, 999);
 }
 
-function flag(value: boolean): number {
+export function flag(value: boolean): number {
   return value ? 1 : 0;
 }
 
 function bounded(value: number, max: number): number {
+  // Nearly all of them are small and whole.
+  const whole = value | 0;
+  if (whole === value && whole >= 0 && whole <= max) return whole;
   return Number.isNaN(value) ? 0 : Math.round(Math.min(max, Math.max(0, value)));
 }
 

@@ -1,8 +1,9 @@
 import type { ReceiptQuery, ReceiptStorage } from "../gateway/storage.ts";
 import type { Receipt } from "../usage/receipt.ts";
 import type { Database } from "./database.ts";
-import { attemptRows, attemptValues, name, receiptOfRow, receiptRows, receiptValues, type ReceiptRow } from "./receipt-row.ts";
-import { joinSql, sql, type Sql } from "./sql.ts";
+import { entryOf, type ReceiptEntry } from "./receipt-entry.ts";
+import { attemptRows, name, receiptOfRow, receiptRows, type ReceiptRow } from "./receipt-row.ts";
+import { joinSql, sql, type Sql, type Value } from "./sql.ts";
 import { receiptIdIn } from "./stored-request.ts";
 import { pageRows } from "./stored-text.ts";
 import { usageOf } from "./usage-question.ts";
@@ -59,11 +60,20 @@ async function receiptsWhere(database: Database, condition: Sql, limit: number):
   return rows.map((row) => receiptOfRow(row, attempts.get(row["id"]) ?? []));
 }
 
+export async function addReceipts(database: Database, receipts: readonly Receipt[]): Promise<readonly ReceiptEntry[]> {
+  return addEntries(database, receipts.map(entryOf));
+}
+
 /** Writes receipts down, and returns those that were not there before. To be called in a transaction. */
-export async function addReceipts(database: Database, receipts: readonly Receipt[]): Promise<readonly Receipt[]> {
-  const added = await receiptRows.add(database, receipts.map(receiptValues));
-  const fresh = added.length === receipts.length ? receipts : added.map((at) => receipts[at]!);
-  await attemptRows.add(database, fresh.flatMap(attemptValues));
+export async function addEntries(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly ReceiptEntry[]> {
+  const added = await receiptRows.add(
+    database,
+    entries.map(({ row }) => row),
+  );
+  const fresh = added.length === entries.length ? entries : added.map((at) => entries[at]!);
+  const attempts: (readonly Value[])[] = [];
+  for (const entry of fresh) for (const attempt of entry.attempts) attempts.push(attempt);
+  await attemptRows.add(database, attempts);
   return fresh;
 }
 
