@@ -2,6 +2,9 @@ import { SQL } from "bun";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chat } from "./support/chat.ts";
 import { eventually } from "./support/eventually.ts";
+import { startFaultyWire, type FaultyWire } from "./support/faulty-wire.ts";
+import { forMs, paced } from "./support/paced.ts";
+import { bystander, reachedOver, type Bystander } from "./support/bystander.ts";
 import { rawRequest } from "./support/raw-request.ts";
 import { count, degraded, offer, quantile, startReplicas, tally, timed, type MadeKey, type Replicas } from "./support/replicas.ts";
 import { present, remark } from "./support/servers/obtain.ts";
@@ -23,8 +26,8 @@ afterAll(async () => {
 /** How PostgreSQL is lost, and how it comes back. */
 interface Loss {
   readonly name: string;
-  readonly begin: (replicas: Replicas, server: TestPostgres) => void | Promise<void>;
-  readonly end: (replicas: Replicas, server: TestPostgres) => void | Promise<void>;
+  readonly begin: (replicas: Replicas, server: TestPostgres, wire: FaultyWire) => void | Promise<void>;
+  readonly end: (replicas: Replicas, server: TestPostgres, wire: FaultyWire) => void | Promise<void>;
 }
 
 const losses: readonly Loss[] = [
@@ -40,25 +43,41 @@ const losses: readonly Loss[] = [
     end: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.mend()),
   },
   {
-    name: "is killed in the middle of its work and comes back seconds later",
-    begin: (_, server) => server.kill9(),
-    end: (_, server) => server.start(),
+    name: "is killed after it wrote what nobody heard that it wrote, and in the middle of the rest",
+    begin: async (_, server, wire) => {
+      wire.fault = { kind: "hushed", from: "COMMIT" };
+      await eventually("something is committed, and nobody hears of it", () => wire.faults >= 2);
+      await server.kill9();
+    },
+    end: async (_, server, wire) => {
+      wire.fault = { kind: "none" };
+      await server.start();
+    },
   },
 ];
 
+/** Few enough that the machine is not full, and that calls take what the gateway takes. */
+const perSecond = 60;
+
 describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () => {
   let replicas: Replicas;
+  let wire: FaultyWire;
+  let beside: Bystander;
 
   beforeAll(async () => {
+    wire = await startFaultyWire(present(postgres));
     replicas = await startReplicas({
-      postgres: present(postgres),
+      postgres: reachedOver(present(postgres), wire),
       redis: present(redis),
       config: { prices: [{ model: "*", call: 0.01 }] },
     });
+    beside = await bystander(replicas);
   });
 
   afterAll(async () => {
+    await beside?.[Symbol.asyncDispose]();
     await replicas?.[Symbol.asyncDispose]();
+    await wire?.close();
   });
 
   const gateways = () => replicas.all.map(({ gateway }) => gateway);
@@ -83,12 +102,14 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
       await replicas.key(),
       await replicas.key({ budget: { nanos: 400_000_000, period: "total" } }),
     ];
-    const before = await offer(gateways(), known, { clients: 2, forMs: 500 });
+    const before = await paced(gateways(), known, { perSecond, until: forMs(1_500) });
     expect(count(before, 200)).toBe(before.length);
     const rich = await offer(gateways(), poor, { clients: 1, forMs: 5_000, enough: (so) => so.length >= 4 });
 
-    const load = offer(gateways(), known, { clients: 2, forMs: 2_500 });
-    await begin(replicas, server);
+    const until = forMs(4_000);
+    const load = paced(gateways(), known, { perSecond, until });
+    const unaffected = paced([beside.gateway], beside.key, { perSecond, until });
+    await begin(replicas, server, wire);
     const strangers = await Promise.all(gateways().map((gateway) => timed(gateway, unknown)));
     expect(tally(strangers)).toEqual({ "503 store_unavailable": 2 });
     expect(Math.max(...strangers.map(({ tookMs }) => tookMs))).toBeLessThan(3_500);
@@ -96,14 +117,14 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
       await eventually("it says what is degraded", async () => (await degraded(gateway)).includes("postgres"), 5_000);
       expect((await rawRequest(`${gateway.url}/healthz`)).text).toBe("ok\n");
     }
-    const spending = await offer(gateways(), poor, { clients: 4, forMs: 1_000, enough: (so) => so.length > 200 });
+    const spending = await offer(gateways(), poor, { clients: 1, forMs: 1_000, enough: (so) => so.length > 60 });
     expect(Object.keys(tally(spending)).filter((kind) => !/^(200|503 store_unavailable|429 insufficient_quota)$/.test(kind))).toEqual([]);
     const during = await load;
     expect(tally(during)).toEqual({ "200": during.length });
     expect(during.length).toBeGreaterThan(50);
-    expect(quantile(during, 0.99)).toBeLessThan(quantile(before, 0.99) + 50);
+    expect(quantile(during, 0.99)).toBeLessThanOrEqual(Math.max(quantile(before, 0.99), quantile(await unaffected, 0.99)) + 20);
 
-    await end(replicas, server);
+    await end(replicas, server, wire);
     await expectRecovery(unknown);
     await expectExact(known, before.length + during.length);
     const after = await offer(gateways(), poor, { clients: 8, forMs: 3_000, enough: (so) => count(so, 429) > 100 });
@@ -148,7 +169,7 @@ describe.skipIf(missing !== "")(`two replicas that share limits through PostgreS
     await replicas.acquainted();
     expect(tally(await Promise.all(gateways.map((gateway) => timed(gateway, key))))).toEqual({ "200": 2 });
     await server.pause();
-    const during = await offer(gateways, key, { clients: 4, forMs: 4_000, enough: (so) => count(so, 429) > 600 });
+    const during = await offer(gateways, key, { clients: 3, forMs: 4_000 });
     server.resume();
     expect(count(during, 200) + count(during, 429)).toBe(during.length);
     expect(count(during, 200)).toBeGreaterThanOrEqual(150);

@@ -35,6 +35,13 @@ export class Census {
     this.seen = [...this.seen.filter((earlier) => atMs - earlier.atMs < this.everyMs * roundsKept), { count, atMs }];
   }
 
+  /** Somebody is known to have left: what was seen before does not count any more. */
+  readonly recount = async (): Promise<void> => {
+    const before = this.seen;
+    await this.options.guard.run(() => this.attend());
+    this.seen = this.seen.filter((look) => !before.includes(look));
+  };
+
   async stop(): Promise<void> {
     this.stopped = true;
     this.cancelTimer();

@@ -10,8 +10,10 @@ export interface Account {
   /** What was spent since somebody last asked, and when that was. */
   spent: number;
   askedMs: number;
-  /** What was left for everybody, when we last heard of it. */
+  /** What was left for everybody, and what this process had used or held, when we last heard of it; and when that was. */
   remaining: number;
+  own: number;
+  heardMs: number;
   /** There was no room for this much, and asking again before this moment is no use. */
   refusedNeed: number;
   refusedUntilMs: number;
@@ -29,6 +31,8 @@ export function newAccount(id: string, limit: number): Account {
     spent: 0,
     askedMs: Number.NEGATIVE_INFINITY,
     remaining: limit,
+    own: 0,
+    heardMs: Number.NEGATIVE_INFINITY,
     refusedNeed: 0,
     refusedUntilMs: Number.NEGATIVE_INFINITY,
     roomMs: Number.NEGATIVE_INFINITY,
@@ -42,6 +46,29 @@ export function inHand(account: Account | undefined, nowMs: number): number {
 
 export function isRefused(account: Account | undefined, amount: number, nowMs: number): account is Account {
   return account !== undefined && account.refusedUntilMs > nowMs && amount >= account.refusedNeed && amount > inHand(account, nowMs);
+}
+
+/** Some of what this process had is there for everybody again; below zero, it took more. */
+export function givenBack(account: Account, amount: number): void {
+  account.own -= amount;
+  account.remaining = Math.max(0, account.remaining + amount);
+}
+
+/**
+ * What this process may have used of a limit within the window while nobody can be asked: what it had when it last heard, and its
+ * even part of what was left then. So all together come to the limit, however unevenly they use it. Who has not heard of it for
+ * as long as the window goes by an even part of the limit. A call that is larger than that passes where nothing else did.
+ */
+export function partAlone(account: Account | undefined, { limit, amount }: LimitedAmount, processes: number, oldestMs: number): number {
+  const known = account !== undefined && account.heardMs > oldestMs ? account : null;
+  const part = known === null ? limit / processes : known.own + known.remaining / processes;
+  const atLeast = known === null || amount <= known.remaining ? amount : 0;
+  return Math.min(limit, Math.max(Math.floor(part), atLeast));
+}
+
+export interface LimitedAmount {
+  readonly limit: number;
+  readonly amount: number;
 }
 
 /** Enough for those who wait, and for as long as a lease lives at the pace of the last while. */

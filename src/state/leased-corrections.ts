@@ -7,6 +7,8 @@ import type { StoreGuard } from "./store-guard.ts";
  */
 export class LeasedCorrections {
   private readonly pending = new Map<string, Pending>();
+  /** What the store is being told now of what is owed. */
+  private readonly telling = new Map<string, number>();
 
   constructor(
     private readonly counts: Pick<SharedCounts, "correct">,
@@ -33,6 +35,11 @@ export class LeasedCorrections {
     if (amount !== 0) this.entry(id).owed += amount;
   }
 
+  /** What was admitted of a limit that the store does not know of yet. */
+  owedOf(id: string): number {
+    return (this.pending.get(id)?.owed ?? 0) + (this.telling.get(id) ?? 0);
+  }
+
   /** A call was settled for less than was admitted. */
   forgive(id: string, amount: number): void {
     const entry = this.pending.get(id);
@@ -56,16 +63,18 @@ export class LeasedCorrections {
 
   private async send(id: string, { bySlot, owed }: Pending): Promise<void> {
     const owedStill = Math.min(owed, this.usedHere(id));
-    const corrections: Correction[] = [...bySlot].map(([slot, by]) => ({ slot, by }));
-    if (owedStill > 0) corrections.push({ slot: null, by: owedStill });
-    const real = corrections.filter(({ by }) => by !== 0);
-    if (real.length === 0) return;
+    const changes: readonly Correction[] = [...bySlot].map(([slot, by]) => ({ slot, by })).filter(({ by }) => by !== 0);
+    const all = owedStill > 0 ? [...changes, { slot: null, by: owedStill }] : changes;
+    if (all.length === 0) return;
+    this.telling.set(id, owedStill);
     try {
-      await this.guard.run(() => this.counts.correct(id, real));
+      await this.guard.run(() => this.counts.correct(id, all));
     } catch {
       // It may have been done all the same. To count twice is safer than to give back twice, and is over in a minute.
-      for (const { slot, by } of real) if (by > 0) this.add(id, slot, by);
+      for (const { slot, by } of changes) if (by > 0) this.add(id, slot, by);
+      this.owe(id, owedStill);
     }
+    this.telling.delete(id);
   }
 
   private entry(id: string): Pending {

@@ -1,23 +1,26 @@
 import { wholeAmount } from "../limits/amount.ts";
 import { keyOf, minute, placeWaitMs, type Granted, type Hold, type SharedCounts, type Taken, type Want } from "../limits/joint-counts.ts";
 import type { Claim, Look, Place, RateKeeper, Taking } from "../limits/rate-keeper.ts";
-import { inHand, isExact, isRefused, newAccount, wishFor, type Account } from "./leased-account.ts";
+import { afterHearing } from "./held-up.ts";
+import { givenBack, inHand, isExact, isRefused, newAccount, partAlone, wishFor, type Account } from "./leased-account.ts";
 import { LeasedCorrections } from "./leased-corrections.ts";
 import { LeasedPlaces } from "./leased-places.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
 export interface LeasedRatesOptions {
   readonly counts: SharedCounts;
-  readonly guard: Pick<StoreGuard, "run" | "open">;
+  readonly guard: Pick<StoreGuard, "run" | "open" | "stalledMs" | "lostSinceMs">;
   /** Counts what this process admits, and is the limit's judge while the store is lost. */
   readonly local: LocalRates;
   /** How many share the limits. */
   readonly processes: () => number;
   /** Which part of every limit belongs to those that have the store; the others have the rest. */
   readonly share?: () => number;
+  /** Which part of a limit this process may use without the store's knowledge, beside what it had when that was lost. */
+  readonly unseen?: () => number;
   readonly nowMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** `split`: this process' share of every limit; `open`: no limit; `closed`: nothing that is limited. */
+  /** `split`: this process' part of every limit; `open`: no limit; `closed`: nothing that is limited. */
   readonly onStoreLoss?: StoreLossRule;
   readonly windowMs?: number;
   readonly leaseMs?: number;
@@ -43,6 +46,8 @@ export class LeasedRates implements RateKeeper {
   private readonly leased = new Set<Account>();
   /** Calls that wait for the store, by key and in order. */
   private readonly lines = new Map<string, Waiter[]>();
+  /** The places that calls have without the store's knowledge, by limit. */
+  private readonly unseenPlaces = new Map<string, number>();
   private readonly corrections: LeasedCorrections;
   private readonly places: LeasedPlaces;
   private readonly nowMs: () => number;
@@ -78,13 +83,14 @@ export class LeasedRates implements RateKeeper {
     }
     if (!this.options.guard.open) return this.alone(claims, place);
     const { promise, resolve } = Promise.withResolvers<Taking>();
-    const waiter: Waiter = { claims, place, resolve };
+    const waiter: Waiter = { claims, place, resolve, sinceMs: nowMs };
     if (line !== undefined) {
       line.push(waiter);
     } else {
       const opened = [waiter];
       this.lines.set(key, opened);
       this.advance(key, opened);
+      if (opened.length > 0) this.watch(key, opened);
     }
     return promise;
   }
@@ -181,6 +187,31 @@ export class LeasedRates implements RateKeeper {
     this.lines.delete(key);
   }
 
+  /** Nobody stands in a line for longer than a store that is well takes to answer. */
+  private watch(key: string, line: Waiter[]): void {
+    const { guard, after } = this.options;
+    const { nowMs } = this;
+    const leftMs = guard.stalledMs - (nowMs() - line[0]!.sinceMs);
+    afterHearing({ nowMs, after }, Math.max(1, leftMs), () => {
+      if (this.lines.get(key) !== line) return;
+      this.leave(key, line, ({ sinceMs }) => nowMs() - sinceMs >= guard.stalledMs);
+      if (this.lines.get(key) === line) this.watch(key, line);
+    });
+  }
+
+  /** Those at the head of a line go on without the store. */
+  private leave(key: string, line: Waiter[], goes: (waiter: Waiter) => boolean): void {
+    for (let waiter = line[0]; waiter !== undefined && goes(waiter); waiter = line[0]) {
+      const { claims, place } = waiter;
+      const nowMs = this.nowMs();
+      line.shift();
+      waiter.resolve(
+        this.refusal(claims, place, nowMs) ?? (place === null ? this.fromLeases(claims, nowMs) : null) ?? this.alone(claims, place),
+      );
+    }
+    if (line.length === 0) this.lines.delete(key);
+  }
+
   private isAsking(id: string, amount: number, nowMs: number): boolean {
     const account = this.accounts.get(id);
     return account !== undefined && account.asking && amount > inHand(account, nowMs);
@@ -190,7 +221,7 @@ export class LeasedRates implements RateKeeper {
     const { claims, place } = waiter;
     const drawn = claims.map((claim) => this.drawn(claim, line, askedMs));
     const wants = drawn.flatMap(({ want }) => want ?? []);
-    const leasing = drawn.flatMap(({ account, want }) => (want === null || isExact(want.limit) ? [] : [account]));
+    const leasing = drawn.flatMap(({ account, want }, at) => (want === null || isExact(claims[at]!.limit) ? [] : [account]));
     for (const account of leasing) account.asking = true;
     const hold = place === null ? null : this.places.holdOf({ ...place, limit: this.jointly(place.limit, 1) });
     let taken: Taken | null = null;
@@ -204,12 +235,11 @@ export class LeasedRates implements RateKeeper {
     }
     for (const account of leasing) account.asking = false;
     waiter.resolve(this.answered(waiter, drawn, taken, hold, askedMs));
-    this.advanceKey(key);
-  }
-
-  private advanceKey(key: string): void {
-    const line = this.lines.get(key);
-    if (line !== undefined) this.advance(key, line);
+    const behind = this.lines.get(key);
+    if (behind === undefined) return;
+    // They have waited for the same answer: to ask once more would cost them another deadline.
+    if (taken === null) this.leave(key, behind, () => true);
+    else this.advance(key, behind);
   }
 
   /** Takes what is in hand, and finds out what more there is to be asked for. */
@@ -223,7 +253,9 @@ export class LeasedRates implements RateKeeper {
     const wish = isExact(limit) ? need : wishFor(account, limit, need + queued(line, id), this.leaseMs, nowMs);
     account.askedMs = nowMs;
     account.spent = 0;
-    const want: Want = { id, limit: this.jointly(limit, need), need, wish, sharers: 4 * this.options.processes() };
+    // What was admitted without the store takes its room at once, also before the store has heard of it.
+    const room = Math.max(0, this.jointly(limit, need) - this.corrections.owedOf(id));
+    const want: Want = { id, limit: room, need, wish, sharers: 4 * this.options.processes() };
     return { account, leased, leasedSlot: account.slot, want };
   }
 
@@ -235,6 +267,8 @@ export class LeasedRates implements RateKeeper {
         if (want === null) return { leased, leasedSlot, asked: 0, askedSlot: 0, owed: 0 };
         const granted = taken.granted[next]!;
         next += 1;
+        account.own = this.usedHere(account.id) + leased + account.left + granted.amount;
+        account.heardMs = nowMs;
         this.leaseArrives(account, granted, want.need, askedMs);
         return { leased, leasedSlot, asked: want.need, askedSlot: granted.slot, owed: 0 };
       });
@@ -246,6 +280,8 @@ export class LeasedRates implements RateKeeper {
     if (short !== undefined) {
       const { account } = short;
       account.remaining = taken.remaining;
+      account.own = this.usedHere(account.id) + account.left;
+      account.heardMs = nowMs;
       noRoom(account, short.leased + (short.want?.need ?? 0), taken.waitMs, nowMs);
     }
     return this.refused(claims, taken.short, taken.waitMs, nowMs);
@@ -287,9 +323,11 @@ export class LeasedRates implements RateKeeper {
     const rule = this.options.onStoreLoss ?? "split";
     const nowMs = this.nowMs();
     if (rule === "closed") return this.refused(claims, claims[0]?.id ?? place?.id ?? "", lostWaitMs, nowMs);
+    const tooMuch = claims.find((claim) => this.isUnseenTooMuch(claim, rule, nowMs))?.id ?? this.fullUnseen(place, rule, nowMs);
+    if (tooMuch !== undefined) return this.refused(claims, tooMuch, lostWaitMs, nowMs);
     const taking = this.options.local.take(
-      claims.map((claim) => this.shareOf(claim, rule)),
-      place === null ? null : { ...place, limit: this.shareOf({ ...place, amount: 1 }, rule).limit },
+      claims.map((claim) => this.ownPart(claim, rule, nowMs)),
+      place === null ? null : { ...place, limit: this.ownPart({ ...place, amount: 1 }, rule, nowMs).limit },
     );
     if (!taking.ok) return taking;
     const parts = claims.map(({ id, amount }): Parts => {
@@ -300,14 +338,48 @@ export class LeasedRates implements RateKeeper {
     const hold = place === null ? null : this.places.holdOf(place);
     this.holdBegins(hold);
     this.tick();
-    return new Admitted(this, claims, parts, taking, hold, taking.looks);
+    if (hold === null) return new Admitted(this, claims, parts, taking, hold, taking.looks);
+    this.unseenPlaces.set(hold.id, (this.unseenPlaces.get(hold.id) ?? 0) + 1);
+    return new Admitted(this, claims, parts, this.withUnseenPlace(hold.id, taking), hold, taking.looks);
   }
 
-  /** Rounded down, but never too little for this one call: a share that nothing fits in would be none. */
-  private shareOf({ id, limit, amount }: Claim, rule: StoreLossRule): Claim {
+  private ownPart({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): Claim {
     if (rule === "open") return { id, amount, limit: Infinity };
-    const share = Math.floor(limit / this.options.processes());
-    return { id, amount, limit: Math.max(share, Math.min(limit, wholeAmount(amount, 0))) };
+    const whole = wholeAmount(amount, 0);
+    const part = partAlone(this.accounts.get(id), { limit, amount: whole }, this.options.processes(), nowMs - this.windowMs);
+    return { id, amount, limit: part };
+  }
+
+  /** Others may count on what the store does not know that it is used here. A single call is never too much. */
+  private isUnseenTooMuch({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): boolean {
+    if (rule === "open") return false;
+    const owed = this.corrections.owedOf(id);
+    return owed > 0 && owed + wholeAmount(amount, 0) > limit * this.unseenPart(nowMs);
+  }
+
+  private fullUnseen(place: Place | null, rule: StoreLossRule, nowMs: number): string | undefined {
+    if (place === null || rule === "open") return undefined;
+    const taken = this.unseenPlaces.get(place.id) ?? 0;
+    return taken > 0 && taken + 1 > place.limit * this.unseenPart(nowMs) ? place.id : undefined;
+  }
+
+  /** A store that does not answer for a moment is most likely back in the next one, and so should not cost exactness. */
+  private unseenPart(nowMs: number): number {
+    const unseen = this.options.unseen?.() ?? Infinity;
+    const others = this.options.processes() - 1;
+    const { lostSinceMs } = this.options.guard;
+    if (others <= 0 || (lostSinceMs !== null && nowMs - lostSinceMs >= this.leaseMs * leasesToBeLost)) return unseen;
+    return Math.min(unseen, unseenAtFirst / others);
+  }
+
+  private withUnseenPlace(id: string, taking: AdmittedLocally): AdmittedLocally {
+    const settle = (amounts: readonly number[]): void => {
+      taking.settle(amounts);
+      const left = (this.unseenPlaces.get(id) ?? 1) - 1;
+      if (left > 0) this.unseenPlaces.set(id, left);
+      else this.unseenPlaces.delete(id);
+    };
+    return { ok: true, looks: taking.looks, settle };
   }
 
   /** What all those together may use that have the store; never too little for this one call. */
@@ -320,8 +392,8 @@ export class LeasedRates implements RateKeeper {
     const rule = this.options.onStoreLoss ?? "split";
     const { remaining, resetMs } = this.lookOf(claim.id, claim.limit, nowMs);
     if (rule === "open") return { remaining: Math.max(remaining, claim.amount), resetMs, waitMs: 0 };
-    if (rule === "closed") return { remaining: 0, resetMs, waitMs: lostWaitMs };
-    return this.options.local.look(this.shareOf(claim, rule));
+    if (rule === "closed" || this.isUnseenTooMuch(claim, rule, nowMs)) return { remaining: 0, resetMs, waitMs: lostWaitMs };
+    return this.options.local.look(this.ownPart(claim, rule, nowMs));
   }
 
   /** What the store took for a call after we had gone on without it. */
@@ -348,8 +420,12 @@ export class LeasedRates implements RateKeeper {
   private putBack(id: string, amount: number, slot: number, nowMs: number): void {
     if (amount === 0) return;
     const account = this.accounts.get(id);
-    if (account !== undefined && account.slot === slot && account.endsMs > nowMs) account.left += amount;
-    else this.corrections.add(id, slot, -amount);
+    if (account !== undefined && account.slot === slot && account.endsMs > nowMs) {
+      account.left += amount;
+    } else {
+      if (account !== undefined) givenBack(account, amount);
+      this.corrections.add(id, slot, -amount);
+    }
     this.tick();
   }
 
@@ -358,7 +434,7 @@ export class LeasedRates implements RateKeeper {
     const leased = Math.min(amount, inHand(account, nowMs));
     if (account !== undefined) {
       account.left -= leased;
-      account.remaining = Math.max(0, account.remaining - (amount - leased));
+      givenBack(account, leased - amount);
     }
     this.corrections.add(id, null, amount - leased);
   }
@@ -372,6 +448,7 @@ export class LeasedRates implements RateKeeper {
   private giveBack(account: Account): void {
     if (account.left === 0) return;
     this.corrections.add(account.id, account.slot, -account.left);
+    givenBack(account, account.left);
     account.left = 0;
   }
 
@@ -425,6 +502,7 @@ interface Waiter {
   readonly claims: readonly Claim[];
   readonly place: Place | null;
   readonly resolve: (taking: Taking) => void;
+  readonly sinceMs: number;
 }
 
 interface Drawn {
@@ -484,3 +562,7 @@ const queuedMax = 100;
 /** For so long a refusal is believed without asking again: it spares the store the calls of those who do not wait. */
 const refusalMs = 50;
 const lostWaitMs = 1_000;
+/** What all others together may use unseen of a limit while it is not clear yet that the store is lost. */
+const unseenAtFirst = 0.05;
+/** That is clear when nobody was answered for as long as two leases live. */
+const leasesToBeLost = 2;

@@ -9,6 +9,7 @@ import {
   type Taken,
   type Want,
 } from "../limits/joint-counts.ts";
+import { runKinded, type KindedName } from "./redis-kinds.ts";
 import type { RedisLink } from "./redis-link.ts";
 import { attendScript, correctScript, keepScript, takeScript } from "./redis-scripts.ts";
 
@@ -36,14 +37,14 @@ export class RedisCounts implements SharedCounts {
     const values: (string | number)[] = [slotMs, slots, wants.length];
     for (const { limit, need, wish, sharers } of wants) values.push(limit, need, wish, sharers);
     if (hold !== null) values.push(hold.limit, hold.call, hold.lifeMs);
-    const keys = wants.map(({ id }) => this.name("rate", id));
-    if (hold !== null) keys.push(this.name("places", hold.id));
-    return takenOf(await this.link.run(takeScript, keys, values), wants, hold);
+    const names = wants.map(({ id }) => this.rate(id));
+    if (hold !== null) names.push(this.places(hold.id));
+    return takenOf(await runKinded(this.link, takeScript, names, values), wants, hold);
   }
 
   async correct(id: string, corrections: readonly Correction[]): Promise<void> {
     const changes = corrections.flatMap(({ slot, by }) => [slot ?? "", by]);
-    await this.link.run(correctScript, [this.name("rate", id)], [this.span.slotMs, this.span.slots, ...changes]);
+    await runKinded(this.link, correctScript, [this.rate(id)], [this.span.slotMs, this.span.slots, ...changes]);
   }
 
   async keep(holds: readonly Hold[]): Promise<void> {
@@ -52,18 +53,19 @@ export class RedisCounts implements SharedCounts {
       [...sorted].flatMap((alike) => {
         const { id, lifeMs } = alike[0]!;
         return chunks(alike.map(({ call }) => call)).map((calls) =>
-          this.link.run(keepScript, [this.name("places", id)], [lifeMs, ...calls]),
+          runKinded(this.link, keepScript, [this.places(id)], [lifeMs, ...calls]),
         );
       }),
     );
   }
 
   async release({ id, call }: Pick<Hold, "id" | "call">): Promise<void> {
-    await this.link.send("ZREM", [this.name("places", id), call]);
+    await this.link.send("ZREM", [this.places(id).name, call]);
   }
 
   async attend(process: string, withinMs: number): Promise<number> {
-    return whole(await this.link.run(attendScript, [`${this.prefix}processes`], [process, withinMs]));
+    const names: readonly KindedName[] = [{ name: `${this.prefix}processes`, kind: "zset" }];
+    return whole(await runKinded(this.link, attendScript, names, [process, withinMs]));
   }
 
   async leave(process: string): Promise<void> {
@@ -74,9 +76,17 @@ export class RedisCounts implements SharedCounts {
     this.link.close();
   }
 
-  private name(kind: string, id: string): string {
+  private rate(id: string): KindedName {
+    return { name: this.name("rate", id), kind: "hash" };
+  }
+
+  private places(id: string): KindedName {
+    return { name: this.name("places", id), kind: "zset" };
+  }
+
+  private name(what: string, id: string): string {
     // A brace of its own would end the tag early.
-    return `${this.prefix}{${keyOf(id).replaceAll(/[{}]/g, "_")}}:${kind}:${id}`;
+    return `${this.prefix}{${keyOf(id).replaceAll(/[{}]/g, "_")}}:${what}:${id}`;
   }
 }
 

@@ -1,26 +1,27 @@
 import { hintsMax, type Hint, type MarkedHint, type SharedHints } from "../limits/joint-hints.ts";
+import { runKinded, type KindedName } from "./redis-kinds.ts";
 import type { RedisLink } from "./redis-link.ts";
 import { readScript, tellScript } from "./redis-scripts.ts";
 
 /** Hints in Redis, in one sorted set by the time until which they hold, on the server's clock. */
 export class RedisHints implements SharedHints {
-  private readonly name: string;
+  private readonly names: readonly KindedName[];
 
   constructor(
     private readonly link: RedisLink,
     { prefix = "sluice:" }: { readonly prefix?: string } = {},
   ) {
-    this.name = `${prefix}hints`;
+    this.names = [{ name: `${prefix}hints`, kind: "zset" }];
   }
 
   async tell({ scope, cause, forMs }: Hint): Promise<string> {
     const text = JSON.stringify([scope, cause]);
-    const until = await this.link.run(tellScript, [this.name], [text, Math.ceil(forMs), hintsMax]);
+    const until = await runKinded(this.link, tellScript, this.names, [text, Math.ceil(forMs), hintsMax]);
     return `${text} ${Number(until)}`;
   }
 
   async read(): Promise<readonly MarkedHint[]> {
-    const reply = await this.link.run(readScript, [this.name], [hintsMax]);
+    const reply = await runKinded(this.link, readScript, this.names, [hintsMax]);
     if (!Array.isArray(reply)) throw new Error("Redis answered something that was not asked for.");
     const [now, ...pairs] = reply as readonly unknown[];
     const hints: MarkedHint[] = [];

@@ -11,7 +11,8 @@ export interface RedisLinkOptions {
 /**
  * One connection to Redis or Valkey, made when it is needed and made again when it was lost. It holds nothing back for
  * better times: a command fails at once where there is no connection. It has no deadline of its own; whoever gives up on a
- * command drops the connection, and with it every reply that is still to come, so that none can be taken for another's.
+ * command drops the connection. What was sent on it may be answered for a while yet, so that what a slow server did all the
+ * same can be undone; new commands never wait behind it.
  */
 export class RedisLink {
   private client: RedisClient | null = null;
@@ -19,6 +20,8 @@ export class RedisLink {
   private live: RedisClient | null = null;
   private connecting: Promise<RedisClient> | null = null;
   private closed = false;
+  /** Dropped, and not yet closed; the oldest first. */
+  private readonly dropped = new Map<RedisClient, ReturnType<typeof setTimeout>>();
   /** How many commands were sent. */
   commands = 0;
 
@@ -43,17 +46,37 @@ export class RedisLink {
     }
   }
 
-  /** Ends the connection and fails all that waits for it. The next command makes a new one. */
+  /** The next command makes a new connection. */
   drop(): void {
-    const { client } = this;
+    const { client, live } = this;
     if (client === null) return;
     this.forget(client);
-    client.close();
+    if (live !== client) {
+      client.close();
+      return;
+    }
+    const [oldest] = this.dropped.keys();
+    if (oldest !== undefined && this.dropped.size >= droppedMax) this.end(oldest);
+    const timer = setTimeout(() => this.end(client), droppedMs);
+    timer.unref();
+    this.dropped.set(client, timer);
   }
 
+  /** Ends every connection and fails all that waits for it. */
   close(): void {
     this.closed = true;
-    this.drop();
+    const { client } = this;
+    if (client !== null) {
+      this.forget(client);
+      client.close();
+    }
+    for (const late of this.dropped.keys()) this.end(late);
+  }
+
+  private end(client: RedisClient): void {
+    clearTimeout(this.dropped.get(client));
+    this.dropped.delete(client);
+    client.close();
   }
 
   private async connect(): Promise<RedisClient> {
@@ -85,6 +108,10 @@ export class RedisLink {
     this.connecting = null;
   }
 }
+
+const droppedMax = 8;
+/** As long as a lost server is left alone, and a little: then it has said what it has to say. */
+const droppedMs = 12_000;
 
 export interface Script {
   readonly text: string;

@@ -1,3 +1,5 @@
+import { afterHearing } from "./held-up.ts";
+
 /** Why a shared store was not asked, or did not answer in time. */
 export class StoreLost extends Error {
   constructor(message: string) {
@@ -16,6 +18,8 @@ export interface StoreGuardOptions {
   /** Is told when the store is given up, and when it is back. */
   readonly notice?: (lost: boolean, reason: string) => void;
   readonly deadlineMs?: number;
+  /** No store that is well takes so long. */
+  readonly stalledMs?: number;
   readonly failuresMax?: number;
   readonly skipMs?: number;
 }
@@ -23,21 +27,25 @@ export interface StoreGuardOptions {
 /**
  * Stands between calls and a store that may be gone, slow or frozen, so that it costs few of them a deadline and the rest
  * nothing. After one failure it lets one through at a time; after a few in a row nobody, until a probe of its own was answered.
- * While replies fail to come and some already wait, newcomers do not join them.
+ * While replies fail to come only a few go on waiting: newcomers do not join them, and those that came with them are let go.
  */
 export class StoreGuard {
   private readonly deadlineMs: number;
   private readonly failuresMax: number;
   private readonly skipMs: number;
   /** In the order in which they began. */
-  private readonly waiting = new Map<symbol, { readonly beganMs: number; readonly fail: (error: Error) => void }>();
+  private readonly waiting = new Map<symbol, Turn>();
   private failures = 0;
+  private failedMs: number | null = null;
   private skipping = false;
   private stopped = false;
   private cancelTimer: () => void = () => {};
+  private cancelThinning: (() => void) | null = null;
+  readonly stalledMs: number;
 
   constructor(private readonly options: StoreGuardOptions) {
     this.deadlineMs = options.deadlineMs ?? 100;
+    this.stalledMs = options.stalledMs ?? this.deadlineMs * stalledShare;
     this.failuresMax = options.failuresMax ?? 5;
     this.skipMs = options.skipMs ?? 10_000;
   }
@@ -48,7 +56,12 @@ export class StoreGuard {
     if (this.failures > 0) return this.waiting.size === 0;
     if (this.waiting.size < waitersMax) return true;
     const [oldest] = this.waiting.values();
-    return oldest === undefined || this.options.nowMs() - oldest.beganMs < this.deadlineMs * stalledShare;
+    return oldest === undefined || this.options.nowMs() - oldest.beganMs < this.stalledMs;
+  }
+
+  /** When the first failed after the last that was answered; null while all is well. */
+  get lostSinceMs(): number | null {
+    return this.failedMs;
   }
 
   health(): "ok" | "degraded" {
@@ -64,26 +77,33 @@ export class StoreGuard {
   stop(): void {
     this.stopped = true;
     this.cancelTimer();
-    for (const fail of this.waiting.values().map((turn) => turn.fail)) fail(new StoreLost("The gateway stops."));
+    this.cancelThinning?.();
+    for (const { letGo } of this.waiting.values()) letGo(new StoreLost("The gateway stops."));
     this.waiting.clear();
   }
 
   private attempt<T>(work: () => Promise<T>, late: (value: T) => void): Promise<T> {
     const turn = Symbol("turn");
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    this.waiting.set(turn, { beganMs: this.options.nowMs(), fail: reject });
-    const cancel = this.options.after(this.deadlineMs, () => {
+    const cancel = afterHearing(this.options, this.deadlineMs, () => {
       if (!this.waiting.delete(turn)) return;
       const message = `The shared store did not answer within ${this.deadlineMs} ms.`;
       this.failed(message);
       reject(new StoreLost(message));
       this.options.overdue?.();
     });
+    const letGo = (error: Error): void => {
+      cancel();
+      reject(error);
+    };
+    this.waiting.set(turn, { beganMs: this.options.nowMs(), letGo });
+    if (this.waiting.size > waitersMax) this.thinLater(this.stalledMs);
     work().then(
       (value) => {
         if (!this.waiting.delete(turn)) return late(value);
         cancel();
         this.failures = 0;
+        this.failedMs = null;
         resolve(value);
       },
       (error: unknown) => {
@@ -97,9 +117,29 @@ export class StoreGuard {
     return promise;
   }
 
+  private thinLater(ms: number): void {
+    this.cancelThinning ??= afterHearing(this.options, ms, () => {
+      this.cancelThinning = null;
+      this.thin();
+    });
+  }
+
+  /** When the first of many has waited for too long, all but the first few need not wait any longer. */
+  private thin(): void {
+    const [oldest] = this.waiting.values();
+    if (this.waiting.size <= waitersMax || oldest === undefined) return;
+    const leftMs = oldest.beganMs + this.stalledMs - this.options.nowMs();
+    if (leftMs > 0) return this.thinLater(leftMs);
+    for (const [turn, { letGo }] of [...this.waiting].slice(waitersMax)) {
+      this.waiting.delete(turn);
+      letGo(new StoreLost("The shared store keeps too many waiting."));
+    }
+  }
+
   private failed(reason: string): void {
     if (this.stopped) return;
     this.failures += 1;
+    this.failedMs ??= this.options.nowMs();
     if (this.skipping || this.failures < this.failuresMax) return;
     this.skipping = true;
     this.options.notice?.(true, reason);
@@ -123,7 +163,11 @@ export class StoreGuard {
   }
 }
 
-/** So many may wait for a store that has stopped answering; those that come later go on without it. */
+interface Turn {
+  readonly beganMs: number;
+  readonly letGo: (error: Error) => void;
+}
+
+/** So many may wait for a store that has stopped answering; the others go on without it. */
 const waitersMax = 5;
-/** No store that is well needs this part of the deadline. */
 const stalledShare = 0.25;

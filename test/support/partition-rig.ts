@@ -1,0 +1,74 @@
+import type { SharedAbsences } from "../../src/limits/joint-absences.ts";
+import { Census } from "../../src/state/census.ts";
+import { LeasedRates } from "../../src/state/leased-rates.ts";
+import { MemoryRates } from "../../src/state/memory-rates.ts";
+import { Partition } from "../../src/state/partition.ts";
+import { RedisCounts } from "../../src/state/redis-counts.ts";
+import { RedisLink } from "../../src/state/redis-link.ts";
+import { StoreGuard } from "../../src/state/store-guard.ts";
+import { after, span } from "./joint-rig.ts";
+
+export interface MemberOptions {
+  readonly name: string;
+  readonly port: number;
+  readonly absences: SharedAbsences;
+  /** What all names in Redis begin with. */
+  readonly prefix: string;
+  /** The window is 61 of these. Everything else that has to do with it is as much shorter. */
+  readonly slotMs: number;
+}
+
+/** One of several processes over one Redis and one store, wired as the gateway wires it, on a minute that is shorter. */
+export function joined({ name, port, absences, prefix, slotMs }: MemberOptions): Member {
+  const nowMs = (): number => performance.now();
+  const link = new RedisLink({ url: `redis://127.0.0.1:${port}` });
+  const counts = new RedisCounts(link, { prefix, span: span(slotMs) });
+  const guard: StoreGuard = new StoreGuard({
+    nowMs,
+    after,
+    probe: () => census.attend(),
+    overdue: () => link.drop(),
+    skipMs: slotMs * 10,
+  });
+  const census: Census = new Census({ counts, guard, process: name, nowMs, after, everyMs: slotMs * 2 });
+  const partition = new Partition({
+    absences,
+    counts,
+    guard,
+    process: name,
+    processes: census.count,
+    recount: census.recount,
+    nowMs,
+    after,
+    everyMs: slotMs,
+    windowMs: slotMs * 61,
+  });
+  const rates = new LeasedRates({
+    counts,
+    guard,
+    local: new MemoryRates(() => (nowMs() * 1_000) / slotMs),
+    processes: partition.everybody,
+    share: partition.share,
+    unseen: partition.unseen,
+    nowMs,
+    after,
+    windowMs: 61 * slotMs,
+    leaseMs: slotMs / 2,
+  });
+  const stop = async (): Promise<void> => {
+    await rates.stop();
+    await census.stop();
+    await partition.stop();
+    guard.stop();
+    link.close();
+  };
+  return { rates, guard, census, partition, stop };
+}
+
+export interface Member {
+  readonly rates: LeasedRates;
+  readonly guard: StoreGuard;
+  readonly census: Census;
+  readonly partition: Partition;
+  readonly stop: () => Promise<void>;
+}
