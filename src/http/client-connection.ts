@@ -12,6 +12,8 @@ export interface ConnectionHost {
   bug(error: unknown): HttpAnswer;
   /** No connection is kept for another request. */
   readonly stopping: boolean;
+  /** A connection has nothing more to send. */
+  done(): void;
   /** On a clock that never jumps. */
   nowMs(): number;
   /** The time of day, as an HTTP date. */
@@ -29,6 +31,8 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   /** The request that is being answered. */
   private request: Incoming | null = null;
   private arrived = false;
+  /** Its client waits to be told that its body is wanted. */
+  private asksFirst = false;
   /** What came behind the request that is being answered. */
   private behind: Buffer | null = null;
   private unsent: Uint8Array | null = null;
@@ -44,7 +48,8 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   private isClosed = false;
   private discardedBytes = 0;
   private feeding = false;
-  /** How long it waits while it lingers. */
+  /** Since when it lingers, and how long it then waits for a client that takes nothing. */
+  private lingeringMs = 0;
   private lingersMs = lingerMs;
   /** It has carried a request. */
   private used = false;
@@ -64,7 +69,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     const { request } = this;
     const unwanted = this.answered && request !== null;
     this.feed(chunk);
-    if (unwanted && this.request === request) release(chunk);
+    if (unwanted && this.request === request && this.behind === null) release(chunk);
   }
 
   /** The client closed, or the connection broke. */
@@ -89,16 +94,24 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.sinceMs = this.host.nowMs();
     this.unsent = written < unsent.length ? unsent.subarray(written) : null;
     if (this.unsent !== null) return;
-    if (this.lingering) this.socket.shutdown();
+    if (this.lingering) this.farewell();
     else if (this.stream !== null) this.stream.room();
-    else if (this.answered) this.finish();
+    else if (this.answered && this.request?.body.isOver !== false) this.finish();
+  }
+
+  /** Everything that was to be sent has been taken by the system, and nothing more will be. */
+  get isDone(): boolean {
+    return this.isClosed || (this.lingering && this.unsent === null);
   }
 
   /** Ends what has waited for too long. Called now and then. */
   look(nowMs: number): void {
+    // The system tells of room only when there is much of it: whoever takes a little now and then would look dead.
+    if (this.unsent !== null && this.stream === null) this.drained();
     const waitedMs = nowMs - this.sinceMs;
     if (this.lingering) {
-      if (waitedMs > (this.unsent === null ? lingerMs : this.lingersMs)) this.terminate();
+      const isOverdue = nowMs - this.lingeringMs > lingerLongestMs || waitedMs > (this.unsent === null ? lingerMs : this.lingersMs);
+      if (isOverdue) this.terminate();
     } else if (this.request === null) {
       if (this.parser.isInHead && waitedMs > headMs) this.refuse("its head did not come in time", 408);
       else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
@@ -121,12 +134,14 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     const body = new IncomingBody(head.bodyBytes, this);
     this.request = new Incoming(head, body, () => this.socket.remoteAddress);
     this.arrived = true;
+    this.asksFirst = head.asksFirst;
     this.used = true;
     this.answered = false;
     this.discardedBytes = 0;
   }
 
   body(bytes: Uint8Array): void {
+    this.asksFirst = false;
     this.request?.body.push(bytes);
     if (!this.answered) return;
     this.sinceMs = this.host.nowMs();
@@ -136,14 +151,13 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
 
   end(): void {
     this.request?.body.end();
-    if (this.answered && this.unsent === null) this.finish();
   }
 
   // What the reader of a body asks for.
 
   wanted(): void {
-    const { request } = this;
-    if (request === null || !request.head.asksFirst || this.answered || this.isClosed) return;
+    if (!this.asksFirst || this.answered || this.isClosed) return;
+    this.asksFirst = false;
     this.sendText("HTTP/1.1 100 Continue\r\n\r\n");
   }
 
@@ -156,6 +170,11 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   }
 
   // What a stream does.
+
+  tookMs(): number {
+    this.drained();
+    return this.sinceMs;
+  }
 
   write(bytes: Uint8Array): boolean {
     if (this.isClosed || this.stream === null) return true;
@@ -191,9 +210,11 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     // An answer that is there at once comes back to this loop, and not to another one inside it.
     this.feeding = true;
     while (from < chunk.length && !this.lingering && !this.isClosed) {
-      if (this.request === null && from === 0 && !this.parser.isInHead) this.sinceMs = this.host.nowMs();
-      if (this.request === null && !this.parser.isInHead) from = afterLineEnds(chunk, from);
-      if (from === chunk.length) break;
+      if (this.request === null && !this.parser.isInHead) {
+        from = afterLineEnds(chunk, from);
+        if (from === chunk.length) break;
+        this.sinceMs = this.host.nowMs();
+      }
       const taken = this.parser.feed(chunk, from);
       if (typeof taken === "string") {
         this.unreadable(taken);
@@ -201,6 +222,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
       }
       from = taken;
       if (this.arrived) this.dispatch();
+      if (this.request !== null && this.answered && this.parser.isOver && this.unsent === null) this.finish();
       if (this.request !== null && this.parser.isOver && from < chunk.length) {
         this.hold(from === 0 ? chunk : chunk.subarray(from));
         break;
@@ -232,7 +254,8 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
       return;
     }
     const { modern, persistent } = request.head;
-    this.closes = head.closes || !persistent || this.host.stopping;
+    // Nobody knows whether a client that was not told to go on will send its body all the same.
+    this.closes = head.closes || !persistent || this.host.stopping || this.asksFirst;
     const connection = this.closes ? "connection: close\r\n" : "";
     const text = `${statusLine(status)}date: ${this.host.date()}\r\n${head.text()}${connection}`;
     if (typeof body === "object" && "begin" in body) {
@@ -271,6 +294,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.parser.next();
     this.sinceMs = this.host.nowMs();
     const { behind } = this;
+    if (behind === null && this.host.stopping && !this.feeding) return this.linger();
     if (behind === null || this.feeding) return;
     this.behind = null;
     this.resume();
@@ -317,13 +341,19 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.request = null;
     this.behind = null;
     this.discardedBytes = 0;
-    this.sinceMs = this.host.nowMs();
+    this.sinceMs = this.lingeringMs = this.host.nowMs();
     this.resume();
-    if (this.unsent === null) this.socket.shutdown();
+    if (this.unsent === null) this.farewell();
+  }
+
+  private farewell(): void {
+    this.socket.shutdown();
+    this.host.done();
   }
 
   private discard(chunk: Buffer): void {
     this.discardedBytes += chunk.length;
+    this.sinceMs = this.host.nowMs();
     release(chunk);
     if (this.discardedBytes > discardedBytesMax) this.terminate();
   }
@@ -385,6 +415,7 @@ const idleMs = 120_000;
 const headMs = 14_000;
 const stallMs = 60_000;
 const lingerMs = 2_000;
+const lingerLongestMs = 300_000;
 /** How long a client that was answered may send nothing of the rest of its request. */
 const discardIdleMs = 20_000;
 const discardedBytesMax = 1024 * 1024 * 1024;

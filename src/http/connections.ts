@@ -13,11 +13,12 @@ export class Connections {
   private readonly host: ConnectionHost & { stopping: boolean };
   private readonly listener: Bun.TCPSocketListener<ClientConnection>;
   private readonly sweeper: ReturnType<typeof setInterval>;
+  private readonly allDone = Promise.withResolvers<void>();
   private dateText = "";
   private dateFromMs = -Infinity;
 
-  constructor({ host, port, reusePort }: ListenAt, answers: Omit<ConnectionHost, "stopping" | "date">) {
-    this.host = { ...answers, stopping: false, date: () => this.date() };
+  constructor({ host, port, reusePort }: ListenAt, answers: Omit<ConnectionHost, "stopping" | "date" | "done">) {
+    this.host = { ...answers, stopping: false, date: () => this.date(), done: () => this.done() };
     this.listener = Bun.listen<ClientConnection>({
       hostname: host,
       port,
@@ -29,7 +30,11 @@ export class Connections {
         // A client that will send nothing more has left: no common one closes half of its connection only.
         end: (socket) => this.gone(socket),
         close: (socket) => this.gone(socket),
-        error: (socket) => socket.data.terminate(),
+        // What goes wrong with the network closes a connection; this is a mistake of ours, and must not be everybody's.
+        error: (socket, error) => {
+          this.host.bug(error);
+          socket.terminate();
+        },
       },
     });
     const { hostname } = this.listener;
@@ -38,12 +43,13 @@ export class Connections {
     this.sweeper.unref();
   }
 
-  /** Takes no new connections; those it has may finish what they are at. */
+  /** Takes no new connections; those it has may finish what they are at. Resolves when they have nothing more to send. */
   stopListening(): Promise<void> {
     this.host.stopping = true;
     this.listener.stop(false);
     for (const connection of this.open) connection.closeIdle();
-    return Promise.resolve();
+    this.done();
+    return this.allDone.promise;
   }
 
   close(): Promise<void> {
@@ -62,6 +68,13 @@ export class Connections {
   private gone({ data }: ClientSocket): void {
     this.open.delete(data);
     data.closed();
+    if (this.host.stopping) this.done();
+  }
+
+  private done(): void {
+    if (!this.host.stopping) return;
+    for (const connection of this.open) if (!connection.isDone) return;
+    this.allDone.resolve();
   }
 
   private look(): void {

@@ -18,6 +18,8 @@ export interface AnswerStream {
 export interface WayOut {
   /** Returns whether there is room for more; if not, the stream is told when there is. */
   write(bytes: Uint8Array): boolean;
+  /** Tries once more to send what waits. Returns when any of it was last taken. */
+  tookMs(): number;
   /** The answer is complete. */
   endStream(): void;
   /** What was written is followed by no proper end: the client can tell. `gently`: it may still take what was written. */

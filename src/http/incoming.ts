@@ -101,6 +101,8 @@ export class IncomingBody {
 
   end(): void {
     this.over = true;
+    // Nothing of it can come any more; whether what is behind it has to wait is another question.
+    if (this.paused) this.resume();
     this.hand("end");
   }
 

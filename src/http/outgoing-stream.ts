@@ -107,6 +107,7 @@ export class OutgoingStream implements AnswerStream {
   private look(): void {
     if (this.over) return;
     const { keepAliveMs, writeStallMs, nowMs, shape, requestId } = this.options;
+    if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.tookMs() ?? 0);
     const silentMs = nowMs() - this.wroteMs;
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.write(keepAlive);
     if (!this.pulling && silentMs >= writeStallMs) {
