@@ -13,6 +13,7 @@ export type RatesOf = (provider: string | null, model: string, atMs: number) => 
 /** The receipt of a call that is over: what each attempt used and cost, and what of it reached the client. */
 export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {
   const attempts = record.tries.map((one) => attemptOf(one, record, admission, ratesOf));
+  const totals = totalsOf(attempts, record.tries);
   // Of a stream that broke, or that its client left, whoever spoke last.
   const answered =
     record.tries.findLast(({ outcome }) => outcome === "answered") ?? record.tries.findLast(({ outputTokens }) => outputTokens > 0);
@@ -32,7 +33,11 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     tookMs: Math.round(record.endedMs - record.startedMs),
     firstContentMs: record.firstContentMs === null ? null : Math.round(record.firstContentMs),
     delivered: deliveredBy(record, attempts),
-    ...totalsOf(attempts, record.tries),
+    generatedTokens: totals.generatedTokens,
+    billedNanos: totals.billedNanos,
+    hedgeWasteNanos: totals.hedgeWasteNanos,
+    costUncertain: totals.costUncertain,
+    estimated: totals.estimated,
     partial: record.state === "interrupted" || record.state === "abandoned",
     attempts,
     plan: record.plan === null ? null : stepsOf(record.plan, record),
@@ -64,8 +69,14 @@ function attemptOf(one: Try, record: CallRecord, admission: Admission, ratesOf: 
   const metered = burden === "none" || burden === "doubtful" ? null : used(one, burden, record);
   const rates = ratesOf(one.provider, one.model, admission.startedWallMs);
   const cost = metered === null ? free : costNanos(rates, metered.usage, one.expected);
+  const usage = metered?.usage ?? null;
   return {
-    ...figuresOf(metered?.usage ?? null),
+    promptTokens: usage?.promptTokens ?? null,
+    cachedTokens: usage?.cachedTokens ?? null,
+    completionTokens: usage?.completionTokens ?? null,
+    reasoningTokens: usage?.reasoningTokens ?? null,
+    audioSeconds: usage?.audioSeconds ?? null,
+    characters: usage?.characters ?? null,
     channel: one.channel,
     model: one.model,
     afterMs: Math.max(0, Math.round(one.startedMs - record.startedMs)),
@@ -123,36 +134,27 @@ function used({ usage, expected, outputTokens, failure, tookMs }: Try, burden: B
   const guessed = chat
     ? usage === null || usage.promptTokens === null || usage.completionTokens === null
     : usage?.estimated === true || (operation === "transcription" && usage?.audioSeconds == null);
-  return {
-    usage: {
-      ...usage,
-      promptTokens,
-      completionTokens,
-      cachedTokens: usage?.cachedTokens ?? null,
-      reasoningTokens: usage?.reasoningTokens ?? null,
-      audioSeconds,
-      // We know ourselves how long the text is.
-      characters: usage?.characters ?? expected.characters ?? null,
-    },
-    estimated: guessed,
+  const figures: Metered = {
+    promptTokens,
+    completionTokens,
+    cachedTokens: usage?.cachedTokens ?? null,
+    reasoningTokens: usage?.reasoningTokens ?? null,
+    audioSeconds,
+    // We know ourselves how long the text is.
+    characters: usage?.characters ?? expected.characters ?? null,
   };
+  return { usage: usage === null || isPlain(usage) ? figures : { ...usage, ...figures }, estimated: guessed };
+}
+
+/** Nothing but the figures that all have. */
+function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, estimated }: Metered): boolean {
+  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? estimated) === undefined;
 }
 
 /** A quick model writes about a hundred tokens a second. */
 const tokensPerMs = 0.1;
 
 const free = { nanos: 0, estimated: false };
-
-function figuresOf(usage: Metered | null): Figures {
-  return {
-    promptTokens: usage?.promptTokens ?? null,
-    cachedTokens: usage?.cachedTokens ?? null,
-    completionTokens: usage?.completionTokens ?? null,
-    reasoningTokens: usage?.reasoningTokens ?? null,
-    audioSeconds: usage?.audioSeconds ?? null,
-    characters: usage?.characters ?? null,
-  };
-}
 
 /**
  * The figures of whoever's output the client has: the one that answered, all parts of a long call, what arrived before a break

@@ -34,11 +34,16 @@ export function tokenUsage(value: unknown): TokenUsage | null {
   const cacheWriteTokens = count(prompt?.["cache_write_tokens"]);
   const audioInputTokens = count(prompt?.["audio_tokens"]);
   const audioOutputTokens = count(completion?.["audio_tokens"]);
-  return {
+  const told: TokenUsage = {
     promptTokens: count(usage["prompt_tokens"]),
     completionTokens: count(usage["completion_tokens"]),
     cachedTokens: count(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"]),
     reasoningTokens: count(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]),
+  };
+  // Every answer comes by here, and few have more to tell.
+  if (cacheWriteTokens === null && audioInputTokens === null && audioOutputTokens === null) return told;
+  return {
+    ...told,
     ...(cacheWriteTokens === null ? undefined : { cacheWriteTokens }),
     ...(audioInputTokens === null ? undefined : { audioInputTokens }),
     ...(audioOutputTokens === null ? undefined : { audioOutputTokens }),

@@ -19,7 +19,9 @@ export interface DemandOptions {
 
 /** What a call is expected to take of its key's limits: reserved before it is made. Tokens are what is usual; money see `hard`. */
 export function demandOf(ask: Ask, rates: Rates | null, options: DemandOptions): Demand {
-  const usual = expectedUse(ask, rates, { ...options, hard: false });
+  const { outputAverage, ceiling } = options;
+  const usual = expectedUse(ask, rates, { outputAverage, ceiling, hard: false });
+  if (rates === null) return truthOf(usual, null);
   return truthOf(usual, options.hard === false ? costNanos(rates, usual).nanos : dearestCost(ask, [rates], options));
 }
 
@@ -53,18 +55,18 @@ export function expectedUse(ask: Ask, rates: Rates | null, options: DemandOption
   const byTokens = rates !== null && isByTokens(rates);
   switch (ask.operation) {
     case "chat":
-      return use(ask.promptTokensEstimate, choicesOf(ask) * outputOf(ask, options), {});
+      return use(ask.promptTokensEstimate, choicesOf(ask) * outputOf(ask, options));
     case "transcription": {
       const { seconds, file } = ask;
       const isTold = seconds !== null && seconds >= 0;
       const audioSeconds = amount(isTold ? seconds : file.content.length / audioBytesPerSecond, secondsMax);
-      if (!byTokens) return use(0, 0, { audioSeconds });
-      return use(audioSeconds * heardTokensPerSecond, audioSeconds * saidTokensPerSecond, { audioSeconds });
+      if (!byTokens) return { ...use(0, 0), audioSeconds };
+      return { ...use(audioSeconds * heardTokensPerSecond, audioSeconds * saidTokensPerSecond), audioSeconds };
     }
     case "speech": {
       const characters = amount(ask.characters, tokensMax);
-      if (!byTokens) return use(0, 0, { characters });
-      return use(estimateTokens(ask.input), characters * spokenTokensPerCharacter, { characters });
+      if (!byTokens) return { ...use(0, 0), characters };
+      return { ...use(estimateTokens(ask.input), characters * spokenTokensPerCharacter), characters };
     }
   }
 }
@@ -114,13 +116,12 @@ function choicesOf({ choices }: ChatAsk): number {
   return choices >= 1 ? Math.min(Math.ceil(choices), choicesMax) : 1;
 }
 
-function use(promptTokens: number, completionTokens: number, more: Pick<Metered, "audioSeconds" | "characters">): Metered {
+function use(promptTokens: number, completionTokens: number): Metered {
   return {
     promptTokens: Math.ceil(amount(promptTokens, tokensMax)),
     completionTokens: Math.ceil(amount(completionTokens, tokensMax)),
     cachedTokens: null,
     reasoningTokens: null,
-    ...more,
     estimated: true,
   };
 }

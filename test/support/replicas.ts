@@ -230,17 +230,6 @@ export function opened(
   return openChat(gateway, body, { key: token, stream: true, ...options });
 }
 
-/**
- * How many were admitted of a limit, by the first of a few tries that came to between 95 and 100 % of it. A shared store that does not
- * answer for 100 ms, which happens on a busy machine, is taken for lost: then a try may come to a little more, as it may whenever it is.
- */
-export async function accuracy(limit: number, admitted: () => Promise<number>): Promise<number> {
-  for (let tries = 1; ; tries += 1) {
-    const share = (await admitted()) / limit;
-    if ((share >= 0.95 && share <= 1) || share > 1.2 || tries === 3) return share;
-  }
-}
-
 /** How many of each status, and of each code of an error. */
 export function tally(replies: readonly ChatReply[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = {};
