@@ -343,10 +343,16 @@ function headerSafe(text: string): string {
 function within<T>(promise: Promise<T>, ms: number, after: (ms: number, then: () => void) => () => void): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const disarm = after(ms, () => resolve(null));
-    promise.then((value) => {
-      disarm();
-      resolve(value);
-    }, reject);
+    promise.then(
+      (value) => {
+        disarm();
+        resolve(value);
+      },
+      (error: Error) => {
+        disarm();
+        reject(error);
+      },
+    );
   });
 }
 

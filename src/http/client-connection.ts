@@ -13,7 +13,7 @@ export interface ConnectionHost {
   /** No connection is kept for another request. */
   readonly stopping: boolean;
   /** A connection has nothing more to send. */
-  done(): void;
+  done(connection: ClientConnection): void;
   /** On a clock that never jumps. */
   nowMs(): number;
   /** The time of day, as an HTTP date. */
@@ -110,8 +110,9 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     if (this.unsent !== null && this.stream === null) this.drained();
     const waitedMs = nowMs - this.sinceMs;
     if (this.lingering) {
-      const isOverdue = nowMs - this.lingeringMs > lingerLongestMs || waitedMs > (this.unsent === null ? lingerMs : this.lingersMs);
-      if (isOverdue) this.terminate();
+      const isOverdue =
+        this.unsent === null ? nowMs - this.lingeringMs > lingerLongestMs || waitedMs > lingerMs : waitedMs > this.lingersMs;
+      if (isOverdue) this.close();
     } else if (this.request === null) {
       if (this.parser.isInHead && waitedMs > headMs) this.refuse("its head did not come in time", 408);
       else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
@@ -121,6 +122,13 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   /** No request is under way: it may go. */
   closeIdle(): void {
     if (this.request === null && !this.lingering && this.unsent === null) this.linger();
+  }
+
+  /** What the system has taken may still reach the client; what it has not is lost. */
+  close(): void {
+    if (!this.isDone) return this.terminate();
+    this.socket.end();
+    this.closed();
   }
 
   terminate(): void {
@@ -229,6 +237,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
       }
     }
     this.feeding = false;
+    if (this.host.stopping && this.request === null && !this.parser.isInHead) this.linger();
   }
 
   private dispatch(): void {
@@ -248,7 +257,17 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     } else this.respond(request, answer);
   }
 
-  private respond(request: Incoming, { status, head, body }: HttpAnswer): void {
+  /** What cannot be written is nobody's answer: the client is hung up on. */
+  private respond(request: Incoming, answer: HttpAnswer): void {
+    try {
+      this.reply(request, answer);
+    } catch (error) {
+      this.host.bug(error);
+      this.terminate();
+    }
+  }
+
+  private reply(request: Incoming, { status, head, body }: HttpAnswer): void {
     if (this.isClosed || this.request !== request) {
       if (typeof body === "object" && "begin" in body) body.gone();
       return;
@@ -341,19 +360,20 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.request = null;
     this.behind = null;
     this.discardedBytes = 0;
-    this.sinceMs = this.lingeringMs = this.host.nowMs();
+    this.sinceMs = this.host.nowMs();
     this.resume();
     if (this.unsent === null) this.farewell();
   }
 
   private farewell(): void {
+    this.lingeringMs = this.host.nowMs();
     this.socket.shutdown();
-    this.host.done();
+    this.host.done(this);
   }
 
   private discard(chunk: Buffer): void {
     this.discardedBytes += chunk.length;
-    this.sinceMs = this.host.nowMs();
+    if (this.unsent === null) this.sinceMs = this.host.nowMs();
     release(chunk);
     if (this.discardedBytes > discardedBytesMax) this.terminate();
   }

@@ -13,12 +13,13 @@ export class Connections {
   private readonly host: ConnectionHost & { stopping: boolean };
   private readonly listener: Bun.TCPSocketListener<ClientConnection>;
   private readonly sweeper: ReturnType<typeof setInterval>;
+  private readonly busy = new Set<ClientConnection>();
   private readonly allDone = Promise.withResolvers<void>();
   private dateText = "";
   private dateFromMs = -Infinity;
 
   constructor({ host, port, reusePort }: ListenAt, answers: Omit<ConnectionHost, "stopping" | "date" | "done">) {
-    this.host = { ...answers, stopping: false, date: () => this.date(), done: () => this.done() };
+    this.host = { ...answers, stopping: false, date: () => this.date(), done: (connection) => this.done(connection) };
     this.listener = Bun.listen<ClientConnection>({
       hostname: host,
       port,
@@ -48,15 +49,16 @@ export class Connections {
     this.host.stopping = true;
     this.listener.stop(false);
     for (const connection of this.open) connection.closeIdle();
-    this.done();
+    for (const connection of this.open) if (!connection.isDone) this.busy.add(connection);
+    if (this.busy.size === 0) this.allDone.resolve();
     return this.allDone.promise;
   }
 
   close(): Promise<void> {
     this.host.stopping = true;
     clearInterval(this.sweeper);
-    for (const connection of [...this.open]) connection.terminate();
-    this.listener.stop(true);
+    for (const connection of [...this.open]) connection.close();
+    this.listener.stop(false);
     return Promise.resolve();
   }
 
@@ -68,13 +70,11 @@ export class Connections {
   private gone({ data }: ClientSocket): void {
     this.open.delete(data);
     data.closed();
-    if (this.host.stopping) this.done();
+    this.done(data);
   }
 
-  private done(): void {
-    if (!this.host.stopping) return;
-    for (const connection of this.open) if (!connection.isDone) return;
-    this.allDone.resolve();
+  private done(connection: ClientConnection): void {
+    if (this.busy.delete(connection) && this.busy.size === 0) this.allDone.resolve();
   }
 
   private look(): void {

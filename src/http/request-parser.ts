@@ -30,7 +30,7 @@ export class RequestParser extends MessageParser {
   private said: RegExpExecArray | null = null;
 
   constructor(private readonly requestSink: RequestSink) {
-    super(requestSink, new HeadMemory(headersMax), headBytesMax);
+    super(requestSink, new HeadMemory(headersMax, "one_length"), headBytesMax);
   }
 
   /** Takes bytes from a place on, until a request is over. Returns how far it came, or what is wrong with them. */
@@ -74,7 +74,7 @@ export class RequestParser extends MessageParser {
       bodyBytes,
       modern,
       persistent: modern && (connection === undefined || !/\bclose\b/i.test(connection)),
-      asksFirst: modern && headers.get("expect")?.toLowerCase() === "100-continue",
+      asksFirst: modern && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue",
     });
     this.settleFrame();
     return null;

@@ -78,7 +78,8 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
   if (request.header("host")?.includes(",")) return refuse(ambiguousHost);
   const { path, query } = targetOf(request.target);
   const route = routeOf(path);
-  if (route === null) return refuse(unknownRoute(request.method, path));
+  if (route === null)
+    return refuse(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path));
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
     head.add("allow", route.method);
     return refuse(wrongMethod(request.method, path));
@@ -95,6 +96,9 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
   const from: Arrival = { route, receiptId, requestId, head, snapshot };
   return key instanceof Promise ? key.then((late) => answer(request, late, from, options)) : answer(request, key, from, options);
 }
+
+/** Methods that no path has. */
+const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 interface Arrival {
   readonly route: Route;

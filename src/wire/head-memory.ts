@@ -16,7 +16,11 @@ export class HeadMemory {
   private known: Known | null = null;
   private heads = 0;
 
-  constructor(private readonly headersMax: number) {}
+  constructor(
+    private readonly headersMax: number,
+    /** A length that is said twice, in the same words, is one; or else it is a list, and no length at all. */
+    private readonly lengths: "same_length" | "one_length" = "same_length",
+  ) {}
 
   /** The head between two places, with the blank line that ends it; or what is wrong with it. */
   read(bytes: Buffer, start: number, end: number): Head | string {
@@ -46,7 +50,7 @@ export class HeadMemory {
     this.heads++;
     if (sameNames && known!.distinct && known!.lines.length === lines.length)
       return { first: lines[0]!.value, headers: new HeaderLines(known!.names, valuesOf(lines)) };
-    const head = headOf(lines);
+    const head = headOf(lines, this.lengths === "same_length");
     if (typeof head !== "string" && this.heads > 1 && end - start <= knownBytesMax && news > newsMax)
       this.known = remembered(bytes, start, end, lines);
     return head;
@@ -110,7 +114,7 @@ function valuesOf(lines: readonly Line[]): readonly string[] {
   return values;
 }
 
-function headOf(lines: readonly Line[]): Head | string {
+function headOf(lines: readonly Line[], joinsLengths: boolean): Head | string {
   const names: string[] = [];
   const values: string[] = [];
   for (let at = 1; at < lines.length; at++) {
@@ -119,7 +123,7 @@ function headOf(lines: readonly Line[]): Head | string {
     if (before < 0) {
       names.push(name);
       values.push(value);
-    } else if (name !== "content-length") values[before] = `${values[before]!}, ${value}`;
+    } else if (name !== "content-length" || !joinsLengths) values[before] = `${values[before]!}, ${value}`;
     else if (values[before] !== value) return "there are two lengths";
   }
   return { first: lines[0]?.value ?? "", headers: new HeaderLines(names, values) };
