@@ -25,12 +25,16 @@ export class SseReader {
     // A carriage return ends a line as well; from the first one on, this chunk takes the slow path.
     const carriage = chunk.indexOf(carriageReturn);
     const canonicalUntil = carriage < 0 ? chunk.length : carriage;
+    let plain: string | null | undefined;
     while (at < chunk.length) {
       if (this.lineLength === 0 && this.data.length === 0 && this.name === "" && !this.afterReturn) {
         const end = canonicalEnd(chunk, at, canonicalUntil);
         if (end > 0) {
           if (end - 2 - at > this.eventBytesMax) return "too_large";
-          events.push(eventIn(chunk, at, end));
+          // Of events that came together, all texts are made in one go.
+          const isAlone = at === 0 && end === chunk.length;
+          if (plain === undefined && !isAlone) plain = plainText(chunk);
+          events.push(plain == null ? eventIn(chunk, at, end, isAlone) : plainEvent(plain, chunk, at, end));
           at = end;
           this.opening = false;
           continue;
@@ -134,9 +138,18 @@ function canonicalEnd(chunk: Uint8Array, at: number, until: number): number {
 }
 
 /** The event of a canonical frame. One that came alone, as most do, is its own frame: a view of it would cost more. */
-function eventIn(chunk: Uint8Array, at: number, end: number): SseEvent {
-  const alone = at === 0 && end === chunk.length;
-  const frame = alone ? chunk : chunk.subarray(at, end);
+/** A text with as many characters as bytes, so that a place in one is the same in the other; null where there are other ones. */
+function plainText(bytes: Uint8Array): string | null {
+  const { text, valid } = decode(bytes);
+  return valid && text.length === bytes.length ? text : null;
+}
+
+function plainEvent(text: string, chunk: Uint8Array, at: number, end: number): SseEvent {
+  return { name: "", data: text.slice(at + prefixLength, end - 2), frame: chunk.subarray(at, end) };
+}
+
+function eventIn(chunk: Uint8Array, at: number, end: number, isAlone: boolean): SseEvent {
+  const frame = isAlone ? chunk : chunk.subarray(at, end);
   const { text, valid } = decode(frame);
   const data = text.slice(prefixLength, -2);
   return valid ? { name: "", data, frame } : canonical("", data);

@@ -131,25 +131,28 @@ export abstract class MessageParser {
     const length = this.carried + to - from;
     if (this.state === "data_end" && length > 2) return "a chunk is longer than it says";
     if (length > lineBytesMax) return "a line of the chunked body is too long";
-    const line = this.carried === 0 && feed >= 0 ? chunk.subarray(from, to) : this.keep(chunk, from, to);
+    // Mostly it is all there, and is read where it lies: a view of it would cost more than the rest.
+    const isThere = this.carried === 0 && feed >= 0;
+    const bytes = isThere ? chunk : this.keep(chunk, from, to);
     if (feed < 0) return to;
     this.carried = 0;
-    if (length < 2 || line.indexOf(carriageReturn) !== length - 2) return "a line of the chunked body does not end as it should";
-    return this.readLine(line) ?? to;
+    return (isThere ? this.readLine(bytes, from, to) : this.readLine(bytes, 0, length)) ?? to;
   }
 
-  private readLine(line: Uint8Array): string | null {
+  private readLine(bytes: Buffer, from: number, to: number): string | null {
+    const length = to - from;
+    if (length < 2 || firstReturn(bytes, from, to) !== to - 2) return "a line of the chunked body does not end as it should";
     if (this.state === "data_end") {
       this.state = "size";
       return null;
     }
     if (this.state === "trailer") {
-      this.trailerBytes += line.length;
+      this.trailerBytes += length;
       if (this.trailerBytes > this.headBytesMax) return "the trailers are too large";
-      if (line.length === 2) this.finish();
+      if (length === 2) this.finish();
       return null;
     }
-    const size = sizeOf(line);
+    const size = sizeOf(bytes, from);
     if (size < 0) return "a chunk has no valid size";
     this.left = size;
     this.state = size === 0 ? "trailer" : "data";
@@ -209,17 +212,23 @@ function headEnd(bytes: Buffer, start: number, from: number, stop: number): numb
 
 const blankLine = Buffer.from("\r\n\r\n");
 
-/** The size a chunk announces, whatever extension follows it; -1 where there is none. */
-function sizeOf(line: Uint8Array): number {
+function firstReturn(bytes: Buffer, from: number, to: number): number {
+  let at = from;
+  while (at < to && bytes[at] !== carriageReturn) at++;
+  return at;
+}
+
+/** The size a chunk announces in a line that has an end, whatever extension follows it; -1 where there is none. */
+function sizeOf(bytes: Buffer, from: number): number {
   let size = 0;
-  let digits = 0;
-  for (let digit = hexDigit(line[0]!); digit >= 0; digit = hexDigit(line[digits]!)) {
+  let at = from;
+  for (let digit = hexDigit(bytes[at]!); digit >= 0; digit = hexDigit(bytes[at]!)) {
     size = size * 16 + digit;
-    digits++;
+    at++;
   }
-  let after = digits;
-  while (isBlank(line[after])) after++;
-  const ends = line[after] === carriageReturn || line[after] === semicolon;
+  const digits = at - from;
+  while (isBlank(bytes[at])) at++;
+  const ends = bytes[at] === carriageReturn || bytes[at] === semicolon;
   return digits > 0 && digits <= sizeDigitsMax && ends ? size : -1;
 }
 
