@@ -81,6 +81,13 @@ describe("rates in memory", () => {
     expect(rates.size).toBeLessThanOrEqual(61);
   });
 
+  test("cost a newcomer as much when there are many as when there are few", () => {
+    // A look at each of those that are there, for each newcomer, would take minutes.
+    const rates = new MemoryRates(clockAt().read, 50_000);
+    for (let id = 0; id < 400_000; id += 1) rates.take([claim(`k${id}`, 10, 1)], null);
+    expect(rates.size).toBe(50_000);
+  });
+
   test("give every call its place back, whatever the order, and never let more in than there are places", () => {
     fc.assert(
       fc.property(fc.array(fc.option(fc.nat(20)), { maxLength: 200 }), fc.integer({ min: 1, max: 5 }), (steps, limit) => {

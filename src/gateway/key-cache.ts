@@ -27,6 +27,7 @@ export interface KeyCachePorts {
  */
 export class KeyCache {
   private readonly known = new Map<string, OpenedKey>();
+  private eldest = this.known.entries();
   private readonly digestsOf = new Map<string, Set<string>>();
   private readonly strangers = new Map<string, number>();
   private readonly asking = new Map<string, Promise<Opened>>();
@@ -112,16 +113,25 @@ export class KeyCache {
   }
 
   private remember(digest: string, entry: OpenedKey): void {
-    if (this.known.size >= knownMax) {
-      const [oldest, { key }] = this.known.entries().next().value!;
-      this.known.delete(oldest);
-      this.digestsOf.get(key.id)?.delete(oldest);
-      if (this.digestsOf.get(key.id)?.size === 0) this.digestsOf.delete(key.id);
-    }
+    if (this.known.size >= knownMax) this.makeRoom();
     this.known.set(digest, entry);
     const digests = this.digestsOf.get(entry.key.id);
     if (digests === undefined) this.digestsOf.set(entry.key.id, new Set([digest]));
     else digests.add(digest);
+  }
+
+  /** Who came first goes first. One walk through them all serves every newcomer: each would walk over the gaps of those before. */
+  private makeRoom(): void {
+    let next = this.eldest.next();
+    if (next.done === true) {
+      this.eldest = this.known.entries();
+      next = this.eldest.next();
+    }
+    if (next.done === true) return;
+    const [oldest, { key }] = next.value;
+    this.known.delete(oldest);
+    this.digestsOf.get(key.id)?.delete(oldest);
+    if (this.digestsOf.get(key.id)?.size === 0) this.digestsOf.delete(key.id);
   }
 
   private forget(keyId: string): void {

@@ -8,12 +8,14 @@ import { adjust, fits, newWindow, resetMs, take, used, waitMs, windowMs, type Wi
  * quiet longest goes. Only one with a call under way stays in any case.
  */
 export class MemoryRates implements RateKeeper {
-  /** In the order in which newcomers last looked at them. */
   private readonly entries = new Map<string, Entry>();
+  /** Where newcomers look next: round and round. To move what was looked at to the end instead would leave a trail of gaps to walk over. */
+  private hand = this.entries.entries();
 
   constructor(
     private readonly nowMs: () => number,
-    private readonly entriesMax = 50_000,
+    /** As many as the keys that are remembered have, with a few each. */
+    private readonly entriesMax = 200_000,
   ) {}
 
   take(claims: readonly Claim[], place: Place | null): Taking {
@@ -79,18 +81,25 @@ export class MemoryRates implements RateKeeper {
     let quietest: string | null = null;
     let quietestMs = Infinity;
     for (let looks = full ? looksWhenFull : looksAlways; looks > 0 && forgotten < looksAlways; looks -= 1) {
-      const [oldest] = this.entries;
-      if (oldest === undefined) return;
-      const [id, entry] = oldest;
-      this.entries.delete(id);
+      const next = this.nextEntry();
+      if (next === null) return;
+      const [id, entry] = next;
       if (entry.taken === 0 && nowMs - entry.seenMs >= windowMs) {
+        this.entries.delete(id);
         forgotten += 1;
         continue;
       }
-      this.entries.set(id, entry);
       if (entry.taken === 0 && entry.seenMs < quietestMs) [quietest, quietestMs] = [id, entry.seenMs];
     }
     if (full && forgotten === 0 && quietest !== null) this.entries.delete(quietest);
+  }
+
+  private nextEntry(): readonly [string, Entry] | null {
+    const next = this.hand.next();
+    if (next.done !== true) return next.value;
+    this.hand = this.entries.entries();
+    const first = this.hand.next();
+    return first.done === true ? null : first.value;
   }
 }
 
@@ -141,5 +150,5 @@ function lookAt(window: Window, limit: number, nowMs: number): Look {
 
 /** Nobody knows when a call ends; a second is the least that clients obey. */
 const placeWaitMs = 1_000;
-const looksAlways = 2;
+const looksAlways = 3;
 const looksWhenFull = 32;
