@@ -20,6 +20,7 @@ import { afterAccept, afterRequest, newThrottle, type Throttle } from "../limits
 import type { Failure, FailureKind } from "../operations/failure.ts";
 import { admits } from "../routing/condition.ts";
 import { hasOneDeployment, plan, type Ahead, type Choice, type Plan } from "../routing/plan.ts";
+import { BoundedMap } from "./bounded-map.ts";
 import type { Ports } from "./ports.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -29,11 +30,11 @@ import type { Snapshot } from "./snapshot.ts";
  * takes any model lets clients choose the names.
  */
 export class Board {
-  private readonly healths = new Map<string, Health>();
-  private readonly loads = new Map<string, Load>();
-  private readonly routes = new Map<string, RouteState>();
+  private readonly healths = new BoundedMap<string, Health>(entriesMax);
+  private readonly loads = new BoundedMap<string, Load>(entriesMax);
+  private readonly routes = new BoundedMap<string, RouteState>(entriesMax);
   private readonly channelCalls = new Map<string, number>();
-  private readonly lessons = new Map<string, Lesson>();
+  private readonly lessons = new BoundedMap<string, Lesson>(entriesMax);
   private hedges = newHedgeQuota;
 
   constructor(
@@ -83,7 +84,7 @@ export class Board {
   hint(scope: string, kind: FailureKind, forMs: number): void {
     const before = this.healths.get(scope);
     const after = afterHint(before, kind, this.ports.nowMs(), forMs);
-    if (after !== before) bounded(this.healths).set(scope, after);
+    if (after !== before) this.healths.set(scope, after);
   }
 
   /** How the scopes of a channel stand: what is not well, why, and until when. */
@@ -160,10 +161,10 @@ export class Board {
     const known = this.lessonOf(candidate);
     // A figure that would not have helped this very request says something else than it seems to.
     if (failure.kind === "ceiling" && failure.ceiling !== null && failure.ceiling < askedTokens) {
-      bounded(this.lessons).set(candidate.deployment.id, { ...known, ceiling: failure.ceiling });
+      this.lessons.set(candidate.deployment.id, { ...known, ceiling: failure.ceiling });
     }
     if (failure.kind === "unsupported" && failure.param === "stream_options") {
-      bounded(this.lessons).set(candidate.deployment.id, { ...known, streamOptions: false });
+      this.lessons.set(candidate.deployment.id, { ...known, streamOptions: false });
     }
   }
 
@@ -171,7 +172,7 @@ export class Board {
   begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string, nowMs: number): Ticket {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
-    if (load === undefined) bounded(this.loads).set(deployment.id, (load = newLoad()));
+    if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
     begun(load);
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
@@ -183,7 +184,7 @@ export class Board {
     for (const scope of scopeIds(candidate.scopes)) {
       const before = this.healths.get(scope);
       const after = afterSuccess(before, nowMs, beganMs);
-      if (after !== before) bounded(this.healths).set(scope, after);
+      if (after !== before) this.healths.set(scope, after);
     }
     const state = this.routes.get(model);
     if (state !== undefined) state.throttle = afterAccept(state.throttle, nowMs);
@@ -199,7 +200,7 @@ export class Board {
         continue;
       }
       const after = afterFailure(before, failure, nowMs, this.ports.dice, beganMs);
-      bounded(this.healths).set(scope, after);
+      this.healths.set(scope, after);
       if (standing(before, nowMs) !== "open" && standing(after, nowMs) === "open") {
         this.notice("cooling", {
           scope,
@@ -236,7 +237,7 @@ export class Board {
     for (const scope of scopes) {
       const before = this.healths.get(scope);
       const after = change(before);
-      if (after !== before && after !== undefined) bounded(this.healths).set(scope, after);
+      if (after !== before && after !== undefined) this.healths.set(scope, after);
     }
   }
 
@@ -244,7 +245,7 @@ export class Board {
     let state = this.routes.get(model);
     if (state === undefined) {
       state = { budget: newRetryBudget, throttle: newThrottle, calls: 0, lastResorts: 0, normalCalls: 0 };
-      bounded(this.routes).set(model, state);
+      this.routes.set(model, state);
     }
     return state;
   }
@@ -315,10 +316,4 @@ interface RouteState {
 
 const nothingLearned: Lesson = { ceiling: null, streamOptions: true };
 const normalShare = 0.01;
-const entriesMax = 20_000;
-
-/** Makes room before an entry is added: the one that was added first goes. */
-function bounded<K, V>(map: Map<K, V>): Map<K, V> {
-  if (map.size >= entriesMax) map.delete(map.keys().next().value!);
-  return map;
-}
+const entriesMax = 50_000;
