@@ -12,7 +12,7 @@ const layers: readonly { readonly folders: readonly string[]; readonly siblings:
   { folders: ["administration.ts"], siblings: false },
   { folders: ["durable.ts"], siblings: false },
   { folders: ["http", "admin", "upstream", "store", "state", "audio", "engines", "config", "cli", "telemetry", "clock"], siblings: false },
-  { folders: ["wire"], siblings: false },
+  { folders: ["wire", "files"], siblings: false },
   { folders: ["gateway"], siblings: false },
   { folders: ["usage"], siblings: false },
   { folders: ["routing", "keys"], siblings: true },

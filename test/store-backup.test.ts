@@ -140,8 +140,8 @@ describe("a restore", () => {
     await backupStore({ dataDir, to: plain(from) });
     await database.close();
     const code = `
-      const { openSqliteReader } = await import(${JSON.stringify(join(import.meta.dir, "../src/store/sqlite.ts"))});
-      const reader = openSqliteReader(process.argv[1]);
+      const reader = new (require("bun:sqlite").Database)(process.argv[1], { readonly: true });
+      reader.query("select value from revision").get();
       console.log("open");
       setInterval(() => reader, 1000);`;
     const child = Bun.spawn({ cmd: [process.execPath, "-e", code, storeFile(dataDir)], stdout: "pipe", stderr: "inherit" });

@@ -9,7 +9,7 @@ import { Insertion } from "../src/store/insertion.ts";
 import { openDatabase, storeFile } from "../src/store/open.ts";
 import { Sql, sql } from "../src/store/sql.ts";
 import { SerialDatabase } from "../src/store/sqlite-serial.ts";
-import { openSqliteReader, SqliteDatabase } from "../src/store/sqlite.ts";
+import { SqliteDatabase } from "../src/store/sqlite.ts";
 import { ThreadConnection } from "../src/store/thread-connection.ts";
 import { ThreadDatabase } from "../src/store/thread-database.ts";
 import { engines, freshDataDir } from "./support/databases.ts";
@@ -237,33 +237,6 @@ describe("sqlite", () => {
     }
     expect(await database.all<object>(new Sql(["select 0 as at, ", " as given"], [7]))).toEqual([{ at: 0, given: 7 }]);
     await database.close();
-  });
-
-  test("a reader sees at once what others commit, and cannot write", async () => {
-    const dataDir = freshDataDir();
-    const [here, there] = [
-      await openDatabase({ store: "sqlite", dataDir }),
-      await openDatabase({ store: "sqlite", dataDir, threaded: true }),
-    ];
-    const reader = openSqliteReader(storeFile(dataDir));
-    for (const [at, database] of [here, there, here].entries()) {
-      await database.run(sql`update revision set value = ${at + 1}`);
-      expect(reader.all<object>(sql`select value from revision`)).toEqual([{ value: at + 1 }]);
-    }
-    const other = Bun.spawnSync({
-      cmd: [
-        process.execPath,
-        "-e",
-        `new (require("bun:sqlite").Database)(process.argv[1]).run("update revision set value = 77")`,
-        storeFile(dataDir),
-      ],
-    });
-    expect(other.exitCode).toBe(0);
-    expect(reader.all<object>(sql`select value from revision`)).toEqual([{ value: 77 }]);
-    expect(() => reader.all(sql`update revision set value = 1 returning value`)).toThrow("cannot be written");
-    reader.close();
-    await here.close();
-    await there.close();
   });
 
   test("waits for another writer, and says so when that takes too long", async () => {

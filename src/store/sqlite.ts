@@ -1,7 +1,6 @@
 import { chmodSync, closeSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { StorageTrouble } from "../gateway/storage.ts";
-import type { Sql } from "./sql.ts";
 import { SqliteConnection, type SqliteSettings } from "./sqlite-connection.ts";
 import { SerialDatabase } from "./sqlite-serial.ts";
 
@@ -24,19 +23,6 @@ export function storeFile(dataDir: string): string {
 export function openedForWriting(file: string, settings: Pick<SqliteSettings, "busyMs"> = {}): SqliteConnection {
   makePrivate(file);
   return SqliteConnection.open(file, settings);
-}
-
-export interface SqliteReader {
-  all<Row extends object>(query: Sql): Row[];
-  close(): void;
-}
-
-/**
- * For look-ups that take microseconds: answers at once, on this thread, and never writes. Every statement sees what any
- * process or thread has committed before it. The file must exist.
- */
-export function openSqliteReader(file: string): SqliteReader {
-  return SqliteConnection.open(file, { readonly: true });
 }
 
 /** SQLite gives the files it puts beside this one the same rights. */
