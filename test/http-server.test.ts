@@ -1004,6 +1004,38 @@ describe("time", () => {
   });
 });
 
+describe("a client that closes its half of the connection", () => {
+  test("has every request answered that it sent before, and then the connection is closed", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    await connection.send(bytesOf(get("/later/1") + post("/echo", "hello") + get("/drip/50") + get("/later/2")));
+    connection.halfClose();
+    const answers = [await next(connection), await next(connection), await next(connection), await next(connection)];
+    expect(answers.map(({ status, endedCleanly }) => [status, endedCleanly])).toEqual(Array.from({ length: 4 }, () => [200, true]));
+    expect((await next(connection)).status).toBe(0);
+    await eventually("nothing is left open", () => edge.open + edge.live === 0);
+  });
+
+  test("in the middle of a request has left", async () => {
+    await using edge = new Edge();
+    for (const half of [get("/now").slice(0, -2), post("/echo", "hello").slice(0, -2), get("/later") + get("/now").slice(0, -2)]) {
+      const connection = await edge.connect();
+      await connection.send(bytesOf(half));
+      connection.halfClose();
+      await eventually("nothing is left open", () => edge.open + edge.live === 0);
+    }
+  });
+
+  test("of the old version, which knows no word without a meaning, has left", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    await connection.send(bytesOf(get("/held").replace("1.1", "1.0")));
+    await eventually("it is served", () => edge.live === 1);
+    connection.halfClose();
+    await eventually("nothing is left open", () => edge.open + edge.live === 0);
+  });
+});
+
 describe("going down", () => {
   test("closes what is idle at once, and the rest behind its answer, which says so; nobody comes in any more", async () => {
     await using edge = new Edge();

@@ -33,8 +33,9 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   private arrived = false;
   /** Its client waits to be told that its body is wanted. */
   private asksFirst = false;
-  /** What came behind the request that is being answered. */
+  /** What came behind the request that is being answered, and whether anything did. */
   private behind: Buffer | null = null;
+  private hasMore = false;
   private unsent: Uint8Array | null = null;
   private stream: AnswerStream | null = null;
   /** The head of a stream, which leaves with its first bytes. */
@@ -43,6 +44,8 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   /** The answer is written, while its request still comes. */
   private answered = false;
   private closes = false;
+  /** The client will send nothing more. */
+  private isHalf = false;
   /** Nothing more is answered. What still comes is thrown away, so that the last answer is not lost with it. */
   private lingering = false;
   private isClosed = false;
@@ -83,6 +86,21 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.stream = null;
     if (!this.answered) request?.gone();
     stream?.gone();
+  }
+
+  /**
+   * The client sends nothing more. Whether it still listens cannot be seen, but found out: something that means nothing is
+   * sent, and where nobody is there any more, the system says so at once. Returns whether the connection goes on.
+   */
+  clientEnded(): boolean {
+    if (this.isClosed) return false;
+    this.isHalf = true;
+    if (this.unsent !== null && (this.lingering || this.answered)) return true;
+    if (this.lingering || this.request === null || !this.parser.isOver) return false;
+    if (this.stream !== null && this.streamHead === null) return this.unsent !== null || this.stream.murmur();
+    if (!this.request.head.modern) return false;
+    this.sendText("HTTP/1.1 102 Processing\r\n\r\n");
+    return true;
   }
 
   /** The system has room again. */
@@ -229,6 +247,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
         break;
       }
       from = taken;
+      this.hasMore = from < chunk.length;
       if (this.arrived) this.dispatch();
       if (this.request !== null && this.answered && this.parser.isOver && this.unsent === null) this.finish();
       if (this.request !== null && this.parser.isOver && from < chunk.length) {
@@ -237,7 +256,10 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
       }
     }
     this.feeding = false;
-    if (this.host.stopping && this.request === null && !this.parser.isInHead) this.linger();
+    const isLast = this.host.stopping || this.isHalf;
+    if (isLast && this.request === null && !this.parser.isInHead) this.linger();
+    // Half of a request, and its other half will never come.
+    else if (this.isHalf && !this.parser.isOver) this.terminate();
   }
 
   private dispatch(): void {
@@ -274,7 +296,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     }
     const { modern, persistent } = request.head;
     // Nobody knows whether a client that was not told to go on will send its body all the same.
-    this.closes = head.closes || !persistent || this.host.stopping || this.asksFirst;
+    this.closes = head.closes || !persistent || this.host.stopping || this.asksFirst || (this.isHalf && !this.hasMore);
     const connection = this.closes ? "connection: close\r\n" : "";
     const text = `${statusLine(status)}date: ${this.host.date()}\r\n${head.text()}${connection}`;
     if (typeof body === "object" && "begin" in body) {
@@ -313,7 +335,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.parser.next();
     this.sinceMs = this.host.nowMs();
     const { behind } = this;
-    if (behind === null && this.host.stopping && !this.feeding) return this.linger();
+    if (behind === null && (this.host.stopping || this.isHalf) && !this.feeding) return this.linger();
     if (behind === null || this.feeding) return;
     this.behind = null;
     this.resume();
@@ -321,6 +343,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   }
 
   private hold(chunk: Buffer): void {
+    this.hasMore = true;
     this.behind = this.behind === null ? chunk : Buffer.concat([this.behind, chunk]);
     if (this.behind.length > behindBytesMax) this.pause();
   }
@@ -367,8 +390,9 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
 
   private farewell(): void {
     this.lingeringMs = this.host.nowMs();
-    this.socket.shutdown();
     this.host.done(this);
+    if (this.isHalf) this.close();
+    else this.socket.shutdown();
   }
 
   private discard(chunk: Buffer): void {

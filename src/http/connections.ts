@@ -24,12 +24,16 @@ export class Connections {
       hostname: host,
       port,
       ...(reusePort ? { reusePort } : {}),
+      allowHalfOpen: true,
       socket: {
         open: (socket) => this.accept(socket),
         data: (socket, chunk) => socket.data.received(chunk),
         drain: (socket) => socket.data.drained(),
-        // A client that will send nothing more has left: no common one closes half of its connection only.
-        end: (socket) => this.gone(socket),
+        end: (socket) => {
+          if (socket.data.clientEnded()) return;
+          this.gone(socket);
+          socket.end();
+        },
         close: (socket) => this.gone(socket),
         // What goes wrong with the network closes a connection; this is a mistake of ours, and must not be everybody's.
         error: (socket, error) => {

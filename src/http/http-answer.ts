@@ -12,6 +12,8 @@ export interface AnswerStream {
   gone(): void;
   /** The client has taken what was written before. */
   room(): void;
+  /** Says something that means nothing. Returns whether there is such a thing. */
+  murmur(): boolean;
 }
 
 /** Where a stream writes to. */

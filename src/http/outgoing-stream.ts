@@ -53,6 +53,11 @@ export class OutgoingStream implements AnswerStream {
     if (!this.pulling && !this.over) this.pull();
   }
 
+  murmur(): boolean {
+    if (this.options.shape === "events") this.write(keepAlive);
+    return this.options.shape === "events";
+  }
+
   gone(): void {
     this.end(failure("client_gone", "the client left during the stream"));
   }
