@@ -9,7 +9,7 @@ const page = readFileSync(join(root, "docs/errors.md"), "utf8");
 function codesIn(file: string): string[] {
   const source = readFileSync(join(root, file), "utf8");
   const named = [...source.matchAll(/\bcode: "([a-z_]+)"/g)].map((match) => match[1]!);
-  const refused = [...source.matchAll(/\b(?:refuse|refusal)\(\s*(?:\d{3},\s*)?(?:[`"'].*?[`"'],\s*)?"([a-z_]+)"/gs)].map(
+  const refused = [...source.matchAll(/\b(?:refuse|refusal)\(\s*(?:(?:\d{3}|status),\s*)?(?:[`"'].*?[`"'],\s*)?"([a-z_]+)"/gs)].map(
     (match) => match[1]!,
   );
   return [...named, ...refused];

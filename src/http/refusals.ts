@@ -27,11 +27,9 @@ export const internalError = failure("internal", "a bug");
 
 /** What could not be read as a request at all. */
 export function unreadable(problem: string, status: number): Failure {
-  return refusal(
-    status,
-    status === 431 ? "headers_too_large" : status === 408 ? "request_timeout" : "malformed_request",
-    `The request cannot be read: ${problem}.`,
-  );
+  const message = `The request cannot be read: ${problem}.`;
+  if (status === 431) return refusal(status, "headers_too_large", message);
+  return status === 408 ? refusal(status, "request_timeout", message) : refusal(status, "malformed_request", message);
 }
 
 export function unknownRoute(method: string, path: string): Failure {
