@@ -32,6 +32,10 @@ export class OutgoingStream implements AnswerStream {
   /** The client is ready and waits for us; otherwise we wait for the client. */
   private pulling = false;
   private over = false;
+  /** Bytes that leave when nothing was found wrong with them in the turn they came in. */
+  private held: Uint8Array | null = null;
+  /** The client has not taken what it was sent. */
+  private blocked = false;
   private wroteMs: number;
   private disarm: (() => void) | null = null;
 
@@ -50,7 +54,9 @@ export class OutgoingStream implements AnswerStream {
   }
 
   room(): void {
-    if (!this.pulling && !this.over) this.pull();
+    this.blocked = false;
+    this.letGo();
+    if (!this.pulling && !this.over && !this.blocked) this.pull();
   }
 
   murmur(): boolean {
@@ -73,19 +79,39 @@ export class OutgoingStream implements AnswerStream {
   private took(part: Uint8Array | Failure | null): void {
     this.pulling = false;
     if (this.over) return;
-    if (part !== null && !isFailure(part)) {
-      if (this.write(part)) this.pull();
-      return;
-    }
+    if (part !== null && !isFailure(part)) return this.pass(part);
     if (part !== null && this.options.shape === "bytes") {
+      this.held = null;
       this.end(null);
       this.out?.cut(false);
       return;
     }
+    this.letGo();
     // An error is told in-band and no end mark follows it; the transport itself ends cleanly, so that it arrives.
     if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId));
     this.end(null);
     this.out?.endStream();
+  }
+
+  /**
+   * Events are known to be good. Of bytes, the last ones may be what is wrong: an error that an upstream says in the middle of
+   * its audio comes with the end of it, and the client must not hear it.
+   */
+  private pass(part: Uint8Array): void {
+    if (this.options.shape === "events") this.blocked = !this.write(part);
+    else {
+      this.letGo();
+      this.held = part;
+      setImmediate(() => this.letGo());
+    }
+    if (!this.blocked) this.pull();
+  }
+
+  private letGo(): void {
+    const { held } = this;
+    if (held === null || this.over || this.blocked) return;
+    this.held = null;
+    this.blocked = !this.write(held);
   }
 
   /** Whatever is wrong with a source must not leave its call open. */
