@@ -55,6 +55,8 @@ export class App {
   /** What each channel is opened with. They go with the channel: one that has moved or changed is another one. */
   private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
   private stored: Stored = nothingStored;
+  private storedTurn = 0;
+  private storedSeen = 0;
   private revision = 0;
   private priceBook: PriceBook;
   private current: Current;
@@ -320,8 +322,12 @@ export class App {
     const { storage, vault } = this.durable;
     const { log } = this.surroundings;
     const channels: ChannelSetting[] = [];
+    const turn = ++this.storedTurn;
     const rows = await storage.channels.list();
     const prices = await storage.prices.list();
+    // Two may read at once, and the one that began first need not be done first.
+    if (turn < this.storedSeen) return;
+    this.storedSeen = turn;
     const mark = JSON.stringify([rows, this.runtimeRules()]);
     // Most changes are of keys: channels are not read and complained of once more for each.
     if (mark === this.stored.mark) {

@@ -18,7 +18,7 @@ import { loadConfig, loadConfigInTurns, renderProblem, type Listen, type Problem
 import { nearest } from "./config/nearest.ts";
 import { oneAtATime } from "./config/one-at-a-time.ts";
 import { StorageTrouble } from "./gateway/storage.ts";
-import { watchFile } from "./config/watch.ts";
+import { stateOf, watchFile } from "./config/watch.ts";
 import { Log } from "./telemetry/log.ts";
 import { writeStdout } from "./telemetry/stdout.ts";
 import manifest from "../package.json" with { type: "json" };
@@ -128,6 +128,8 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
 async function start(file: string | null, given: StartInvocation): Promise<void> {
   // The HTTP client would follow these on its own; a proxy is a channel's setting.
   for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
+  // To start takes a while, and a change in it is not to be missed.
+  const since = file === null ? null : stateOf(file);
   const result = await read(file);
   if (!result.ok) {
     for (const problem of result.problems) console.error(renderProblem(file, problem));
@@ -189,7 +191,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     console.error(code === "EADDRINUSE" ? takenPort({ host, port }) : `Cannot listen on ${host}:${port} (${code ?? String(error)}).`);
     process.exit(1);
   }
-  if (file !== null) watchFile(file, () => void reload());
+  if (file !== null) watchFile(file, () => void reload(), { since });
 }
 
 /** The token that the operator chose for the admin API, from the file that ADMIN_TOKEN_FILE names. */

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { watchFile } from "../src/config/watch.ts";
+import { stateOf, watchFile } from "../src/config/watch.ts";
 import type { FileWatch, WatchOptions } from "../src/config/watch.ts";
 
 const open: FileWatch[] = [];
@@ -50,6 +50,16 @@ describe("a change is seen", () => {
       await next;
     }
     expect(seen.calls).toBe(3);
+  });
+
+  test("when it happened between the last reading and the watch", async () => {
+    const file = join(directory(), "sluice.yaml");
+    writeFileSync(file, "a");
+    const since = stateOf(file);
+    writeFileSync(file, "bb");
+    const seen = watching(file, { debounceMs: 20, pollMs: 50, since });
+    await seen.next();
+    expect(seen.calls).toBe(1);
   });
 
   test("when another file is renamed over it, as editors do", async () => {

@@ -20,6 +20,15 @@ export function carryOut({ text, environment, paths }: CarefulOrder): CarefulRep
   if ("problems" in careful) return careful;
   const { value, lineOf } = careful;
   // With the values come the lines of what stands at the top: nearly always they are the only ones that matter.
-  const asked = paths ?? (isGroup(value) ? Object.keys(value).map((name) => [name]) : []);
+  const asked =
+    paths ??
+    (isGroup(value)
+      ? Object.keys(value)
+          .slice(0, toldMax)
+          .map((name) => [name])
+      : []);
   return { value: paths === null ? value : null, lines: asked.map((path) => [path, lineOf(path)]) };
 }
+
+/** More than there are settings at the top. To look for each line takes as long as the file has names. */
+const toldMax = 100;

@@ -9,6 +9,8 @@ export interface FileWatch {
 export interface WatchOptions {
   /** Editors and copies write in several steps; this much quiet means they are done. */
   readonly debounceMs?: number;
+  /** As `stateOf` told when the file was last read: a change since then is one. */
+  readonly since?: string | null;
   /** Some file systems report nothing: network shares, mounts of other machines. */
   readonly pollMs?: number;
 }
@@ -19,7 +21,7 @@ export interface WatchOptions {
  */
 export function watchFile(path: string, changed: () => void, options: WatchOptions = {}): FileWatch {
   const { debounceMs = 100, pollMs = 2000 } = options;
-  let last = identityOf(path);
+  let last = options.since ?? stateOf(path);
   let pending: ReturnType<typeof setTimeout> | null = null;
   let watchers = new Map<string, FSWatcher>();
   let places: ReadonlyMap<string, ReadonlySet<string>> = new Map();
@@ -29,7 +31,7 @@ export function watchFile(path: string, changed: () => void, options: WatchOptio
     pending = null;
     if (closed) return;
     watchDirectories();
-    const now = identityOf(path);
+    const now = stateOf(path);
     if (now === null || now === last) return;
     last = now;
     changed();
@@ -55,8 +57,9 @@ export function watchFile(path: string, changed: () => void, options: WatchOptio
   };
 
   watchDirectories();
+  if (last !== stateOf(path)) stir();
   const poll = setInterval(() => {
-    const now = identityOf(path);
+    const now = stateOf(path);
     if (now !== null && now !== last && pending === null) stir();
   }, pollMs);
   poll.unref();
@@ -122,7 +125,7 @@ function linkOf(path: string): string | null {
 }
 
 /** Tells one state of a file from another without reading it; null where there is no file. */
-function identityOf(path: string): string | null {
+export function stateOf(path: string): string | null {
   try {
     const { dev, ino, size, mtimeNs } = statSync(path, { bigint: true });
     return `${dev}:${ino}:${size}:${mtimeNs}`;
