@@ -86,7 +86,7 @@ function keeping({ store, dataDir }: Settings, journals: string, givenMasterKey:
     isInUse: () => hasLivingJournal(journals),
     rotateMasterKey: (next, by, onProgress) =>
       keyTrouble(async () => {
-        const database = await openDatabase({ store, dataDir });
+        const database = await openDatabase({ store, dataDir, givenMasterKey });
         try {
           const place = { dataDir, given: givenMasterKey, next, database };
           await rotateMasterKey(place, ({ done, of }) => onProgress(done, of));

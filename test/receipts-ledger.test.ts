@@ -208,6 +208,7 @@ interface Seen {
 }
 
 /** Those of the calls of this test, when no more come: a call that was logged as let in has one. */
+/** All there will be: under load they are gathered for up to a second before they go into the store. */
 async function eventualReceipts(): Promise<ReadonlyMap<string, Receipt>> {
   let before = -1;
   let all: readonly Receipt[] = [];
@@ -215,7 +216,7 @@ async function eventualReceipts(): Promise<ReadonlyMap<string, Receipt>> {
     all = (await receipts.all()).filter(({ requestId }) => requestId.startsWith("call-"));
     if (all.length === before) break;
     before = all.length;
-    await Bun.sleep(300);
+    await Bun.sleep(3_000);
   }
   const byId = new Map(all.map((receipt) => [receipt.requestId, receipt]));
   expect(byId.size).toBe(all.length);

@@ -120,13 +120,19 @@ describe("S51: a backup", () => {
     expect(await rowsIn(elsewhere)).toBe(900);
   });
 
-  test("from before a change of the master key needs the old one, and opens while the change is under way", async () => {
+  test("from before a change of the master key opens with the old one, which is kept, and not without it", async () => {
     const { dataDir, database } = await filled();
     const old = readFileSync(masterKeyFile(dataDir), "utf8");
     const file = join(freshDataDir(), "store.backup");
     await backupStore({ dataDir, to: { file, protection: byMasterKey } });
     await rotateMasterKey({ dataDir, given: null, next: null, database });
     await database.close();
+    await restoreStore({ dataDir, from: from(file, { checkOnly: true }) });
+    const kept = readdirSync(dataDir).filter((name) => name.startsWith("master-key.replaced-"));
+    expect(kept.map((name) => [readFileSync(join(dataDir, name), "utf8"), statSync(join(dataDir, name)).mode & 0o777])).toEqual([
+      [old, 0o600],
+    ]);
+    for (const name of kept) rmSync(join(dataDir, name));
     expect(await said(restoreStore({ dataDir, from: from(file) }))).toContain("another master key than the one in");
     const fresh = readFileSync(masterKeyFile(dataDir), "utf8");
     writeFileSync(masterKeyFile(dataDir), old);

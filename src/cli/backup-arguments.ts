@@ -98,5 +98,5 @@ Examples:
   $ openssl rand -hex 32 > next && sluice master-key rotate --yes < next     where SLUICE_MASTER_KEY is set
 
 Keys of clients go on working. Make a copy of the new data_dir/master-key: backups do not hold it, and backups from
-before need the old one.
+before need the old one: it is kept in the data folder as master-key.replaced-…
 `;

@@ -77,7 +77,9 @@ async function rotate({ yes }: Of<"rotate">, world: StoreWorld): Promise<void> {
       ? `Make a copy of ${masterKeyPlace(world)}, and give it to other machines of this store: backups do not hold it.`
       : "Set SLUICE_MASTER_KEY to the new one wherever a gateway of this store is started, and keep a copy: backups do not hold it.",
   );
-  terminal.say("Backups from before need the old one.");
+  terminal.say(
+    "Backups from before need the old one. One that was in the data folder is kept there as master-key.replaced-…: delete it when no such backup is left.",
+  );
 }
 
 /** Asks where somebody is there; otherwise the answer must have been given with the command. */

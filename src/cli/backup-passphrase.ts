@@ -24,8 +24,15 @@ function readStart(file: string): string {
     const reason = error instanceof Error ? error.message : String(error);
     throw new CommandTrouble(`The passphrase cannot be read from ${file}: ${reason}.`, exitCodes.usage);
   }
-  return bytes.toString("utf8", 0, length);
+  try {
+    return strict.decode(bytes.subarray(0, length));
+  } catch {
+    // What is not text would all become the same character, and count for nothing.
+    throw new CommandTrouble(`${file} is not a text in UTF-8, as a passphrase must be.`, exitCodes.usage);
+  }
 }
+
+const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 const charactersMax = 1024;
 const bytesPerCharacterMax = 4;

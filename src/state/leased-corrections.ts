@@ -37,7 +37,8 @@ export class LeasedCorrections {
 
   /** What was admitted of a limit that the store does not know of yet. */
   owedOf(id: string): number {
-    return (this.pending.get(id)?.owed ?? 0) + (this.telling.get(id) ?? 0);
+    const entry = this.pending.get(id);
+    return (entry === undefined ? 0 : entry.owed + beyondOf(entry)) + (this.telling.get(id) ?? 0);
   }
 
   /** A call was settled for less than was admitted. */
@@ -66,7 +67,7 @@ export class LeasedCorrections {
     const changes: readonly Correction[] = [...bySlot].map(([slot, by]) => ({ slot, by })).filter(({ by }) => by !== 0);
     const all = owedStill > 0 ? [...changes, { slot: null, by: owedStill }] : changes;
     if (all.length === 0) return;
-    this.telling.set(id, owedStill);
+    this.telling.set(id, owedStill + beyondOf({ bySlot }));
     try {
       await this.guard.run(() => this.counts.correct(id, all));
     } catch {
@@ -92,6 +93,11 @@ interface Pending {
   readonly bySlot: Map<number | null, number>;
   owed: number;
   changedMs: number;
+}
+
+/** What calls used beyond what was taken for them. */
+function beyondOf({ bySlot }: Pick<Pending, "bySlot">): number {
+  return Math.max(0, bySlot.get(null) ?? 0);
 }
 
 const pendingMax = 50_000;

@@ -33,7 +33,7 @@ export async function partFile<T>(file: string, use: (part: string) => Promise<T
 /** Removes the parts of a file that a process left which was killed over them. */
 export function removeAbandoned(file: string): void {
   const folder = dirname(file);
-  const names = readdirSync(folder).filter((name) => name.startsWith(`${basename(file)}.`) && name.endsWith(".part"));
+  const names = readdirSync(folder).filter((name) => name.startsWith(`${basename(file)}.`) && /\.part(-wal|-shm|-journal)?$/.test(name));
   for (const name of names) if (Date.now() - changedMs(join(folder, name)) > abandonedMs) rmSync(join(folder, name), { force: true });
 }
 

@@ -2,7 +2,7 @@ import { scrypt } from "node:crypto";
 import { StorageTrouble } from "../gateway/storage.ts";
 import type { BackupKeyHint } from "./backup-header.ts";
 import type { Database } from "./database.ts";
-import { masterKeyFile, masterKeysAt, MasterKeyTrouble } from "./master-key-file.ts";
+import { masterKeyFile, masterKeysAt, MasterKeyTrouble, replacedKeysAt } from "./master-key-file.ts";
 import { readLock, unlocked } from "./master-key.ts";
 import { derived, keyBytes, sealingKeyOf } from "./sealing.ts";
 
@@ -45,7 +45,7 @@ export function keyToOpen(file: string, hint: BackupKeyHint, passphrase: string 
   if (hint.kind === "passphrase") {
     return passphrase === null ? fail(passphraseNeeded(file)) : passphraseKey(passphrase, hint.workLog2);
   }
-  const keys = withStorageTrouble(() => masterKeysAt(dataDir, given)).map(masterKey);
+  const keys = withStorageTrouble(() => [...masterKeysAt(dataDir, given), ...replacedKeysAt(dataDir)]).map(masterKey);
   const found = keys.find((key) => key.hint.kind === "master_key" && key.hint.version === hint.version);
   return found ?? fail(keys.length === 0 ? noMasterKey(file, dataDir) : otherMasterKey(file, dataDir, given !== null));
 }

@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, linkSync, mkdirSync, renameSync } from "node:
 import { copyFile } from "node:fs/promises";
 import { StorageTrouble } from "../gateway/storage.ts";
 import { checkStore } from "./backup-check.ts";
-import { fileTrouble, reachDisk, wholeFile } from "./backup-file.ts";
+import { fileTrouble, reachDisk, removeAbandoned, wholeFile } from "./backup-file.ts";
 import type { BackupKeyHint } from "./backup-header.ts";
 import { keyToOpen, type BackupKey } from "./backup-key.ts";
 import { isSealed, openSealed } from "./backup-seal.ts";
@@ -52,6 +52,7 @@ export async function restoreStore({
   } catch (error) {
     throw fileTrouble(error, dataDir);
   }
+  removeAbandoned(file);
   let replaced: string | null = null;
   await wholeFile(file, async (part) => {
     const totalBytes = bytesOf(from);

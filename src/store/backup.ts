@@ -65,6 +65,7 @@ export async function backupStore({
     await database.close();
   }
   removeAbandoned(file);
+  removeAbandoned(resolve(to));
   return { bytes: bytesOf(to) };
 }
 

@@ -84,7 +84,10 @@ class Control implements Drain {
   async stop(): Promise<void> {
     if (this.stopping === null) {
       this.stopping = Promise.withResolvers<void>();
-      if (this.restart !== null) this.stopping.resolve();
+      if (this.restart !== null) {
+        clearTimeout(this.restart);
+        this.stopping.resolve();
+      }
       this.worker.ref();
       this.tell({ kind: "stop" });
       const timer = setTimeout(() => this.stopping?.resolve(), stopMsMax);

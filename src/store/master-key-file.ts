@@ -2,12 +2,14 @@ import { randomBytes } from "node:crypto";
 import {
   closeSync,
   constants,
+  existsSync,
   fchmodSync,
   fstatSync,
   fsyncSync,
   linkSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readSync,
   renameSync,
   rmSync,
@@ -96,9 +98,19 @@ export function makeKeyFile(dataDir: string, file: string): Uint8Array {
   return key;
 }
 
-/** Puts the next key in the place of the one before. */
+/** The keys that were replaced, and that backups from before may still need. */
+export function replacedKeysAt(dataDir: string): readonly Uint8Array[] {
+  const names = existsSync(dataDir) ? readdirSync(dataDir).filter((name) => name.startsWith(replacedPrefix)) : [];
+  return names.flatMap((name) => readKeyFile(join(dataDir, name)) ?? []);
+}
+
+const replacedPrefix = "master-key.replaced-";
+
+/** Puts the next key in the place of the one before, which is kept beside it: nothing else opens the backups made with it. */
 export function promoteKeyFile(dataDir: string): void {
   try {
+    const kept = join(dataDir, `${replacedPrefix}${randomBytes(6).toString("hex")}`);
+    if (existsSync(masterKeyFile(dataDir))) linkSync(masterKeyFile(dataDir), kept);
     renameSync(nextKeyFile(dataDir), masterKeyFile(dataDir));
     syncFolder(dataDir);
   } catch (error) {
