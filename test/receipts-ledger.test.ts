@@ -265,8 +265,11 @@ function faultOf(said: AttemptReceipt, truth: Attempt): string | null {
   const refused = /status@|error-in-200/.test(truth.behaviour) && said.error !== "timed_out";
   if (outcome === "failed" && refused) return made === null && !said.costUncertain ? null : `a refusal is not free: ${said.error}`;
   if (!said.costUncertain) return `certain about ${truth.behaviour}`;
-  // What was told of a stream that broke off counts; otherwise it is what arrived of what was sent.
-  if (made !== null && !estimated) return made === told?.completion ? null : `${made} tokens where ${truth.usageSent} was told`;
+  // What was told of a stream that broke off counts; otherwise it is what arrived of what was sent. Of one that tells it twice, a
+  // client may have left between the two.
+  const toldEarlier = truth.behaviour.includes("usage-twice") && (made ?? 0) <= most;
+  if (made !== null && !estimated)
+    return made === told?.completion || toldEarlier ? null : `${made} tokens where ${truth.usageSent} was told`;
   // Of an answer that comes whole nothing is seen before its end: for one that was left, its time tells.
   const bound = truth.streamed || said.error !== "client_gone" ? most : Math.max(most, Math.ceil((said.tookMs + 1) / 10));
   return (made ?? 0) <= bound ? null : `${made} tokens where at most ${bound} were made`;
