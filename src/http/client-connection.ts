@@ -205,6 +205,10 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   write(bytes: Uint8Array): boolean {
     if (this.isClosed || this.stream === null) return true;
     const { streamHead } = this;
+    if (streamHead === null && this.chunked && bytes.length > 0 && bytes.length <= chunkBytesMax) {
+      this.sendScratch(putChunk(bytes));
+      return this.unsent === null;
+    }
     this.streamHead = null;
     const before = this.chunked ? `${streamHead ?? ""}${bytes.length.toString(16)}\r\n` : (streamHead ?? "");
     if (bytes.length > 0) this.sendJoined(before, bytes, this.chunked ? "\r\n" : "");
@@ -449,8 +453,25 @@ function afterLineEnds(chunk: Buffer, from: number): number {
   return at;
 }
 
+/** A chunk with its size and its end, in the scratch memory. Every token is one: no text is made for it. */
+function putChunk(bytes: Uint8Array): number {
+  let at = 0;
+  for (let shift = 28 - (Math.clz32(bytes.length) & ~3); shift >= 0; shift -= 4) {
+    const digit = (bytes.length >>> shift) & 15;
+    scratch[at++] = digit < 10 ? 0x30 + digit : 0x57 + digit;
+  }
+  scratch[at++] = 13;
+  scratch[at++] = 10;
+  scratch.set(bytes, at);
+  at += bytes.length;
+  scratch[at++] = 13;
+  scratch[at++] = 10;
+  return at;
+}
+
 /** Where small answers are put together: what the system takes at once needs no memory of its own. */
 const scratch = Buffer.alloc(64 * 1024);
+const chunkBytesMax = scratch.length - 16;
 const encoder = new TextEncoder();
 const nothing = new Uint8Array(0);
 
