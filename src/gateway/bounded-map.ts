@@ -5,7 +5,11 @@
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   private eldest: MapIterator<Key> | null = null;
 
-  constructor(private readonly entriesMax: number) {
+  constructor(
+    private readonly entriesMax: number,
+    /** Is told of whoever had to go. */
+    private readonly gone: (key: Key, value: Value) => void = () => {},
+  ) {
     super();
   }
 
@@ -20,6 +24,9 @@ export class BoundedMap<Key, Value> extends Map<Key, Value> {
       this.eldest = this.keys();
       next = this.eldest.next();
     }
-    if (next.done !== true) this.delete(next.value);
+    if (next.done === true) return;
+    const value = this.get(next.value)!;
+    this.delete(next.value);
+    this.gone(next.value, value);
   }
 }

@@ -1,6 +1,7 @@
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
 import { parseToken } from "../keys/token.ts";
+import { BoundedMap } from "./bounded-map.ts";
 import { StorageTrouble, type OpenedKey } from "./storage.ts";
 
 /** What a token opens: a key, nothing, or nobody can say because the store does not answer or what it says makes no sense. */
@@ -26,8 +27,7 @@ export interface KeyCachePorts {
  * changes tells us of them, so what is known here is as fresh as that.
  */
 export class KeyCache {
-  private readonly known = new Map<string, OpenedKey>();
-  private eldest = this.known.entries();
+  private readonly known = new BoundedMap<string, OpenedKey>(knownMax, (digest, { key }) => this.unlink(digest, key.id));
   private readonly digestsOf = new Map<string, Set<string>>();
   private readonly strangers = new Map<string, number>();
   private readonly asking = new Map<string, Promise<Opened>>();
@@ -113,25 +113,16 @@ export class KeyCache {
   }
 
   private remember(digest: string, entry: OpenedKey): void {
-    if (this.known.size >= knownMax) this.makeRoom();
     this.known.set(digest, entry);
     const digests = this.digestsOf.get(entry.key.id);
     if (digests === undefined) this.digestsOf.set(entry.key.id, new Set([digest]));
     else digests.add(digest);
   }
 
-  /** Who came first goes first. One walk through them all serves every newcomer: each would walk over the gaps of those before. */
-  private makeRoom(): void {
-    let next = this.eldest.next();
-    if (next.done === true) {
-      this.eldest = this.known.entries();
-      next = this.eldest.next();
-    }
-    if (next.done === true) return;
-    const [oldest, { key }] = next.value;
-    this.known.delete(oldest);
-    this.digestsOf.get(key.id)?.delete(oldest);
-    if (this.digestsOf.get(key.id)?.size === 0) this.digestsOf.delete(key.id);
+  private unlink(digest: string, keyId: string): void {
+    const digests = this.digestsOf.get(keyId);
+    digests?.delete(digest);
+    if (digests?.size === 0) this.digestsOf.delete(keyId);
   }
 
   private forget(keyId: string): void {

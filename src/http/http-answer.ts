@@ -1,3 +1,5 @@
+import { oneLine } from "../wire/header-value.ts";
+
 /** What a request is answered with, for the connection to write. */
 export interface HttpAnswer {
   readonly status: number;
@@ -41,7 +43,7 @@ export class AnswerHead {
 
   /** No name may be added twice. */
   add(name: string, value: string): void {
-    this.lines += `${name}: ${oneLine(value)}\r\n`;
+    this.lines += `${name}: ${oneLine(value, "?")}\r\n`;
   }
 
   /** All of it but what tells how the body is framed. */
@@ -51,13 +53,6 @@ export class AnswerHead {
 }
 
 const always = "vary: authorization\r\nx-content-type-options: nosniff\r\n";
-
-/** No value, whoever it comes from, may begin a header of its own. */
-function oneLine(value: string): string {
-  return unsafe.test(value) ? value.replace(/[^\t\x20-\x7e\x80-\xff]/g, "?") : value;
-}
-
-const unsafe = /[^\t\x20-\x7e\x80-\xff]/;
 
 export function statusLine(status: number): string {
   return `HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\n`;

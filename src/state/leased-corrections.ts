@@ -1,3 +1,4 @@
+import { BoundedMap } from "../gateway/bounded-map.ts";
 import type { Correction, SharedCounts } from "../limits/joint-counts.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
@@ -6,7 +7,7 @@ import type { StoreGuard } from "./store-guard.ts";
  * asking while the store was lost. It goes out in batches, one command for each limit.
  */
 export class LeasedCorrections {
-  private readonly pending = new Map<string, Pending>();
+  private readonly pending = new BoundedMap<string, Pending>(pendingMax);
   /** What the store is being told now of what is owed. */
   private readonly telling = new Map<string, number>();
 
@@ -81,7 +82,6 @@ export class LeasedCorrections {
   private entry(id: string): Pending {
     let entry = this.pending.get(id);
     if (entry === undefined) {
-      if (this.pending.size >= pendingMax) this.pending.delete(this.pending.keys().next().value!);
       this.pending.set(id, (entry = { bySlot: new Map(), owed: 0, changedMs: 0 }));
     }
     entry.changedMs = this.nowMs();

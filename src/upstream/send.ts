@@ -2,6 +2,7 @@ import type { UpstreamRequest } from "../adapters/adapter.ts";
 import type { Channel } from "../channels/channel.ts";
 import type { Exchange, Send } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
+import { oneLine } from "../wire/header-value.ts";
 import type { Origin } from "./connection.ts";
 import { HttpExchange } from "./exchange.ts";
 import { Pool } from "./pool.ts";
@@ -125,21 +126,14 @@ interface OwnWords {
 
 function headText({ method, body, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: OwnWords): string {
   let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
-  if (auth !== null) head += `${authHeader}: ${oneLine(auth)}\r\n`;
+  if (auth !== null) head += `${authHeader}: ${oneLine(auth, "")}\r\n`;
   for (const name in headers) {
     // What was given beside our own word is not said twice: the upstream might believe the other one.
     if (name === "user-agent" || name === "accept-encoding" || (name === authHeader && auth !== null)) continue;
-    head += `${name}: ${oneLine(headers[name]!)}\r\n`;
+    head += `${name}: ${oneLine(headers[name]!, "")}\r\n`;
   }
   return body === null ? `${head}\r\n` : `${head}content-length: ${body.length}\r\n\r\n`;
 }
-
-/** No value, whoever it comes from, may begin a header of its own. */
-function oneLine(value: string): string {
-  return unsafe.test(value) ? value.replace(/[^\t\x20-\x7e\x80-\xff]/g, "") : value;
-}
-
-const unsafe = /[^\t\x20-\x7e\x80-\xff]/;
 
 function pathStart(url: string): number {
   const at = url.indexOf("/", url.indexOf("://") + 3);
