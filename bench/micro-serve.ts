@@ -3,6 +3,7 @@ import { adapters } from "../src/adapters/index.ts";
 import { readAnswer } from "../src/adapters/openai-answer.ts";
 import { loadConfig } from "../src/config/load.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
+import { Timers } from "../src/clock/timers.ts";
 import { Board } from "../src/gateway/board.ts";
 import { Cancellation } from "../src/gateway/cancellation.ts";
 import { Gateway } from "../src/gateway/gateway.ts";
@@ -67,6 +68,7 @@ const ports: Ports = {
     const timer = setTimeout(then, ms);
     return () => clearTimeout(timer);
   },
+  bells: new Timers(() => performance.now()),
   tools: { transcoder: () => Promise.resolve(null) },
 };
 const log = new Log((line) => line.length);
@@ -98,7 +100,16 @@ function call(gateway: Gateway) {
     startedMs: ports.nowMs(),
     admission: null,
   } as const;
-  return gateway.serve({ facts, key, ask: asked, route, split: false, snapshot, header: () => null, cancellation: new Cancellation() });
+  return gateway.serve({
+    facts,
+    key,
+    ask: asked,
+    route,
+    split: false,
+    snapshot,
+    headers: { header: () => null },
+    cancellation: new Cancellation(),
+  });
 }
 
 async function measure(name: string, step: () => unknown): Promise<void> {

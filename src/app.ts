@@ -120,6 +120,7 @@ export class App {
       nowMs,
       dice: Math.random,
       after,
+      bells: timers,
       tools: { transcoder: this.transcode.make },
       cutAudio: this.cutAudio,
       progress: (fields) => log.info("part", { ...fields }),

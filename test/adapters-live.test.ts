@@ -32,12 +32,16 @@ async function relayed(
     bytes: async () => failure("bad_response", "a stream is not read as a whole"),
     cancel: () => {},
   };
-  const clock = { nowMs: () => 0, after: () => () => {} };
+  const clock = { nowMs: () => 0, after: () => () => {}, bells: { set: () => {}, clear: () => {} } };
   const stream = new LiveStream({
     ...clock,
     reply,
     reader: readerOf(codec, recording.facts.choices, false),
-    watch: new Watch(clock, { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity }, () => {}),
+    watch: new Watch(
+      clock,
+      { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity },
+      { alarm: () => {} },
+    ),
     reason: () => null,
     settle: () => {},
     abandon: () => {},

@@ -83,10 +83,11 @@ class Edge {
         return this.#alive(request, async () => {
           const { promise, resolve } = Promise.withResolvers<void>();
           this.letGo = resolve;
-          request.departed = () => {
+          const departed = (): void => {
             this.departed += 1;
             resolve();
           };
+          request.answerer = { departed };
           await promise;
           return whole(Number(size) > 0 ? patterned(0, Number(size)) : request.target);
         });

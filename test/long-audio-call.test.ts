@@ -59,7 +59,7 @@ function callFor(
     route: snapshot.routes.get("ours")!,
     split: true,
     snapshot,
-    header: () => null,
+    headers: { header: () => null },
     cancellation: new Cancellation(),
   };
 }
@@ -85,6 +85,7 @@ function world(
     nowMs: () => ++nowMs,
     dice: () => 0,
     after: () => () => {},
+    bells: { set: () => {}, clear: () => {} },
     tools: { transcoder: () => Promise.resolve(null) },
     ...(cuts !== null && {
       cutAudio: () => {

@@ -772,7 +772,7 @@ describe("a body", () => {
         },
         cancel() {},
       };
-      expect(await replyOf(200, () => null, source).bytes(bytesMax)).toEqual(memory);
+      expect(await replyOf(200, { get: () => null }, source).bytes(bytesMax)).toEqual(memory);
       expect(held).toBeLessThan(50_000);
     });
 

@@ -57,7 +57,7 @@ function hasKeyterms(model: string): boolean {
 }
 
 function readDeepgram(body: Uint8Array, asked: string | null): Transcript | Failure {
-  const answer = parseUntrusted(decoder.decode(body), () => body);
+  const answer = parseUntrusted(decoder.decode(body), body);
   if (!isFields(answer)) return failure("bad_response", body.length === 0 ? "the answer is empty" : "the answer is not a JSON object");
   if (answer["err_code"] !== undefined || answer["error"] !== undefined) return explainInBand(answer["error"] ?? answer);
   const results = fields(answer["results"]);

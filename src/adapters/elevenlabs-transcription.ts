@@ -54,7 +54,7 @@ function fieldsOf(ask: TranscriptionAsk, model: string): readonly FormField[] {
 }
 
 function readElevenLabs(body: Uint8Array, asked: string | null): Transcript | Failure {
-  const answer = parseUntrusted(decoder.decode(body), () => body);
+  const answer = parseUntrusted(decoder.decode(body), body);
   if (!isFields(answer)) return failure("bad_response", body.length === 0 ? "the answer is empty" : "the answer is not a JSON object");
   if (answer["detail"] !== undefined || answer["error"] !== undefined) return explainInBand(answer["error"] ?? answer);
   if (typeof answer["text"] !== "string") return failure("bad_response", "the answer has no text");

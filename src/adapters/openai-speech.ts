@@ -65,7 +65,7 @@ function modelSplices(ask: SpeechAsk, model: string): readonly Splice[] {
 
 /** JSON is never audio: an error in disguise, or nonsense. */
 function readInstead(body: Uint8Array): Failure {
-  const answer = parseUntrusted(decoder.decode(body), () => body) as { readonly error?: unknown } | null | undefined;
+  const answer = parseUntrusted(decoder.decode(body), body) as { readonly error?: unknown } | null | undefined;
   const error = typeof answer === "object" ? answer?.error : undefined;
   return error === undefined || error === null ? failure("bad_response", "the answer is JSON and not audio") : explainInBand(error);
 }

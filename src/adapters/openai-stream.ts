@@ -108,7 +108,7 @@ const none: readonly Emission[] = [];
 const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
 
 function parse(event: SseEvent): Chunk | null {
-  const value = parseUntrusted(event.data, () => event.frame.subarray("data: ".length, -2));
+  const value = parseUntrusted(event.data, event.frame, "data: ".length, -2);
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
 }
 

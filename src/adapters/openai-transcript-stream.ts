@@ -34,7 +34,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
   read(event: SseEvent): Emissions {
     if (this.ended) return none;
     if (event.data.startsWith("[DONE]")) return this.end();
-    const data = parseUntrusted(event.data, () => event.frame.subarray("data: ".length, -2));
+    const data = parseUntrusted(event.data, event.frame, "data: ".length, -2);
     if (!isFields(data)) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
     const isError = (data["error"] !== undefined && data["error"] !== null) || event.name === "error" || data["type"] === "error";
     if (isError) return this.broken(explainInBand(data["error"] ?? data));

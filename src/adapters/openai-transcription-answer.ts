@@ -75,7 +75,7 @@ function wordsUnsupported(): Failure {
 /** The object of an answer that says it is one, with its text; or the error it is in truth. */
 function answerIn(body: Uint8Array, text: string): Answer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
-  const answer = parseUntrusted(text, () => body);
+  const answer = parseUntrusted(text, body);
   if (answer === undefined) return failure("bad_response", "the answer is not JSON");
   if (!isFields(answer)) return failure("bad_response", "the answer is JSON, but not an object");
   if (answer["error"] !== undefined && answer["error"] !== null) return explainInBand(answer["error"]);

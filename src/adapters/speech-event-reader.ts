@@ -111,7 +111,7 @@ interface SpeechEvent {
 }
 
 function parse(event: SseEvent): SpeechEvent | null {
-  const value = parseUntrusted(event.data, () => event.frame.subarray("data: ".length, -2));
+  const value = parseUntrusted(event.data, event.frame, "data: ".length, -2);
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
 }
 

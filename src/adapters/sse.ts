@@ -137,7 +137,6 @@ function canonicalEnd(chunk: Uint8Array, at: number, until: number): number {
   return end > at + prefixLength && end < until && chunk[end + 1] === lineFeed ? end + 2 : 0;
 }
 
-/** The event of a canonical frame. One that came alone, as most do, is its own frame: a view of it would cost more. */
 /** A text with as many characters as bytes, so that a place in one is the same in the other; null where there are other ones. */
 function plainText(bytes: Uint8Array): string | null {
   const { text, valid } = decode(bytes);
@@ -148,6 +147,7 @@ function plainEvent(text: string, chunk: Uint8Array, at: number, end: number): S
   return { name: "", data: text.slice(at + prefixLength, end - 2), frame: chunk.subarray(at, end) };
 }
 
+/** The event of a canonical frame. One that came alone, as most do, is its own frame: a view of it would cost more. */
 function eventIn(chunk: Uint8Array, at: number, end: number, isAlone: boolean): SseEvent {
   const frame = isAlone ? chunk : chunk.subarray(at, end);
   const { text, valid } = decode(frame);

@@ -1,28 +1,53 @@
+import type { Bell, Bells } from "../gateway/ports.ts";
+
 /**
  * Timers for things that hardly ever happen. Every call sets a few deadlines and takes them all back; a native timer
  * for each would cost more than the rest of its bookkeeping. Long ones share one native timer a tick: they ring within
  * a tick after their time, never before. Short ones are native.
  */
-export class Timers {
-  private readonly ticks = new Map<number, Set<() => void>>();
+export class Timers implements Bells {
+  private readonly ticks = new Map<number, Set<Bell>>();
+  private readonly soon = new Map<Bell, ReturnType<typeof setTimeout>>();
   private running: ReturnType<typeof setTimeout> | null = null;
 
   constructor(private readonly nowMs: () => number) {}
 
   /** Calls back once after a while; the returned function takes it back. */
   after(ms: number, then: () => void): () => void {
-    if (ms < coarseFromMs) {
-      const timer = setTimeout(then, ms);
-      return () => clearTimeout(timer);
-    }
-    const tick = Math.ceil((this.nowMs() + ms) / tickMs);
-    let due = this.ticks.get(tick);
-    if (due === undefined) this.ticks.set(tick, (due = new Set()));
     // The same function may wait twice; each wait is its own.
-    const ring = (): void => then();
-    due.add(ring);
-    this.run();
-    return () => due.delete(ring);
+    const bell = { ring: () => then(), place: 0 };
+    this.set(bell, ms);
+    return () => this.clear(bell);
+  }
+
+  set(bell: Bell, ms: number): void {
+    this.clear(bell);
+    if (ms < coarseFromMs) return this.setSoon(bell, ms);
+    const tick = Math.ceil((this.nowMs() + ms) / tickMs);
+    bell.place = tick;
+    const due = this.ticks.get(tick);
+    if (due === undefined) this.ticks.set(tick, new Set([bell]));
+    else due.add(bell);
+    if (this.running === null) this.run();
+  }
+
+  clear(bell: Bell): void {
+    const { place } = bell;
+    if (place === nowhere) return;
+    bell.place = nowhere;
+    if (place !== isSoon) return void this.ticks.get(place)?.delete(bell);
+    clearTimeout(this.soon.get(bell));
+    this.soon.delete(bell);
+  }
+
+  private setSoon(bell: Bell, ms: number): void {
+    bell.place = isSoon;
+    const ring = (): void => {
+      this.soon.delete(bell);
+      bell.place = nowhere;
+      bell.ring();
+    };
+    this.soon.set(bell, setTimeout(ring, ms));
   }
 
   private run(): void {
@@ -34,12 +59,19 @@ export class Timers {
     const now = this.nowMs() / tickMs;
     for (const [tick, due] of this.ticks) {
       if (due.size > 0 && tick > now) continue;
+      for (const bell of due) {
+        due.delete(bell);
+        bell.place = nowhere;
+        bell.ring();
+      }
       this.ticks.delete(tick);
-      for (const ring of due) ring();
     }
     if (this.ticks.size > 0) this.run();
   }
 }
 
+/** Where a bell is that does not wait, or that waits for a time of its own; otherwise the tick it waits for. */
+const nowhere = 0;
+const isSoon = -1;
 const tickMs = 50;
 const coarseFromMs = 2000;

@@ -1,21 +1,20 @@
-import type { Codec, Encoded, StreamedAnswer, StreamReader, WholeAnswer } from "../adapters/adapter.ts";
+import type { Codec, Encoded, StreamedAnswer, StreamReader, UpstreamRequest, WholeAnswer } from "../adapters/adapter.ts";
 import type { Candidate } from "../channels/channel.ts";
 import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
-import type { Cancellation } from "./cancellation.ts";
+import type { Cancellation, CancellationListener } from "./cancellation.ts";
 import { LiveStream } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "./ports.ts";
-import { Watch, type Alarm } from "./watch.ts";
+import { Watch, type Alarm, type Watched, type WatchLimits } from "./watch.ts";
 
 /**
  * One try of one candidate. It ends with a whole answer, with a stream whose first output is in hand, or with a
  * failure, and never with two of them: that is the commit point. Until then nothing has been promised to the client.
  */
-export class Attempt {
+export class Attempt implements CancellationListener, Watched {
   private exchange: Exchange | null = null;
   private reader: StreamReader | null = null;
   private readonly watch: Watch;
-  private unlisten: () => void = () => {};
   /** Why we ended it ourselves; whatever the network then says is a consequence. */
   private reason: Failure | null = null;
 
@@ -23,10 +22,8 @@ export class Attempt {
     readonly candidate: Candidate,
     private readonly options: AttemptOptions,
   ) {
-    const { ports, cancellation, startedMs, stream, patienceMs, deadlineMs } = options;
-    const { timeouts } = candidate.deployment.channel;
-    this.watch = new Watch(ports, { startedMs, timeouts, stream, patienceMs, deadlineMs }, (alarm) => this.alarm(alarm));
-    this.unlisten = cancellation.listen(() => this.abandon(cancellation.failure!));
+    this.watch = new Watch(options.ports, options, this);
+    options.cancellation.add(this);
   }
 
   /** The request was handed to the network. */
@@ -34,30 +31,31 @@ export class Attempt {
     return this.exchange !== null;
   }
 
-  async run({ request, answer }: Encoded): Promise<Whole | LiveStream | Failure> {
-    const { ports } = this.options;
-    const { deployment, credential } = this.candidate;
+  /** Asks, and gives the head of the answer. */
+  send(request: UpstreamRequest): Promise<Reply | Failure> | Failure {
     if (this.reason !== null) return this.reason;
-    this.exchange = ports.send(request, { channel: deployment.channel, credential });
-    const reply = await this.exchange.reply;
-    const reading = isFailure(reply)
-      ? reply
-      : answer.kind === "stream"
-        ? this.readStream(reply, answer)
-        : this.readWhole(reply, answer.read);
-    const outcome = reading instanceof Promise ? await reading : reading;
+    const { deployment, credential } = this.candidate;
+    this.exchange = this.options.ports.send(request, { channel: deployment.channel, credential });
+    return this.exchange.reply;
+  }
+
+  /** Reads the answer: all of it, or up to its first output. */
+  read(reply: Reply | Failure, answer: Encoded["answer"]): Whole | LiveStream | Failure | Promise<Whole | LiveStream | Failure> {
+    if (isFailure(reply)) return reply;
+    return answer.kind === "stream" ? this.readStream(reply, answer) : this.readWhole(reply, answer.read);
+  }
+
+  /** What came of it, after all. Nothing but a stream goes on. */
+  conclude(outcome: Whole | LiveStream | Failure): Whole | LiveStream | Failure {
     if (outcome instanceof LiveStream) return outcome;
     this.settle();
-    if (!isFailure(outcome)) return this.reason ?? outcome;
     // Whatever is left of this exchange must not hold a connection.
-    this.exchange.abort();
+    if (isFailure(outcome)) this.exchange?.abort();
     return this.reason ?? outcome;
   }
 
-  /** It could not even be asked. */
-  never(cause: Failure): Failure {
-    this.settle();
-    return this.reason ?? cause;
+  cancelled(reason: Failure): void {
+    this.abandon(reason);
   }
 
   /** Ends the attempt from outside: the client left, or another attempt won. */
@@ -70,9 +68,9 @@ export class Attempt {
   private readWhole(reply: Reply, read: WholeAnswer["read"]): Whole | Failure | Promise<Whole | Failure> {
     this.watch.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);
-    const body = reply.bytes(answerBytesMax, () => this.watch.bytesArrived());
-    const taken = (all: Uint8Array | Failure): ReturnType<typeof read> => (isFailure(all) ? afterHead(all) : read(all, reply));
-    return body instanceof Promise ? body.then(taken) : taken(body);
+    const body = reply.bytes(answerBytesMax, this.watch);
+    if (body instanceof Promise) return readLate(body, read, reply);
+    return isFailure(body) ? afterHead(body) : read(body, reply);
   }
 
   private async readStream(reply: Reply, answer: StreamedAnswer): Promise<Whole | LiveStream | Failure> {
@@ -101,18 +99,17 @@ export class Attempt {
   private async refused(reply: Reply): Promise<Failure> {
     const body = await reply.bytes(refusalBytesMax);
     const text = isFailure(body) ? "" : new TextDecoder().decode(body);
-    return this.options.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
+    return this.options.codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
   }
 
   private settle(): void {
     this.watch.stop();
-    this.unlisten();
+    this.options.cancellation.remove(this);
     this.reader?.destroy();
   }
 
-  private alarm(alarm: Alarm): void {
-    const { stream, patienceMs } = this.options;
-    const { timeouts } = this.candidate.deployment.channel;
+  alarm(alarm: Alarm): void {
+    const { stream, patienceMs, timeouts } = this.options;
     switch (alarm) {
       case "first":
         return this.abandon(failure("timed_out", `no ${stream ? "content" : "answer"} within ${patienceMs} ms`));
@@ -130,17 +127,10 @@ export class Attempt {
   }
 }
 
-export interface AttemptOptions {
+export interface AttemptOptions extends WatchLimits {
   readonly ports: Ports;
-  readonly explain: Codec<never>["explain"];
+  readonly codec: Pick<Codec<never>, "explain">;
   readonly cancellation: Cancellation;
-  /** The answer is expected to stream. */
-  readonly stream: boolean;
-  /** Until its first content, or its first byte where it does not stream. */
-  readonly patienceMs: number;
-  readonly startedMs: number;
-  /** What is left of the call's time before its first content. */
-  readonly deadlineMs: number;
 }
 
 const refusalBytesMax = 64 * 1024;
@@ -152,6 +142,11 @@ function isSuccess({ status }: Reply): boolean {
 
 function isJson(reply: Reply): boolean {
   return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;
+}
+
+async function readLate(body: Promise<Uint8Array | Failure>, read: WholeAnswer["read"], reply: Reply): Promise<Whole | Failure> {
+  const all = await body;
+  return isFailure(all) ? afterHead(all) : read(all, reply);
 }
 
 /** A connection that breaks inside the body gave half an answer: the deployment's fault, not a refusal to connect. */

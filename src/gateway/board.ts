@@ -104,8 +104,8 @@ export class Board {
     return this.channelCalls.get(channel) ?? 0;
   }
 
-  /** A call was let in; `retried` says that its client itself repeats an earlier one. */
-  callBegins(model: string, mode: Ahead["mode"], retried: boolean): () => void {
+  /** A call was let in; `retried` says that its client itself repeats an earlier one. Whoever begins one ends it, with what this gives. */
+  callBegins(model: string, mode: Ahead["mode"], retried: boolean): RouteState {
     const nowMs = this.ports.nowMs();
     const state = this.route(model);
     state.budget = retried ? afterClientRetry(state.budget, nowMs) : afterFirst(state.budget, nowMs);
@@ -113,10 +113,12 @@ export class Board {
     state.calls += 1;
     if (mode === "last_resort") state.lastResorts += 1;
     else state.normalCalls += (state.calls - state.normalCalls) * normalShare;
-    return () => {
-      state.calls -= 1;
-      if (mode === "last_resort") state.lastResorts -= 1;
-    };
+    return state;
+  }
+
+  callEnds(state: RouteState, mode: Ahead["mode"]): void {
+    state.calls -= 1;
+    if (mode === "last_resort") state.lastResorts -= 1;
   }
 
   mayRetry(model: string): boolean {
@@ -305,7 +307,8 @@ export interface Lesson {
   readonly streamOptions: boolean;
 }
 
-interface RouteState {
+/** What is remembered of the calls of one model. */
+export interface RouteState {
   budget: RetryBudget;
   throttle: Throttle;
   calls: number;

@@ -16,8 +16,8 @@ export interface Call {
   /** What is asked is too long for one request: it is cut, served in parts and put together. */
   readonly split: boolean;
   readonly snapshot: Snapshot;
-  /** A header of the client's request. */
-  readonly header: (name: string) => string | null;
+  /** Of the client's request. */
+  readonly headers: { header(name: string): string | null };
   readonly cancellation: Cancellation;
 }
 

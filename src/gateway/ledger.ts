@@ -45,36 +45,48 @@ export class Ledger {
     const { limiter, receipts } = this.ports;
     const metered = hasBudget(key);
     if (metered && receipts.full) return noRoom;
-    const startedWallMs = this.ports.wallMs();
-    const demand = this.demand(ask, route, startedWallMs, metered);
-    const enter = (grant: Grant | Overrun): Admission | Overrun | Promise<Admission | Overrun> => {
-      if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedWallMs) : grant;
-      const admission: Admission = { grant, receiptId, startedWallMs, closed: false };
-      const opening: Opening = {
-        id: receiptId,
-        requestId: facts.id,
-        keyId: key.id,
-        operation: ask.operation,
-        model: ask.model,
-        stream: facts.stream,
-        startedMs: startedWallMs,
-        promptTokens: ask.operation === "chat" ? ask.promptTokensEstimate : null,
-        audioSeconds: ask.operation === "transcription" ? demand.audioSeconds : null,
-        characters: ask.operation === "speech" ? ask.characters : null,
-        nanos: demand.nanos,
-      };
-      // Money that may be spent must be on record before it can be.
-      if (metered) {
-        return receipts.open(opening).then(
-          () => admission,
-          () => lostBook(grant),
-        );
-      }
-      receipts.openSoon(opening);
-      return admission;
+    const startedMs = this.ports.wallMs();
+    const demand = this.demand(ask, route, startedMs, metered);
+    const opening: Opening = {
+      id: receiptId,
+      requestId: facts.id,
+      keyId: key.id,
+      operation: ask.operation,
+      model: ask.model,
+      stream: facts.stream,
+      startedMs,
+      promptTokens: ask.operation === "chat" ? ask.promptTokensEstimate : null,
+      audioSeconds: ask.operation === "transcription" ? demand.audioSeconds : null,
+      characters: ask.operation === "speech" ? ask.characters : null,
+      nanos: demand.nanos,
     };
-    const granted = limiter.admit(key, ask.model, demand, receiptId);
-    return granted instanceof Promise ? granted.then(enter) : enter(granted);
+    const grant = limiter.admit(key, ask.model, demand, receiptId);
+    if (metered || grant instanceof Promise) return this.enterLater(grant, opening, route, metered);
+    return this.enter(grant, opening, route);
+  }
+
+  private async enterLater(
+    granting: Grant | Overrun | Promise<Grant | Overrun>,
+    opening: Opening,
+    route: Route,
+    metered: boolean,
+  ): Promise<Admission | Overrun> {
+    const grant = await granting;
+    if (!metered || grant.kind === "overrun") return this.enter(grant, opening, route);
+    // Money that may be spent must be on record before it can be.
+    try {
+      await this.ports.receipts.open(opening);
+    } catch {
+      return lostBook(grant);
+    }
+    return { grant, receiptId: opening.id, startedWallMs: opening.startedMs, closed: false };
+  }
+
+  private enter(grant: Grant | Overrun, opening: Opening, route: Route): Admission | Overrun {
+    const { id, startedMs } = opening;
+    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedMs) : grant;
+    this.ports.receipts.openSoon(opening);
+    return { grant, receiptId: id, startedWallMs: startedMs, closed: false };
   }
 
   /** Writes down how a call ended; where it had been let in, with its receipt and the truth about its limits. */

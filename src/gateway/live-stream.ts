@@ -18,6 +18,7 @@ export class LiveStream {
   /** What its upstream said that it used: the last word on it counts. */
   usage: Metered | null = null;
   private ended = false;
+  private committed = false;
   private outputs = 0;
   private readonly spoken = new TokenCount();
 
@@ -45,6 +46,7 @@ export class LiveStream {
       if (this.first.some(commits) || events > heldEventsMax || bytes > heldBytesMax) break;
     }
     this.firstContentMs = this.source.nowMs();
+    this.committed = true;
     if (!this.ended) this.source.watch.committed();
     return null;
   }
@@ -58,12 +60,8 @@ export class LiveStream {
     return this.source.reader.shape;
   }
 
-  async next(): Promise<readonly Emission[] | Failure | null> {
-    const emissions = await this.read();
-    if (emissions === null || !isFailure(emissions)) return emissions;
-    return emissions.blame === "client" || emissions.kind === "interrupted" || emissions.blame === "gateway"
-      ? emissions
-      : failure("interrupted", emissions.detail, { status: emissions.status });
+  next(): Promise<readonly Emission[] | Failure | null> {
+    return this.read();
   }
 
   abandon(reason: Failure): void {
@@ -113,9 +111,11 @@ export class LiveStream {
     return this.fail(reason);
   }
 
+  /** What breaks after the commit interrupts the answer, whatever it was; unless it was not the upstream. */
   private fail(cause: Failure): Failure {
     this.source.abandon(cause);
-    return cause;
+    if (!this.committed || cause.blame === "client" || cause.kind === "interrupted" || cause.blame === "gateway") return cause;
+    return failure("interrupted", cause.detail, { status: cause.status });
   }
 
   /** After the end mark the client is done. The rest of the body is read aside, so that the connection can serve again. */

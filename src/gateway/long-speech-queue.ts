@@ -11,7 +11,7 @@ import { SpeechPart } from "./long-speech-part.ts";
 import { withSameVoice } from "./long-speech-route.ts";
 import type { CallRecord } from "./record.ts";
 import type { Answer } from "./serve.ts";
-import { partHeader } from "./part-header.ts";
+import { partHeaders } from "./part-headers.ts";
 
 /**
  * The parts of a long text in their order. While one is being sent the next are already being spoken, but not so early
@@ -139,8 +139,8 @@ export class SpeechQueue {
     // Each part has the time that a call has.
     const facts = isFirst ? call.facts : { ...call.facts, startedMs: gateway.ports.nowMs() };
     const index = parts.length + 1;
-    const header = (name: string): string | null => partHeader(call, name, index);
-    const part = new SpeechPart({ ...call, facts, ask, route, header }, gateway, {
+    const headers = partHeaders(call, index);
+    const part = new SpeechPart({ ...call, facts, ask, route, headers }, gateway, {
       room: this.room,
       voice: isFirst ? undefined : this.voice,
     });

@@ -8,7 +8,7 @@ import type { Gateway } from "./gateway.ts";
 import { partAsk, type PartPlan } from "./long-transcription-plan.ts";
 import type { AudioCutting, AudioPart, CutTrouble } from "./ports.ts";
 import type { CallRecord } from "./record.ts";
-import { partHeader } from "./part-header.ts";
+import { partHeaders } from "./part-headers.ts";
 
 /** Why a part, and with it the call, failed. */
 export interface PartFailure {
@@ -119,7 +119,7 @@ export class Parts {
       ask: partAsk(ask, part, plan.format),
       route: plan.route,
       split: false,
-      header: (name) => partHeader(call, name, index),
+      headers: partHeaders(call, index),
       cancellation: this.cancellation,
     });
     if (answer.kind === "stream") throw new Error("a part was answered with a stream, which was not asked for");

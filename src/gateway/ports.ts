@@ -12,12 +12,26 @@ export interface Ports {
   readonly dice: () => number;
   /** Calls back once after a while; the returned function cancels. */
   readonly after: (ms: number, then: () => void) => () => void;
+  readonly bells: Bells;
   /** What readers of answers may need. */
   readonly tools: Tools;
   /** Cuts long recordings. Where this installation cannot, it says so; without it, nothing is cut. */
   readonly cutAudio?: CutAudio;
   /** Is told of each part of a long call that is done. No content. */
   readonly progress?: (fields: PartProgress) => void;
+}
+
+/** Something that waits for its time: one time, the last it was set to. */
+export interface Bell {
+  ring(): void;
+  /** For whoever keeps it. */
+  place: number;
+}
+
+/** The same as `after`, for what every call has: it costs a call no memory. */
+export interface Bells {
+  set(bell: Bell, ms: number): void;
+  clear(bell: Bell): void;
 }
 
 /** How a part of a long call went. */
@@ -75,7 +89,7 @@ export interface Reply {
   readonly status: number;
   header(name: string): string | null;
   /** The whole body, decoded; a failure when it breaks off or is larger than allowed. Says when a part of it arrived. */
-  bytes(bytesMax: number, arrived?: () => void): Uint8Array | Failure | Promise<Uint8Array | Failure>;
+  bytes(bytesMax: number, watch?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure>;
   /** The body as it comes, decoded. `null` is its clean end. */
   next(): Promise<Uint8Array | null | Failure>;
   cancel(): void;

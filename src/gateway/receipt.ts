@@ -5,18 +5,17 @@ import { costNanos } from "../usage/cost.ts";
 import type { Rates } from "../usage/price.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../usage/receipt.ts";
 import type { Admission } from "./admission.ts";
-import { lostRace, type CallRecord, type Try } from "./record.ts";
+import { answeredBy, lostRace, type CallRecord, type Try } from "./record.ts";
 
 /** What a model costs at a moment of the wall clock; null where that is not known. */
 export type RatesOf = (provider: string | null, model: string, atMs: number) => Rates | null;
 
 /** The receipt of a call that is over: what each attempt used and cost, and what of it reached the client. */
 export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {
-  const attempts = record.tries.map((one) => attemptOf(one, record, admission, ratesOf));
+  const attempts: AttemptReceipt[] = [];
+  for (const one of record.tries) attempts.push(attemptOf(one, record, admission, ratesOf));
   const totals = totalsOf(attempts, record.tries);
-  // Of a stream that broke, or that its client left, whoever spoke last.
-  const answered =
-    record.tries.findLast(({ outcome }) => outcome === "answered") ?? record.tries.findLast(({ outputTokens }) => outputTokens > 0);
+  const answered = speakerOf(record.tries);
   return {
     id: admission.receiptId,
     requestId: record.id,
@@ -44,6 +43,14 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
   };
 }
 
+/** Who answered. Of a stream that broke, or that its client left, whoever spoke last. */
+function speakerOf(tries: readonly Try[]): Try | null {
+  const answered = answeredBy(tries);
+  if (answered !== null) return answered;
+  for (let at = tries.length - 1; at >= 0; at -= 1) if (tries[at]!.outputTokens > 0) return tries[at]!;
+  return null;
+}
+
 /** Over all attempts, in one go: every call has them made. */
 function totalsOf(
   attempts: readonly AttemptReceipt[],
@@ -54,7 +61,8 @@ function totalsOf(
   let hedgeWasteNanos = 0;
   let costUncertain = false;
   let estimated = false;
-  for (const [at, attempt] of attempts.entries()) {
+  for (let at = 0; at < attempts.length; at += 1) {
+    const attempt = attempts[at]!;
     generatedTokens = plus(generatedTokens, attempt.completionTokens);
     billedNanos = billedNanos === null || attempt.nanos === null ? null : billedNanos + attempt.nanos;
     if (tries[at]!.failure === lostRace) hedgeWasteNanos += attempt.nanos ?? 0;
@@ -161,9 +169,13 @@ const free = { nanos: 0, estimated: false };
  * and what followed from another channel. An attempt that has output is one that the client was promised.
  */
 function deliveredBy({ bytesOut, state, tries }: CallRecord, attempts: readonly AttemptReceipt[]): Figures {
-  const seen = attempts.filter(({ outcome }, at) => outcome === "answered" || tries[at]!.outputTokens > 0);
+  const seen: AttemptReceipt[] = [];
   // A silent recording has an empty transcript, which is an answer all the same.
-  return sumOf(bytesOut === 0 && state !== "complete" ? [] : seen);
+  const reached = bytesOut > 0 || state === "complete";
+  for (let at = 0; at < attempts.length && reached; at += 1) {
+    if (attempts[at]!.outcome === "answered" || tries[at]!.outputTokens > 0) seen.push(attempts[at]!);
+  }
+  return sumOf(seen);
 }
 
 /** Several figures, one by one: what nobody told stays unknown. */

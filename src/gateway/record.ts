@@ -45,5 +45,11 @@ export interface Try {
   readonly outputTokens: number;
 }
 
+/** The attempt that answered; the last one, where a call was answered in parts. */
+export function answeredBy(tries: readonly Try[]): Try | null {
+  for (let at = tries.length - 1; at >= 0; at -= 1) if (tries[at]!.outcome === "answered") return tries[at]!;
+  return null;
+}
+
 /** The failure of an attempt that another one was quicker than. */
 export const lostRace = failure("deadline", "another attempt was quicker");

@@ -58,14 +58,30 @@ export class Relay {
   }
 
   private pass(emissions: readonly Emission[]): Uint8Array {
+    // Mostly one comes at a time.
+    if (emissions.length === 1) return this.frameOf(emissions[0]!) ?? nothing;
     const frames: Uint8Array[] = [];
     for (const emission of emissions) {
-      if (emission.kind === "usage") this.tally.usage = emission.usage;
-      if (emission.kind === "end") this.tally.finish = emission.finish;
-      if (emission.kind === "skipped") this.tally.skippedEvents++;
-      else if (emission.frame !== null) frames.push(emission.frame);
+      const frame = this.frameOf(emission);
+      if (frame !== null) frames.push(frame);
     }
     return joined(frames);
+  }
+
+  private frameOf(emission: Emission): Uint8Array | null {
+    switch (emission.kind) {
+      case "usage":
+        this.tally.usage = emission.usage;
+        return emission.frame;
+      case "end":
+        this.tally.finish = emission.finish;
+        return emission.frame;
+      case "skipped":
+        this.tally.skippedEvents++;
+        return null;
+      case "delta":
+        return emission.frame;
+    }
   }
 }
 

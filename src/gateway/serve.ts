@@ -17,7 +17,8 @@ import { pause } from "./pause.ts";
 import type { CallRecord, Kept } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
-import { patienceMs, Trial } from "./trial.ts";
+import type { RouteState } from "./board.ts";
+import { patienceMs, Trial, type TrialUser } from "./trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
@@ -53,11 +54,13 @@ export function serve(call: Call, gateway: Gateway): Promise<Answer> {
   return new Course(call, gateway).run();
 }
 
-class Course {
-  private readonly tried: Tried[] = [];
+class Course implements TrialUser<Won | null> {
+  private readonly failures: Tried[] = [];
   private readonly trials: Trial[] = [];
   private readonly deadlineMs: number;
-  private callEnds: () => void = () => {};
+  /** It counts as running, in this way, until it ends. */
+  private running: RouteState | null = null;
+  private mode: Ahead["mode"] = "normal";
   private planned: Plan | null = null;
   /** It waited for its turn, and those behind it want to know how it went. */
   private inTurn = false;
@@ -80,8 +83,9 @@ class Course {
     let plan = planning instanceof Promise ? await planning : planning;
     this.planned = plan;
     if (plan.go === "refuse") return this.refused(plan);
-    const clientRetries = call.header("x-stainless-retry-count");
-    this.callEnds = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
+    const clientRetries = call.headers.header("x-stainless-retry-count");
+    this.mode = plan.mode;
+    this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
 
     let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
     for (;;) {
@@ -132,7 +136,7 @@ class Course {
   /** All that were asked said that it was too much for now. Where calls may wait, this one does too, for another try. */
   private async planAgain(): Promise<Ahead | null> {
     const { waitMs, attemptsMax } = this.call.snapshot.routing;
-    if (waitMs === 0 || this.tried.length >= attemptsMax || !this.tried.every(({ failure: { kind } }) => kind === "rate_limited"))
+    if (waitMs === 0 || this.failures.length >= attemptsMax || !this.failures.every(({ failure: { kind } }) => kind === "rate_limited"))
       return null;
     const now = this.plan(true);
     if (now.go === "ahead") return null;
@@ -168,7 +172,7 @@ class Course {
   }
 
   private judge(plan: Ahead): ReturnType<typeof judge> {
-    const { call, gateway, tried } = this;
+    const { call, gateway, failures: tried } = this;
     const { timeouts } = tried.at(-1)!.candidate.deployment.channel;
     const { bodyBytes, hostedTools, promptTokensEstimate } = burdenOf(call.ask);
     return judge({
@@ -255,11 +259,17 @@ class Course {
   }
 
   private settled(trial: Trial): Promise<Won | null> {
-    return trial.run((outcome) => {
-      if (!isFailure(outcome)) return { trial, outcome };
-      this.tried.push({ candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs });
-      return null;
-    });
+    return trial.run(this);
+  }
+
+  tried(trial: Trial, outcome: Whole | LiveStream | Failure): Won | null {
+    if (!isFailure(outcome)) return { trial, outcome };
+    this.failures.push({ candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs });
+    return null;
+  }
+
+  private callEnds(): void {
+    if (this.running !== null) this.gateway.board.callEnds(this.running, this.mode);
   }
 
   /** A whole answer waits until its receipt is safe; a stream has none before its end. */
@@ -293,10 +303,10 @@ class Course {
 
   /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
   private settlement(last: { trial: Trial }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => Kept {
-    const { gateway, trials, callEnds, planned } = this;
+    const { gateway, trials, running, mode, planned } = this;
     const { facts } = this.call;
     return (cause, tally) => {
-      callEnds();
+      if (running !== null) gateway.board.callEnds(running, mode);
       if (cause === null) last.trial.succeed();
       else last.trial.fail(cause);
       return gateway.record({
@@ -330,15 +340,17 @@ class Course {
     const { timeouts } = choice.candidate.deployment.channel;
     const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false });
     this.trials.push(trial);
-    return trial.run((outcome) => {
-      if (isFailure(outcome) || outcome.kind === "whole") return null;
-      last.trial = trial;
-      return { stream: outcome, expects: able === undefined ? "repeats" : "continues" };
+    return trial.run({
+      tried: (_, outcome) => {
+        if (isFailure(outcome) || outcome.kind === "whole") return null;
+        last.trial = trial;
+        return { stream: outcome, expects: able === undefined ? "repeats" : "continues" };
+      },
     });
   }
 
   private finalFailure(): Failure {
-    const final = finalFailure(this.tried);
+    const final = finalFailure(this.failures);
     // A channel that takes any model has only the client's word for its name: then the name is the mistake.
     const named = final.kind === "model_missing" && !this.call.snapshot.routes.has(this.call.route.model);
     return named ? { ...final, code: "model_not_found", param: "model" } : final;
@@ -371,7 +383,7 @@ class Course {
   /** When a client may try again, where waiting helps: spread a little, so that they do not all come back at once. */
   private retryAfterMs(cause: Failure, soonestMs: number | null): number | null {
     if (cause.kind !== "rate_limited" && cause.kind !== "no_channel" && cause.kind !== "saturated") return null;
-    const waitMs = soonestMs ?? this.gateway.board.soonestMs(this.tried.map(({ candidate }) => candidate));
+    const waitMs = soonestMs ?? this.gateway.board.soonestMs(this.failures.map(({ candidate }) => candidate));
     return Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
   }
 

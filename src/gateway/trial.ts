@@ -24,6 +24,7 @@ export class Trial {
   private readonly ticket: Ticket;
   private readonly attempt: Attempt;
   private readonly operation: Operation;
+  private readonly hedge: boolean;
   private readonly askedTokens: number;
   private readonly expected: Metered;
   private encoded: Encoded | Failure | null;
@@ -34,7 +35,7 @@ export class Trial {
     call: Call,
     ask: Ask,
     private readonly gateway: Gateway,
-    private readonly options: TrialOptions,
+    options: TrialOptions,
   ) {
     const { candidate } = options.choice;
     const { channel } = candidate.deployment;
@@ -56,13 +57,15 @@ export class Trial {
     this.dropped = sendable?.dropped ?? nothing;
     this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
     this.operation = ask.operation;
+    this.hedge = options.hedge;
     this.expected = expectedOf(ask);
     this.startedMs = gateway.ports.nowMs();
     this.ticket = gateway.board.begin(options.choice, call.route.model, this.startedMs);
     this.attempt = new Attempt(candidate, {
       ports: gateway.ports,
-      explain: (refusal) => codecOf(adapter, ask.operation).explain(refusal),
+      codec: codecOf(adapter, ask.operation),
       cancellation: call.cancellation,
+      timeouts: channel.timeouts,
       stream,
       patienceMs: patienceMs(ask.operation, stream, channel.timeouts),
       startedMs: this.startedMs,
@@ -72,13 +75,21 @@ export class Trial {
 
   /**
    * A whole answer or a failure ends the trial; a stream ends it through `succeed` or `fail`, whenever it does. What
-   * comes of it is handed to `then` in the same turn.
+   * comes of it is handed on in the same turn.
    */
-  async run<Then>(then: (outcome: Whole | LiveStream | Failure) => Then): Promise<Then> {
+  async run<Then>(user: TrialUser<Then>): Promise<Then> {
+    const { attempt } = this;
     const encoded = this.encoded!;
     // A long stream must not hold its request in memory.
     this.encoded = null;
-    const outcome = isFailure(encoded) ? this.attempt.never(encoded) : await this.attempt.run(encoded);
+    let read: Whole | LiveStream | Failure | Promise<Whole | LiveStream | Failure>;
+    if (isFailure(encoded)) read = encoded;
+    else {
+      const sending = attempt.send(encoded.request);
+      read = attempt.read(sending instanceof Promise ? await sending : sending, encoded.answer);
+      if (read instanceof Promise) read = await read;
+    }
+    const outcome = attempt.conclude(read);
     if (outcome instanceof LiveStream) {
       this.answered = outcome;
       this.ticket.firstContent(this.gateway.ports.nowMs());
@@ -91,7 +102,7 @@ export class Trial {
       this.ticket.firstContent(nowMs);
       this.succeed(nowMs);
     }
-    return then(outcome);
+    return user.tried(this, outcome);
   }
 
   succeed(nowMs = this.gateway.ports.nowMs()): void {
@@ -141,13 +152,18 @@ export class Trial {
       outcome,
       failure: cause,
       tookMs: nowMs - this.startedMs,
-      hedge: this.options.hedge,
+      hedge: this.hedge,
       sent: this.attempt.sent,
       expected: this.expected,
       usage: answered?.usage ?? null,
       outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
     };
   }
+}
+
+/** Whoever waits for what comes of a trial. */
+export interface TrialUser<Then> {
+  tried(trial: Trial, outcome: Whole | LiveStream | Failure): Then;
 }
 
 export interface TrialOptions {
@@ -200,7 +216,7 @@ function forwarded(call: Call, names: readonly string[]): Readonly<Record<string
   if (names.length === 0) return noHeaders;
   const headers: Record<string, string> = {};
   for (const name of names) {
-    const value = call.header(name);
+    const value = call.headers.header(name);
     if (value !== null) headers[name] = value;
   }
   return headers;

@@ -1,5 +1,5 @@
 import type { Timeouts } from "../channels/channel.ts";
-import type { Ports } from "./ports.ts";
+import type { Bell, Ports } from "./ports.ts";
 
 export type Alarm = "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
 
@@ -8,19 +8,19 @@ export type Alarm = "first" | "deadline" | "idle" | "progress" | "total" | "ling
  * it rings, so that a stream of a thousand chunks moves two numbers a chunk and touches no timer. While nobody reads
  * (the client is slow, not the upstream) the upstream's silence does not count.
  */
-export class Watch {
+export class Watch implements Bell {
+  place = 0;
   private phase: "waiting" | "reading" | "committed" | "finished" | "over" = "waiting";
   private readonly startedMs: number;
   private byteMs: number;
   private eventMs: number;
   private pausedMs: number | null = null;
   private armedMs = Infinity;
-  private disarm: (() => void) | null = null;
 
   constructor(
-    private readonly ports: Pick<Ports, "nowMs" | "after">,
+    private readonly ports: Pick<Ports, "nowMs" | "bells">,
     private readonly limits: WatchLimits,
-    private readonly ring: (alarm: Alarm) => void,
+    private readonly watched: Watched,
   ) {
     this.startedMs = limits.startedMs;
     this.byteMs = this.startedMs;
@@ -69,26 +69,26 @@ export class Watch {
 
   stop(): void {
     this.phase = "over";
-    this.disarm?.();
-    this.disarm = null;
+    if (this.armedMs === Infinity) return;
+    this.armedMs = Infinity;
+    this.ports.bells.clear(this);
   }
 
   private arm(nowMs?: number): void {
     const { atMs } = this.due();
     if (atMs >= this.armedMs || this.phase === "over") return;
-    this.disarm?.();
     this.armedMs = atMs;
-    this.disarm = this.ports.after(Math.max(0, atMs - (nowMs ?? this.ports.nowMs())), () => this.look());
+    this.ports.bells.set(this, Math.max(0, atMs - (nowMs ?? this.ports.nowMs())));
   }
 
-  private look(): void {
+  /** Looks what is due. */
+  ring(): void {
     this.armedMs = Infinity;
-    this.disarm = null;
     if (this.phase === "over") return;
     const { atMs, alarm } = this.due();
     if (atMs <= this.ports.nowMs()) {
       this.phase = "over";
-      this.ring(alarm);
+      this.watched.alarm(alarm);
     }
     this.arm();
   }
@@ -123,6 +123,11 @@ export class Watch {
         return { atMs: Infinity, alarm: "total" };
     }
   }
+}
+
+/** Whoever is watched, and told when it takes too long. */
+export interface Watched {
+  alarm(alarm: Alarm): void;
 }
 
 export interface WatchLimits {

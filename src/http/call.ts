@@ -14,7 +14,7 @@ import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
 import { errorAnswer, statusOf, type ErrorContext } from "./errors.ts";
 import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
-import type { Incoming } from "./incoming.ts";
+import type { Answerer, Incoming } from "./incoming.ts";
 import { shed, shedRetryMs, type Pressure } from "./load-shed.ts";
 import { OutgoingStream, type ByteSource } from "./outgoing-stream.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
@@ -62,7 +62,7 @@ export function handleCall(request: Incoming, door: Door, context: CallContext):
 type Facts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
 
 /** One request of one client, until it is a call with an answer, or refused. */
-class Visit {
+class Visit implements Answerer {
   private readonly cancellation = new Cancellation();
   private readonly facts: Facts;
 
@@ -85,15 +85,24 @@ class Visit {
     };
   }
 
+  /** Whatever goes wrong on the way, the call is ended and the client is told. */
   answer(): HttpAnswer | Promise<HttpAnswer> {
-    return this.guarded(() => this.begin());
+    try {
+      return this.begin();
+    } catch (error) {
+      return this.bug(error);
+    }
+  }
+
+  departed(): void {
+    this.cancellation.cancel(clientGone);
   }
 
   /** As far as the headers tell; then, when its body has come, the rest. Most have it with them, and nothing waits. */
   private begin(): HttpAnswer | Promise<HttpAnswer> {
     const { request, door, context, cancellation } = this;
     const { gateway, key } = context;
-    request.departed = () => cancellation.cancel(clientGone);
+    request.answerer = this;
     if (request.isGone) cancellation.cancel(clientGone);
     gateway.calls.begin(cancellation);
 
@@ -108,24 +117,15 @@ class Visit {
     const spent = gateway.ledger.bars(key);
     if (spent !== null) return this.overrun(spent);
     const entry = door.read(request, context);
-    if (!(entry instanceof Promise)) return this.enter(entry, key);
-    return this.after(unlessCancelled(entry, cancellation), (read) => this.enter(read, key));
+    return entry instanceof Promise ? this.enterLater(entry, key) : this.enter(entry, key);
   }
 
-  /** A step of the way. Whatever goes wrong in it, the call is ended and the client is told. */
-  private guarded(step: () => HttpAnswer | Promise<HttpAnswer>): HttpAnswer | Promise<HttpAnswer> {
+  private async enterLater(entry: Promise<Entry | Failure>, key: Key): Promise<HttpAnswer> {
     try {
-      return step();
+      return await this.enter(await unlessCancelled(entry, this.cancellation), key);
     } catch (error) {
       return this.bug(error);
     }
-  }
-
-  private after<Value>(value: Promise<Value>, then: (value: Value) => HttpAnswer | Promise<HttpAnswer>): Promise<HttpAnswer> {
-    return value.then(
-      (come) => this.guarded(() => then(come)),
-      (error: unknown) => this.bug(error),
-    );
   }
 
   private bug(error: unknown): HttpAnswer {
@@ -176,26 +176,41 @@ class Visit {
     if (bound === null) return this.refuse(forbiddenModel(ask.model));
     const able = eligible(bound, ask, key.splits, snapshot.service);
     if (isFailure(able)) return this.refuse(able);
-    const { request } = this;
-    const header = (name: string): string | null => request.header(name);
-    const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, header, cancellation };
+    const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, headers: this.request, cancellation };
     const admitting = gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
-    return admitting instanceof Promise ? this.after(admitting, (late) => this.serve(call, late)) : this.serve(call, admitting);
+    return admitting instanceof Promise ? this.serveLater(call, admitting) : this.serve(call, admitting);
+  }
+
+  private async serveLater(call: Call, admitting: Promise<Admission | Overrun>): Promise<HttpAnswer> {
+    try {
+      return await this.serve(call, await admitting);
+    } catch (error) {
+      return this.bug(error);
+    }
   }
 
   private serve(call: Call, admission: Admission | Overrun): HttpAnswer | Promise<HttpAnswer> {
     if ("kind" in admission) return this.overrun(admission);
     const { context } = this;
-    const { gateway, snapshot } = context;
     this.facts.admission = admission;
     addStanding(context.head, admission.grant.standing);
-    const answering = gateway.serve(call);
-    const { earlyHeadersMs } = snapshot.service;
-    if (!call.facts.stream || this.door.operation === "speech" || earlyHeadersMs === 0)
-      return this.after(answering, (answer) => respond(answer, call, context));
-    return this.after(within(answering, earlyHeadersMs, gateway.ports.after), (answer) =>
-      answer === null ? respondEarly(answering, call, context) : respond(answer, call, context),
-    );
+    return this.respond(call);
+  }
+
+  private async respond(call: Call): Promise<HttpAnswer> {
+    const { context } = this;
+    const { gateway, snapshot } = context;
+    try {
+      const { earlyHeadersMs } = snapshot.service;
+      const answering = gateway.serve(call);
+      const isPatient = !call.facts.stream || this.door.operation === "speech" || earlyHeadersMs === 0;
+      const answer = isPatient ? await answering : await within(answering, earlyHeadersMs, gateway.ports.after);
+      if (answer === null) return respondEarly(answering, call, context);
+      const made = respond(answer, call, context);
+      return made instanceof Promise ? await made : made;
+    } catch (error) {
+      return this.bug(error);
+    }
   }
 }
 

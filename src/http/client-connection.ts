@@ -158,7 +158,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
 
   head(head: RequestHead): void {
     const body = new IncomingBody(head.bodyBytes, this);
-    this.request = new Incoming(head, body, () => this.socket.remoteAddress);
+    this.request = new Incoming(head, body, this);
     this.arrived = true;
     this.asksFirst = head.asksFirst;
     this.used = true;
@@ -180,6 +180,10 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   }
 
   // What the reader of a body asks for.
+
+  get address(): string {
+    return this.socket.remoteAddress;
+  }
 
   wanted(): void {
     if (!this.asksFirst || this.answered || this.isClosed) return;
@@ -275,12 +279,18 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     } catch (error) {
       answer = this.host.bug(error);
     }
-    if (answer instanceof Promise) {
-      answer.then(
-        (made) => this.respond(request, made),
-        (error: unknown) => this.respond(request, this.host.bug(error)),
-      );
-    } else this.respond(request, answer);
+    if (answer instanceof Promise) void this.respondLater(request, answer);
+    else this.respond(request, answer);
+  }
+
+  private async respondLater(request: Incoming, answering: Promise<HttpAnswer>): Promise<void> {
+    let answer: HttpAnswer;
+    try {
+      answer = await answering;
+    } catch (error) {
+      answer = this.host.bug(error);
+    }
+    this.respond(request, answer);
   }
 
   /** What cannot be written is nobody's answer: the client is hung up on. */
@@ -325,7 +335,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.answered = true;
     const { request } = this;
     if (request === null) return;
-    request.departed = null;
+    request.answerer = null;
     if (!request.body.isOver) request.body.leave();
     this.sinceMs = this.host.nowMs();
     if (this.closes) this.linger();

@@ -2,8 +2,8 @@ import type { RequestHead } from "./request-parser.ts";
 
 /** A request as the rest of the edge sees it. */
 export class Incoming {
-  /** Called when the client leaves before it was answered. */
-  departed: (() => void) | null = null;
+  /** Is told when the client leaves before it was answered. */
+  answerer: Answerer | null = null;
   isGone = false;
   readonly method: string;
   readonly target: string;
@@ -11,11 +11,15 @@ export class Incoming {
   constructor(
     readonly head: RequestHead,
     readonly body: IncomingBody,
-    /** Where the client is; asked for only where that matters. */
-    readonly address: () => string,
+    private readonly flow: BodyFlow,
   ) {
     this.method = head.method;
     this.target = head.target;
+  }
+
+  /** Where the client is. */
+  get address(): string {
+    return this.flow.address;
   }
 
   /** By lower-case name. */
@@ -26,14 +30,22 @@ export class Incoming {
   gone(): void {
     this.isGone = true;
     this.body.lost();
-    const { departed } = this;
-    this.departed = null;
-    departed?.();
+    const { answerer } = this;
+    this.answerer = null;
+    answerer?.departed();
   }
+}
+
+/** Whoever is about to answer a request. */
+export interface Answerer {
+  /** The client left. */
+  departed(): void;
 }
 
 /** The connection a body comes from, as far as its reader has a say in it. */
 export interface BodyFlow {
+  /** Of the client. */
+  readonly address: string;
   /** Someone wants the body: a client that asked first may send it. */
   wanted(): void;
   pause(): void;

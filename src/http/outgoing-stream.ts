@@ -50,13 +50,13 @@ export class OutgoingStream implements AnswerStream {
     this.out = out;
     this.arm();
     if (this.options.early) this.write(keepAlive);
-    this.pull();
+    void this.pull();
   }
 
   room(): void {
     this.blocked = false;
     this.letGo();
-    if (!this.pulling && !this.over && !this.blocked) this.pull();
+    if (!this.pulling && !this.over && !this.blocked) void this.pull();
   }
 
   murmur(): boolean {
@@ -68,18 +68,24 @@ export class OutgoingStream implements AnswerStream {
     this.end(failure("client_gone", "the client left during the stream"));
   }
 
-  private pull(): void {
-    this.pulling = true;
-    this.source.next().then(
-      (part) => this.took(part),
-      (error: unknown) => this.broke(error),
-    );
+  /** Takes what comes for as long as the client takes it. */
+  private async pull(): Promise<void> {
+    do {
+      this.pulling = true;
+      let part: Uint8Array | Failure | null;
+      try {
+        part = await this.source.next();
+      } catch (error) {
+        part = this.bugOf(error);
+      }
+      this.pulling = false;
+      if (this.over) return;
+      if (part === null || isFailure(part)) return this.finish(part);
+      this.pass(part);
+    } while (!this.blocked && !this.over);
   }
 
-  private took(part: Uint8Array | Failure | null): void {
-    this.pulling = false;
-    if (this.over) return;
-    if (part !== null && !isFailure(part)) return this.pass(part);
+  private finish(part: Failure | null): void {
     if (part !== null && this.options.shape === "bytes") {
       this.held = null;
       this.end(null);
@@ -104,7 +110,6 @@ export class OutgoingStream implements AnswerStream {
       this.held = part;
       setImmediate(() => this.letGo());
     }
-    if (!this.blocked) this.pull();
   }
 
   private letGo(): void {
@@ -115,11 +120,11 @@ export class OutgoingStream implements AnswerStream {
   }
 
   /** Whatever is wrong with a source must not leave its call open. */
-  private broke(error: unknown): void {
+  private bugOf(error: unknown): Failure {
     const detail = error instanceof Error ? error.message : String(error);
     const bug = failure("internal", `a stream broke: ${detail}`);
     this.source.cancel(bug);
-    this.took(bug);
+    return bug;
   }
 
   private write(bytes: Uint8Array): boolean {

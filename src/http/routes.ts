@@ -28,15 +28,21 @@ export function routeOf(path: string): Route | null {
   return id === null || id === "" ? null : { name: "model", method: "GET", access: "key", id };
 }
 
-/** The path and query of a request's target, which may be a whole address, without the cost of a full parse. */
-export function targetOf(target: string): { readonly path: string; readonly query: string } {
-  const from = target.startsWith("/") ? 0 : pathAt(target);
+/** The path of a request's target, which may be a whole address, without the cost of a full parse. */
+export function pathOf(target: string): string {
+  const from = pathAt(target);
   const question = target.indexOf("?", from);
-  return question < 0 ? { path: target.slice(from), query: "" } : { path: target.slice(from, question), query: target.slice(question + 1) };
+  return question < 0 ? target.slice(from) : target.slice(from, question);
 }
 
-function pathAt(address: string): number {
-  return /^https?:\/\/[^/?#]*/i.exec(address)?.[0].length ?? 0;
+/** What follows the first question mark of a target; empty where there is none. */
+export function queryOf(target: string): string {
+  const question = target.indexOf("?", pathAt(target));
+  return question < 0 ? "" : target.slice(question + 1);
+}
+
+function pathAt(target: string): number {
+  return target.startsWith("/") ? 0 : (/^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0);
 }
 
 function percentDecoded(text: string): string | null {

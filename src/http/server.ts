@@ -17,7 +17,7 @@ import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, unre
 import { ReceiptIds } from "./receipt-ids.ts";
 import { requestIdOf } from "./request-id.ts";
 import { statusFor } from "./request-parser.ts";
-import { routeOf, targetOf, type Route } from "./routes.ts";
+import { pathOf, queryOf, routeOf, type Route } from "./routes.ts";
 import { speech } from "./speech.ts";
 import { transcription, translation } from "./transcription.ts";
 
@@ -73,16 +73,18 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
   const { id: receiptId, name } = ids.next(wallMs);
   const requestId = requestIdOf(request.header("x-request-id"), name);
   const head = new AnswerHead(requestId);
-  const refuse = (failure: Failure): HttpAnswer => errorAnswer(failure, { requestId, head });
 
-  if (request.header("host")?.includes(",")) return refuse(ambiguousHost);
-  const { path, query } = targetOf(request.target);
+  if (request.header("host")?.includes(",")) return errorAnswer(ambiguousHost, { requestId, head });
+  const path = pathOf(request.target);
   const route = routeOf(path);
   if (route === null)
-    return refuse(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path));
+    return errorAnswer(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path), {
+      requestId,
+      head,
+    });
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
     head.add("allow", route.method);
-    return refuse(wrongMethod(request.method, path));
+    return errorAnswer(wrongMethod(request.method, path), { requestId, head });
   }
   if (route.name === "healthz") {
     head.add("content-type", "text/plain");
@@ -90,26 +92,34 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
   }
   const { snapshot, ring } = options.current();
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
-  if (query !== "" && mentionsKey(query)) return refuse(keyInUrl);
+  const query = queryOf(request.target);
+  if (query !== "" && mentionsKey(query)) return errorAnswer(keyInUrl, { requestId, head });
 
   const key = authenticate(request, ring, wallMs);
-  const from: Arrival = { route, receiptId, requestId, head, snapshot };
-  return key instanceof Promise ? key.then((late) => answer(request, late, from, options)) : answer(request, key, from, options);
+  const arrival: Arrival = { request, route, receiptId, requestId, head, snapshot, options };
+  return key instanceof Promise ? answerLater(arrival, key) : answer(arrival, key);
 }
 
 /** Methods that no path has. */
 const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
+/** A request that somebody with a key may have sent. */
 interface Arrival {
+  readonly request: Incoming;
   readonly route: Route;
   readonly receiptId: string;
   readonly requestId: string;
   readonly head: AnswerHead;
   readonly snapshot: Snapshot;
+  readonly options: ListenOptions;
 }
 
-function answer(request: Incoming, opened: Key | Failure, from: Arrival, options: ListenOptions): HttpAnswer | Promise<HttpAnswer> {
-  const { route, receiptId, requestId, head, snapshot } = from;
+async function answerLater(arrival: Arrival, opened: Promise<Key | Failure>): Promise<HttpAnswer> {
+  return answer(arrival, await opened);
+}
+
+function answer(arrival: Arrival, opened: Key | Failure): HttpAnswer | Promise<HttpAnswer> {
+  const { request, route, receiptId, requestId, head, snapshot, options } = arrival;
   // Whoever guesses keys is slowed down; whoever has one is not, wherever it comes from.
   const guessed = isFailure(opened) && opened.status === 401 ? tooManyWrong(snapshot, options, request) : null;
   const key = guessed ?? opened;
@@ -131,7 +141,7 @@ function answer(request: Incoming, opened: Key | Failure, from: Arrival, options
 }
 
 function tooManyWrong({ service }: Snapshot, { strangers }: ListenOptions, { address }: Incoming): Failure | null {
-  return service.wrongKeysMax === null ? null : strangers.note(address(), service.wrongKeysMax);
+  return service.wrongKeysMax === null ? null : strangers.note(address, service.wrongKeysMax);
 }
 
 const doors: ReadonlyMap<string, Door> = new Map([

@@ -1,4 +1,4 @@
-import type { CallRecord, Try } from "../gateway/record.ts";
+import { answeredBy, type CallRecord, type Try } from "../gateway/record.ts";
 
 /**
  * The access line of a call, as JSON without its braces: who, what, where, how long, how much. Never a prompt, an
@@ -6,7 +6,7 @@ import type { CallRecord, Try } from "../gateway/record.ts";
  */
 export function accessLine(record: CallRecord): string {
   const { usage, failure, tries } = record;
-  const answered = tries.findLast((one) => one.outcome === "answered");
+  const answered = answeredBy(tries);
   let line =
     `"id":"${record.id}","key":${text(record.keyId)},"operation":"${record.operation}","model":${text(record.model)},"stream":${record.stream}` +
     `,"status":${record.status},"state":"${record.state}","channel":${text(answered?.channel ?? null)}` +
@@ -24,7 +24,7 @@ export function accessLine(record: CallRecord): string {
   if (record.operation === "chat" && record.state === "complete" && record.stream && record.finish === null)
     line += `,"missing_finish":true`;
   if (failure !== null) line += `,"error":"${failure.kind}","detail":${text(failure.detail)}`;
-  if (answered === undefined ? tries.length > 0 : tries.length > 1) line += `,"tries":[${tries.map(tryFields).join(",")}]`;
+  if (answered === null ? tries.length > 0 : tries.length > 1) line += `,"tries":[${tries.map(tryFields).join(",")}]`;
   return line;
 }
 

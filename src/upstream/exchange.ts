@@ -44,7 +44,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
 
   constructor(private readonly options: ExchangeOptions) {
-    this.reply = new Promise((resolve) => (this.answer = resolve));
+    const { promise, resolve } = Promise.withResolvers<Reply | Failure>();
+    this.reply = promise;
+    this.answer = resolve;
     this.find(options.pool);
   }
 
@@ -73,7 +75,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     }
     if (this.broken !== null) return Promise.resolve(this.broken);
     if (this.over) return Promise.resolve(null);
-    return new Promise((resolve) => (this.waiting = resolve));
+    const { promise, resolve } = Promise.withResolvers<Uint8Array | null | Failure>();
+    this.waiting = resolve;
+    return promise;
   }
 
   received(chunk: Buffer): void {
@@ -98,11 +102,12 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.persistent = persistent;
     // An upstream that has refused a request wants no more of it; one that answers already may still read it.
     if (status >= 300) this.upload?.stop();
-    const seconds = /timeout=(\d+)/.exec(headers.get("keep-alive") ?? "")?.[1];
+    const keepAlive = headers.get("keep-alive");
+    const seconds = keepAlive === undefined ? undefined : /timeout=(\d+)/.exec(keepAlive)?.[1];
     if (seconds !== undefined && this.connection !== null) this.connection.keepAliveMs = Math.max(0, Number(seconds) - 2) * 1000;
     const { answer } = this;
     this.answer = null;
-    answer?.(replyOf(status, (name) => headers.get(name) ?? null, this));
+    answer?.(replyOf(status, headers, this));
   }
 
   body(bytes: Uint8Array): void {

@@ -33,7 +33,7 @@ class ProxiedExchange implements ByteSource {
         proxy,
       } as RequestInit);
       this.reader = response.body?.getReader() ?? null;
-      return replyOf(response.status, (name) => response.headers.get(name), this);
+      return replyOf(response.status, response.headers, this);
     } catch (error) {
       return this.failureOf(error);
     }

@@ -12,8 +12,13 @@ export interface ByteSource {
 }
 
 /** The head of an answer with its body, whatever carries it, freed of any content encoding. */
-export function replyOf(status: number, header: (name: string) => string | null, source: ByteSource): Reply {
-  return new BoundedReply(status, header, decoded(source, header("content-encoding")));
+export function replyOf(status: number, headers: Headers, source: ByteSource): Reply {
+  return new BoundedReply(status, headers, decoded(source, headers.get("content-encoding") ?? null));
+}
+
+/** By lower-case name; as a list of lines has them, or the runtime's own. */
+interface Headers {
+  get(name: string): string | null | undefined;
 }
 
 class BoundedReply implements Reply {
@@ -21,18 +26,22 @@ class BoundedReply implements Reply {
 
   constructor(
     readonly status: number,
-    readonly header: (name: string) => string | null,
+    private readonly headers: Headers,
     private readonly source: ByteSource,
   ) {}
 
-  bytes(bytesMax: number, arrived?: () => void): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+  header(name: string): string | null {
+    return this.headers.get(name) ?? null;
+  }
+
+  bytes(bytesMax: number, watch?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure> {
     if (Number(this.header("content-length")) > bytesMax) return this.tooLarge(bytesMax);
     const whole = this.source.whole?.() ?? null;
-    if (whole === null) return this.gathered(bytesMax, arrived);
+    if (whole === null) return this.gathered(bytesMax, watch);
     return whole.length > bytesMax ? this.tooLarge(bytesMax) : whole;
   }
 
-  private async gathered(bytesMax: number, arrived?: () => void): Promise<Uint8Array | Failure> {
+  private async gathered(bytesMax: number, watch?: { bytesArrived(): void }): Promise<Uint8Array | Failure> {
     // Not a list of parts: they may be single bytes, each of which would cost a hundred times that.
     let whole: Uint8Array = nothing;
     let length = 0;
@@ -40,7 +49,7 @@ class BoundedReply implements Reply {
       const part = await this.source.next();
       if (part === null) return whole.subarray(0, length);
       if (isFailure(part)) return part;
-      arrived?.();
+      watch?.bytesArrived();
       if (length + part.length > bytesMax) return this.tooLarge(bytesMax);
       // Mostly there is one part only, which needs no copy.
       if (length === 0) whole = part;
