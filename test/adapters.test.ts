@@ -2,6 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Adapter, Codec } from "../src/adapters/adapter.ts";
 import { adapters } from "../src/adapters/index.ts";
 import type { ChatAsk } from "../src/operations/chat.ts";
+import { DeltaRun } from "../src/operations/delta-run.ts";
 import type { Emission } from "../src/operations/emission.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
 import { readerOf, wholeOf } from "./support/chat-answers.ts";
@@ -35,9 +36,17 @@ function framesOf(emissions: readonly Emission[]): string {
   return Buffer.concat(frames).toString("latin1");
 }
 
-/** Cheap to compare, and frame by frame. */
+/** Cheap to compare, and frame by frame: which of them came together is not the point. */
 function outline({ emissions, failure }: Played): string {
-  const lines = emissions.map((emission) => ("frame" in emission ? { ...emission, frame: framesOf([emission]) } : emission));
+  const lines = emissions.flatMap((emission): readonly unknown[] => {
+    if (!("frame" in emission)) return [emission];
+    if (emission.kind !== "delta") return [{ ...emission, frame: framesOf([emission]) }];
+    const deltas = emission instanceof DeltaRun ? emission.split() : [emission];
+    return deltas.map((delta) => {
+      const { kind, output, text, finishes } = delta;
+      return { kind, frame: framesOf([delta]), output, text, finishes };
+    });
+  });
   return JSON.stringify([lines, failure]);
 }
 

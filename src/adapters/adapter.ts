@@ -1,7 +1,7 @@
 import type { Address, Channel } from "../channels/channel.ts";
 import type { MakeTranscoder } from "../operations/audio.ts";
 import type { ChatAsk } from "../operations/chat.ts";
-import type { Emission } from "../operations/emission.ts";
+import type { Emission, Output } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { SpeechAsk } from "../operations/speech.ts";
 import type { TranscriptionAsk } from "../operations/transcription.ts";
@@ -121,6 +121,20 @@ export interface EventDecoder {
   /** What the end of the body means: the missing end event, or a failure because the stream was cut. */
   close(): Emissions;
   readonly finished: boolean;
+  /** What the next events will probably look like: those that do are not read. Null where that is not known. */
+  readonly familiar?: FamiliarDelta | null;
+}
+
+/** An event that says nothing new but its words. */
+export interface FamiliarDelta {
+  readonly output: Output;
+  /** The words are said; otherwise they are only thought. */
+  readonly said: boolean;
+  /** Where the frame ends that begins here and is one of these; 0 where none does. */
+  end(bytes: Uint8Array, start: number): number;
+  /** Where the words of that frame lie. */
+  readonly from: number;
+  readonly to: number;
 }
 
 /** One server-sent event: its payload, and the same as one canonical frame (`data: …` and a blank line). */

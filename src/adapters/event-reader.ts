@@ -1,15 +1,23 @@
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Emission } from "../operations/emission.ts";
 import type { Emissions, EventDecoder, SseEvent, StreamReader } from "./adapter.ts";
-import { SseReader } from "./sse.ts";
+import { DeltaRun } from "../operations/delta-run.ts";
+import { SseReader, type SseVisitor } from "./sse.ts";
 
-/** A stream of server-sent events, read event by event. Good events that came together with a bad one go first. */
-export class EventReader implements StreamReader {
+/**
+ * A stream of server-sent events, read event by event. Good events that came together with a bad one go first. Those that
+ * the decoder recognises are not even read, and leave together as they came together.
+ */
+export class EventReader implements StreamReader, SseVisitor {
   readonly type = "text/event-stream; charset=utf-8";
   readonly shape = "events";
   pending: Failure | null = null;
   private readonly events = new SseReader();
   private sniffed = false;
+  /** Of the chunk at hand. */
+  private emissions: Emission[] = [];
+  private run: DeltaRun | null = null;
+  private broken: Failure | null = null;
 
   constructor(private readonly decoder: EventDecoder) {}
 
@@ -22,37 +30,55 @@ export class EventReader implements StreamReader {
       this.sniffed = true;
       if (!sniffsAsEvents(chunk)) return failure("bad_response", "the answer is not a stream of events");
     }
-    const events = this.events.push(chunk);
-    if (events === "too_large") return failure("bad_response", "an event of the stream is too large");
-    return events.length === 1 ? this.decoder.read(events[0]!) : this.decoded(events);
+    if (this.events.visit(chunk, this) === "too_large") this.broken ??= failure("bad_response", "an event of the stream is too large");
+    return this.taken();
   }
 
   close(): Emissions {
-    const last = this.decoded(this.events.close());
-    if (isFailure(last) || this.pending !== null) return last;
-    const closing = this.decoder.close();
-    if (isFailure(closing)) return this.after(last, closing);
-    return last.length === 0 ? closing : last.concat(closing);
+    for (const event of this.events.close()) if (!this.event(event)) break;
+    if (this.broken === null) this.keep(this.decoder.close());
+    return this.taken();
   }
 
   destroy(): void {}
 
-  private decoded(events: readonly SseEvent[]): Emissions {
-    const all: Emission[] = [];
-    for (const event of events) {
-      const emissions = this.decoder.read(event);
-      if (isFailure(emissions)) return this.after(all, emissions);
-      all.push(...emissions);
-    }
-    return all;
+  recognised(chunk: Uint8Array, at: number): number {
+    const { familiar } = this.decoder;
+    const end = familiar?.end(chunk, at) ?? 0;
+    if (end === 0 || familiar == null) return 0;
+    this.run ??= new DeltaRun(chunk, at, familiar.output, familiar.said);
+    this.run.add(familiar.from, familiar.to, end);
+    return end;
   }
 
-  private after(emissions: readonly Emission[], broken: Failure): Emissions {
-    if (emissions.length === 0) return broken;
+  event(event: SseEvent): boolean {
+    return this.keep(this.decoder.read(event));
+  }
+
+  private keep(emissions: Emissions): boolean {
+    this.endRun();
+    if (isFailure(emissions)) this.broken = emissions;
+    else for (const emission of emissions) this.emissions.push(emission);
+    return this.broken === null;
+  }
+
+  private endRun(): void {
+    if (this.run !== null) this.emissions.push(this.run);
+    this.run = null;
+  }
+
+  private taken(): Emissions {
+    this.endRun();
+    const { emissions, broken } = this;
+    this.broken = null;
+    if (emissions.length === 0) return broken ?? none;
+    this.emissions = [];
     this.pending = broken;
     return emissions;
   }
 }
+
+const none: readonly Emission[] = [];
 
 /** Events start with a field name, a comment or a blank line. A stream under a wrong content type is still a stream. */
 export function sniffsAsEvents(body: Uint8Array): boolean {

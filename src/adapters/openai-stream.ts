@@ -3,6 +3,7 @@ import { failure, type Failure } from "../operations/failure.ts";
 import { tokenUsage } from "../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "./adapter.ts";
 import { explainInBand } from "./explain.ts";
+import { FamiliarShape } from "./familiar-shape.ts";
 import { parseUntrusted } from "./untrusted.ts";
 
 /**
@@ -17,6 +18,9 @@ export class OpenAiStream implements EventDecoder {
   private spoke = false;
   private ended = false;
   private finish: string | null = null;
+  familiar: FamiliarShape | null = null;
+  private plainDeltas = 0;
+  private learned = 0;
 
   constructor(private readonly options: { readonly hidesUsage: boolean; readonly choices: number }) {}
 
@@ -49,7 +53,22 @@ export class OpenAiStream implements EventDecoder {
     }
     if (output !== null) this.spoke = true;
     const delta: Emission = { kind: "delta", frame: event.frame, output, text, finishes };
-    return usage === null ? [delta] : [delta, { kind: "usage", frame: null, usage }];
+    if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
+    if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
+    return [delta];
+  }
+
+  /** From the second one on, deltas are worth knowing by sight: those that are alike change nothing of what is kept here. */
+  private learn(frame: Uint8Array, delta: Readonly<Record<string, unknown>>, output: Output | null, text: string): void {
+    if (this.learned >= learnedMax || (output !== "text" && (output !== "reasoning" || text !== ""))) return;
+    const key = output === "text" ? "content" : filled(delta["reasoning_content"]) ? "reasoning_content" : "reasoning";
+    const words = delta[key];
+    // A delta like the others, but with words that have to be read, is no other shape.
+    if (typeof words !== "string" || !plainWords.test(words)) return;
+    this.plainDeltas++;
+    if (this.plainDeltas < 2) return;
+    this.learned++;
+    this.familiar = FamiliarShape.of(frame, key, output);
   }
 
   close(): readonly Emission[] | Failure {
@@ -81,6 +100,7 @@ export class OpenAiStream implements EventDecoder {
   private end(frame: Uint8Array): readonly Emission[] | Failure {
     if (!this.spoke && !this.finished) return failure("bad_response", "the stream ended before its first output");
     this.ended = true;
+    this.familiar = null;
     return [{ kind: "end", frame, finish: this.finish }];
   }
 
@@ -104,6 +124,9 @@ interface Choice {
 
 /** The convention allows 128; an index beyond any sense is read as the first choice. */
 const choicesMax = 1024;
+/** Where deltas take turns, as those of several choices do, learning stops. */
+const learnedMax = 4;
+const plainWords = /^[ !#-[\]-~]+$/;
 const none: readonly Emission[] = [];
 const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
 

@@ -1,5 +1,13 @@
 import type { SseEvent } from "./adapter.ts";
 
+/** Whoever a body is split for. */
+export interface SseVisitor {
+  /** Where a frame ends that begins here and that it knows without having it read; 0 where there is none. */
+  recognised(chunk: Uint8Array, at: number): number;
+  /** An event. Returns whether it goes on. */
+  event(event: SseEvent): boolean;
+}
+
 /**
  * Splits a body into server-sent events, however the network cut it. Almost every event arrives whole and as one
  * canonical `data: …` frame; that case costs one search for a line feed, and its frame is a view of the bytes it came
@@ -15,35 +23,55 @@ export class SseReader {
   private name = "";
   private afterReturn = false;
   private opening = true;
+  private readonly ready: SseEvent[] = [];
 
   constructor(private readonly eventBytesMax = 8 * 1024 * 1024) {}
 
   /** The events that this chunk completed, or `too_large` when one outgrew its bound. */
   push(chunk: Uint8Array): SseEvent[] | "too_large" {
     const events: SseEvent[] = [];
+    const visitor = {
+      recognised: () => 0,
+      event: (event: SseEvent) => {
+        events.push(event);
+        return true;
+      },
+    };
+    return this.visit(chunk, visitor) === "too_large" ? "too_large" : events;
+  }
+
+  /** The same, told one by one. */
+  visit(chunk: Uint8Array, visitor: SseVisitor): "too_large" | "done" {
     let at = 0;
-    // A carriage return ends a line as well; from the first one on, this chunk takes the slow path.
-    const carriage = chunk.indexOf(carriageReturn);
-    const canonicalUntil = carriage < 0 ? chunk.length : carriage;
+    let canonicalUntil = -1;
     let plain: string | null | undefined;
     while (at < chunk.length) {
       if (this.lineLength === 0 && this.data.length === 0 && this.name === "" && !this.afterReturn) {
+        const known = visitor.recognised(chunk, at);
+        if (known > 0) {
+          at = known;
+          this.opening = false;
+          continue;
+        }
+        if (canonicalUntil < 0) canonicalUntil = firstReturn(chunk);
         const end = canonicalEnd(chunk, at, canonicalUntil);
         if (end > 0) {
           if (end - 2 - at > this.eventBytesMax) return "too_large";
           // Of events that came together, all texts are made in one go.
           const isAlone = at === 0 && end === chunk.length;
           if (plain === undefined && !isAlone) plain = plainText(chunk);
-          events.push(plain == null ? eventIn(chunk, at, end, isAlone) : plainEvent(plain, chunk, at, end));
+          if (!visitor.event(plain == null ? eventIn(chunk, at, end, isAlone) : plainEvent(plain, chunk, at, end))) return "done";
           at = end;
           this.opening = false;
           continue;
         }
       }
-      at = this.takeLine(chunk, at, events);
+      at = this.takeLine(chunk, at, this.ready);
+      // A line ends one event at most.
+      if (this.ready.length > 0 && !visitor.event(this.ready.pop()!)) return "done";
       if (this.lineLength + this.dataLength > this.eventBytesMax) return "too_large";
     }
-    return events;
+    return "done";
   }
 
   /** The last event, where the body ended without the blank line that should have closed it. */
@@ -121,6 +149,12 @@ const carriageReturn = 13;
 const prefixLength = "data: ".length;
 const keptLineBytes = 4096;
 const nothing = new Uint8Array(0);
+
+/** A carriage return ends a line as well; from the first one on, a chunk takes the slow path. */
+function firstReturn(chunk: Uint8Array): number {
+  const at = chunk.indexOf(carriageReturn);
+  return at < 0 ? chunk.length : at;
+}
 
 /** The end of a canonical frame that starts here (`data: `, one line, LF LF), or 0 where there is none. */
 function canonicalEnd(chunk: Uint8Array, at: number, until: number): number {

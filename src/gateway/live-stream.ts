@@ -1,4 +1,5 @@
 import type { StreamReader } from "../adapters/adapter.ts";
+import { DeltaRun } from "../operations/delta-run.ts";
 import type { Emission } from "../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Metered } from "../operations/usage.ts";
@@ -91,8 +92,13 @@ export class LiveStream {
     for (const emission of emissions) {
       if (emission.kind === "usage") this.usage = tellsMore(this.usage, emission.usage);
       if (emission.kind !== "delta" || emission.output === null || emission.output === "finish") continue;
-      this.outputs++;
-      this.spoken.push(emission.text);
+      if (emission instanceof DeltaRun) {
+        this.outputs += emission.count;
+        this.spoken.pushRun(emission);
+      } else {
+        this.outputs++;
+        this.spoken.push(emission.text);
+      }
     }
     if (emissions.at(-1)?.kind === "end") this.ended = true;
   }

@@ -1,3 +1,4 @@
+import { DeltaRun } from "../operations/delta-run.ts";
 import type { Emission } from "../operations/emission.ts";
 import { adopted, identityOf, type StreamIdentity } from "../operations/chat-frame.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
@@ -34,20 +35,20 @@ export class RescuedStream implements EmissionSource {
     private readonly succeed: (text: string, cause: Failure) => Promise<Successor | null>,
   ) {
     this.source = stream;
-    this.first = stream.first;
-    this.note(stream.first);
+    this.first = singly(stream.first);
+    this.note(this.first);
   }
 
   async next(): Promise<readonly Emission[] | Failure | null> {
     const emissions = await this.source.next();
     if (emissions === null) return null;
-    if (!isFailure(emissions)) return this.seam === null ? this.note(emissions) : this.joined(emissions, this.seam);
+    if (!isFailure(emissions)) return this.seam === null ? this.note(singly(emissions)) : this.joined(singly(emissions), this.seam);
     if (this.seam !== null || !this.joinable || emissions.kind !== "interrupted" || this.identity === null) return emissions;
     const successor = await this.succeed(this.text, emissions);
     if (successor === null) return emissions;
     this.source = successor.stream;
     this.seam = new Seam(this.text, successor.expects);
-    return this.joined(successor.stream.first, this.seam);
+    return this.joined(singly(successor.stream.first), this.seam);
   }
 
   abandon(reason: Failure): void {
@@ -87,7 +88,8 @@ export class RescuedStream implements EmissionSource {
     if (fresh === "differs" || held === "differs") return "differs";
     const text = fresh + held;
     if (text === "" && !emission.finishes) return null;
-    return [{ ...emission, text, frame: adopted(emission.frame, identity, text, emission.finishes) }];
+    const { kind, output, finishes } = emission;
+    return [{ kind, output, finishes, text, frame: adopted(emission.frame, identity, text, finishes) }];
   }
 
   private contradicted(): Failure {
@@ -95,6 +97,11 @@ export class RescuedStream implements EmissionSource {
     this.source.abandon(broken);
     return broken;
   }
+}
+
+/** Each event for itself: any of them may be the one to go on from. */
+function singly(emissions: readonly Emission[]): Emission[] {
+  return emissions.flatMap((emission): readonly Emission[] => (emission instanceof DeltaRun ? emission.split() : [emission]));
 }
 
 const joinableLengthMax = 32 * 1024;

@@ -1,3 +1,4 @@
+import type { DeltaRun } from "./delta-run.ts";
 import type { Metered } from "./usage.ts";
 
 /**
@@ -12,6 +13,7 @@ export type Emission =
       readonly text: string;
       readonly finishes: boolean;
     }
+  | DeltaRun
   | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: Metered }
   | { readonly kind: "skipped"; readonly detail: string }
   | { readonly kind: "end"; readonly frame: Uint8Array; readonly finish: string | null };

@@ -1,3 +1,5 @@
+import type { DeltaRun } from "../operations/delta-run.ts";
+
 /**
  * How many tokens a text has, by its characters alone: for an answer whose upstream did not count, never in place of a count.
  * Against the vocabulary of current large models (o200k) it is off by about a tenth for prose and code in most languages; a
@@ -14,6 +16,11 @@ export class TokenCount {
 
   push(text: string): void {
     this.weight += weightOf(text);
+  }
+
+  /** The words of many deltas: they are ASCII, and no text is made of them. */
+  pushRun(run: DeltaRun): void {
+    this.weight += run.weight(ascii);
   }
 
   get tokens(): number {
