@@ -21,6 +21,9 @@ export abstract class MessageParser {
   private carried = 0;
   private left = 0;
   private trailerBytes = 0;
+  /** The pieces of the body that came together, put together: many small chunks are one part for whoever reads them. */
+  private gathered: Uint8Array | null = null;
+  private gatheredLength = 0;
 
   constructor(
     private readonly sink: BodySink,
@@ -65,6 +68,12 @@ export abstract class MessageParser {
 
   /** Takes bytes from a place on, until the message is over. Returns how far it came, or what is wrong with them. */
   protected take(chunk: Buffer, from: number): number | string {
+    const taken = this.taken(chunk, from);
+    if (this.gathered !== null) this.handOver();
+    return taken;
+  }
+
+  private taken(chunk: Buffer, from: number): number | string {
     let at = from;
     while (at < chunk.length) {
       switch (this.state) {
@@ -117,11 +126,28 @@ export abstract class MessageParser {
   private takeBody(chunk: Buffer, at: number): number {
     const end = Math.min(chunk.length, at + this.left);
     this.left -= end - at;
-    this.sink.body(partOf(chunk, at, end));
+    // Behind the last chunk of those that came together there is nothing but its line end.
+    if (this.state === "data" && (this.gathered !== null || (end + 2 < chunk.length && end - at <= gatheredPieceMax)))
+      this.gather(chunk, at, end);
+    else this.sink.body(partOf(chunk, at, end));
     if (this.left > 0) return end;
     if (this.state === "length") this.finish();
     else this.state = "data_end";
     return end;
+  }
+
+  private gather(chunk: Buffer, at: number, end: number): void {
+    this.gathered ??= new Uint8Array(chunk.length - at);
+    const { gathered, gatheredLength } = this;
+    for (let index = at; index < end; index++) gathered[gatheredLength + index - at] = chunk[index]!;
+    this.gatheredLength += end - at;
+  }
+
+  private handOver(): void {
+    const { gathered, gatheredLength } = this;
+    this.gathered = null;
+    this.gatheredLength = 0;
+    this.sink.body(gathered!.subarray(0, gatheredLength));
   }
 
   /** A line of the chunked framing: a size, the end of a chunk, a trailer. */
@@ -173,6 +199,7 @@ export abstract class MessageParser {
   }
 
   private finish(): void {
+    if (this.gathered !== null) this.handOver();
     this.state = "over";
     this.sink.end();
   }
@@ -188,6 +215,8 @@ function partOf(chunk: Buffer, from: number, to: number): Uint8Array {
 }
 
 const copiedBytesMax = 1000;
+/** A chunk that is larger than this is a part of its own, unless it came behind smaller ones. */
+const gatheredPieceMax = 4096;
 
 export const headTooLarge = "the head is too large";
 
