@@ -138,9 +138,7 @@ export abstract class MessageParser {
 
   private gather(chunk: Buffer, at: number, end: number): void {
     this.gathered ??= new Uint8Array(chunk.length - at);
-    const { gathered, gatheredLength } = this;
-    for (let index = at; index < end; index++) gathered[gatheredLength + index - at] = chunk[index]!;
-    this.gatheredLength += end - at;
+    this.gatheredLength += chunk.copy(this.gathered, this.gatheredLength, at, end);
   }
 
   private handOver(): void {
