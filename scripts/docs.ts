@@ -48,6 +48,7 @@ file without starting anything.
   is taken out of the file is revoked: its running calls end.
 - Calls are served while a large file is read. Thousands of keys or channels are read fastest where the file is plainly
   written, as in the example below or in JSON; anchors, tags, tabs and texts over several lines make it slower, not wrong.
+  Above 1 MiB, some six thousand channels, they are refused. Nothing above 16 MiB is read; the store takes millions of keys.
 - What concerns the process itself takes effect at the next start: \`listen\`, \`admin\`, \`admin_names\`, \`data_dir\`,
   \`store\`, \`state\`, \`state_loss\`, \`receipts\` and \`log\`.
 - Keys, channels and prices can also be made while it runs and are then kept in the store: see [keys.md](keys.md),

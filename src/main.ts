@@ -11,6 +11,7 @@ import { parentOf, type Parent } from "./cli/parent.ts";
 import { wholeLines } from "./cli/whole-lines.ts";
 import { isTaken, refusedCount, Workers } from "./cli/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
+import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/environment.ts";
 import { listenOverrides, overridden } from "./config/overrides.ts";
@@ -76,13 +77,8 @@ async function read(file: string | null, serving = false): Promise<Read> {
   const nofile = openFilesMax();
   const models = await localModels();
   if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models });
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    const reason = `the file cannot be read (${(error as { code?: string }).code ?? "unknown reason"})`;
-    return { ok: false, problems: [{ line: null, path: "", reason, mend: "check its path and permissions" }] };
-  }
+  const text = await readFileText(file);
+  if (typeof text !== "string") return { ok: false, problems: [text] };
   const source = { path: file, text, env: process.env, nofile, localModels: models };
   return serving ? loadConfigInTurns(source) : loadConfig(source);
 }

@@ -19,7 +19,8 @@ const environment = { NAME: "from the environment", EMPTY: "" };
 const propertyMs = 120_000;
 
 function plainly(text: string): { readonly value: unknown } | null {
-  return inOneGo(readPlainYaml(text, environment, 1));
+  const read = inOneGo(readPlainYaml(text, environment, 1));
+  return "stoppedAt" in read ? null : read;
 }
 
 /** What the careful reader has to say, and that the quick one, where it says anything, says the same of values and lines. */
@@ -316,7 +317,7 @@ describe("the quick reader", () => {
   test("takes the example, and a file with the line ends of another system, and tells the same lines", () => {
     const example = readFileSync(resolve(import.meta.dir, "../examples/sluice.yaml"), "utf8");
     const everything = { OPENAI_API_KEY: "sk-x", APP_KEY: "client-key-0123456789" };
-    expect(inOneGo(readPlainYaml(example.replaceAll(/\$\{\w+\}/g, "x"), everything, 1))).not.toBeNull();
+    expect(inOneGo(readPlainYaml(example.replaceAll(/\$\{\w+\}/g, "x"), everything, 1))).not.toHaveProperty("stoppedAt");
     const windows = "a: 1\r\nb:\r\n  - c: x # y\r\n    d: [1,\r\n      2]\r\n";
     const document = inOneGo(readDocument(windows, environment));
     const careful = readCarefully(windows, environment);
@@ -391,6 +392,31 @@ describe("a large file", () => {
     if ("problems" in document || "problems" in careful) throw new Error("not read");
     expect(document.value).toEqual(careful.value);
     expect(inOneGo(document.lines([["expose"]]))(["expose"])).toBe(careful.lineOf(["expose"]));
+  });
+
+  test.each([
+    ["an anchor", "expose: &all all\n"],
+    ["a variable that is not set", "expose: ${ABSENT}\n"],
+    ["a bracket that is not closed", "expose: [\n"],
+    ["a setting that is given twice", "keys: []\n"],
+  ])("of more than a mebibyte is not given to the careful reader for %s, and its line and the mend are named", async (_, last) => {
+    const plain = bigFile(20_000);
+    expect(plain.length).toBeGreaterThan(1024 * 1024);
+    let asked = 0;
+    const elsewhere = (): Promise<null> => {
+      asked += 1;
+      return Promise.resolve(null);
+    };
+    const read = await inTurns(readDocument(plain + last, environment, elsewhere));
+    if (!("problems" in read)) throw new Error("read");
+    expect(asked).toBe(0);
+    expect(read.problems).toHaveLength(1);
+    const told = [plain.split("\n").length, plain.split("\n").length + 1];
+    expect(told).toContain(read.problems[0]?.line ?? 0);
+    expect(read.problems[0]?.reason).toContain("1 MiB");
+    expect(read.problems[0]?.mend).toContain("sluice keys create");
+    // What is plainly written may be as large as before.
+    expect(inOneGo(readDocument(`${plain}expose: all\n`, environment))).not.toHaveProperty("problems");
   });
 
   test("has its mistakes named with the lines that the careful reader tells", () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { constants, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtemp, open, rename, rm, writeFile, type FileHandle } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startChaos, type Chaos } from "./support/chaos.ts";
@@ -188,6 +188,27 @@ describe("a reload", () => {
     expect(header(other.ledger.ofCall(call.call ?? "")[0]!, "authorization")).toBe(`Bearer ${upstreamKey(other.name)}`);
     await rig.gateway.rewriteConfig(rig.config);
     await eventually("reloaded", () => reloads(rig.gateway) > before + 1);
+    await rig.check();
+  });
+
+  test("from a file that is slow to come keeps no call waiting", async () => {
+    const file = join(rig.gateway.directory, "sluice.yaml");
+    expect(Bun.spawnSync(["mkfifo", `${file}.slow`]).exitCode).toBe(0);
+    const before = reloads(rig.gateway);
+    await rename(`${file}.slow`, file);
+    // Such a pipe can be opened for writing as soon as somebody reads from it.
+    let slow: FileHandle | null = null;
+    await eventually("it is being read", async () => {
+      slow = await open(file, constants.O_WRONLY | constants.O_NONBLOCK).catch(() => null);
+      return slow !== null;
+    });
+    expect((await rig.chat()).status).toBe(200);
+    expect(reloads(rig.gateway)).toBe(before);
+    await rig.gateway.rewriteConfig(rig.config);
+    await (slow as FileHandle | null)?.write(JSON.stringify(rig.config));
+    await (slow as FileHandle | null)?.close();
+    await eventually("reloaded", () => reloads(rig.gateway) > before);
+    expect((await rig.chat()).status).toBe(200);
     await rig.check();
   });
 
@@ -574,6 +595,12 @@ describe("sluice check", () => {
     expect([code, output]).toEqual([0, expect.stringContaining("1 channel")]);
     expect(output).not.toContain("canary");
     expect(existsSync(join(directory, "data"))).toBe(false);
+  });
+
+  test("does not read on where a file has no end", async () => {
+    const child = spawn(["check", "/dev/zero"], {});
+    expect(await child.output()).toContain("larger than 16 MiB");
+    expect(await child.process.exited).toBe(78);
   });
 
   test("names the line, the reason and the mend of a bad one", async () => {

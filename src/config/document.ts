@@ -1,5 +1,6 @@
 import type { CarefulOrder, CarefulReply } from "./careful-order.ts";
 import { readCarefully } from "./careful-yaml.ts";
+import { tooLarge } from "./file-text.ts";
 import type { Environment } from "./interpolate.ts";
 import { readPlainYaml } from "./plain-yaml.ts";
 import type { PlainYaml } from "./plain-yaml.ts";
@@ -21,6 +22,11 @@ export type Elsewhere = (order: CarefulOrder) => Promise<CarefulReply | null>;
 
 /** About ten times a file with ten thousand channels. */
 const charactersMax = 16 * 1024 * 1024;
+/**
+ * The careful reader takes a second and 140 MB for so much of a usual file, five times that of one that is wrong in every place, and
+ * more than its share for more. That is some six thousand channels.
+ */
+const carefulCharactersMax = 1024 * 1024;
 /** What the careful reader reads in about as long as a thread takes to begin. */
 const smallCharacters = 64 * 1024;
 
@@ -33,14 +39,12 @@ export function* readDocument(
   environment: Environment,
   elsewhere: Elsewhere | null = null,
 ): Turns<Document | { readonly problems: readonly Problem[] }> {
-  if (text.length > charactersMax) {
-    const mend = "split the configuration, or check that it is the right file";
-    return { problems: [{ line: null, path: "", reason: "the file is larger than 16 MiB", mend }] };
-  }
+  if (text.length > charactersMax) return { problems: [{ line: null, path: "", ...tooLarge }] };
   // Both line ends mean the same in all that the quick reader takes.
   const unix = text.replaceAll("\r\n", "\n");
   const plain = yield* readPlainYaml(unix, environment, 1);
-  if (plain !== null) return { value: plain.value, lines: (paths) => plainLines(unix, environment, plain, paths) };
+  if (!("stoppedAt" in plain)) return { value: plain.value, lines: (paths) => plainLines(unix, environment, plain, paths) };
+  if (text.length > carefulCharactersMax) return { problems: [tooLargeToJudge(lineAt(lineStarts(unix), plain.stoppedAt))] };
 
   const away = elsewhere !== null && text.length > smallCharacters ? yield* askedElsewhere(text, environment, elsewhere) : null;
   if (away !== null) return away;
@@ -63,10 +67,23 @@ export function documentOf(value: unknown, lineOf: LineOf): Document {
 function* plainLines(text: string, environment: Environment, known: PlainYaml, paths: readonly Path[]): Turns<LineOf> {
   if (paths.length === 0) return () => null;
   const stepsMax = paths.reduce((most, { length }) => Math.max(most, length), 0);
-  const plain = stepsMax <= 1 ? known : ((yield* readPlainYaml(text, environment, stepsMax)) ?? known);
-  const starts = [0];
-  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) starts.push(at + 1);
+  const again = stepsMax <= 1 ? known : yield* readPlainYaml(text, environment, stepsMax);
+  const plain = "stoppedAt" in again ? known : again;
+  const starts = lineStarts(text);
   return (path) => lineAt(starts, plain.offsetOf(path));
+}
+
+/** The quick reader does not say what is wrong, but it knows where it could not go on. */
+function tooLargeToJudge(line: number): Problem {
+  return {
+    line,
+    path: "",
+    reason: "this is wrong, or not plainly written, and in a file of more than 1 MiB everything has to be",
+    mend:
+      "here or just before: set each variable, close each quote and bracket, give each setting once, and use no anchors, aliases, " +
+      "tags, tabs or texts over several lines (JSON is plain); or make the file smaller and keep keys in the store " +
+      "(`sluice keys create`) and channels as well (the admin API)",
+  };
 }
 
 function* askedElsewhere(
@@ -86,6 +103,12 @@ function* askedElsewhere(
       return (path) => known.get(JSON.stringify(path)) ?? null;
     },
   };
+}
+
+function lineStarts(text: string): readonly number[] {
+  const starts = [0];
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) starts.push(at + 1);
+  return starts;
 }
 
 /** How many lines begin at or before an offset. */

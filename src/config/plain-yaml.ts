@@ -10,10 +10,15 @@ export interface PlainYaml {
   readonly offsetOf: (path: Path) => number;
 }
 
+/** Where, at the latest, the text is no longer plain. */
+export interface NotPlainYaml {
+  readonly stoppedAt: number;
+}
+
 /**
  * Reads the part of YAML that nearly every configuration is written in, JSON included, some thirty times faster than a reader of all
- * of YAML. Whatever is beyond that part, or wrong, or merely unusual, is not judged here: the answer is null, and the careful reader
- * has the word. So this one may be narrow, but must never read a value that the other reads differently.
+ * of YAML. Whatever is beyond that part, or wrong, or merely unusual, is not judged here: the answer says where it stands, and the
+ * careful reader has the word. So this one may be narrow, but must never read a value that the other reads differently.
  *
  * Plain are: groups and lists by indentation, `[ ]` and `{ }`, one-line values with or without quotes, comments, and one `---` at the
  * beginning. Not plain are, among others: anchors, aliases, tags, texts over several lines, tabs, empty list entries, numbers other
@@ -21,13 +26,13 @@ export interface PlainYaml {
  *
  * `stepsMax`: how long the paths are that offsets will be asked for. Keeping those of everything takes as long again as reading.
  */
-export function* readPlainYaml(text: string, environment: Environment, stepsMax: number): Turns<PlainYaml | null> {
+export function* readPlainYaml(text: string, environment: Environment, stepsMax: number): Turns<PlainYaml | NotPlainYaml> {
   const reader = new PlainReader(text, environment, stepsMax);
   try {
     for (let step = 1; reader.step(); step += 1) if (step % stepsPerTurn === 0) yield;
     return reader.result();
   } catch (error) {
-    if (error instanceof NotPlain) return null;
+    if (error instanceof NotPlain) return { stoppedAt: reader.position };
     throw error;
   }
 }
@@ -73,6 +78,10 @@ class PlainReader {
     private readonly stepsMax: number,
   ) {
     this.hasVariables = text.includes("${");
+  }
+
+  get position(): number {
+    return this.at;
   }
 
   /** False at the end of the text. */

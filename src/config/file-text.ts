@@ -1,0 +1,31 @@
+import { createReadStream } from "node:fs";
+import type { Problem } from "./problem.ts";
+
+/** More bytes than the longest text that is looked at can have. What goes on without end, such as a device, must not be read whole. */
+const bytesMax = 3 * 16 * 1024 * 1024;
+
+/** The text of a file or of a pipe. It is read beside the event loop: a slow disk, or a share that is away, keeps no calls waiting. */
+export async function readFileText(path: string): Promise<string | Problem> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const piece of createReadStream(path) as AsyncIterable<Buffer>) {
+      bytes += piece.length;
+      if (bytes > bytesMax) return wrong(tooLarge.reason, tooLarge.mend);
+      pieces.push(piece);
+    }
+  } catch (error) {
+    const reason = `the file cannot be read (${(error as { code?: string }).code ?? "unknown reason"})`;
+    return wrong(reason, "check its path and permissions");
+  }
+  return Buffer.concat(pieces, bytes).toString("utf8");
+}
+
+export const tooLarge = {
+  reason: "the file is larger than 16 MiB",
+  mend: "check that it is the right file; many keys are better kept in the store (`sluice keys create`), and many channels too (the admin API)",
+};
+
+function wrong(reason: string, mend: string): Problem {
+  return { line: null, path: "", reason, mend };
+}
