@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CommandLine } from "./support/command-line.ts";
 import { eventually } from "./support/eventually.ts";
@@ -49,7 +49,7 @@ test("S51: a backup is encrypted with the master key, with a passphrase, or not 
   expect(await cli.json<object>("backup", plain, "--plain")).toMatchObject({ encrypted_with: null });
   expect([file, phrased, plain].map((made) => readFileSync(made).includes("canary-name"))).toEqual([false, false, true]);
   for (const args of [[file], [phrased, "--passphrase-file", words], [plain]]) {
-    expect(await cli.json<object>("restore", ...args, "--check")).toEqual({ checked: args[0] });
+    expect(await cli.json<object>("restore", ...args, "--check")).toEqual({ checked: args[0], master_key: "fits" });
     await cli.json("keys", "create", "later");
     expect(await names(cli)).toHaveLength(2);
     await cli.json("restore", ...args, "--yes");
@@ -104,6 +104,50 @@ test("a backup that does not open says what is to be done, and nothing is change
   expect(await said(file)).toContain(key);
   writeFileSync(key, before);
   await cli.json("restore", file, "--yes");
+});
+
+test("a backup that opens without the master key says which one its store needs, before and after it is put back", async () => {
+  const cli = new CommandLine();
+  await cli.json("keys", "create", "first");
+  const [plain, phrased, words] = ["a.db", "b.backup", "words"].map((name) => join(cli.folder, name)) as [string, string, string];
+  writeFileSync(words, "five quiet words in a row\n");
+  await cli.json("backup", plain, "--plain");
+  await cli.json("backup", phrased, "--passphrase-file", words);
+  const key = join(cli.dataDir, "master-key");
+  const own = readFileSync(key, "utf8");
+  const other = "0123456789abcdef".repeat(4);
+  const checked = async (env: Record<string, string> = {}): Promise<readonly string[]> => {
+    const said: string[] = [];
+    for (const args of [[plain], [phrased, "--passphrase-file", words]]) {
+      const { code, out, err } = await cli.here(["restore", ...args, "--check"], { env });
+      expect([code, out]).toEqual([0, expect.stringContaining("is a good backup")]);
+      expect(out.includes("can be restored here")).toBe(err === "");
+      said.push(err);
+    }
+    expect(said[1]).toBe(said[0]);
+    return said;
+  };
+  expect(await checked()).toEqual(["", ""]);
+  writeFileSync(key, other);
+  expect((await checked())[0]).toContain(`another master key than ${key}`);
+  writeFileSync(key, "no key at all");
+  expect((await checked())[0]).toContain(`another master key than ${key}`);
+  rmSync(key);
+  expect((await checked())[0]).toContain(`there is none as ${key}`);
+  expect((await checked({ SLUICE_MASTER_KEY: other }))[0]).toContain("another master key than SLUICE_MASTER_KEY");
+  expect(await checked({ SLUICE_MASTER_KEY: own })).toEqual(["", ""]);
+  expect(await cli.json<object>("restore", plain, "--yes")).toMatchObject({ master_key: "missing" });
+  writeFileSync(key, own);
+  expect((await cli.here(["master-key", "rotate", "--yes"])).code).toBe(0);
+  const replaced = readdirSync(cli.dataDir).find((name) => name.startsWith("master-key.replaced-")) ?? "none";
+  expect((await checked())[0]).toContain(`copy that file to ${key}`);
+  expect((await checked())[0]).toContain(join(cli.dataDir, replaced));
+  const restored = await cli.here(["restore", plain, "--yes"]);
+  expect([restored.code, restored.err]).toEqual([0, expect.stringContaining(replaced)]);
+  // What it said helps.
+  expect((await cli.here(["keys", "list"])).code).toBe(78);
+  copyFileSync(join(cli.dataDir, replaced), key);
+  expect(await names(cli)).toEqual(["first"]);
 });
 
 test("a backup of a store whose master key comes by the environment is encrypted with that", async () => {

@@ -112,7 +112,7 @@ describe("a restore", () => {
     await backupStore({ dataDir, to: plain(from) });
     await database.close();
     const empty = join(freshDataDir(), "new");
-    expect(await restoreStore({ from: source(from), dataDir: empty })).toEqual({ replaced: null });
+    expect(await restoreStore({ from: source(from), dataDir: empty })).toEqual({ replaced: null, masterKey: { kind: "fits" } });
     const back = await openDatabase({ store: "sqlite", dataDir: empty });
     expect(await back.all<object>(sql`select count(*) as n from settings`)).toEqual([{ n: 5 }]);
     await back.close();

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { BackupRequest } from "./backup-arguments.ts";
 import { readPassphrase } from "./backup-passphrase.ts";
 import { json, plural } from "./shown-text.ts";
-import type { KeepingProgress, StoreWorld } from "./store-world.ts";
+import type { KeepingProgress, Restored, StoreWorld } from "./store-world.ts";
 import { CommandTrouble, exitCodes } from "./trouble.ts";
 
 type Of<Act extends BackupRequest["act"]> = Extract<BackupRequest, { readonly act: Act }>;
@@ -53,15 +53,41 @@ async function restore({ file, yes, json: asJson, checkOnly, passphraseFile }: O
   const { terminal, keeping } = world;
   const passphrase = passphraseFile === null ? null : readPassphrase(passphraseFile);
   if (checkOnly) {
-    await keeping.restore({ file, passphrase, checkOnly }, showProgress(world));
-    terminal.print(asJson ? json({ checked: resolve(file) }) : `${resolve(file)} is a good backup, and can be restored here.`);
+    const { masterKey } = await keeping.restore({ file, passphrase, checkOnly }, showProgress(world));
+    const warning = masterKeyWarning(masterKey, world);
+    const good = `${resolve(file)} is a good backup${warning === null ? ", and can be restored here" : ""}.`;
+    terminal.print(asJson ? json({ checked: resolve(file), master_key: masterKey.kind }) : good);
+    if (warning !== null) terminal.say(warning);
     return;
   }
   await agreed(yes, `Put ${file} in the place of the store in ${keeping.dataDir}? What is there is kept beside it.`, world);
-  const { replaced } = await keeping.restore({ file, passphrase, checkOnly }, showProgress(world));
+  const { replaced, masterKey } = await keeping.restore({ file, passphrase, checkOnly }, showProgress(world));
   const kept = replaced === null ? "There was none before." : `The one before is kept as ${replaced}.`;
-  terminal.print(asJson ? json({ restored: resolve(file), replaced }) : `The store is restored from ${resolve(file)}. ${kept}`);
-  terminal.say(`It needs the master key it was made with, as ${masterKeyPlace(world)}.`);
+  terminal.print(
+    asJson
+      ? json({ restored: resolve(file), replaced, master_key: masterKey.kind })
+      : `The store is restored from ${resolve(file)}. ${kept}`,
+  );
+  terminal.say(masterKeyWarning(masterKey, world) ?? `The master key it needs is the one here, ${masterKeyPlace(world)}.`);
+}
+
+/** What is to be done before a gateway can be started on a restored store; null where its master key is here. */
+function masterKeyWarning(masterKey: Restored["masterKey"], world: StoreWorld): string | null {
+  const place = masterKeyPlace(world);
+  const put = world.keeping.masterKeyGiven ? `set ${place} to that one` : `put that one there, or set SLUICE_MASTER_KEY,`;
+  const before = "before a gateway is started on it: it refuses to start with another.";
+  switch (masterKey.kind) {
+    case "fits":
+      return null;
+    case "replaced": {
+      const copy = world.keeping.masterKeyGiven ? `set ${place} to what is in that file` : `copy that file to ${place}`;
+      return `warning: the store in it needs the master key that has been replaced since, and is kept as ${masterKey.file}: ${copy} ${before}`;
+    }
+    case "other":
+      return `warning: the store in it needs another master key than ${place}, the one it had when the backup was made: ${put} ${before}`;
+    case "missing":
+      return `warning: the store in it needs the master key it had when the backup was made, and there is none as ${place}: ${put} ${before}`;
+  }
 }
 
 async function rotate({ yes }: Of<"rotate">, world: StoreWorld): Promise<void> {

@@ -58,7 +58,7 @@ export interface Keeping {
   /** The master key is given by the environment, and not in the data folder. */
   readonly masterKeyGiven: boolean;
   readonly backup: (to: BackupTarget, onProgress: (progress: KeepingProgress) => void) => Promise<{ readonly bytes: number }>;
-  readonly restore: (from: BackupSource, onProgress: (progress: KeepingProgress) => void) => Promise<{ readonly replaced: string | null }>;
+  readonly restore: (from: BackupSource, onProgress: (progress: KeepingProgress) => void) => Promise<Restored>;
   /** A gateway of this machine uses the data folder. */
   readonly isInUse: () => boolean;
   /** `next`: the new one where it is not kept in the data folder. */
@@ -79,6 +79,16 @@ export interface BackupSource {
   readonly passphrase: string | null;
   /** To see whether it is good, and change nothing. */
   readonly checkOnly: boolean;
+}
+
+export interface Restored {
+  readonly replaced: string | null;
+  /** Whether the master key that is here is the one that the store needs; else where that one is, as far as that is known. */
+  readonly masterKey:
+    | { readonly kind: "fits" }
+    | { readonly kind: "replaced"; readonly file: string }
+    | { readonly kind: "other" }
+    | { readonly kind: "missing" };
 }
 
 export interface KeepingProgress {

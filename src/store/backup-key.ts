@@ -40,12 +40,40 @@ export async function ownKey({ dataDir, given }: KeyPlace, store: Database): Pro
   });
 }
 
+/**
+ * Whether a store could be begun with the master key that is here: it could, or it needs the one that is kept in this file since it
+ * was replaced, or one that is not here, where there is another one or none.
+ */
+export type MasterKeyFit =
+  | { readonly kind: "fits" }
+  | { readonly kind: "replaced"; readonly file: string }
+  | { readonly kind: "other" }
+  | { readonly kind: "missing" };
+
+export async function masterKeyFit({ dataDir, given }: KeyPlace, store: Database): Promise<MasterKeyFit> {
+  const lock = await asStorageTrouble(() => readLock(store));
+  const opens = (key: Uint8Array): boolean => lock !== null && unlocked(lock, sealingKeyOf(key)) !== null;
+  try {
+    const keys = masterKeysAt(dataDir, given);
+    if (lock === null || keys.some(opens)) return { kind: "fits" };
+    const replaced = replacedKeysAt(dataDir).find(({ bytes }) => opens(bytes));
+    if (replaced !== undefined) return { kind: "replaced", file: replaced.file };
+    return { kind: keys.length === 0 ? "missing" : "other" };
+  } catch (error) {
+    // What lies there is no master key, and a restore is not the moment to refuse for it.
+    if (error instanceof MasterKeyTrouble) return { kind: "other" };
+    throw error;
+  }
+}
+
 /** The key that a backup asks for. Throws where it is not at hand, with what is to be done. */
 export function keyToOpen(file: string, hint: BackupKeyHint, passphrase: string | null, { dataDir, given }: KeyPlace): BackupKey {
   if (hint.kind === "passphrase") {
     return passphrase === null ? fail(passphraseNeeded(file)) : passphraseKey(passphrase, hint.workLog2);
   }
-  const keys = withStorageTrouble(() => [...masterKeysAt(dataDir, given), ...replacedKeysAt(dataDir)]).map(masterKey);
+  const keys = withStorageTrouble(() => [...masterKeysAt(dataDir, given), ...replacedKeysAt(dataDir).map(({ bytes }) => bytes)]).map(
+    masterKey,
+  );
   const found = keys.find((key) => key.hint.kind === "master_key" && key.hint.version === hint.version);
   return found ?? fail(keys.length === 0 ? noMasterKey(file, dataDir) : otherMasterKey(file, dataDir, given !== null));
 }

@@ -5,10 +5,11 @@ import { StorageTrouble } from "../gateway/storage.ts";
 import { checkStore } from "./backup-check.ts";
 import { fileTrouble, reachDisk, removeAbandoned, wholeFile } from "./backup-file.ts";
 import type { BackupKeyHint } from "./backup-header.ts";
-import { keyToOpen, type BackupKey } from "./backup-key.ts";
+import { keyToOpen, masterKeyFit, type BackupKey, type KeyPlace, type MasterKeyFit } from "./backup-key.ts";
 import { isSealed, openSealed } from "./backup-seal.ts";
 import { bytesOf, refuseServer, watched, type BackupProgress } from "./backup.ts";
 import { storeFile } from "./sqlite.ts";
+import { ThreadDatabase } from "./thread-database.ts";
 
 export interface RestoreOptions {
   /** As the configuration says; only SQLite is restored by us. */
@@ -29,6 +30,13 @@ export interface BackupSource {
   readonly checkOnly: boolean;
 }
 
+export interface Restored {
+  /** Where the store from before is kept; null where there was none, or where it is still in its place. */
+  readonly replaced: string | null;
+  /** Whether the master key that is here is the one that the store in the backup needs. */
+  readonly masterKey: MasterKeyFit;
+}
+
 /**
  * Puts a backup in the place of the store, after it was copied and checked. What it replaces is kept beside it. At every
  * moment there is one whole store under the name, the old one or the new one.
@@ -39,7 +47,7 @@ export async function restoreStore({
   dataDir,
   given = null,
   onProgress = () => {},
-}: RestoreOptions): Promise<{ readonly replaced: string | null }> {
+}: RestoreOptions): Promise<Restored> {
   refuseServer(store);
   const file = storeFile(dataDir);
   if (!existsSync(from)) throw new StorageTrouble("missing", `There is no backup at ${from}.`);
@@ -54,6 +62,7 @@ export async function restoreStore({
   }
   removeAbandoned(file);
   let replaced: string | null = null;
+  let masterKey: MasterKeyFit = { kind: "fits" };
   await wholeFile(file, async (part) => {
     const totalBytes = bytesOf(from);
     await watched(
@@ -62,13 +71,24 @@ export async function restoreStore({
     );
     onProgress({ doing: "checking", doneBytes: totalBytes, totalBytes });
     await checkStore(part, from);
+    masterKey = await fitOf(part, { dataDir, given });
     if (checkOnly) return false;
     // Much time may have passed since we looked.
     refuseInUse(file);
     replaced = setAside(file);
     return true;
   });
-  return { replaced };
+  return { replaced, masterKey };
+}
+
+/** A backup that is not encrypted opens without the master key, but the store in it is of no use without it. */
+async function fitOf(store: string, place: KeyPlace): Promise<MasterKeyFit> {
+  const database = new ThreadDatabase(store, { readonly: true });
+  try {
+    return await masterKeyFit(place, database);
+  } finally {
+    await database.close();
+  }
 }
 
 async function copied(from: string, to: string, keyFor: (hint: BackupKeyHint) => BackupKey): Promise<void> {

@@ -99,9 +99,18 @@ export function makeKeyFile(dataDir: string, file: string): Uint8Array {
 }
 
 /** The keys that were replaced, and that backups from before may still need. */
-export function replacedKeysAt(dataDir: string): readonly Uint8Array[] {
+export function replacedKeysAt(dataDir: string): readonly ReplacedKey[] {
   const names = existsSync(dataDir) ? readdirSync(dataDir).filter((name) => name.startsWith(replacedPrefix)) : [];
-  return names.flatMap((name) => readKeyFile(join(dataDir, name)) ?? []);
+  return names.flatMap((name) => {
+    const file = join(dataDir, name);
+    const bytes = readKeyFile(file);
+    return bytes === null ? [] : [{ file, bytes }];
+  });
+}
+
+export interface ReplacedKey {
+  readonly file: string;
+  readonly bytes: Uint8Array;
 }
 
 const replacedPrefix = "master-key.replaced-";
