@@ -8,6 +8,7 @@ import { renderCheck } from "./cli/check.ts";
 import type { StoreRequest } from "./cli/command-place.ts";
 import { openFilesMax } from "./cli/open-files.ts";
 import { parentOf, type Parent } from "./cli/parent.ts";
+import type { Terminal } from "./cli/terminal.ts";
 import { wholeLines } from "./cli/whole-lines.ts";
 import { isTaken, refusedCount, Workers } from "./cli/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
@@ -118,7 +119,24 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
     return;
   }
   const [{ runStoreCommand }, { commandWorld }] = await Promise.all([import("./cli/store-commands.ts"), import("./command-world.ts")]);
-  process.exitCode = await runStoreCommand(request, commandWorld(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null));
+  const world = commandWorld(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null);
+  if (request.on === "backup") endOnSignals(world.terminal);
+  process.exitCode = await runStoreCommand(request, world);
+}
+
+/** A backup that is half made is removed when the process ends, but not when a signal kills it. */
+function endOnSignals(terminal: Terminal): void {
+  for (const [signal, number] of [
+    ["SIGHUP", 1],
+    ["SIGINT", 2],
+    ["SIGTERM", 15],
+  ] as const) {
+    process.on(signal, () => {
+      terminal.say("Stopped.");
+      // What a shell makes of a program that a signal ended.
+      process.exit(128 + number);
+    });
+  }
 }
 
 async function start(file: string | null, given: StartInvocation): Promise<void> {

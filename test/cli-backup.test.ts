@@ -1,6 +1,7 @@
+import { Database } from "bun:sqlite";
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { CommandLine } from "./support/command-line.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway } from "./support/gateway.ts";
@@ -170,6 +171,31 @@ test("a backup never goes over a file that exists, and needs a store", async () 
   expect(await cli.here(["restore", file, "--yes"])).toMatchObject({ code: 1, err: expect.stringContaining("There is no backup") });
   expect((await cli.here(["restore", cli.config, "--yes"])).code).not.toBe(0);
   expect(await names(cli)).toEqual(["first"]);
+});
+
+test.each([
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+  ["SIGHUP", 129],
+] as const)("a backup that %s interrupts leaves nothing behind, and exits with %d", async (signal, code) => {
+  const cli = new CommandLine();
+  await cli.json("keys", "create", "first");
+  // As long as somebody else has the store for himself, the copy waits for it.
+  using store = new Database(join(cli.dataDir, "sluice.db"));
+  store.run("pragma journal_mode = delete");
+  store.run("begin exclusive");
+  const file = join(cli.folder, "backup.db");
+  const child = Bun.spawn(["sh", resolve(import.meta.dir, "../bin/sluice"), "backup", "--plain", file, "--config", cli.config], {
+    env: { PATH: process.env["PATH"] ?? "", HOME: cli.folder },
+    stdout: "ignore",
+    stderr: "pipe",
+  });
+  const parts = (): readonly string[] =>
+    [cli.folder, cli.dataDir].flatMap((folder) => readdirSync(folder).filter((name) => name.includes(".part")));
+  await eventually("the backup is begun", () => parts().length > 0, 10_000);
+  child.kill(signal);
+  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([code, "Stopped.\n"]);
+  expect([parts(), existsSync(file)]).toEqual([[], false]);
 });
 
 test("somebody on a terminal is asked before a store is replaced", async () => {

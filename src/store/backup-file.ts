@@ -17,16 +17,21 @@ export async function wholeFile(file: string, make: (part: string) => Promise<bo
   });
 }
 
-/** A file beside another, for nobody else to read, that is gone after its use. */
+/** A file beside another, for nobody else to read, that is gone after its use, and when the process ends over it as well. */
 export async function partFile<T>(file: string, use: (part: string) => Promise<T>): Promise<T> {
   const part = `${file}.${randomUUID()}.part`;
+  const remove = (): void => {
+    for (const rest of [part, `${part}-journal`, `${part}-wal`, `${part}-shm`]) rmSync(rest, { force: true });
+  };
+  process.once("exit", remove);
   try {
     closeSync(openSync(part, "wx", 0o600));
     return await use(part);
   } catch (error) {
     throw fileTrouble(error, file);
   } finally {
-    for (const rest of [part, `${part}-journal`, `${part}-wal`, `${part}-shm`]) rmSync(rest, { force: true });
+    process.off("exit", remove);
+    remove();
   }
 }
 
