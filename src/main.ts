@@ -6,6 +6,7 @@ import { StartProblem } from "./cli/start-problem.ts";
 import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
 import type { StoreRequest } from "./cli/command-place.ts";
+import { holdHangup, type EarlyHangup } from "./cli/early-hangup.ts";
 import { openFilesMax } from "./cli/open-files.ts";
 import { parentOf, type Parent } from "./cli/parent.ts";
 import type { Terminal } from "./cli/terminal.ts";
@@ -140,6 +141,7 @@ function endOnSignals(terminal: Terminal): void {
 }
 
 async function start(file: string | null, given: StartInvocation): Promise<void> {
+  const early = holdHangup(process);
   // The HTTP client would follow these on its own; a proxy is a channel's setting.
   for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
   // To start takes a while, and a change in it is not to be missed.
@@ -163,7 +165,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   const adminToken = readAdminToken();
   const workers = given.workers ?? 1;
   const parent = given.worker === undefined ? null : parentOf(process);
-  if (parent === null && workers !== 1) return lead(workers, settled(result.settings));
+  if (parent === null && workers !== 1) return lead(workers, settled(result.settings), early);
 
   const log = new Log(parent === null ? writeStdout : wholeLines(writeStdout), result.settings.logLevel);
   const app = await opened(settled(result.settings), {
@@ -188,6 +190,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     });
   });
   answerSignals(app, log, () => void reload(), parent);
+  const hungUp = early.release();
   try {
     const url = await app.start({ configFile: file, variables: providerVariables });
     parent?.ready(Number(new URL(url).port));
@@ -205,6 +208,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     console.error(code === "EADDRINUSE" ? takenPort({ host, port }) : `Cannot listen on ${host}:${port} (${code ?? String(error)}).`);
     process.exit(1);
   }
+  if (hungUp) void reload();
   if (file !== null) watchFile(file, () => void reload(), { since });
 }
 
@@ -226,7 +230,7 @@ function readAdminToken(): string | null {
 }
 
 /** Starts this program several times behind one port, and stays to look after them. */
-async function lead(workers: number, { listen: place, logLevel }: Settings): Promise<void> {
+async function lead(workers: number, { listen: place, logLevel }: Settings, early: EarlyHangup): Promise<void> {
   const refused = refusedCount(workers, availableParallelism());
   if (refused !== null) {
     console.error(refused);
@@ -251,6 +255,8 @@ async function lead(workers: number, { listen: place, logLevel }: Settings): Pro
   process.on("SIGTERM", () => family.stop(true));
   process.on("SIGINT", () => family.stop(false));
   process.on("SIGHUP", () => family.reload());
+  // They read the file themselves, later than that.
+  early.release();
   const code = await family.ended;
   log.flush();
   process.exit(code);

@@ -1,6 +1,7 @@
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { constants, existsSync, mkdtempSync, rmSync } from "node:fs";
-import { mkdtemp, open, rename, rm, writeFile, type FileHandle } from "node:fs/promises";
+import { constants, existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { mkdir, mkdtemp, open, rename, rm, writeFile, type FileHandle } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startChaos, type Chaos } from "./support/chaos.ts";
@@ -363,6 +364,46 @@ function spawn(
     output: async () => (await new Response(child.stdout).text()) + (await new Response(child.stderr).text()),
   };
 }
+
+describe("SIGHUP during the start", () => {
+  /** The bit of SIGHUP among the signals that a process ignores or answers. */
+  function heeds(pid: number, what: "SigIgn" | "SigCgt"): boolean {
+    const mask = new RegExp(`${what}:\\s+([0-9a-f]+)`).exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+    return mask !== undefined && (BigInt(`0x${mask}`) & 1n) === 1n;
+  }
+
+  test.skipIf(process.platform !== "linux")("does not end it, and is obeyed when it is up", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
+    const dataDir = join(directory, "data");
+    await mkdir(dataDir);
+    // As long as somebody else has the store for himself, the start waits for it.
+    using store = new Database(join(dataDir, "sluice.db"));
+    store.run("begin exclusive");
+    const file = join(directory, "sluice.yaml");
+    await writeFile(file, JSON.stringify({ listen: "127.0.0.1:0", admin: "off", data_dir: dataDir }));
+    const child = spawn(["start", "--config", file], {});
+    const { pid } = child.process;
+    let said = "";
+    const heard = (async () => {
+      for await (const text of child.process.stdout.pipeThrough(new TextDecoderStream())) said += text;
+    })();
+    try {
+      await eventually("the runtime begins", () => readlinkSync(`/proc/${pid}/exe`).includes("bun"));
+      child.process.kill("SIGHUP");
+      await eventually("it listens to signals", () => heeds(pid, "SigCgt"));
+      expect(heeds(pid, "SigIgn")).toBe(false);
+      child.process.kill("SIGHUP");
+      store.run("rollback");
+      await eventually("it is up and has read the file again", () => said.includes('"event":"reloaded"'), 15_000);
+      expect(said.indexOf('"event":"listening"')).toBeLessThan(said.indexOf('"event":"reloaded"'));
+      expect(said).toContain('"event":"listening"');
+    } finally {
+      child.process.kill("SIGKILL");
+      await heard;
+      await rm(directory, { recursive: true });
+    }
+  });
+});
 
 describe("health", () => {
   test("is told without a key, and nothing else with it", async () => {
