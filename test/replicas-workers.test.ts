@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { Workers } from "../src/cli/workers.ts";
 import { wholeLines } from "../src/cli/whole-lines.ts";
 import { openStore, type Store } from "../src/durable.ts";
 import { startChaos, type Chaos } from "./support/chaos.ts";
@@ -27,6 +28,10 @@ function pidOf(gateway: Gateway, worker: number): number {
 
 function times(gateway: Gateway, event: string): number {
   return gateway.logs.filter((line) => line["event"] === event).length;
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function isAlive(pid: number): boolean {
@@ -199,6 +204,63 @@ describe("a parent", () => {
     expect(await gateway.exited).toBe(0);
     expect(performance.now() - toldMs).toBeLessThan(2_000);
     await call.reply;
+  });
+
+  test("replaces a worker that hangs, and leaves one alone that is only busy for a while", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "sluice-workers-"));
+    const config = join(directory, "sluice.yaml");
+    writeFileSync(
+      config,
+      JSON.stringify({ listen: "127.0.0.1:0", admin: "off", data_dir: join(directory, "data"), server: { linger: "0ms" } }),
+    );
+    const main = resolve(import.meta.dir, "../src/main.ts");
+    const lines: { readonly event: string; readonly worker: number; readonly pid: number; readonly signal?: string }[] = [];
+    const note = (event: string, fields: Readonly<Record<string, unknown>>): void => {
+      lines.push({ event, ...(fields as { worker: number; pid: number }) });
+    };
+    const family = new Workers({
+      count: 2,
+      command: (number, port) => {
+        const own = ["start", "--config", config, "--workers", "2", "--worker", String(number)];
+        return [
+          "sh",
+          "-c",
+          'exec "$@" > /dev/null',
+          "sh",
+          process.execPath,
+          main,
+          ...own,
+          ...(port === null ? [] : ["--worker-port", String(port)]),
+        ];
+      },
+      environment: { PATH: process.env["PATH"] ?? "", HOME: directory },
+      log: { info: note, warn: note },
+      silentMs: 4_000,
+    });
+    try {
+      const ready = (): readonly number[] => lines.filter(({ event }) => event === "worker_ready").map(({ pid }) => pid);
+      await eventually("both are up", () => ready().length === 2, 10_000);
+      const [first = 0, second = 0] = ready();
+      process.kill(second, "SIGSTOP");
+      // Meanwhile the first one stands still for half of the time.
+      for (let round = 0; ready().length < 3 && round < 8; round += 1) {
+        process.kill(first, "SIGSTOP");
+        await sleep(1_000);
+        process.kill(first, "SIGCONT");
+        await sleep(1_000);
+      }
+      expect(lines.filter(({ event }) => event === "worker_silent")).toEqual([
+        expect.objectContaining({ worker: 2, pid: second, silent_ms: 4_000 }),
+      ]);
+      expect(lines.find(({ event }) => event === "worker_ended")).toMatchObject({ worker: 2, signal: "SIGKILL" });
+      expect(ready().length).toBe(3);
+      expect([isAlive(first), isAlive(second)]).toEqual([true, false]);
+    } finally {
+      for (const { pid } of lines.filter(({ event, pid: of }) => event === "worker_started" && isAlive(of))) process.kill(pid, "SIGCONT");
+      family.stop(false);
+      await family.ended;
+      rmSync(directory, { recursive: true, force: true });
+    }
   });
 
   test.each(["0", "-1", "1.5", "many", String(4 * availableParallelism() + 1)])("does not start %s of them, in words", async (number) => {

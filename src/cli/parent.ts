@@ -1,8 +1,8 @@
-import { isWorkerOrder, type WorkerOrder, type WorkerReady } from "./worker-messages.ts";
+import { aliveEveryMs, isWorkerOrder, type WorkerAlive, type WorkerOrder, type WorkerReady } from "./worker-messages.ts";
 
 /** The parent, as a worker sees it. */
 export interface Parent {
-  /** Says that calls are taken. */
+  /** Says that calls are taken, and from then on, now and then, that this process still does something. */
   ready(port: number): void;
   /** What it was told, and what it will be. A parent that is gone wants everything to come to its end. */
   onOrder(obey: (order: WorkerOrder) => void): void;
@@ -21,8 +21,11 @@ export function parentOf(own: NodeJS.Process): Parent | null {
   own.on("disconnect", () => obey("hurry"));
   return {
     ready: (port) => {
-      const message: WorkerReady = { port };
-      if (own.connected) own.send?.(message);
+      const tell = (message: WorkerReady | WorkerAlive): void => {
+        if (own.connected) own.send?.(message);
+      };
+      tell({ port });
+      setInterval(() => tell("alive"), aliveEveryMs).unref();
     },
     onOrder: (then) => {
       obey = then;

@@ -6,6 +6,16 @@ export interface WorkerReady {
   readonly port: number;
 }
 
+/** What a worker that takes calls says again and again: its event loop turns. */
+export type WorkerAlive = "alive";
+
+/** Cheap, and often enough to be told from silence soon. */
+export const aliveEveryMs = 1_000;
+
+export function isWorkerAlive(message: unknown): message is WorkerAlive {
+  return message === "alive";
+}
+
 export function isWorkerOrder(message: unknown): message is WorkerOrder {
   return message === "stop" || message === "hurry" || message === "end" || message === "reload";
 }

@@ -1,4 +1,4 @@
-import { isWorkerReady, type WorkerOrder } from "./worker-messages.ts";
+import { isWorkerAlive, isWorkerReady, type WorkerOrder } from "./worker-messages.ts";
 
 export interface WorkersOptions {
   readonly count: number;
@@ -8,6 +8,8 @@ export interface WorkersOptions {
   readonly log: WorkersLog;
   /** Further waits after a worker that died soon are twice as long as the one before, up to a bound. */
   readonly pauseMs?: number;
+  /** A worker that took calls and has said nothing for so long hangs. */
+  readonly silentMs?: number;
 }
 
 export interface WorkersLog {
@@ -35,7 +37,7 @@ export function isTaken({ host, port }: { readonly host: string; readonly port: 
 
 /**
  * Processes of this program that share a port, and their parent, which serves nothing itself: it starts them, starts them
- * again when they die, and passes on what it is told. The first one is up before the others begin: what it cannot do, they
+ * again when they die or hang, and passes on what it is told. The first one is up before the others begin: what it cannot do, they
  * could not either, and then nothing stays started.
  */
 export class Workers {
@@ -51,8 +53,17 @@ export class Workers {
     const { promise, resolve } = Promise.withResolvers<number>();
     this.ended = promise;
     this.end = resolve;
-    this.places = Array.from({ length: options.count }, (_, at) => ({ number: at + 1, child: null, timer: null, pauses: 0, ready: false }));
+    this.places = Array.from({ length: options.count }, (_, at) => ({
+      number: at + 1,
+      child: null,
+      timer: null,
+      pauses: 0,
+      ready: false,
+      unheard: 0,
+    }));
     this.begin(this.places[0]!);
+    const looks = setInterval(() => this.lookForSilence(), this.silentMs / looksMax);
+    void promise.then(() => clearInterval(looks));
   }
 
   /** The first time they may finish what they do, the second time they may not. */
@@ -72,9 +83,31 @@ export class Workers {
     for (const place of this.places) this.tell(place, "reload");
   }
 
+  private get silentMs(): number {
+    return this.options.silentMs ?? silentMsDefault;
+  }
+
+  /**
+   * Ends those that were not heard of for many looks in a row; like others that end, they are started again. Looks are counted, and
+   * not time: where the whole machine stood still, its clock went on, and nobody hangs for that.
+   */
+  private lookForSilence(): void {
+    for (const place of this.places) {
+      if (place.child === null || !place.ready) continue;
+      place.unheard += 1;
+      if (place.unheard <= looksMax) continue;
+      const { number, child } = place;
+      const detail = "it hangs: it is ended and started again";
+      this.options.log.warn("worker_silent", { worker: number, pid: child.pid, silent_ms: this.silentMs, detail });
+      place.unheard = 0;
+      child.kill("SIGKILL");
+    }
+  }
+
   private begin(place: Place): void {
     place.timer = null;
     place.ready = false;
+    place.unheard = 0;
     const beganMs = performance.now();
     const child = Bun.spawn([...this.options.command(place.number, this.port)], {
       env: this.options.environment,
@@ -82,6 +115,7 @@ export class Workers {
       serialization: "json",
       ipc: (message) => {
         if (isWorkerReady(message)) this.isReady(place, message.port);
+        else if (isWorkerAlive(message)) place.unheard = 0;
       },
     });
     place.child = child;
@@ -94,6 +128,7 @@ export class Workers {
 
   private isReady(place: Place, port: number): void {
     place.ready = true;
+    this.options.log.info("worker_ready", { worker: place.number, pid: place.child?.pid });
     if (this.port !== null) return;
     this.port = port;
     for (const other of this.places) if (other !== place && !this.stopping) this.begin(other);
@@ -139,6 +174,8 @@ interface Place {
   /** How often in a row it died before it was of much use. */
   pauses: number;
   ready: boolean;
+  /** How often it was looked after since it said something. */
+  unheard: number;
 }
 
 const perCoreMax = 4;
@@ -146,5 +183,9 @@ const pauseMsDefault = 100;
 const pauseMsMax = 10_000;
 /** One that lived for so long did not die of how it was started. */
 const steadyMs = 10_000;
+/** Far longer than anything a worker does in one go, also on a machine that is short of everything. */
+const silentMsDefault = 30_000;
+/** How often a silent worker is looked after before it counts as one that hangs. */
+const looksMax = 10;
 /** A worker that was told to end at once and is still there by then hangs. */
 const endMs = 2_000;
