@@ -186,7 +186,7 @@ export class App {
       current: () => this.current,
       ready: () => !this.stopping,
       degraded: () => this.degraded(),
-      strangers: new AuthFailures(this.gateway.ports.nowMs),
+      strangers: new AuthFailures(this.gateway.ports.nowMs, undefined, this.surroundings.workers),
       pressure: pressure.pressure,
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),

@@ -37,6 +37,16 @@ describe("requests without a valid key", () => {
     for (let count = 0; count < 30; count += 1) expect(failures.note("10.0.0.1")).toBeNull();
   });
 
+  test("are shared out among the processes behind one address, and each of those allows at least one", () => {
+    const of = (processes: number, perMinuteMax: number): number => {
+      const failures = new AuthFailures(() => 5_000, undefined, processes);
+      let answered = 0;
+      while (failures.note("10.0.0.1", perMinuteMax) === null) answered += 1;
+      return answered;
+    };
+    expect([of(1, 30), of(2, 30), of(4, 30), of(8, 30), of(4, 1)]).toEqual([30, 15, 7, 3, 1]);
+  });
+
   test("at a rate of thirty a minute are never refused", () => {
     const { clock, failures } = world();
     for (let count = 0; count < 300; count += 1) {

@@ -159,6 +159,17 @@ describe("several processes behind one port", () => {
     expect(completed).toBeGreaterThan(200);
   });
 
+  test("allow one address no more wrong keys than a single process would", async () => {
+    const beganMs = performance.now();
+    const wrong = await Promise.all(Array.from({ length: 150 }, () => chat(gateway, {}, { key: "sk-gw_wrong" })));
+    const counts = tally(wrong);
+    expect(Object.keys(counts).toSorted()).toEqual(["401 invalid_api_key", "429 too_many_auth_failures"]);
+    // One is forgiven every two seconds.
+    expect(counts["401 invalid_api_key"]).toBeLessThanOrEqual(30 + Math.ceil((performance.now() - beganMs) / 2_000));
+    const key = await makeKey(store);
+    expect(tally(await Promise.all(Array.from({ length: 12 }, () => chat(gateway, {}, { key: key.token }))))).toEqual({ "200": 12 });
+  });
+
   test("end together when the parent is told to stop, after their streams, with code 0", async () => {
     const key = await makeKey(store);
     const streams = await Promise.all(Array.from({ length: 9 }, () => opened(gateway, key, { x_tokens: 30, x_pace_ms: 25 })));

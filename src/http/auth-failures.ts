@@ -12,6 +12,8 @@ export class AuthFailures {
   constructor(
     private readonly nowMs: () => number,
     private readonly bounds: AuthFailureBounds = { perMinuteMax: 30, placesMax: 10_000 },
+    /** How many processes count behind one address. Each allows its share: connections are spread over them, so a guesser meets all. */
+    private readonly processes = 1,
   ) {}
 
   get size(): number {
@@ -22,7 +24,7 @@ export class AuthFailures {
   note(address: string, perMinuteMax: number = this.bounds.perMinuteMax): Failure | null {
     const place = placeOf(address);
     const nowMs = this.nowMs();
-    const forgivenMs = 60_000 / perMinuteMax;
+    const forgivenMs = 60_000 / Math.max(1, Math.floor(perMinuteMax / this.processes));
     const known = this.forgivenAt.get(place);
     const laterMs = Math.max(nowMs, known ?? nowMs) + forgivenMs;
     const overMs = laterMs - nowMs - 60_000;
