@@ -1,6 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { RequestParser, statusFor, type RequestHead } from "../src/http/request-parser.ts";
+import { allHeaders } from "./support/header-lines.ts";
 
 // Properties over many requests, sweeps over every byte; no clock is judged here.
 setDefaultTimeout(60_000);
@@ -57,7 +58,7 @@ function tell(chunks: Iterable<Uint8Array>): Told {
     requests.push({
       method,
       target,
-      headers: Object.fromEntries(headers.entries()),
+      headers: allHeaders(headers),
       bodyBytes,
       modern,
       persistent,

@@ -1,6 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { ResponseParser } from "../src/upstream/response-parser.ts";
+import { allHeaders } from "./support/header-lines.ts";
 
 // Properties over many responses, sweeps over every byte; no clock is judged here.
 setDefaultTimeout(60_000);
@@ -28,7 +29,7 @@ function tell(chunks: Iterable<Uint8Array>, { closes = false } = {}): Told {
   const parser = new ResponseParser({
     head({ status, persistent, headers }) {
       if (head !== null || parts.length > 0 || ended) throw new Error("a head out of order");
-      head = { status, persistent, headers: Object.fromEntries(headers.entries()) };
+      head = { status, persistent, headers: allHeaders(headers) };
     },
     body(bytes) {
       if (head === null || ended) throw new Error("a part of a body out of order");

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { OutputAverages } from "../src/gateway/output-averages.ts";
 import type { Ask } from "../src/operations/ask.ts";
 import type { ChatAsk } from "../src/operations/chat.ts";
 import type { SpeechAsk } from "../src/operations/speech.ts";
@@ -7,7 +8,7 @@ import type { TranscriptionAsk } from "../src/operations/transcription.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
 import { costNanos } from "../src/usage/cost.ts";
 import { dearestCost, demandOf, expectedUse, truthOf, type DemandOptions } from "../src/usage/demand.ts";
-import { averaged, OutputAverages } from "../src/usage/output-average.ts";
+import { averaged } from "../src/usage/output-average.ts";
 import type { Rates } from "../src/usage/price.ts";
 import { estimateTokens, TokenCount } from "../src/usage/token-estimate.ts";
 
@@ -375,5 +376,11 @@ describe("the usual length of answers", () => {
     averages.learn("a", 30);
     averages.learn("c", 5);
     expect(["a", "b", "c"].map((name) => averages.of(name))).toEqual([20, null, 5]);
+  });
+
+  test("costs a newcomer as much when many are kept as when few are", () => {
+    const averages = new OutputAverages(50_000);
+    for (let at = 0; at < 1_000_000; at += 1) averages.learn(`model-${at}`, 10);
+    expect([averages.of("model-0"), averages.of("model-999999")]).toEqual([null, 10]);
   });
 });

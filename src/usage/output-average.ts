@@ -16,22 +16,3 @@ export function averaged(average: OutputAverage | null, completionTokens: number
   const answers = Math.min(average.answers + 1, memory);
   return { tokens: average.tokens + (completionTokens - average.tokens) / answers, answers };
 }
-
-/** The averages of many models, or of many models of many keys; those that were not learned from for longest are forgotten. */
-export class OutputAverages {
-  private readonly averages = new Map<string, OutputAverage>();
-
-  constructor(private readonly max = 10_000) {}
-
-  of(name: string): number | null {
-    return this.averages.get(name)?.tokens ?? null;
-  }
-
-  learn(name: string, completionTokens: number | null): void {
-    const average = averaged(this.averages.get(name) ?? null, completionTokens);
-    if (average === null) return;
-    this.averages.delete(name);
-    this.averages.set(name, average);
-    if (this.averages.size > this.max) this.averages.delete(this.averages.keys().next().value!);
-  }
-}

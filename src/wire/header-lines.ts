@@ -2,7 +2,7 @@
 export class HeaderLines {
   constructor(
     /** In lower case, each once. */
-    private readonly names: readonly string[],
+    readonly names: readonly string[],
     /** Repeated headers are joined by a comma. */
     private readonly values: readonly string[],
   ) {}
@@ -10,10 +10,6 @@ export class HeaderLines {
   get(name: string): string | undefined {
     const at = this.names.indexOf(name);
     return at < 0 ? undefined : this.values[at];
-  }
-
-  entries(): readonly (readonly [name: string, value: string])[] {
-    return this.names.map((name, at) => [name, this.values[at]!]);
   }
 
   has(name: string): boolean {

@@ -1,0 +1,6 @@
+import type { HeaderLines } from "../../src/wire/header-lines.ts";
+
+/** All headers of a message, in the order they came. */
+export function allHeaders(headers: HeaderLines): Record<string, string> {
+  return Object.fromEntries(headers.names.map((name) => [name, headers.get(name) ?? ""]));
+}
