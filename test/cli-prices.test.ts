@@ -78,6 +78,19 @@ test("a price is removed by its model, or by its id where there are several", as
   expect(await cli.here(["prices", "remove", shipped])).toMatchObject({ code: 1, err: expect.stringContaining("comes along") });
 });
 
+test("a price beyond ten thousand dollars is taken for the mistake it is", async () => {
+  const cli = new CommandLine();
+  expect((await cli.json<ShownPrice>("prices", "set", "m", "--input", "10000", "--second", "10000", "--call", "10000")).rates["call"]).toBe(
+    10_000,
+  );
+  for (const rate of ["input", "output", "characters", "second", "call", "long-output"]) {
+    expect(await cli.here(["prices", "set", "m", `--${rate}`, "10000.01"])).toMatchObject({
+      code: 64,
+      err: expect.stringContaining("of at most 10000"),
+    });
+  }
+});
+
 test("every price is listed once, in columns", async () => {
   const cli = new CommandLine();
   const { code, out } = await cli.run(["prices", "list", "--all"]);

@@ -354,6 +354,7 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /cannot be read/,
     /permissions/,
   ],
+  ["a price beyond all measure", "prices:\n  - model: m\n    input: 10000.01", 3, "prices[0].input", /out of range/, /of at most 10000/],
   ["a short key", "keys:\n  - name: a\n    key: short", 3, "keys[0].key", /at least 16 characters/, /sk-gw_…/],
   ["a damaged key", "keys:\n  - name: a\n    key: sk-gw_0123456789ab_nonsense", 3, "keys[0].key", /checksum/, /copy the key again/],
   ["a key with a comma", "keys:\n  - name: a\n    key: aaaaaaaa,bbbbbbbbbb", 3, "keys[0].key", /comma/, /another/],

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { StoredPrice } from "../gateway/storage.ts";
-import type { Price } from "../usage/price.ts";
+import { rateNanosMax, type Price } from "../usage/price.ts";
 import { periodStartMs } from "../limits/period.ts";
 import { rateWordList, rateWords, ratesOfWords, type RateWord } from "../usage/rate-words.ts";
 import { dollarsField } from "./dollars-field.ts";
@@ -10,10 +10,7 @@ import { route, type Route } from "./route.ts";
 import { line, prose } from "./text-field.ts";
 import { moment, momentOf, momentOrNull } from "./times.ts";
 
-/** A million dollars for a million tokens, as in the configuration file. */
-const priceNanosMax = 1e15;
-
-const rate = dollarsField(priceNanosMax).optional();
+const rate = dollarsField(rateNanosMax).optional();
 const rates = z
   .strictObject({
     ...(Object.fromEntries(rateWordList.map((word) => [word, rate])) as Record<Exclude<RateWord, "long_above_tokens">, typeof rate>),

@@ -1,5 +1,5 @@
 import { rateWordList, ratesOfWords, type RateWord } from "../usage/rate-words.ts";
-import type { Rates } from "../usage/price.ts";
+import { rateNanosMax, type Rates } from "../usage/price.ts";
 import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "./command-place.ts";
 import { dollars, line, moment, prose, wholeNumber } from "./option-values.ts";
 
@@ -37,9 +37,6 @@ const rateMeanings: { readonly [W in RateWord]: string } = {
   long_cache_write: `${perMillion} of those that were put into a cache`,
   long_output: `${perMillion} tokens of answers to a long prompt`,
 };
-
-/** A million dollars for a million tokens. */
-const rateNanosMax = 1e15;
 
 export function addPrices({ program, take }: CommandPlace): void {
   const prices = program.command("prices").description("show and set what models cost").addHelpText("after", pricesExamples);

@@ -3,6 +3,7 @@ import { adapters } from "../adapters/index.ts";
 import { presets } from "../adapters/presets.ts";
 import { audioFormats } from "../operations/audio.ts";
 import { transcriptFormats } from "../operations/transcription.ts";
+import { rateNanosMax } from "../usage/price.ts";
 import { defaulted, group, groups, optional, optionalGroup, required } from "./field.ts";
 import {
   address,
@@ -32,8 +33,6 @@ import {
 
 export const defaultDataDir = "./data";
 
-/** A million dollars for a million tokens. */
-const priceNanosMax = 1e15;
 const dayMs = 86_400_000;
 const keepMaxMs = 36_600 * dayMs;
 /** Nine million dollars: up to there, billionths of a dollar are exact. */
@@ -269,15 +268,15 @@ export const fileSchema = z.strictObject({
       provider: optional(text(64), "The provider it holds for, as in a channel's `provider`.", "whoever serves the model"),
       model: required(text(), "The upstream's name of the model. A `*` stands for any run of characters."),
       from: optional(moment(), "The day it holds from.", "always"),
-      input: optional(dollars(priceNanosMax), "Dollars per million prompt tokens."),
-      cached_input: optional(dollars(priceNanosMax), "Of those, per million that came from a cache.", "as `input`"),
-      output: optional(dollars(priceNanosMax), "Dollars per million tokens of answers."),
-      reasoning: optional(dollars(priceNanosMax), "Of those, per million that were reasoning.", "as `output`"),
-      audio_input: optional(dollars(priceNanosMax), "Dollars per million audio tokens of prompts.", "as `input`"),
-      audio_output: optional(dollars(priceNanosMax), "Dollars per million audio tokens of answers.", "as `output`"),
-      characters: optional(dollars(priceNanosMax), "Dollars per million characters that are spoken."),
-      second: optional(dollars(priceNanosMax), "Dollars per second of audio that is transcribed."),
-      call: optional(dollars(priceNanosMax), "Dollars per call."),
+      input: optional(dollars(rateNanosMax), "Dollars per million prompt tokens."),
+      cached_input: optional(dollars(rateNanosMax), "Of those, per million that came from a cache.", "as `input`"),
+      output: optional(dollars(rateNanosMax), "Dollars per million tokens of answers."),
+      reasoning: optional(dollars(rateNanosMax), "Of those, per million that were reasoning.", "as `output`"),
+      audio_input: optional(dollars(rateNanosMax), "Dollars per million audio tokens of prompts.", "as `input`"),
+      audio_output: optional(dollars(rateNanosMax), "Dollars per million audio tokens of answers.", "as `output`"),
+      characters: optional(dollars(rateNanosMax), "Dollars per million characters that are spoken."),
+      second: optional(dollars(rateNanosMax), "Dollars per second of audio that is transcribed."),
+      call: optional(dollars(rateNanosMax), "Dollars per call."),
     },
     "What models cost, where the prices that come along are not yours or do not know a model. A price that is not given is unknown, not zero.",
   ),

@@ -12,6 +12,12 @@ export interface Price {
   readonly rates: Rates;
 }
 
+/**
+ * Ten thousand dollars, for a million tokens or characters, a second or a call: far above any price there is. A larger one is a
+ * mistake, such as a price per token written as dollars, and its sums would soon leave what a database can add up.
+ */
+export const rateNanosMax = 1e13;
+
 export interface Rates {
   /** Per million tokens. */
   readonly input?: number;
