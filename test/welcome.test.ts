@@ -34,3 +34,13 @@ test("a greeting of few names them all, as they stand in the file", () => {
   const channels = ["b", "a"].map((name) => ({ name, host: "h", models: null, trouble: null }));
   expect(welcome({ ...facts, channels, keyNames: ["one", "two"] })).toContain("  b (h): any model\n  a (h): any model\n\n");
 });
+
+test("a greeting names the commands as they work on this very store", () => {
+  const made = (configFile: string | null): string => welcome({ ...facts, configFile, madeKey: "sk-gw_x" });
+  const known = (configFile: string | null): string => welcome({ ...facts, configFile, storedKeys: 2 });
+  expect(made(null)).toContain("sluice -- keys create NAME\n");
+  expect(made("/etc/sluice.yaml")).toContain("sluice -- keys create NAME --config /etc/sluice.yaml\n");
+  expect(made("it's here.yaml")).toContain("sluice -- keys create NAME --config 'it'\\''s here.yaml'\n");
+  expect(known("sluice.yaml")).toContain("(npm run --silent sluice -- keys list --config sluice.yaml)\n");
+  expect(known("sluice.yaml")).toContain("sluice -- keys create NAME --config sluice.yaml\n");
+});

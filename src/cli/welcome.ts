@@ -36,22 +36,31 @@ export interface WelcomeFacts {
   readonly tryModels: { readonly transcription: string | null; readonly speech: string | null };
 }
 
-function keyLines({ madeKey, keyNames, storedKeys }: WelcomeFacts): string[] {
+function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): string[] {
+  // Without the file, a command would work on the store of another place.
+  const given = configFile === null ? "" : ` --config ${inShell(configFile)}`;
   if (madeKey === null) {
     const stored =
       storedKeys === 0
         ? []
-        : [`${storedKeys >= 1000 ? "1000 keys or more" : plural(storedKeys, "key")} in the store (npm run --silent sluice -- keys list)`];
-    return [`Keys: ${[...someOf(keyNames), ...stored].join(", ")}`, "Another one: npm run --silent sluice -- keys create NAME", ""];
+        : [
+            `${storedKeys >= 1000 ? "1000 keys or more" : plural(storedKeys, "key")} in the store (npm run --silent sluice -- keys list${given})`,
+          ];
+    return [`Keys: ${[...someOf(keyNames), ...stored].join(", ")}`, `Another one: npm run --silent sluice -- keys create NAME${given}`, ""];
   }
   return [
     "Your client key, made at this first start and shown only now:",
     "",
     `  ${madeKey}`,
     "",
-    "It is kept, as a hash, in the store. More are made with: npm run --silent sluice -- keys create NAME",
+    `It is kept, as a hash, in the store. More are made with: npm run --silent sluice -- keys create NAME${given}`,
     "",
   ];
+}
+
+/** A word as a shell takes it. */
+function inShell(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** As many as a person reads. */
@@ -104,7 +113,7 @@ function nextLines({ channels, url, firstModel, variables, configFile, onlyLocal
     ];
   }
   return [
-    "Try it:",
+    "Try it, with a client key in KEY (export KEY=…):",
     `  curl ${url}/v1/chat/completions -H 'Authorization: Bearer '"$KEY" -H 'Content-Type: application/json' \\`,
     `    -d '{"model": "${firstModel ?? "MODEL"}", "messages": [{"role": "user", "content": "Hello"}]}'`,
     ...audioLines(url, tryModels),
