@@ -43,7 +43,11 @@ describe("the command line", () => {
     ["start extra", /too many arguments/],
     ["check a b", /too many arguments/],
     ["check a --config b", /two different files/],
-    ["--nope", /unknown option/],
+    ["--nope", /unknown option[\s\S]*See sluice --help$/],
+    ["strat", /See sluice --help$/],
+    ["start --nope", /See sluice start --help$/],
+    ["keys create", /missing required argument[\s\S]*See sluice keys create --help$/],
+    ["accounts tokens create x --role king", /See sluice accounts tokens create --help$/],
   ])("«%s» is a mistake, told in words and with exit code 64", (line, words) => {
     const invocation = parse(line);
     expect(invocation).toMatchObject({ command: "mistake", exitCode: 64 });

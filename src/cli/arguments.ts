@@ -131,9 +131,15 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.version") return { command: "version", text: printed.trim() };
     if (error.exitCode === 0) return { command: "help", text: printed };
-    return mistake(printed.trim(), "See sluice --help");
+    return mistake(printed.trim(), `See ${["sluice", ...commandIn(program, args)].join(" ")} --help`);
   }
   return invocation ?? { command: "help", text: program.helpInformation() + programExamples };
+}
+
+/** The words that name a command: what it takes is told there, and not with all the others. */
+function commandIn(program: Command, [word, ...rest]: readonly string[]): readonly string[] {
+  const inner = program.commands.find((command) => command.name() === word);
+  return inner === undefined ? [] : [inner.name(), ...commandIn(inner, rest)];
 }
 
 function mistake(text: string, mend: string): Invocation {
