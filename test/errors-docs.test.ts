@@ -12,7 +12,8 @@ function codesIn(file: string): string[] {
   const refused = [...source.matchAll(/\b(?:refuse|refusal)\(\s*(?:(?:\d{3}|status),\s*)?(?:[`"'].*?[`"'],\s*)?"([a-z_]+)"/gs)].map(
     (match) => match[1]!,
   );
-  return [...named, ...refused];
+  const ineligible = [...source.matchAll(/\brefused\("[^"]*", \d{3}, "([a-z_]+)"/g)].map((match) => match[1]!);
+  return [...named, ...refused, ...ineligible];
 }
 
 const sources = [
@@ -21,7 +22,15 @@ const sources = [
   "src/http/authenticate.ts",
   "src/http/auth-failures.ts",
   "src/state/overrun.ts",
+  "src/http/form-refusals.ts",
   "src/operations/chat-request.ts",
+  "src/operations/mistakes.ts",
+  "src/operations/speech-request.ts",
+  "src/operations/transcription-request.ts",
+  "src/routing/eligible.ts",
+  "src/adapters/foreign-transcription.ts",
+  "src/adapters/openai-transcription-answer.ts",
+  "src/adapters/rendered-transcript.ts",
 ];
 
 test("docs/errors.md lists every error code the gateway gives", () => {
