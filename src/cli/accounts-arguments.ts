@@ -16,10 +16,7 @@ export type AccountsRequest = { readonly on: "accounts"; readonly json: boolean 
 const roleOption = ["--role <role>", "admin changes things, viewer looks at them", choice<Role>(["admin", "viewer"])] as const;
 
 export function addAccounts({ program, take }: CommandPlace): void {
-  const accounts = program
-    .command("accounts")
-    .description("manage who may use the admin API and the console")
-    .addHelpText("after", accountsExamples);
+  const accounts = program.command("accounts").description("manage who may use the admin API").addHelpText("after", accountsExamples);
   const command = (parent: Command, name: string, description: string, isDefault = false): Command =>
     parent
       .command(name, { isDefault })

@@ -212,7 +212,7 @@ export const channelSchema = z.strictObject(channelShape);
 
 export const fileSchema = z.strictObject({
   listen: defaulted(listen(), "127.0.0.1:4400", "Where clients connect. Use `0.0.0.0:4400` to be reachable from other machines."),
-  admin: defaulted(orOff(listen()), "127.0.0.1:4401", "Where the admin API and the console listen. A listener of its own."),
+  admin: defaulted(orOff(listen()), "127.0.0.1:4401", "Where the admin API listens. A listener of its own."),
   admin_names: optional(list(text(), 100), "Host names under which browsers may reach the admin listener, beside its own address.", "none"),
   admin_tls: defaulted(
     flag(),
