@@ -1,4 +1,4 @@
-import type { Address } from "../channels/channel.ts";
+import type { Address, Channel } from "../channels/channel.ts";
 import type { ChatAsk } from "../operations/chat.ts";
 import { failure, isFailure } from "../operations/failure.ts";
 import { lastMember, membersOf, valueOf } from "../operations/json.ts";
@@ -58,12 +58,21 @@ function streamed(hidesUsage: boolean, choices: number): StreamedAnswer {
   };
 }
 
-function headersOf(accept: string, { forwarded, channel }: Target): Record<string, string> {
-  const headers: Record<string, string> = { "content-type": "application/json", accept };
-  for (const name in forwarded) headers[name] = forwarded[name]!;
-  for (const name in channel.headers) headers[name] = channel.headers[name]!;
+function headersOf(accept: string, { forwarded, channel }: Target): Readonly<Record<string, string>> {
+  for (const _ in forwarded) return { ...usualHeaders(accept), ...forwarded, ...channel.headers };
+  // Without anything of the client's own they are the same for every request of a channel.
+  let known = knownHeaders.get(channel);
+  if (known === undefined) knownHeaders.set(channel, (known = new Map<string, Readonly<Record<string, string>>>()));
+  let headers = known.get(accept);
+  if (headers === undefined) known.set(accept, (headers = { ...usualHeaders(accept), ...channel.headers }));
   return headers;
 }
+
+function usualHeaders(accept: string): Readonly<Record<string, string>> {
+  return { "content-type": "application/json", accept };
+}
+
+const knownHeaders = new WeakMap<Channel, Map<string, Readonly<Record<string, string>>>>();
 
 /** Made once for each address, unless it holds the model's name. */
 function chatUrl(address: Address, model: string): string {

@@ -16,7 +16,7 @@ export function parseBearer(header: string | null): Bearer {
   if (header === null || header === "") return { kind: "missing" };
   if (header.length > bearerCharactersMax) return { kind: "malformed" };
   if (header.includes(",")) return { kind: "ambiguous" };
-  if (header.slice(0, scheme.length).toLowerCase() !== scheme) return { kind: "malformed" };
+  if (!hasScheme(header)) return { kind: "malformed" };
   const token = trimSpaces(header.slice(scheme.length));
   return isBearerToken(token) ? { kind: "token", token } : { kind: "malformed" };
 }
@@ -27,6 +27,16 @@ export function isBearerToken(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code <= 0x20 || code >= 0x7f || code === 0x2c) return false;
+  }
+  return true;
+}
+
+/** In whatever case, and without a text for it: every request has one. */
+function hasScheme(header: string): boolean {
+  for (let at = 0; at < scheme.length; at++) {
+    const code = header.charCodeAt(at);
+    const lower = code >= 0x41 && code <= 0x5a ? code | 0x20 : code;
+    if (lower !== scheme.charCodeAt(at)) return false;
   }
   return true;
 }

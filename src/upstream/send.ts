@@ -18,12 +18,14 @@ export function makeSend(
   engineSocket: EngineSocket = noEngines,
 ): Send {
   const pool = new Pool(nowMs);
+  const heads = new WeakMap<UpstreamRequest["headers"], KnownHead>();
   const places = { any: new Map<string, Place>(), public: new Map<string, Place>() };
 
   return function send(request, { channel, credential }) {
-    const { authHeader, authPrefix, host } = channel.address;
-    const auth = authValue(authPrefix, secret(channel, credential));
+    const key = secret(channel, credential);
     if (channel.proxy !== null) {
+      const { authHeader, authPrefix } = channel.address;
+      const auth = authValue(authPrefix, key);
       return proxiedExchange(
         request,
         { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [authHeader]: auth }) },
@@ -32,14 +34,19 @@ export function makeSend(
     }
     const { origin, path } = placeOf(request.url, channel.reach);
     if (origin === null) return engineExchange(request, path, channel.timeouts.connectMs);
-    return new HttpExchange({
-      origin,
-      pool,
-      connectMs: channel.timeouts.connectMs,
-      head: headText(request, path, { host, authHeader, auth }),
-      body: request.body,
-    });
+    const head = withLength(linesOf(request, path, channel, key), request.body);
+    return new HttpExchange({ origin, pool, connectMs: channel.timeouts.connectMs, head, body: request.body });
   };
+
+  /** Most requests of a channel have the same headers, and then the same head but for their length. */
+  function linesOf(request: UpstreamRequest, path: string, channel: Channel, key: string | undefined): string {
+    const known = heads.get(request.headers);
+    if (known?.channel === channel && known.path === path && known.key === key && known.method === request.method) return known.lines;
+    const { authHeader, authPrefix, host } = channel.address;
+    const lines = headLines(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
+    heads.set(request.headers, { channel, path, key, method: request.method, lines });
+    return lines;
+  }
 
   /** Few addresses are asked over and over; those that hold a model's name may be many. */
   function placeOf(url: string, reach: Origin["reach"]): Place {
@@ -61,7 +68,7 @@ export function makeSend(
    */
   function engineExchange(request: UpstreamRequest, target: string, connectMs: number): Exchange {
     const [path = ""] = target.split("?", 1);
-    const head = headText(request, target, { host: "local", authHeader: "authorization", auth: null });
+    const head = withLength(headLines(request, target, { host: "local", authHeader: "authorization", auth: null }), request.body);
     let asked: string | null = null;
     let aborted = false;
     const attempt = (lost: string | null): HttpExchange => {
@@ -124,7 +131,16 @@ interface OwnWords {
   readonly auth: string | null;
 }
 
-function headText({ method, body, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: OwnWords): string {
+/** The beginning of a request, as it was made for the last one with the same headers. */
+interface KnownHead {
+  readonly channel: Channel;
+  readonly path: string;
+  readonly key: string | undefined;
+  readonly method: string;
+  readonly lines: string;
+}
+
+function headLines({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: OwnWords): string {
   let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
   if (auth !== null) head += `${authHeader}: ${oneLine(auth, "")}\r\n`;
   for (const name in headers) {
@@ -132,7 +148,11 @@ function headText({ method, body, headers }: UpstreamRequest, path: string, { ho
     if (name === "user-agent" || name === "accept-encoding" || (name === authHeader && auth !== null)) continue;
     head += `${name}: ${oneLine(headers[name]!, "")}\r\n`;
   }
-  return body === null ? `${head}\r\n` : `${head}content-length: ${body.length}\r\n\r\n`;
+  return head;
+}
+
+function withLength(lines: string, body: UpstreamRequest["body"]): string {
+  return body === null ? `${lines}\r\n` : `${lines}content-length: ${body.length}\r\n\r\n`;
 }
 
 function pathStart(url: string): number {
