@@ -51,3 +51,34 @@ test("whatever is set and taken back, only what was left rings", async () => {
     }),
   );
 });
+
+test.each([
+  ["short", 300, 0],
+  ["long", 2_100, 1_800],
+])("a %s timer that comes due while the process stands still rings after what arrived meanwhile", async (_, ms, standsAtMs) => {
+  const timers = new Timers(() => performance.now());
+  const heard: string[] = [];
+  const rung = new Promise<void>((resolve) =>
+    timers.after(ms, () => {
+      heard.push("timer");
+      resolve();
+    }),
+  );
+  await Bun.sleep(standsAtMs);
+  const { pid } = process;
+  const stopper = Bun.spawn(["sh", "-c", `kill -STOP ${pid}; echo word; sleep 1; kill -CONT ${pid}`], { stdout: "pipe" });
+  for await (const { length } of stopper.stdout) if (length > 0) heard.push("word");
+  await rung;
+  expect(heard).toEqual(["word", "timer"]);
+});
+
+test("a timer that was taken back while it waits for what arrived never rings", async () => {
+  const timers = new Timers(() => performance.now());
+  let rings = 0;
+  const takeBack = timers.after(50, () => rings++);
+  Bun.sleepSync(600);
+  await Bun.sleep(100);
+  takeBack();
+  await Bun.sleep(700);
+  expect(rings).toBe(0);
+});

@@ -4,6 +4,9 @@ import type { Bell, Bells } from "../gateway/ports.ts";
  * Timers for things that hardly ever happen. Every call sets a few deadlines and takes them all back; a native timer
  * for each would cost more than the rest of its bookkeeping. Long ones share one native timer a tick: they ring within
  * a tick after their time, never before. Short ones are native.
+ *
+ * A process that stood still finds all its timers due before it has read what came meanwhile, and would blame others for
+ * a silence that was its own. So whatever rings late rings a moment later still, when that has been read.
  */
 export class Timers implements Bells {
   private readonly ticks = new Map<number, Set<Bell>>();
@@ -42,16 +45,28 @@ export class Timers implements Bells {
 
   private setSoon(bell: Bell, ms: number): void {
     bell.place = isSoon;
+    const dueMs = this.nowMs() + ms;
     const ring = (): void => {
       this.soon.delete(bell);
       bell.place = nowhere;
       bell.ring();
     };
-    this.soon.set(bell, setTimeout(ring, ms));
+    const look = (): void => {
+      const lateMs = this.nowMs() - dueMs;
+      if (lateMs < standstillMs) ring();
+      else this.soon.set(bell, setTimeout(ring, graceOf(lateMs)));
+    };
+    this.soon.set(bell, setTimeout(look, ms));
   }
 
   private run(): void {
-    this.running ??= setTimeout(() => this.look(), tickMs);
+    if (this.running !== null) return;
+    const dueMs = this.nowMs() + tickMs;
+    this.running = setTimeout(() => {
+      const lateMs = this.nowMs() - dueMs;
+      if (lateMs < standstillMs) return this.look();
+      this.running = setTimeout(() => this.look(), graceOf(lateMs));
+    }, tickMs);
   }
 
   private look(): void {
@@ -73,5 +88,14 @@ export class Timers implements Bells {
 /** Where a bell is that does not wait, or that waits for a time of its own; otherwise the tick it waits for. */
 const nowhere = 0;
 const isSoon = -1;
+
+/** Enough to read what waits, and no more than a moment for whoever was to be told. */
+function graceOf(lateMs: number): number {
+  return Math.min(lateMs, graceMaxMs);
+}
+
 const tickMs = 50;
 const coarseFromMs = 2000;
+/** Longer than a busy loop is late, shorter than any time-out. */
+const standstillMs = 250;
+const graceMaxMs = 500;
