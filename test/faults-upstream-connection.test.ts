@@ -150,11 +150,15 @@ describe("an upstream that is not there", () => {
   stage.row(
     "F01: an upstream that refused five times in a row is not dialled a sixth time, and one refusal counts once",
     async (row) => {
+      const tookMs: number[] = [];
       for (let call = 1; call <= 5; call += 1) {
         expect(row.coolings().length).toBe(0);
         const reply = await row.ask();
         expect((await row.line(reply))["attempts"]).toBe(2);
+        tookMs.push(Number(reply.response.timing.endMs));
       }
+      // The way over the second upstream, its pause included; a machine that is busy may be late, but not each time.
+      expect(Math.min(...tookMs)).toBeLessThan(100);
       await row.gateway.waitForLog((line) => row.coolings().includes(line));
       expect(row.coolings()[0]).toMatchObject({ error: "unreachable" });
       expect(String(row.coolings()[0]?.["scope"])).toStartWith("host ");
@@ -248,7 +252,7 @@ describe("a connection that breaks before the answer", () => {
 });
 
 describe("a kept connection", () => {
-  const repeats = Number(process.env["SLUICE_STALE_REPEATS"] ?? 200);
+  const repeats = Number(process.env["SLUICE_STALE_REPEATS"] ?? 1_000);
   stage.rows(
     `F09: a kept connection that is closed in the moment of sending is replaced without blame, ${repeats} times over`,
     [
