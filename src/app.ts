@@ -7,6 +7,7 @@ import { administration } from "./administration.ts";
 import { adapters } from "./adapters/index.ts";
 import { makeCutAudio } from "./audio/split.ts";
 import { makeTranscode } from "./audio/transcode.ts";
+import { connectionsMaxOf, openFilesMax } from "./cli/open-files.ts";
 import { StartProblem } from "./cli/start-problem.ts";
 import { welcome } from "./cli/welcome.ts";
 import type { Candidate, Channel } from "./channels/channel.ts";
@@ -182,6 +183,7 @@ export class App {
       host,
       port,
       reusePort: this.surroundings.workers > 1,
+      connectionsMax: connectionsMaxOf(openFilesMax()),
       gateway: this.gateway,
       current: () => this.current,
       ready: () => !this.stopping,

@@ -35,7 +35,7 @@ class Edge {
   constructor(readonly clock: "still" | "real" = "still") {
     const plain = (body: string, status: number): HttpAnswer => ({ status, head: new AnswerHead("r"), body });
     this.server = new Connections(
-      { host: "127.0.0.1", port: 0, reusePort: false },
+      { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
       {
         answer: (request) => this.#answer(request),
         refusal: (problem, status) => plain(`refused: ${problem}`, status ?? statusFor(problem)),

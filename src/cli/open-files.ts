@@ -12,3 +12,12 @@ export function openFilesMax(): number {
 
 /** The customary soft limit, where the system does not tell. */
 const fallback = 1024;
+
+/** Each connection of a client may need one to an upstream; what the process needs for itself comes first. */
+export function connectionsMaxOf(nofile: number): number {
+  return Math.max(connectionsLeast, Math.floor((nofile - ownFiles) / 2));
+}
+
+/** The store, the journal, the log, listeners, threads and their modules. */
+const ownFiles = 96;
+const connectionsLeast = 16;

@@ -4,6 +4,8 @@ export interface ListenAt {
   readonly host: string;
   readonly port: number;
   readonly reusePort: boolean;
+  /** Whoever comes beyond them is hung up on: a process without a file to spare is of no use to anybody. */
+  readonly connectionsMax: number;
 }
 
 /** All connections of one listener: opened, looked after, closed. */
@@ -13,12 +15,14 @@ export class Connections {
   private readonly host: ConnectionHost & { stopping: boolean };
   private readonly listener: Bun.TCPSocketListener<ClientConnection>;
   private readonly sweeper: ReturnType<typeof setInterval>;
+  private readonly connectionsMax: number;
   private readonly busy = new Set<ClientConnection>();
   private readonly allDone = Promise.withResolvers<void>();
   private dateText = "";
   private dateFromMs = -Infinity;
 
-  constructor({ host, port, reusePort }: ListenAt, answers: Omit<ConnectionHost, "stopping" | "date" | "done">) {
+  constructor({ host, port, reusePort, connectionsMax }: ListenAt, answers: Omit<ConnectionHost, "stopping" | "date" | "done">) {
+    this.connectionsMax = connectionsMax;
     this.host = { ...answers, stopping: false, date: () => this.date(), done: (connection) => this.done(connection) };
     this.listener = Bun.listen<ClientConnection>({
       hostname: host,
@@ -68,7 +72,8 @@ export class Connections {
 
   private accept(socket: ClientSocket): void {
     socket.data = new ClientConnection(socket, this.host);
-    this.open.add(socket.data);
+    if (this.open.size < this.connectionsMax) this.open.add(socket.data);
+    else socket.terminate();
   }
 
   private gone({ data }: ClientSocket): void {

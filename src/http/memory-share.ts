@@ -28,8 +28,17 @@ const here: Surroundings = {
   groups: "/sys/fs/cgroup",
   ours: "/proc/self/cgroup",
   totalBytes: totalmem(),
-  rssBytes: () => process.memoryUsage.rss(),
+  rssBytes: ownBytes,
 };
+
+/** Asking takes an open file, and there may be none to be had; then nothing is known. */
+function ownBytes(): number {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return 0;
+  }
+}
 
 interface Group {
   readonly limitBytes: number;

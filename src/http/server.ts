@@ -42,6 +42,7 @@ export interface ListenOptions {
   readonly host: string;
   readonly port: number;
   readonly reusePort: boolean;
+  readonly connectionsMax: number;
   readonly gateway: Gateway;
   /** What the gateway serves with at this moment; a call keeps what it began with. */
   readonly current: () => Current;

@@ -57,7 +57,7 @@ export function openFormServer(limits: Partial<FormLimits> = {}): FormServer {
   }
   const broken = (detail: string): HttpAnswer => errorAnswer(failure("internal", detail), { requestId: "r", head: new AnswerHead("r") });
   const server = new Connections(
-    { host: "127.0.0.1", port: 0, reusePort: false },
+    { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
     { answer, refusal: broken, bug: (error) => broken(String(error)), nowMs: () => performance.now() },
   );
   return {
