@@ -993,6 +993,39 @@ describe("time", () => {
     mute.close();
   });
 
+  test("a client that was told that its head came too late does not keep its connection by sending on", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    for (let at = 0; at < 20 && edge.open > 0; at++) {
+      await connection.send(bytesOf("P"));
+      await pause(10);
+      edge.pass(1_000);
+    }
+    expect((await next(connection)).status).toBe(408);
+    await eventually("it is closed", () => edge.open === 0, 500);
+    connection.close();
+  });
+
+  test("a client that was refused does not keep its connection by a body that drips for ever", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    await connection.send(bytesOf(post("/refuse", "x".repeat(1_000)).slice(0, -1_000)));
+    expect((await next(connection)).status).toBe(401);
+    for (let second = 0; second < 290; second += 10) {
+      await connection.send(bytesOf("x"));
+      await pause(2);
+      edge.pass(10_000);
+    }
+    expect(edge.open).toBe(1);
+    for (let second = 0; second < 30; second += 10) {
+      await connection.send(bytesOf("x"));
+      await pause(2);
+      edge.pass(10_000);
+    }
+    await eventually("it is closed", () => edge.open === 0, 500);
+    connection.close();
+  });
+
   test("a call that takes long is not the connection's business", async () => {
     await using edge = new Edge();
     const connection = await edge.connect();

@@ -54,6 +54,9 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   /** Since when it lingers, and how long it then waits for a client that takes nothing. */
   private lingeringMs = 0;
   private lingersMs = lingerMs;
+  private lingersLongestMs = lingerLongestMs;
+  /** Since when the answer has been written, while its request still comes. */
+  private answeredMs = 0;
   /** It has carried a request. */
   private used = false;
   /** Since when it waits for whatever it waits for. */
@@ -129,12 +132,18 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     const waitedMs = nowMs - this.sinceMs;
     if (this.lingering) {
       const isOverdue =
-        this.unsent === null ? nowMs - this.lingeringMs > lingerLongestMs || waitedMs > lingerMs : waitedMs > this.lingersMs;
+        this.unsent === null ? nowMs - this.lingeringMs > this.lingersLongestMs || waitedMs > lingerMs : waitedMs > this.lingersMs;
       if (isOverdue) this.close();
     } else if (this.request === null) {
-      if (this.parser.isInHead && waitedMs > headMs) this.refuse("its head did not come in time", 408);
-      else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
-    } else if (this.answered && waitedMs > (this.unsent === null ? discardIdleMs : stallMs)) this.terminate();
+      if (this.parser.isInHead && waitedMs > headMs) {
+        // Whoever has been told that its time is over does not gain more of it by sending on.
+        this.lingersLongestMs = lingerMs;
+        this.refuse("its head did not come in time", 408);
+      } else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
+    } else if (this.answered) {
+      const isOverdue = this.unsent === null && nowMs - this.answeredMs > lingerLongestMs;
+      if (isOverdue || waitedMs > (this.unsent === null ? discardIdleMs : stallMs)) this.terminate();
+    }
   }
 
   /** No request is under way: it may go. */
@@ -338,6 +347,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     request.answerer = null;
     if (!request.body.isOver) request.body.leave();
     this.sinceMs = this.host.nowMs();
+    this.answeredMs = this.sinceMs;
     if (this.closes) this.linger();
     else if (this.unsent === null && request.body.isOver) this.finish();
   }
