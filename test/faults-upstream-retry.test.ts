@@ -78,6 +78,8 @@ describe("limits", () => {
     { label: "0", behaviour: () => "fault:rate-limit@retry-after=0", coolMs: second },
     { label: "5", behaviour: () => "fault:rate-limit@retry-after=5", coolMs: 5 * second, asked: 5 * second },
     { label: "5.5", behaviour: () => "fault:rate-limit@retry-after=5.5", coolMs: 5.5 * second, asked: 5.5 * second },
+    { label: "58", behaviour: () => "fault:rate-limit@retry-after=58", coolMs: 58 * second, asked: 58 * second },
+    { label: "60", behaviour: () => "fault:rate-limit@retry-after=60", coolMs: 60 * second, asked: 60 * second },
     { label: "-1", behaviour: () => "fault:rate-limit@retry-after=-1", coolMs: without },
     { label: "1e9", behaviour: () => "fault:rate-limit@retry-after=1e9", coolMs: hour, asked: hour },
     { label: "garbage", behaviour: () => "fault:rate-limit@retry-after=soon", coolMs: without },

@@ -384,7 +384,9 @@ class Course implements TrialUser<Won | null> {
   private retryAfterMs(cause: Failure, soonestMs: number | null): number | null {
     if (cause.kind !== "rate_limited" && cause.kind !== "no_channel" && cause.kind !== "saturated") return null;
     const waitMs = soonestMs ?? this.gateway.board.soonestMs(this.failures.map(({ candidate }) => candidate));
-    return Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
+    const spreadMs = Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
+    // A wait that clients obey does not become one that they are told not to.
+    return waitMs <= obeyedMaxMs ? Math.min(obeyedMaxMs, spreadMs) : spreadMs;
   }
 
   private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: Whole | null): Kept {
@@ -429,6 +431,8 @@ interface Won {
   readonly outcome: Whole | LiveStream;
 }
 
+/** The longest wait that official clients obey. */
+const obeyedMaxMs = 60_000;
 const retryJitter = 0.2;
 
 /** The same chat with the beginning of its answer, which is then read as well. */
