@@ -190,6 +190,7 @@ export class App {
       degraded: () => this.degraded(),
       strangers: new AuthFailures(this.gateway.ports.nowMs, undefined, this.surroundings.workers),
       pressure: pressure.pressure,
+      hasRoom: pressure.hasRoom,
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),
     });

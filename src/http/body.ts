@@ -8,16 +8,18 @@ export function readBody({ body }: Incoming, limits: BodyLimits): Uint8Array | F
   if (whole !== null) return whole.length > limits.bytesMax ? tooLarge(limits.bytesMax) : whole;
   const { promise: late, resolve } = Promise.withResolvers<Failure>();
   const disarm = limits.after(limits.readMs, () => resolve(tooSlow(limits.readMs)));
-  return Promise.race([collect(body, limits.bytesMax), late]).finally(disarm);
+  return Promise.race([collect(body, limits), late]).finally(disarm);
 }
 
 export interface BodyLimits {
   readonly bytesMax: number;
   readonly readMs: number;
   readonly after: (ms: number, then: () => void) => () => void;
+  /** Whether there is memory for so many bytes more. */
+  readonly hasRoom: (bytes: number) => boolean;
 }
 
-async function collect(body: Incoming["body"], bytesMax: number): Promise<Uint8Array | Failure> {
+async function collect(body: Incoming["body"], { bytesMax, hasRoom }: BodyLimits): Promise<Uint8Array | Failure> {
   // Room is made as bytes come and not as they are announced, or a line of text would cost what it says.
   let room: Uint8Array = nothing;
   let length = 0;
@@ -28,7 +30,9 @@ async function collect(body: Incoming["body"], bytesMax: number): Promise<Uint8A
     if (length + part.length > bytesMax) return tooLarge(bytesMax);
     if (length + part.length > room.length) {
       const wished = Math.max(2 * (length + part.length), firstBytes);
-      const grown = new Uint8Array(body.declaredBytes === null ? wished : Math.min(wished, body.declaredBytes));
+      const bytes = body.declaredBytes === null ? wished : Math.min(wished, body.declaredBytes);
+      if (bytes > smallBytes && !hasRoom(bytes)) return noRoom;
+      const grown = new Uint8Array(bytes);
       grown.set(length === room.length ? room : room.subarray(0, length));
       room = grown;
     }
@@ -51,5 +55,8 @@ function tooSlow(readMs: number): Failure {
   });
 }
 
+const noRoom = failure("saturated", "no memory for a large body");
 const nothing = new Uint8Array(0);
 const firstBytes = 64 * 1024;
+/** What memory is always found for. */
+const smallBytes = 1024 * 1024;

@@ -30,6 +30,7 @@ export interface CallContext {
   readonly snapshot: Snapshot;
   readonly gateway: Gateway;
   readonly pressure: () => Pressure;
+  readonly hasRoom: (bytes: number) => boolean;
   readonly onBug: (error: unknown) => void;
 }
 

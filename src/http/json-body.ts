@@ -14,7 +14,10 @@ function isJson(type: string): boolean {
   return type === "application/json" || /^application\/json\s*(;|$)/i.test(type);
 }
 
-export function readJsonBody(request: Incoming, { gateway, snapshot }: CallContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+export function readJsonBody(
+  request: Incoming,
+  { gateway, snapshot, hasRoom }: CallContext,
+): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const { bodyBytesMax, bodyReadMs } = snapshot.service;
-  return readBody(request, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after });
+  return readBody(request, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after, hasRoom });
 }

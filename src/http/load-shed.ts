@@ -1,4 +1,4 @@
-import { memoryShareOf } from "./memory-share.ts";
+import { memoryShareOf, type MemoryShare } from "./memory-share.ts";
 
 /** How hard the process is pressed. */
 export interface Pressure {
@@ -85,11 +85,13 @@ const blockMs = 2_000;
 export interface PressureGauge {
   /** Cheap enough for every request. */
   readonly pressure: () => Pressure;
+  /** Whether there is memory for so much more. Measured when it is asked for: a few large bodies fill it within a moment. */
+  readonly hasRoom: (bytes: number) => boolean;
   stop(): void;
 }
 
 /** Watches the process, by a timer that does not keep it alive. */
-export function watchPressure(nowMs: () => number, memoryShare: () => number = memoryShareOf()): PressureGauge {
+export function watchPressure(nowMs: () => number, memoryShare: MemoryShare = memoryShareOf()): PressureGauge {
   const loop = new LoopDelay(nowMs());
   let known: Pressure = { loopDelayMs: 0, memoryShare: memoryShare() };
   let measuredMs = nowMs();
@@ -109,6 +111,7 @@ export function watchPressure(nowMs: () => number, memoryShare: () => number = m
       }
       return known;
     },
+    hasRoom: (bytes) => memoryShare(bytes) < memoryShortShare,
     stop: () => {
       clearInterval(timer);
       clearInterval(memoryTimer);

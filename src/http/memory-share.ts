@@ -3,18 +3,20 @@ import { totalmem } from "node:os";
 import { join } from "node:path";
 
 /**
- * How much of the memory it may have is used, from 0 to 1: by the whole container where one sets the limit, because the
+ * How much of the memory it may have is used, or would be with some more, from 0 to 1: by the whole container where one sets the limit, because the
  * system ends whoever is in it, else by this process, of the whole machine's.
  */
-export function memoryShareOf(surroundings: Surroundings = here): () => number {
+export function memoryShareOf(surroundings: Surroundings = here): MemoryShare {
   const { totalBytes, rssBytes } = surroundings;
   const group = tightest(surroundings);
-  if (group === null || group.limitBytes >= totalBytes) return () => rssBytes() / totalBytes;
-  return () => {
-    const share = usedBytes(group) / group.limitBytes;
-    return Number.isFinite(share) ? share : rssBytes() / group.limitBytes;
+  if (group === null || group.limitBytes >= totalBytes) return (moreBytes = 0) => (rssBytes() + moreBytes) / totalBytes;
+  return (moreBytes = 0) => {
+    const share = (usedBytes(group) + moreBytes) / group.limitBytes;
+    return Number.isFinite(share) ? share : (rssBytes() + moreBytes) / group.limitBytes;
   };
 }
+
+export type MemoryShare = (moreBytes?: number) => number;
 
 export interface Surroundings {
   /** Where the system shows control groups, and which one is ours. */

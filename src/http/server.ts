@@ -53,6 +53,8 @@ export interface ListenOptions {
   readonly strangers: AuthFailures;
   /** How hard pressed the process is. */
   readonly pressure: () => Pressure;
+  /** Whether there is memory for so many bytes more. */
+  readonly hasRoom: (bytes: number) => boolean;
   readonly wallMs: () => number;
   readonly onBug: (error: unknown) => void;
 }
@@ -126,8 +128,8 @@ function answer(arrival: Arrival, opened: Key | Failure): HttpAnswer | Promise<H
   const key = guessed ?? opened;
   const door = doors.get(route.name);
   if (door !== undefined) {
-    const { gateway, pressure, onBug } = options;
-    return handleCall(request, door, { receiptId, requestId, head, key, snapshot, gateway, pressure, onBug });
+    const { gateway, pressure, hasRoom, onBug } = options;
+    return handleCall(request, door, { receiptId, requestId, head, key, snapshot, gateway, pressure, hasRoom, onBug });
   }
   if (isFailure(key))
     return errorAnswer(key, { requestId, head, retryAfterMs: key.kind === "store_unavailable" ? 1000 : key.retryAfterMs });
