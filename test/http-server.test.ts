@@ -732,7 +732,7 @@ describe("an answer of 30 MB to a slow reader", () => {
       return still;
     });
     const [only] = [...edge.server["open"]];
-    expect(only!["unsent"]!.length).toBeLessThan(200_000);
+    expect(only!["output"]["unsent"]!.length).toBeLessThan(200_000);
     // What the system itself holds on both sides is beyond us.
     expect(edge.produced).toBeLessThan(bytes / 2);
     connection.reset();
@@ -924,7 +924,7 @@ describe("time", () => {
       const connection = await edge.connect();
       connection.stopReading();
       await connection.send(bytesOf(get(target, "Connection: close\r\n")));
-      await eventually("the system has it", () => [...edge.server["open"]].some((open) => open["lingering"] && open["unsent"] === null));
+      await eventually("the system has it", () => [...edge.server["open"]].some((open) => open["lingering"] && open["output"]["unsent"] === null));
       edge.pass(3_000);
       await eventually("it is closed", () => edge.open === 0);
       connection.resumeReading();
@@ -964,7 +964,7 @@ describe("time", () => {
       await eventually("some of it is taken", () => response.bodyLength >= wanted || edge.open === 0);
       connection.stopReading();
       await pause(10);
-      if ([...edge.server["open"]].every((open) => open["unsent"] === null)) break;
+      if ([...edge.server["open"]].every((open) => open["output"]["unsent"] === null)) break;
       edge.pass(55_000);
     }
     expect(edge.open).toBe(1);

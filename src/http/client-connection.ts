@@ -1,3 +1,4 @@
+import { ClientOutput, type OutputOwner } from "./client-output.ts";
 import { IncomingBody, Incoming, type BodyFlow } from "./incoming.ts";
 import { statusLine, type AnswerStream, type HttpAnswer, type WayOut } from "./http-answer.ts";
 import { release } from "./released.ts";
@@ -22,11 +23,8 @@ export interface ConnectionHost {
 
 export type ClientSocket = Bun.Socket<ClientConnection>;
 
-/**
- * One client's connection: its requests are read, answered and forgotten one after the other. Bytes leave at once, in
- * one write where that is possible; what the system does not take waits here, and whoever writes on is told to wait.
- */
-export class ClientConnection implements RequestSink, BodyFlow, WayOut {
+/** One client's connection: its requests are read, answered and forgotten one after the other. */
+export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOwner {
   private readonly parser: RequestParser = new RequestParser(this);
   /** The request that is being answered. */
   private request: Incoming | null = null;
@@ -36,7 +34,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   /** What came behind the request that is being answered, and whether anything did. */
   private behind: Buffer | null = null;
   private hasMore = false;
-  private unsent: Uint8Array | null = null;
+  private readonly output: ClientOutput;
   private stream: AnswerStream | null = null;
   /** The head of a stream, which leaves with its first bytes. */
   private streamHead: string | null = null;
@@ -67,6 +65,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     private readonly host: ConnectionHost,
   ) {
     this.sinceMs = host.nowMs();
+    this.output = new ClientOutput(socket, this);
   }
 
   received(chunk: Buffer): void {
@@ -83,7 +82,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     if (this.isClosed) return;
     this.isClosed = true;
     this.behind = null;
-    this.unsent = null;
+    this.output.forget();
     const { request, stream } = this;
     this.request = null;
     this.stream = null;
@@ -98,41 +97,40 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   clientEnded(): boolean {
     if (this.isClosed) return false;
     this.isHalf = true;
-    if (this.unsent !== null && (this.lingering || this.answered)) return true;
+    if (!this.output.isEmpty && (this.lingering || this.answered)) return true;
     if (this.lingering || this.request === null || !this.parser.isOver) return false;
-    if (this.stream !== null && this.streamHead === null) return this.unsent !== null || this.stream.murmur();
+    if (this.stream !== null && this.streamHead === null) return !this.output.isEmpty || this.stream.murmur();
     if (!this.request.head.modern) return false;
-    this.sendText("HTTP/1.1 102 Processing\r\n\r\n");
+    this.output.text("HTTP/1.1 102 Processing\r\n\r\n");
     return true;
   }
 
   /** The system has room again. */
   drained(): void {
-    const { unsent } = this;
-    if (unsent === null || this.isClosed) return;
-    const written = this.socket.write(unsent);
-    if (written <= 0) return;
-    this.sinceMs = this.host.nowMs();
-    this.unsent = written < unsent.length ? unsent.subarray(written) : null;
-    if (this.unsent !== null) return;
+    if (this.isClosed || !this.output.flush()) return;
     if (this.lingering) this.farewell();
     else if (this.stream !== null) this.stream.room();
     else if (this.answered && this.request?.body.isOver !== false) this.finish();
   }
 
+  moved(): void {
+    this.sinceMs = this.host.nowMs();
+  }
+
   /** Everything that was to be sent has been taken by the system, and nothing more will be. */
   get isDone(): boolean {
-    return this.isClosed || (this.lingering && this.unsent === null);
+    return this.isClosed || (this.lingering && this.output.isEmpty);
   }
 
   /** Ends what has waited for too long. Called now and then. */
   look(nowMs: number): void {
     // The system tells of room only when there is much of it: whoever takes a little now and then would look dead.
-    if (this.unsent !== null && this.stream === null) this.drained();
+    if (!this.output.isEmpty && this.stream === null) this.drained();
     const waitedMs = nowMs - this.sinceMs;
     if (this.lingering) {
-      const isOverdue =
-        this.unsent === null ? nowMs - this.lingeringMs > this.lingersLongestMs || waitedMs > lingerMs : waitedMs > this.lingersMs;
+      const isOverdue = this.output.isEmpty
+        ? nowMs - this.lingeringMs > this.lingersLongestMs || waitedMs > lingerMs
+        : waitedMs > this.lingersMs;
       if (isOverdue) this.close();
     } else if (this.request === null) {
       if (this.parser.isInHead && waitedMs > headMs) {
@@ -141,14 +139,14 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
         this.refuse("its head did not come in time", 408);
       } else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
     } else if (this.answered) {
-      const isOverdue = this.unsent === null && nowMs - this.answeredMs > lingerLongestMs;
-      if (isOverdue || waitedMs > (this.unsent === null ? discardIdleMs : stallMs)) this.terminate();
+      const isOverdue = this.output.isEmpty && nowMs - this.answeredMs > lingerLongestMs;
+      if (isOverdue || waitedMs > (this.output.isEmpty ? discardIdleMs : stallMs)) this.terminate();
     }
   }
 
   /** No request is under way: it may go. */
   closeIdle(): void {
-    if (this.request === null && !this.lingering && this.unsent === null) this.linger();
+    if (this.request === null && !this.lingering && this.output.isEmpty) this.linger();
   }
 
   /** What the system has taken may still reach the client; what it has not is lost. */
@@ -197,7 +195,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   wanted(): void {
     if (!this.asksFirst || this.answered || this.isClosed) return;
     this.asksFirst = false;
-    this.sendText("HTTP/1.1 100 Continue\r\n\r\n");
+    this.output.text("HTTP/1.1 100 Continue\r\n\r\n");
   }
 
   pause(): void {
@@ -217,16 +215,14 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
 
   write(bytes: Uint8Array): boolean {
     if (this.isClosed || this.stream === null) return true;
-    const { streamHead } = this;
-    if (streamHead === null && this.chunked && bytes.length > 0 && bytes.length <= chunkBytesMax) {
-      this.sendScratch(putChunk(bytes));
-      return this.unsent === null;
-    }
+    const { streamHead, output } = this;
     this.streamHead = null;
-    const before = this.chunked ? `${streamHead ?? ""}${bytes.length.toString(16)}\r\n` : (streamHead ?? "");
-    if (bytes.length > 0) this.sendJoined(before, bytes, this.chunked ? "\r\n" : "");
-    else if (streamHead !== null) this.sendText(streamHead);
-    return this.unsent === null;
+    if (bytes.length === 0) {
+      if (streamHead !== null) output.text(streamHead);
+    } else if (!this.chunked) output.joined(streamHead ?? "", bytes, "");
+    else if (streamHead === null) output.chunk(bytes);
+    else output.joined(`${streamHead}${bytes.length.toString(16)}\r\n`, bytes, "\r\n");
+    return output.isEmpty;
   }
 
   /** The answer of a stream is complete. */
@@ -235,8 +231,8 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.stream = null;
     const { streamHead } = this;
     this.streamHead = null;
-    if (this.chunked) this.sendText(`${streamHead ?? ""}0\r\n\r\n`);
-    else if (streamHead !== null) this.sendText(streamHead);
+    if (this.chunked) this.output.text(`${streamHead ?? ""}0\r\n\r\n`);
+    else if (streamHead !== null) this.output.text(streamHead);
     this.complete();
   }
 
@@ -266,7 +262,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
       from = taken;
       this.hasMore = from < chunk.length;
       if (this.arrived) this.dispatch();
-      if (this.request !== null && this.answered && this.parser.isOver && this.unsent === null) this.finish();
+      if (this.request !== null && this.answered && this.parser.isOver && this.output.isEmpty) this.finish();
       if (this.request !== null && this.parser.isOver && from < chunk.length) {
         this.hold(from === 0 ? chunk : chunk.subarray(from));
         break;
@@ -334,8 +330,8 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     }
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
     const start = `${text}content-length: ${bytes.length}\r\n\r\n`;
-    if (request.method === "HEAD" || bytes.length === 0) this.sendText(start);
-    else this.sendJoined(start, bytes, "");
+    if (request.method === "HEAD" || bytes.length === 0) this.output.text(start);
+    else this.output.joined(start, bytes, "");
     this.complete();
   }
 
@@ -349,7 +345,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.sinceMs = this.host.nowMs();
     this.answeredMs = this.sinceMs;
     if (this.closes) this.linger();
-    else if (this.unsent === null && request.body.isOver) this.finish();
+    else if (this.output.isEmpty && request.body.isOver) this.finish();
   }
 
   /** Both request and answer are over: on to the next. */
@@ -391,7 +387,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
   private refuse(problem: string, status: number | null): void {
     const { status: told, head, body } = this.host.refusal(problem, status);
     const bytes = body instanceof Uint8Array ? body : encoder.encode(typeof body === "string" ? body : "");
-    this.sendJoined(
+    this.output.joined(
       `${statusLine(told)}date: ${this.host.date()}\r\n${head.text()}connection: close\r\ncontent-length: ${bytes.length}\r\n\r\n`,
       bytes,
       "",
@@ -409,7 +405,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
     this.discardedBytes = 0;
     this.sinceMs = this.host.nowMs();
     this.resume();
-    if (this.unsent === null) this.farewell();
+    if (this.output.isEmpty) this.farewell();
   }
 
   private farewell(): void {
@@ -421,48 +417,9 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut {
 
   private discard(chunk: Buffer): void {
     this.discardedBytes += chunk.length;
-    if (this.unsent === null) this.sinceMs = this.host.nowMs();
+    if (this.output.isEmpty) this.sinceMs = this.host.nowMs();
     release(chunk);
     if (this.discardedBytes > discardedBytesMax) this.terminate();
-  }
-
-  private sendText(text: string): void {
-    if (text.length > scratch.length) return this.sendOwned(Buffer.from(text, "latin1"));
-    scratch.write(text, 0, "latin1");
-    this.sendScratch(text.length);
-  }
-
-  /** A small body leaves in one packet with what stands around it; a large one is not copied for that. */
-  private sendJoined(before: string, bytes: Uint8Array, behind: string): void {
-    const length = before.length + bytes.length + behind.length;
-    if (length > scratch.length) {
-      this.sendText(before);
-      this.sendOwned(bytes);
-      if (behind !== "") this.sendText(behind);
-      return;
-    }
-    scratch.write(before, 0, "latin1");
-    scratch.set(bytes, before.length);
-    if (behind !== "") scratch.write(behind, before.length + bytes.length, "latin1");
-    this.sendScratch(length);
-  }
-
-  /** What is in the scratch memory is copied where the system does not take it at once. */
-  private sendScratch(length: number): void {
-    if (this.unsent !== null) return this.keepUnsent(Buffer.from(scratch.subarray(0, length)));
-    const written = Math.max(0, this.socket.write(scratch, 0, length));
-    if (written < length) this.keepUnsent(Buffer.from(scratch.subarray(written, length)));
-  }
-
-  private sendOwned(bytes: Uint8Array): void {
-    if (this.unsent !== null) return this.keepUnsent(bytes);
-    const written = Math.max(0, this.socket.write(bytes));
-    if (written < bytes.length) this.keepUnsent(bytes.subarray(written));
-  }
-
-  private keepUnsent(bytes: Uint8Array): void {
-    this.sinceMs = this.host.nowMs();
-    this.unsent = this.unsent === null ? bytes : Buffer.concat([this.unsent, bytes]);
   }
 }
 
@@ -473,25 +430,6 @@ function afterLineEnds(chunk: Buffer, from: number): number {
   return at;
 }
 
-/** A chunk with its size and its end, in the scratch memory. Every token is one: no text is made for it. */
-function putChunk(bytes: Uint8Array): number {
-  let at = 0;
-  for (let shift = 28 - (Math.clz32(bytes.length) & ~3); shift >= 0; shift -= 4) {
-    const digit = (bytes.length >>> shift) & 15;
-    scratch[at++] = digit < 10 ? 0x30 + digit : 0x57 + digit;
-  }
-  scratch[at++] = 13;
-  scratch[at++] = 10;
-  scratch.set(bytes, at);
-  at += bytes.length;
-  scratch[at++] = 13;
-  scratch[at++] = 10;
-  return at;
-}
-
-/** Where small answers are put together: what the system takes at once needs no memory of its own. */
-const scratch = Buffer.alloc(64 * 1024);
-const chunkBytesMax = scratch.length - 16;
 const encoder = new TextEncoder();
 const nothing = new Uint8Array(0);
 
