@@ -16,7 +16,7 @@ const head = fc
 
 function told(memory: HeadMemory, bytes: Buffer, at: number, end: number): unknown {
   const read = memory.read(bytes, at, end);
-  return typeof read === "string" ? read : { first: read.first, headers: Object.entries(allHeaders(read.headers)) };
+  return typeof read === "string" ? read : { first: read.first, headers: Object.entries(allHeaders(read)) };
 }
 
 describe("the memory of heads", () => {

@@ -14,7 +14,7 @@ import type { Cancellation } from "./cancellation.ts";
 import type { Gateway } from "./gateway.ts";
 import type { LiveStream } from "./live-stream.ts";
 import { pause } from "./pause.ts";
-import type { CallRecord, Kept } from "./record.ts";
+import type { CallRecord, Kept, Try } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
 import type { RouteState } from "./board.ts";
@@ -315,7 +315,7 @@ class Course implements TrialUser<Won | null> {
         status: 200,
         state: cause === null ? "complete" : cause.kind === "client_gone" ? "abandoned" : "interrupted",
         failure: cause,
-        tries: trials.map((one) => one.try),
+        tries: triesOf(trials),
         endedMs: gateway.ports.nowMs(),
         firstContentMs,
         clampedTo: last.trial.clampedTo,
@@ -405,7 +405,7 @@ class Course implements TrialUser<Won | null> {
       status,
       state,
       failure: cause,
-      tries: this.trials.map((one) => one.try),
+      tries: triesOf(this.trials),
       endedMs,
       firstContentMs: whole === null ? null : endedMs - facts.startedMs,
       usage: whole?.usage ?? null,
@@ -433,6 +433,12 @@ interface Won {
 
 /** The longest wait that official clients obey. */
 const obeyedMaxMs = 60_000;
+function triesOf(trials: readonly Trial[]): readonly Try[] {
+  const tries: Try[] = [];
+  for (const trial of trials) tries.push(trial.try);
+  return tries;
+}
+
 const retryJitter = 0.2;
 
 /** The same chat with the beginning of its answer, which is then read as well. */

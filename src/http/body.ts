@@ -1,11 +1,15 @@
 import { failure, type Failure } from "../operations/failure.ts";
 import type { Incoming } from "./incoming.ts";
 
-/** Reads a request body with a bound on its size and on its time. What is too large is refused before it is held. */
-export function readBody({ body }: Incoming, limits: BodyLimits): Uint8Array | Failure | Promise<Uint8Array | Failure> {
-  if (body.declaredBytes !== null && body.declaredBytes > limits.bytesMax) return tooLarge(limits.bytesMax);
+/** A body that came with its head, as most do; null where there is more to come. What is too large is refused before it is held. */
+export function wholeBody({ body }: Incoming, bytesMax: number): Uint8Array | Failure | null {
+  if (body.declaredBytes !== null && body.declaredBytes > bytesMax) return tooLarge(bytesMax);
   const whole = body.whole();
-  if (whole !== null) return whole.length > limits.bytesMax ? tooLarge(limits.bytesMax) : whole;
+  return whole !== null && whole.length > bytesMax ? tooLarge(bytesMax) : whole;
+}
+
+/** Reads the rest of a request body with a bound on its size and on its time. */
+export function readBody({ body }: Incoming, limits: BodyLimits): Promise<Uint8Array | Failure> {
   const { promise: late, resolve } = Promise.withResolvers<Failure>();
   const disarm = limits.after(limits.readMs, () => resolve(tooSlow(limits.readMs)));
   return Promise.race([collect(body, limits), late]).finally(disarm);

@@ -54,7 +54,9 @@ export interface BodyFlow {
 
 /** The body of a request, taken from the network only as fast as it is read. */
 export class IncomingBody {
-  private parts: Uint8Array[] = [];
+  /** What waits to be read: mostly all of it, in one piece. */
+  private first: Uint8Array | null = null;
+  private others: Uint8Array[] | null = null;
   private waitingBytes = 0;
   private over = false;
   private isLost = false;
@@ -74,14 +76,14 @@ export class IncomingBody {
 
   /** All of it, where it has come and in one piece, as most do. */
   whole(): Uint8Array | null {
-    if (!this.over || this.parts.length > 1) return null;
+    if (!this.over || this.others !== null) return null;
     this.waitingBytes = 0;
-    return this.parts.pop() ?? nothing;
+    return this.shift() ?? nothing;
   }
 
   next(): Promise<Uint8Array | "end" | "gone"> {
-    const part = this.parts.shift();
-    if (part !== undefined) {
+    const part = this.shift();
+    if (part !== null) {
       this.waitingBytes -= part.length;
       if (this.paused && this.waitingBytes <= waitingBytesMax / 2) this.resume();
       return Promise.resolve(part);
@@ -96,7 +98,8 @@ export class IncomingBody {
   leave(): void {
     if (this.unwanted) return;
     this.unwanted = true;
-    this.parts = [];
+    this.first = null;
+    this.others = null;
     this.waitingBytes = 0;
     if (this.paused) this.resume();
     this.hand("gone");
@@ -104,7 +107,8 @@ export class IncomingBody {
 
   push(bytes: Uint8Array): void {
     if (this.unwanted || this.hand(bytes)) return;
-    this.parts.push(bytes);
+    if (this.first === null) this.first = bytes;
+    else (this.others ??= []).push(bytes);
     this.waitingBytes += bytes.length;
     if (this.paused || this.waitingBytes <= waitingBytesMax) return;
     this.paused = true;
@@ -121,6 +125,13 @@ export class IncomingBody {
   lost(): void {
     this.isLost = true;
     this.hand("gone");
+  }
+
+  private shift(): Uint8Array | null {
+    const { first } = this;
+    this.first = this.others?.shift() ?? null;
+    if (this.first === null) this.others = null;
+    return first;
   }
 
   private resume(): void {

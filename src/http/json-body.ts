@@ -1,5 +1,5 @@
 import type { Failure } from "../operations/failure.ts";
-import { readBody } from "./body.ts";
+import { readBody, wholeBody } from "./body.ts";
 import type { CallContext } from "./call.ts";
 import type { Incoming } from "./incoming.ts";
 import { notJson } from "./refusals.ts";
@@ -19,5 +19,6 @@ export function readJsonBody(
   { gateway, snapshot, hasRoom }: CallContext,
 ): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const { bodyBytesMax, bodyReadMs } = snapshot.service;
-  return readBody(request, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after, hasRoom });
+  const whole = wholeBody(request, bodyBytesMax);
+  return whole ?? readBody(request, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after, hasRoom });
 }

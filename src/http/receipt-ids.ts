@@ -1,12 +1,5 @@
 import { randomBytes } from "node:crypto";
 
-/** The id a receipt of a request would have, and the name the request goes by unless its client brought one. */
-export interface ReceiptId {
-  readonly id: string;
-  /** As `requestNameOf` would make it of the id. */
-  readonly name: string;
-}
-
 /**
  * Ids for receipts: unique, and rising with time (UUID, version 7). The runtime makes such ids too, but not the name that
  * goes with them, and every request needs both: here most of the text is made once for all requests of a moment.
@@ -20,12 +13,17 @@ export class ReceiptIds {
   private nameTail = "";
   private tailFromMs = -Infinity;
 
-  next(wallMs: number): ReceiptId {
+  /** The id that a receipt of the next request would have. */
+  next(wallMs: number): string {
     if (wallMs > this.timeMs) this.turn(wallMs);
     // More than a clock's tick has room for, or a clock that was set back: the time of the ids goes on by itself.
     else if (this.count === countMax) this.turn(this.timeMs + 1);
-    const count = counts[this.count++]!;
-    return { id: this.idHead + count + this.idTail, name: this.nameHead + count + this.nameTail };
+    return this.idHead + counts[this.count++]! + this.idTail;
+  }
+
+  /** The name that this request goes by, unless its client brought one: as `requestNameOf` would make it of the last id. */
+  name(): string {
+    return this.nameHead + counts[this.count - 1]! + this.nameTail;
   }
 
   private turn(timeMs: number): void {

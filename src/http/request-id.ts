@@ -1,6 +1,6 @@
-/** The id of a request: the caller's own where it is harmless, else the one made for it. */
-export function requestIdOf(given: string | null, made: string): string {
-  return given !== null && harmless.test(given) ? given : made;
+/** The id that a caller gave its request, where it is harmless; null where another has to be made. */
+export function givenRequestId(given: string | null): string | null {
+  return given !== null && harmless.test(given) ? given : null;
 }
 
 const harmless = /^[\w.-]{1,64}$/;

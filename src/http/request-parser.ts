@@ -1,4 +1,4 @@
-import { HeadMemory, tooManyHeaders, type Head } from "../wire/head-memory.ts";
+import { HeadMemory, tooManyHeaders } from "../wire/head-memory.ts";
 import type { HeaderLines } from "../wire/header-lines.ts";
 import { headTooLarge, MessageParser, type BodySink } from "../wire/message-parser.ts";
 
@@ -49,7 +49,8 @@ export class RequestParser extends MessageParser {
     return letter >= 0x61 && letter <= 0x7a ? null : bytes[start] === tlsHandshake ? spokenTls : notHttp;
   }
 
-  protected readHead({ first, headers }: Head): string | null {
+  protected readHead(headers: HeaderLines): string | null {
+    const { first } = headers;
     if (first !== this.line) {
       this.line = first;
       this.said = requestLine.exec(first);

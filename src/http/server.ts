@@ -15,7 +15,7 @@ import type { Pressure } from "./load-shed.ts";
 import { listModels, showModel } from "./models.ts";
 import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./refusals.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
-import { requestIdOf } from "./request-id.ts";
+import { givenRequestId } from "./request-id.ts";
 import { statusFor } from "./request-parser.ts";
 import { pathOf, queryOf, routeOf, type Route } from "./routes.ts";
 import { speech } from "./speech.ts";
@@ -28,7 +28,8 @@ export function listen(options: ListenOptions): Listener {
     nowMs: options.gateway.ports.nowMs,
     answer: (request) => handle(request, options, ids),
     refusal: (problem, status) => {
-      const requestId = ids.next(options.wallMs()).name;
+      ids.next(options.wallMs());
+      const requestId = ids.name();
       return errorAnswer(unreadable(problem, status ?? statusFor(problem)), { requestId, head: new AnswerHead(requestId) });
     },
     bug: (error) => {
@@ -73,8 +74,8 @@ export interface Listener {
 
 function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): HttpAnswer | Promise<HttpAnswer> {
   const wallMs = options.wallMs();
-  const { id: receiptId, name } = ids.next(wallMs);
-  const requestId = requestIdOf(request.header("x-request-id"), name);
+  const receiptId = ids.next(wallMs);
+  const requestId = givenRequestId(request.header("x-request-id")) ?? ids.name();
   const head = new AnswerHead(requestId);
 
   if (request.header("host")?.includes(",")) return errorAnswer(ambiguousHost, { requestId, head });

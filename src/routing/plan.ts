@@ -108,6 +108,7 @@ interface Contender {
  * is there to be safe. The others come last, for when all else has failed. The cheaper of two sorts out the rest.
  */
 function placeTier(choices: Choice[], drawn: readonly Contender[], room: number, input: PlanInput): void {
+  if (drawn.length === 1) return void choices.push(drawn[0]!);
   const roomEnd = choices.length + room;
   const probing = choices.length === 0 && drawn[0]?.probe === true ? drawn[0] : null;
   if (probing !== null) choices.push(probing);

@@ -1,4 +1,4 @@
-import { HeadMemory, type Head } from "../wire/head-memory.ts";
+import { HeadMemory } from "../wire/head-memory.ts";
 import type { HeaderLines } from "../wire/header-lines.ts";
 import { MessageParser, type BodySink } from "../wire/message-parser.ts";
 
@@ -48,7 +48,8 @@ export class ResponseParser extends MessageParser {
     return null;
   }
 
-  protected readHead({ first, headers }: Head): string | null {
+  protected readHead(headers: HeaderLines): string | null {
+    const { first } = headers;
     const status = statusOf(first);
     if (status === null) return notHttp;
     const { code, modern } = status;

@@ -1,12 +1,5 @@
 import { HeaderLines } from "./header-lines.ts";
 
-/** A head that was read. */
-export interface Head {
-  /** Without its line end. */
-  readonly first: string;
-  readonly headers: HeaderLines;
-}
-
 /**
  * Reads the heads of the messages of one connection. They resemble each other: a line that stands where it stood before
  * is known, and only what differs is made into text. The first message is not remembered, since a connection that
@@ -23,38 +16,77 @@ export class HeadMemory {
   ) {}
 
   /** The head between two places, with the blank line that ends it; or what is wrong with it. */
-  read(bytes: Buffer, start: number, end: number): Head | string {
-    const { known } = this;
+  read(bytes: Buffer, start: number, end: number): HeaderLines | string {
+    const familiar = this.known === null ? null : likeKnown(this.known, bytes, start, end);
+    if (familiar !== null) return familiar;
     const lines: Line[] = [];
-    let knownAt = 0;
-    let news = 0;
-    let sameNames = known !== null;
     for (let at = start; at < end - 2;) {
-      const before = known?.lines[lines.length];
-      if (before !== undefined && !before.secret && isSame(bytes, at, end, known!.bytes, knownAt, before.length)) {
-        lines.push(before);
-        at += before.length;
-        knownAt += before.length;
-        continue;
-      }
       if (lines.length > this.headersMax) return tooManyHeaders;
       const feed = bytes.indexOf(lineFeed, at);
       const line = lineOf(bytes.toString("latin1", at, feed - 1), feed + 1 - at, lines.length === 0);
       if (line === null || bytes[feed - 1] !== carriageReturn) return malformedLine;
-      if (!line.secret) news++;
-      sameNames &&= before?.name === line.name;
-      knownAt += before?.length ?? 0;
       lines.push(line);
       at = feed + 1;
     }
     this.heads++;
-    if (sameNames && known!.distinct && known!.lines.length === lines.length)
-      return { first: lines[0]!.value, headers: new HeaderLines(known!.names, valuesOf(lines)) };
     const head = headOf(lines, this.lengths === "same_length");
-    if (typeof head !== "string" && this.heads > 1 && end - start <= knownBytesMax && news > newsMax)
+    if (typeof head !== "string" && isWorthKnowing(this.heads) && end - start <= knownBytesMax)
       this.known = remembered(bytes, start, end, lines);
     return head;
   }
+}
+
+/** Of those that were like no other. Where several kinds take turns, remembering each would cost more than it saves. */
+function isWorthKnowing(heads: number): boolean {
+  return heads > 1 && (heads <= 8 || heads % 16 === 0);
+}
+
+/** A head that has the names of the known one, in the same order; null where it has not. */
+function likeKnown({ lines, names, bytes: knownBytes, distinct }: Known, bytes: Buffer, start: number, end: number): HeaderLines | null {
+  if (!distinct) return null;
+  const { value: knownFirst, length: firstLength } = lines[0]!;
+  const isKnown = isSame(bytes, start, end, knownBytes, 0, firstLength);
+  const firstEnd = isKnown ? start + firstLength : bytes.indexOf(lineFeed, start) + 1;
+  const first = isKnown ? knownFirst : textIn(bytes, start, firstEnd - 2);
+  if (first === null) return null;
+  const values: string[] = [];
+  let at = firstEnd;
+  let knownAt = firstLength;
+  for (let index = 1; index < lines.length; index++) {
+    const before = lines[index]!;
+    if (!before.secret && isSame(bytes, at, end, knownBytes, knownAt, before.length)) {
+      values.push(before.value);
+      at += before.length;
+    } else {
+      const from = pastName(bytes, at, before.name);
+      const feed = from === 0 ? -1 : bytes.indexOf(lineFeed, from);
+      const value = feed < 0 || feed >= end ? null : textIn(bytes, from, feed - 1);
+      if (value === null) return null;
+      values.push(withoutBlanks(value, 0));
+      at = feed + 1;
+    }
+    knownAt += before.length;
+  }
+  return at === end - 2 ? new HeaderLines(first, names, values) : null;
+}
+
+/** Where the value begins of a line with this name, in whatever case; 0 where it has another name. */
+function pastName(bytes: Buffer, at: number, name: string): number {
+  for (let index = 0; index < name.length; index++) {
+    const byte = bytes[at + index]!;
+    const lower = byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte;
+    if (lower !== name.charCodeAt(index)) return 0;
+  }
+  const end = at + name.length;
+  if (bytes[end] !== colon) return 0;
+  return isBlank(bytes[end + 1]) ? end + 2 : end + 1;
+}
+
+/** What stands before the end of a line; null where that is not how a line ends, or where it could be taken for two. */
+function textIn(bytes: Buffer, from: number, end: number): string | null {
+  if (bytes[end] !== carriageReturn) return null;
+  for (let at = from; at < end; at++) if (bytes[at] === carriageReturn || bytes[at] === 0) return null;
+  return bytes.toString("latin1", from, end);
 }
 
 export const tooManyHeaders = "there are too many headers";
@@ -108,13 +140,7 @@ function lineOf(text: string, length: number, isFirst: boolean): Line | null {
 /** What is forgotten as soon as it was used. */
 const secrets: ReadonlySet<string> = new Set(["authorization", "x-api-key", "cookie", "set-cookie", "proxy-authorization"]);
 
-function valuesOf(lines: readonly Line[]): readonly string[] {
-  const values: string[] = [];
-  for (let at = 1; at < lines.length; at++) values.push(lines[at]!.value);
-  return values;
-}
-
-function headOf(lines: readonly Line[], joinsLengths: boolean): Head | string {
+function headOf(lines: readonly Line[], joinsLengths: boolean): HeaderLines | string {
   const names: string[] = [];
   const values: string[] = [];
   for (let at = 1; at < lines.length; at++) {
@@ -126,7 +152,7 @@ function headOf(lines: readonly Line[], joinsLengths: boolean): Head | string {
     } else if (name !== "content-length" || !joinsLengths) values[before] = `${values[before]!}, ${value}`;
     else if (values[before] !== value) return "there are two lengths";
   }
-  return { first: lines[0]?.value ?? "", headers: new HeaderLines(names, values) };
+  return new HeaderLines(lines[0]?.value ?? "", names, values);
 }
 
 /** Peers send the same names over and over: one that was checked is known, in the spelling it came in. */
@@ -162,6 +188,5 @@ export function isBlank(code: number | undefined): boolean {
 
 const lineFeed = 10;
 const carriageReturn = 13;
+const colon = 0x3a;
 const knownBytesMax = 4096;
-/** A line or two that are never the same, such as a length and a date, are no reason to remember anew. */
-const newsMax = 2;

@@ -1,6 +1,8 @@
-/** The headers of a message: few, and asked for by few names, so that a list is quicker than a table. */
+/** The head of a message. Its headers are few, and asked for by few names, so that a list is quicker than a table. */
 export class HeaderLines {
   constructor(
+    /** Of the request, or of the status; without its line end. */
+    readonly first: string,
     /** In lower case, each once. */
     readonly names: readonly string[],
     /** Repeated headers are joined by a comma. */

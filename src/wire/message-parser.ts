@@ -1,4 +1,5 @@
-import { isBlank, malformedLine, type Head, type HeadMemory } from "./head-memory.ts";
+import { isBlank, malformedLine, type HeadMemory } from "./head-memory.ts";
+import type { HeaderLines } from "./header-lines.ts";
 
 /** What a parser finds behind a head, told in order: parts of the body, the end. */
 export interface BodySink {
@@ -44,7 +45,7 @@ export abstract class MessageParser {
   protected abstract badBeginning(bytes: Buffer, start: number, stop: number): string | null;
 
   /** Takes a head. Calls `frame`, unless another head follows. Returns what is wrong, or null. */
-  protected abstract readHead(head: Head): string | null;
+  protected abstract readHead(head: HeaderLines): string | null;
 
   /** Says how long the body is, before anything of it is read. */
   protected frame(framing: Framing): void {
