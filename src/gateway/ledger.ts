@@ -152,7 +152,9 @@ function countedOf({ state, delivered, attempts }: Receipt): Figures {
 
 /** Whether what its calls cost is held against it. */
 export function hasBudget({ limits }: Key): boolean {
-  return limits.budget !== null || limits.models.some(({ budget }) => budget !== null);
+  if (limits.budget !== null) return true;
+  for (const { budget } of limits.models) if (budget !== null) return true;
+  return false;
 }
 
 function ceilingOf({ tiers }: Route): number | null {

@@ -324,8 +324,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
       this.stream = body;
       this.streamHead = `${text}${modern ? "transfer-encoding: chunked\r\n" : ""}\r\n`;
       body.begin(this);
-      // The first bytes are there in a moment, or the head leaves without them.
-      if (this.streamHead !== null) setImmediate(() => (this.stream === body ? this.write(nothing) : undefined));
+      if (this.streamHead !== null) this.writeHeadSoon(body);
       return;
     }
     const bytes = typeof body === "string" ? encoder.encode(body) : body;
@@ -333,6 +332,11 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
     if (request.method === "HEAD" || bytes.length === 0) this.output.text(start);
     else this.output.joined(start, bytes, "");
     this.complete();
+  }
+
+  /** The first bytes are there in a moment, or the head leaves without them. */
+  private writeHeadSoon(stream: AnswerStream): void {
+    setImmediate(() => (this.stream === stream ? this.write(nothing) : undefined));
   }
 
   /** The answer is written, as far as we are concerned. */

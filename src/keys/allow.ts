@@ -2,7 +2,9 @@ import type { Operation } from "../operations/operation.ts";
 import type { Key } from "./key.ts";
 
 export function allowsModel(key: Key, model: string): boolean {
-  return key.models === null || key.models.some((pattern) => matchesPattern(pattern, model));
+  if (key.models === null) return true;
+  for (const pattern of key.models) if (matchesPattern(pattern, model)) return true;
+  return false;
 }
 
 export function allowsOperation(key: Key, operation: Operation): boolean {

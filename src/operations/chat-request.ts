@@ -9,28 +9,27 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
   const unreadable = bodyMistake(document);
   if (unreadable !== null || !document.ok) return unreadable!;
   const { members } = document;
-  const field = (key: string): Member | undefined => present(lastMember(members, key));
 
-  const model = field("model");
+  const model = field(members, "model");
   if (model === undefined) return missing("model");
   if (model.kind !== "string") return wrongType("model", "a string");
   const modelName = valueOf(body, model) as string;
   const unnamable = modelMistake(modelName);
   if (unnamable !== null) return unnamable;
 
-  const messages = field("messages");
+  const messages = field(members, "messages");
   if (messages === undefined) return missing("messages");
   if (messages.kind !== "array") return wrongType("messages", "an array");
   if (messages.empty) return mistake("'messages' must hold at least one message.", "empty_array", "messages");
 
-  const stream = field("stream");
+  const stream = field(members, "stream");
   if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");
 
-  const tools = listed(body, field("tools"));
+  const tools = listed(body, field(members, "tools"));
   const excess = tooMany("tools", tools.length, toolsMax) ?? excessOf(body, members);
   if (excess !== null) return excess;
-  const hostedTools = tools.some((tool) => actsUpstream(body, tool)) || field("web_search_options") !== undefined;
-  const choices = number(body, field("n")) ?? 1;
+  const hostedTools = actUpstream(body, tools) || field(members, "web_search_options") !== undefined;
+  const choices = number(body, field(members, "n")) ?? 1;
   return {
     operation: "chat",
     body,
@@ -38,9 +37,9 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
     members,
     model: modelName,
     stream: stream?.kind === "true",
-    wantsUsage: wantsUsage(body, field("stream_options")),
-    maxTokens: number(body, field("max_tokens")),
-    maxCompletionTokens: number(body, field("max_completion_tokens")),
+    wantsUsage: wantsUsage(body, field(members, "stream_options")),
+    maxTokens: number(body, field(members, "max_tokens")),
+    maxCompletionTokens: number(body, field(members, "max_completion_tokens")),
     choices,
     hostedTools,
     plainText: choices === 1 && !hostedTools && !members.some(isShaping),
@@ -49,6 +48,10 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
 }
 
 const bytesPerToken = 4;
+
+function field(members: readonly Member[], key: string): Member | undefined {
+  return present(lastMember(members, key));
+}
 
 /** Fields that make the answer something other than one run of text. */
 const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio", "reasoning_effort"]);
@@ -71,6 +74,11 @@ function listed(body: Uint8Array, member: Member | undefined): readonly Span[] {
 }
 
 const nothing: readonly Span[] = [];
+
+function actUpstream(body: Uint8Array, tools: readonly Span[]): boolean {
+  for (const tool of tools) if (actsUpstream(body, tool)) return true;
+  return false;
+}
 
 /** Functions and custom tools run at the client; every other type of tool acts at the upstream. */
 function actsUpstream(body: Uint8Array, tool: Span): boolean {

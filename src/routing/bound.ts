@@ -3,7 +3,10 @@ import { matchesPattern } from "../keys/allow.ts";
 
 /** The part of a route that a key may be served by, which is bound to channels by their names or tags; null where there is none. */
 export function boundTo(route: Route, channels: readonly string[] | null): Route | null {
-  if (channels === null) return route;
+  return channels === null ? route : narrowed(route, channels);
+}
+
+function narrowed(route: Route, channels: readonly string[]): Route | null {
   const tiers = route.tiers
     .map((members) => members.filter(({ deployment }) => serves(deployment.channel, channels)))
     .filter((members) => members.length > 0);

@@ -23,7 +23,10 @@ export interface RequestLimits {
 export function eligible(route: Route, ask: Ask, splits: Splits, limits: RequestLimits): Eligible | Failure {
   const able = ableTo(ask.operation, route);
   if (isFailure(able)) return able;
-  if (ask.operation === "chat") return { route: able, split: false };
+  return ask.operation === "chat" ? { route: able, split: false } : eligibleForAudio(able, ask, splits, limits);
+}
+
+function eligibleForAudio(able: Route, ask: TranscriptionAsk | SpeechAsk, splits: Splits, limits: RequestLimits): Eligible | Failure {
   const fit = ask.operation === "transcription" ? forTranscription(able, ask) : forSpeech(able, ask);
   if (isFailure(fit)) return fit;
   const whole = ask.operation === "transcription" ? wholeFile(fit, ask, limits) : wholeText(fit, ask, limits);
@@ -82,13 +85,13 @@ function largest(route: Route, limit: "audioBytesMax" | "audioSecondsMax" | "inp
 const known = new WeakMap<Route, Map<Operation, Route | Failure>>();
 
 function ableTo(operation: Operation, route: Route): Route | Failure {
-  let answers = known.get(route);
-  if (answers === undefined) known.set(route, (answers = new Map<Operation, Route | Failure>()));
-  let able = answers.get(operation);
-  if (able === undefined) {
-    able = kept(route, (candidate) => does(candidate, operation)) ?? notDone(route.model, operation);
-    answers.set(operation, able);
-  }
+  return known.get(route)?.get(operation) ?? learned(operation, route);
+}
+
+function learned(operation: Operation, route: Route): Route | Failure {
+  const able = kept(route, (candidate) => does(candidate, operation)) ?? notDone(route.model, operation);
+  const answers = known.get(route) ?? new Map<Operation, Route | Failure>();
+  known.set(route, answers.set(operation, able));
   return able;
 }
 

@@ -38,8 +38,17 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     if (!admission.needsRates) return money(admission, 0);
     const [room] = gauges.rooms;
     const taking = rates.take(admission.claims, room === undefined ? null : { ...room, call });
-    if (taking instanceof Promise) return taking.then((taken) => afterRates(admission, taken, call), storeLost);
-    return afterRates(admission, taking, call);
+    return taking instanceof Promise ? afterLateRates(admission, taking, call) : afterRates(admission, taking, call);
+  }
+
+  async function afterLateRates(admission: Admission, taking: Promise<Taking>, call: string): Promise<Grant | Overrun> {
+    let taken: Taking;
+    try {
+      taken = await taking;
+    } catch {
+      return storeLost();
+    }
+    return afterRates(admission, taken, call);
   }
 
   function afterRates(admission: Admission, taking: Taking, call: string): Grant | Overrun | Promise<Grant | Overrun> {
@@ -49,13 +58,17 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     const room = admission.gauges.rooms[1];
     if (room === undefined) return money(admission, 0);
     const second = rates.take([], { ...room, call });
-    if (second instanceof Promise) {
-      return second.then(
-        (taken) => afterRoom(admission, taken),
-        () => admission.withdrawn(storeLost()),
-      );
+    return second instanceof Promise ? afterLateRoom(admission, second) : afterRoom(admission, second);
+  }
+
+  async function afterLateRoom(admission: Admission, taking: Promise<Taking>): Promise<Grant | Overrun> {
+    let taken: Taking;
+    try {
+      taken = await taking;
+    } catch {
+      return admission.withdrawn(storeLost());
     }
-    return afterRoom(admission, second);
+    return afterRoom(admission, taken);
   }
 
   function afterRoom(admission: Admission, taking: Taking): Grant | Overrun | Promise<Grant | Overrun> {
@@ -70,13 +83,20 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     for (let at = from; at < lines.length; at += 1) {
       const line = lines[at]!;
       const answer = budgets.reserve(line, admission.nanos);
-      if (answer instanceof Promise) {
-        return answer.then((reserved) => admission.reserved(line, reserved, wallMs) ?? money(admission, at + 1));
-      }
+      if (answer instanceof Promise) return lateMoney(admission, line, answer, at);
       const overrun = admission.reserved(line, answer, wallMs);
       if (overrun !== null) return overrun;
     }
     return admission;
+  }
+
+  async function lateMoney(
+    admission: Admission,
+    line: BudgetLine,
+    answer: Promise<Reservation | Refused>,
+    at: number,
+  ): Promise<Grant | Overrun> {
+    return admission.reserved(line, await answer, wallMs) ?? money(admission, at + 1);
   }
 
   function bars(key: Key): Overrun | null {

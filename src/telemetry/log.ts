@@ -75,7 +75,11 @@ export class Log {
   }
 
   private later(): void {
-    this.timer ??= setTimeout(() => {
+    if (this.timer === null) this.wait();
+  }
+
+  private wait(): void {
+    this.timer = setTimeout(() => {
       this.timer = null;
       this.flush();
     }, flushMs);

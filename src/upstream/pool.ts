@@ -25,10 +25,12 @@ export class Pool {
     if (waiting === undefined) this.idle.set(key, [connection]);
     else if (waiting.length < idleMax) waiting.push(connection);
     else return connection.destroy();
-    if (this.sweeper === null) {
-      this.sweeper = setInterval(() => this.sweep(), sweepMs);
-      this.sweeper.unref();
-    }
+    if (this.sweeper === null) this.sweepOften();
+  }
+
+  private sweepOften(): void {
+    this.sweeper = setInterval(() => this.sweep(), sweepMs);
+    this.sweeper.unref();
   }
 
   private isStale({ idleSinceMs, keepAliveMs }: Connection): boolean {

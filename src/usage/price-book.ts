@@ -35,9 +35,14 @@ export function makePriceBook(layers: readonly (readonly Price[])[]): PriceBook 
  */
 export function priceOf(book: PriceBook, { provider, model }: Priced, atMs: number): Rates | null {
   const { own, entries, undated } = book.found.get(provider, model) ?? book.found.keep(provider, model, search(book, provider, model));
-  const list = undated !== null && !own.some(({ fromMs }) => fromMs <= atMs) ? undated : entries;
+  const list = undated !== null && !hasBegun(own, atMs) ? undated : entries;
   for (const { fromMs, rates } of list) if (fromMs <= atMs) return rates;
   return null;
+}
+
+function hasBegun(prices: readonly Price[], atMs: number): boolean {
+  for (const { fromMs } of prices) if (fromMs <= atMs) return true;
+  return false;
 }
 
 /** Every entry that fits, the one to be preferred first. */
