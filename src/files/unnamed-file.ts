@@ -20,12 +20,17 @@ export class UnnamedFile {
     return this.#length;
   }
 
-  async append(bytes: Uint8Array): Promise<void> {
+  append(bytes: Uint8Array): Promise<void> {
+    return this.write(bytes, this.#length);
+  }
+
+  /** Puts bytes at a place, which may lie behind all others. */
+  async write(bytes: Uint8Array, at: number): Promise<void> {
     for (let done = 0; done < bytes.length;) {
-      const count = await this.#use((then) => write(this.#descriptor, bytes, done, bytes.length - done, this.#length, then));
+      const count = await this.#use((then) => write(this.#descriptor, bytes, done, bytes.length - done, at + done, then));
       if (count === 0) throw new Error("the disk takes no more");
       done += count;
-      this.#length += count;
+      this.#length = Math.max(this.#length, at + done);
     }
   }
 

@@ -1,7 +1,7 @@
+import { release } from "../wire/released.ts";
 import { ClientOutput, type OutputOwner } from "./client-output.ts";
 import { IncomingBody, Incoming, type BodyFlow } from "./incoming.ts";
 import { statusLine, type AnswerStream, type HttpAnswer, type WayOut } from "./http-answer.ts";
-import { release } from "./released.ts";
 import { RequestParser, type RequestHead, type RequestSink } from "./request-parser.ts";
 
 /** What a connection needs of whoever listens. */

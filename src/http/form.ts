@@ -1,12 +1,12 @@
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { FormField, FormFile } from "../operations/stored-file.ts";
+import { release } from "../wire/released.ts";
 import { formSplitter } from "./form-body.ts";
 import { boundaryOf } from "./form-boundary.ts";
 import { FormDraft } from "./form-draft.ts";
 import { FormPace, type PaceLimits } from "./form-pace.ts";
 import { clientLeft, cutOff, fileTooLarge } from "./form-refusals.ts";
 import type { Incoming, IncomingBody } from "./incoming.ts";
-import { release } from "./released.ts";
 import { Spool } from "./spool.ts";
 
 /** A form with one file, `file`, which is kept aside until the form is disposed of. */

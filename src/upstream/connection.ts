@@ -1,8 +1,11 @@
 import net from "node:net";
 import tls from "node:tls";
 import { failure, type Failure } from "../operations/failure.ts";
+import { Backlog } from "./backlog.ts";
 import { barredAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
-import { connectionFailure } from "./connection-failure.ts";
+import { codeOf, connectionFailure } from "./connection-failure.ts";
+import { overflow } from "./overflow.ts";
+import { readingTurns } from "./reading-turns.ts";
 import { rememberingHeads } from "./response-parser.ts";
 
 /** Where a connection leads. Connections with the same key are interchangeable. */
@@ -34,6 +37,12 @@ export class Connection {
   readonly heads = rememberingHeads();
   private alive = true;
   private cause: Failure | null = null;
+  private isPaused = false;
+  /** What is left of a large chunk, which is given in parts. */
+  private backlog: Backlog | null = null;
+  private isGiving = false;
+  /** It was closed, which is told when everything that came before was given. */
+  private closedBehind = false;
 
   constructor(
     readonly origin: Origin,
@@ -50,9 +59,9 @@ export class Connection {
     return this.alive;
   }
 
-  /** Everything written so far has been taken by the system. */
+  /** Everything written so far has been taken by the system, and everything that came by the user. */
   get isFlushed(): boolean {
-    return this.socket.writableLength === 0;
+    return this.socket.writableLength === 0 && this.backlog === null;
   }
 
   write(bytes: Uint8Array): void {
@@ -65,26 +74,96 @@ export class Connection {
   }
 
   pause(): void {
+    this.isPaused = true;
     this.socket.pause();
   }
 
   resume(): void {
-    this.socket.resume();
+    this.isPaused = false;
+    if (this.backlog === null) this.socket.resume();
+    else this.giveOn(this.backlog);
+  }
+
+  /** Its turn to read on has come, if it still is to. */
+  readOn(): void {
+    if (this.alive && !this.isPaused && this.backlog === null) this.socket.resume();
   }
 
   destroy(): void {
     this.alive = false;
+    this.forget();
     this.socket.destroy();
   }
 
   private received(chunk: Buffer): void {
+    if (chunk.length <= partBytes) return this.give(chunk);
+    const length = chunk.length - 1;
+    const last = Buffer.of(chunk[length]!);
+    this.backlog = new Backlog(chunk, length);
+    this.giveOn(this.backlog);
+    if (!this.alive) return;
+    if (!this.isPaused && length < muchBytes) return this.give(last);
+    // A socket that is merely paused reads half a mebibyte more before it stops; one that has something left stops at once.
+    this.socket.pause();
+    this.socket.unshift(last);
+  }
+
+  private give(bytes: Buffer): void {
     // Nobody asked: whatever an idle connection says, it cannot be trusted any more.
     if (this.user === null) this.destroy();
-    else this.user.received(chunk);
+    else this.user.received(bytes);
+  }
+
+  /** Gives what is left of a chunk for as long as it is taken, and then has the socket go on. */
+  private giveOn(backlog: Backlog): void {
+    if (this.isGiving) return;
+    overflow.leave(backlog);
+    while (!this.isPaused && backlog.length > 0 && this.backlog === backlog) {
+      const part = backlog.take(partBytes);
+      if (part instanceof Promise) return this.giveLater(backlog, part);
+      this.isGiving = true;
+      this.give(part);
+      this.isGiving = false;
+    }
+    if (this.backlog !== backlog) return;
+    if (backlog.length > 0) return overflow.wait(backlog);
+    this.backlog = null;
+    if (this.closedBehind) this.closed();
+    else if (!this.isPaused) readingTurns.ask(this);
+  }
+
+  /** The same, for what has to be read back. */
+  private giveLater(backlog: Backlog, part: Promise<Buffer>): void {
+    this.isGiving = true;
+    part.then(
+      (bytes) => {
+        if (this.backlog === backlog) this.give(bytes);
+        this.isGiving = false;
+        if (this.backlog === backlog) this.giveOn(backlog);
+      },
+      (error: unknown) => {
+        this.isGiving = false;
+        if (this.backlog !== backlog) return;
+        this.cause = failure("internal", `what came could not be read back from the temporary directory: ${codeOf(error)}`);
+        this.forget();
+        this.socket.destroy();
+        this.closed();
+      },
+    );
+  }
+
+  private forget(): void {
+    const { backlog } = this;
+    this.backlog = null;
+    if (backlog === null) return;
+    overflow.leave(backlog);
+    backlog.drop();
   }
 
   private closed(): void {
     this.alive = false;
+    this.closedBehind = this.backlog !== null;
+    if (this.closedBehind) return;
     const { user } = this;
     this.user = null;
     user?.closed(this.cause);
@@ -131,7 +210,7 @@ export function connect(origin: Origin, withinMs: number): Dial {
 }
 
 function dial({ hostname, port, secure, socketPath, reach }: Origin): net.Socket {
-  if (socketPath !== null) return net.connect({ path: socketPath });
+  if (socketPath !== null) return net.connect({ path: socketPath, ...stopsAtOnce });
   const lookup = guardedLookup(reach);
   const socket = secure
     ? tls.connect({
@@ -139,9 +218,10 @@ function dial({ hostname, port, secure, socketPath, reach }: Origin): net.Socket
         port,
         lookup,
         rejectUnauthorized: true,
+        ...stopsAtOnce,
         ...(net.isIP(hostname) === 0 ? { servername: hostname } : undefined),
       })
-    : net.connect({ host: hostname, port, lookup });
+    : net.connect({ host: hostname, port, lookup, ...stopsAtOnce });
   socket.setNoDelay(true);
   // A peer that is gone without a word is noticed even on a connection that only waits.
   socket.setKeepAlive(true, peerCheckMs);
@@ -149,3 +229,9 @@ function dial({ hostname, port, secure, socketPath, reach }: Origin): net.Socket
 }
 
 const peerCheckMs = 30_000;
+/** A single byte that nobody reads is enough for it to read no more. */
+const stopsAtOnce = { readableHighWaterMark: 1 };
+/** More than this is given in parts, so that whoever is given it can say that it is enough. */
+const partBytes = 16 * 1024;
+/** Whoever got this much at once waits for its turn before it gets more. */
+const muchBytes = 64 * 1024;

@@ -1,6 +1,8 @@
 import type { StreamedBody } from "../adapters/adapter.ts";
 import type { Exchange, Reply } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { copiedBytesMax } from "../wire/message-parser.ts";
+import { release } from "../wire/released.ts";
 import { connect, type Connection, type ConnectionUser, type Dial, type Origin } from "./connection.ts";
 import type { Pool } from "./pool.ts";
 import { replyOf, type ByteSource } from "./reply.ts";
@@ -41,6 +43,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private blockLength = 0;
   private queuedBytes = 0;
   private paused = false;
+  /** Parts of the chunk that is being read are still looked at. */
+  private keepsChunk = false;
   private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
 
   constructor(private readonly options: ExchangeOptions) {
@@ -82,7 +86,11 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   received(chunk: Buffer): void {
     this.heard = true;
+    const isBody = this.answer === null;
+    this.keepsChunk = false;
     const problem = this.parser!.feed(chunk);
+    // A flood makes garbage faster than it is collected. What is small is not worth the call.
+    if (isBody && !this.keepsChunk && chunk.length > blockBytes) release(chunk);
     if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));
     else if (this.over) this.release();
   }
@@ -93,6 +101,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.upload?.stop();
     if (this.over || this.broken !== null) return;
     if (!this.heard && reused) return this.find(null);
+    if (cause?.blame === "gateway") return this.fail(cause);
     // A connection that broke ends nothing properly, not even a body that only its close would end.
     const problem = cause === null ? this.parser!.close() : `the response broke off: ${cause.detail}`;
     if (problem !== null) this.fail(failure("disconnected", problem));
@@ -111,6 +120,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   body(bytes: Uint8Array): void {
+    if (bytes.length > copiedBytesMax) this.keepsChunk = true;
     const { waiting } = this;
     if (waiting !== null && bytes.length <= partBytesMax) {
       this.waiting = null;
@@ -263,6 +273,6 @@ const blockBytes = 4096;
 /** The system gives up to half a mebibyte at once. All of it made into events would be many times that, for a client that may take none. */
 const partBytesMax = 32 * 1024;
 /** How much of a body may wait for its reader before the upstream is made to wait. */
-const queuedBytesMax = 64 * 1024;
+const queuedBytesMax = 32 * 1024;
 /** A small body leaves in one packet with its head; a large one is not copied for that. */
 const joinedBytesMax = 64 * 1024;

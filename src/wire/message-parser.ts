@@ -213,7 +213,8 @@ function partOf(chunk: Buffer, from: number, to: number): Uint8Array {
   return part;
 }
 
-const copiedBytesMax = 1000;
+/** A longer part of a body is a view of the chunk it came in. */
+export const copiedBytesMax = 1000;
 /** A chunk that is larger than this is a part of its own, unless it came behind smaller ones. */
 const gatheredPieceMax = 4096;
 
