@@ -1,5 +1,6 @@
 import { afterAll, afterEach, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
 import net, { type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -11,6 +12,7 @@ import { UnnamedFile } from "../src/files/unnamed-file.ts";
 import type { Reply } from "../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
 import { Backlog } from "../src/upstream/backlog.ts";
+import { Connection, type Origin } from "../src/upstream/connection.ts";
 import { HttpExchange } from "../src/upstream/exchange.ts";
 import { overflow, Overflow } from "../src/upstream/overflow.ts";
 import { Pool } from "../src/upstream/pool.ts";
@@ -290,6 +292,32 @@ describe.skipIf(!tells)("a reader that stalls", () => {
       expect(end).toMatchObject({ kind: "disconnected" });
       expect(bytes).toBeGreaterThan(32 * kibibyte);
     }
+  });
+
+  test("is told of a connection that broke only behind what came before", async () => {
+    const from = await upstream((socket) => void socket.write(Buffer.alloc(60_000, "a")));
+    const socket = net.connect({ host: "127.0.0.1", port: Number(from.url.port), readableHighWaterMark: 1 } as net.TcpNetConnectOpts);
+    await once(socket, "connect");
+    const connection = new Connection({} as Origin, socket);
+    const told: (number | string)[] = [];
+    connection.user = {
+      received: ({ length }) => {
+        told.push(length);
+        connection.pause();
+      },
+      closed: (cause) => void told.push(cause?.kind ?? "closed"),
+    };
+    connection.write(Buffer.from("go"));
+    await eventually("the first part is there", () => told.length === 1);
+    socket.destroy(Object.assign(new Error("reset"), { code: "ECONNRESET" }));
+    await eventually("the connection is closed", () => !connection.isOpen);
+    expect(told.length).toBe(1);
+    for (let parts = 1; typeof told.at(-1) === "number"; parts++) {
+      expect(told.length).toBe(parts);
+      connection.resume();
+    }
+    expect(told.at(-1)).toBe("disconnected");
+    expect(told.reduce<number>((sum, part) => sum + (typeof part === "number" ? part : 0), 0)).toBeGreaterThan(32 * kibibyte);
   });
 
   test("leaves nothing behind when it goes: no file, no connection", async () => {
