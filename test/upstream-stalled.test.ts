@@ -99,9 +99,10 @@ describe("a backlog", () => {
           if (next === "park") void backlog.park(slots);
           else if (next === "shrink") backlog.shrink();
           else if (next === "wait") await new Promise((resolve) => setTimeout(resolve, 1));
-          else if (backlog.length > 0) taken.push(await backlog.take(next as number));
+          else if (backlog.length > 0) taken.push(Buffer.from(await backlog.take(next as number)));
         }
         expect(backlog.length).toBe(0);
+        backlog.drop();
         expect(Buffer.concat(taken).equals(bytes.subarray(0, length))).toBe(true);
         await eventually("its place is given back", () => slots.size === 0);
         expect(backlog.heldBytes).toBe(0);
@@ -160,6 +161,13 @@ describe("all backlogs together", () => {
   });
 });
 
+test("so much is read in a turn, and whoever reads more is told", async () => {
+  const turns = new ReadingTurns({ bytesPerTurn: 1000, takersPerTurn: 2, isBusy: () => false });
+  expect([600, 400, 1].map((bytes) => turns.isTooMuch(bytes))).toEqual([false, false, true]);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect([999, 2].map((bytes) => turns.isTooMuch(bytes))).toEqual([false, true]);
+});
+
 test("those that read much take turns, a few in each, and none is forgotten", async () => {
   const went: number[] = [];
   let turn = 0;
@@ -170,7 +178,7 @@ test("those that read much take turns, a few in each, and none is forgotten", as
   };
   setImmediate(count);
   let isBusy = false;
-  const turns = new ReadingTurns(2, () => isBusy);
+  const turns = new ReadingTurns({ bytesPerTurn: 1000, takersPerTurn: 2, isBusy: () => isBusy });
   const takers = Array.from({ length: 7 }, () => ({ readOn: () => void went.push(turn) }));
   for (const taker of [...takers, ...takers]) turns.ask(taker);
   await eventually("all had a turn", () => went.length === 7);
@@ -191,6 +199,8 @@ afterEach(async () => {
 interface Upstream {
   readonly url: URL;
   readonly sockets: Socket[];
+  /** As far as the system has taken them. */
+  bytesSent(): number;
 }
 
 /** Answers every request in the same way. */
@@ -207,7 +217,8 @@ async function upstream(say: (socket: Socket) => void, secured = false): Promise
     server.close();
     for (const socket of sockets) socket.destroy();
   });
-  return { url: new URL(`http${secured ? "s" : ""}://127.0.0.1:${(server.address() as AddressInfo).port}`), sockets };
+  const url = new URL(`http${secured ? "s" : ""}://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  return { url, sockets, bytesSent: () => sockets.reduce((sum, socket) => sum + socket.bytesWritten - socket.writableLength, 0) };
 }
 
 function ask({ url }: Upstream, pool: Pool): HttpExchange {
@@ -218,11 +229,21 @@ function ask({ url }: Upstream, pool: Pool): HttpExchange {
 
 /** Many that are answered and read nothing, until more waits for them than may wait in memory. */
 async function stalledReaders(from: Upstream, pool = new Pool(() => 0)): Promise<{ exchanges: HttpExchange[]; replies: Reply[] }> {
+  const secured = from.url.protocol === "https:";
   const exchanges = Array.from({ length: 64 }, () => ask(from, pool));
   const replies = await Promise.all(exchanges.map(({ reply }) => reply));
   for (const reply of replies) if (isFailure(reply)) throw new Error(`expected a reply, but: ${reply.detail}`);
-  await eventually("what waits is in a file", () => overflow.state.parked > 8 && overflow.state.movingBytes === 0);
-  expect(filesHeld()).toBe(1);
+  if (secured) {
+    // It comes in the small parts that TLS makes of it, and hardly any of them has to wait.
+    await eventually("they have stopped", async () => {
+      const before = from.bytesSent();
+      await Bun.sleep(50);
+      return before > 0 && from.bytesSent() === before;
+    });
+  } else {
+    await eventually("what waits is in a file", () => overflow.state.parked > 8 && overflow.state.movingBytes === 0);
+    expect(filesHeld()).toBe(1);
+  }
   expect(overflow.state.heldBytes).toBeLessThanOrEqual(2 * mebibyte);
   return { exchanges, replies: replies as Reply[] };
 }
@@ -304,20 +325,26 @@ describe.skipIf(!tells)("a reader that stalls", () => {
       received: ({ length }) => {
         told.push(length);
         connection.pause();
+        return false;
       },
+      waits: () => {},
       closed: (cause) => void told.push(cause?.kind ?? "closed"),
     };
     connection.write(Buffer.from("go"));
     await eventually("the first part is there", () => told.length === 1);
+    connection.write(Buffer.from("on"));
+    await eventually("the next one waits", () => overflow.state.heldBytes > 32 * kibibyte);
     socket.destroy(Object.assign(new Error("reset"), { code: "ECONNRESET" }));
     await eventually("the connection is closed", () => !connection.isOpen);
     expect(told.length).toBe(1);
+    const first = told[0] as number;
     for (let parts = 1; typeof told.at(-1) === "number"; parts++) {
       expect(told.length).toBe(parts);
       connection.resume();
     }
     expect(told.at(-1)).toBe("disconnected");
-    expect(told.reduce<number>((sum, part) => sum + (typeof part === "number" ? part : 0), 0)).toBeGreaterThan(32 * kibibyte);
+    const later = told.reduce<number>((sum, part) => sum + (typeof part === "number" ? part : 0), 0) - first;
+    expect(later).toBeGreaterThan(32 * kibibyte);
   });
 
   test("leaves nothing behind when it goes: no file, no connection", async () => {
@@ -334,7 +361,8 @@ describe.skipIf(!tells)("a reader that stalls", () => {
     const reading = spyOn(UnnamedFile.prototype, "read").mockImplementation(() => Promise.reject(new Error("no disk")));
     try {
       const ends = (await Promise.all(replies.map(readOn))).map(({ end, digest: found }) => end?.kind ?? found);
-      expect(new Set(ends)).toEqual(new Set(["internal", digest(body)]));
+      expect(ends).toContain("internal");
+      expect(ends.filter((end) => end !== "internal" && end !== digest(body))).toEqual([]);
     } finally {
       reading.mockRestore();
     }

@@ -6,6 +6,8 @@ import { release } from "../wire/released.ts";
  * memory is given back at once, not when the collector comes to it: where clients stall nothing calls the collector.
  */
 export class Backlog {
+  /** Somebody else looks at what was given of it: its memory is the collector's. */
+  isShared = false;
   /** Where in the chunk the part begins that is still to be read. */
   private at = 0;
   private end: number;
@@ -15,8 +17,13 @@ export class Backlog {
   private slotAt = 0;
   private isMoving = false;
 
-  /** The chunk, which is nobody else's, up to its first `length` bytes. */
-  constructor(chunk: Buffer, length: number) {
+  constructor(
+    chunk: Buffer,
+    /** Of the chunk, as much as is meant. */
+    length: number,
+    /** It has been moved into a file. */
+    private readonly moved: () => void = () => {},
+  ) {
     this.chunk = chunk;
     this.end = length;
   }
@@ -30,15 +37,12 @@ export class Backlog {
     return this.chunk?.length ?? 0;
   }
 
-  /** The next bytes, in memory of their own: at once, or when they are read back. Rejects where they cannot be. */
+  /** The next bytes: a view of the chunk, good until more is taken unless it is shared, or what is read back. Rejects where it cannot be. */
   take(bytesMax: number): Buffer | Promise<Buffer> {
     const { at, slot, chunk } = this;
     const length = Math.min(bytesMax, this.length);
     this.at += length;
-    if (chunk === null) return this.readBack(slot!, at - this.slotAt, length);
-    const bytes = copyOf(chunk, at, at + length);
-    this.letGo();
-    return bytes;
+    return chunk === null ? this.readBack(slot!, at - this.slotAt, length) : chunk.subarray(at, at + length);
   }
 
   /** Moves what is left into a file. Where that cannot be, it stays where it is. */
@@ -49,25 +53,28 @@ export class Backlog {
     this.isMoving = true;
     const isThere = await slot.write(chunk.subarray(at, this.end));
     this.isMoving = false;
-    if (isThere && this.length > 0) {
-      this.slot = slot;
-      this.slotAt = at;
-      this.chunk = null;
-      release(chunk);
-    } else {
+    if (!isThere || this.length === 0) {
       slot.free();
-      this.letGo();
+      if (this.length === 0) this.letGo();
+      return;
     }
+    this.slot = slot;
+    this.slotAt = at;
+    this.moved();
+    this.letGo();
   }
 
   /** Keeps no more memory than is left. */
   shrink(): void {
     const { chunk } = this;
     if (chunk === null || this.isMoving) return;
-    this.chunk = copyOf(chunk, this.at, this.end);
+    const left = Buffer.allocUnsafeSlow(this.length);
+    chunk.copy(left, 0, this.at, this.end);
+    this.letGo();
+    this.chunk = left;
     this.end -= this.at;
     this.at = 0;
-    release(chunk);
+    this.isShared = false;
   }
 
   /** Nobody will read the rest. */
@@ -81,22 +88,15 @@ export class Backlog {
   private async readBack(slot: FileSlot, at: number, length: number): Promise<Buffer> {
     const { buffer, byteLength } = await slot.read(at, length);
     if (byteLength < length) throw new Error("a file is shorter than it was");
-    const bytes = Buffer.from(buffer as ArrayBuffer);
     if (this.length === 0 && this.slot !== null) this.drop();
-    return bytes;
+    return Buffer.from(buffer as ArrayBuffer);
   }
 
-  /** Gives back the memory of what was read, unless the system still looks at it. */
+  /** Gives back its memory, unless the system still reads it. */
   private letGo(): void {
     const { chunk } = this;
-    if (this.length > 0 || chunk === null || this.isMoving) return;
+    if (chunk === null || this.isMoving) return;
     this.chunk = null;
-    release(chunk);
+    if (!this.isShared) release(chunk);
   }
-}
-
-function copyOf(chunk: Buffer, from: number, to: number): Buffer {
-  const copy = Buffer.allocUnsafeSlow(to - from);
-  chunk.copy(copy, 0, from, to);
-  return copy;
 }

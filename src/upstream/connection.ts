@@ -1,6 +1,7 @@
 import net from "node:net";
 import tls from "node:tls";
 import { failure, type Failure } from "../operations/failure.ts";
+import { release } from "../wire/released.ts";
 import { Backlog } from "./backlog.ts";
 import { barredAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
 import { codeOf, connectionFailure } from "./connection-failure.ts";
@@ -21,7 +22,10 @@ export interface Origin {
 
 /** Whoever a connection works for at the moment. */
 export interface ConnectionUser {
-  received(chunk: Buffer): void;
+  /** Returns whether it still looks at any of it. */
+  received(chunk: Buffer): boolean;
+  /** What it has been given waits for long: it should not keep more memory for it than that takes. */
+  waits(): void;
   closed(cause: Failure | null): void;
 }
 
@@ -38,8 +42,11 @@ export class Connection {
   private alive = true;
   private cause: Failure | null = null;
   private isPaused = false;
-  /** What is left of a large chunk, which is given in parts. */
+  /** The socket reads nothing until it is told to. */
+  private isStopped = false;
+  /** What is left of a chunk, and of the one behind it. */
   private backlog: Backlog | null = null;
+  private behind: Backlog | null = null;
   private isGiving = false;
   /** It was closed, which is told when everything that came before was given. */
   private closedBehind = false;
@@ -61,7 +68,7 @@ export class Connection {
 
   /** Everything written so far has been taken by the system, and everything that came by the user. */
   get isFlushed(): boolean {
-    return this.socket.writableLength === 0 && this.backlog === null;
+    return this.socket.writableLength === 0 && !this.isStopped && (this.backlog?.length ?? 0) === 0;
   }
 
   write(bytes: Uint8Array): void {
@@ -73,20 +80,22 @@ export class Connection {
     this.socket.write(bytes, (error) => taken(error == null));
   }
 
+  /** What still comes is kept until it is wanted again. */
   pause(): void {
     this.isPaused = true;
-    this.socket.pause();
   }
 
   resume(): void {
     this.isPaused = false;
-    if (this.backlog === null) this.socket.resume();
-    else this.giveOn(this.backlog);
+    if (this.backlog !== null) this.giveOn(this.backlog);
+    else if (this.isStopped) readingTurns.ask(this);
   }
 
   /** Its turn to read on has come, if it still is to. */
   readOn(): void {
-    if (this.alive && !this.isPaused && this.backlog === null) this.socket.resume();
+    if (!this.alive || !this.isStopped || this.isPaused || this.backlog !== null) return;
+    this.isStopped = false;
+    this.socket.resume();
   }
 
   destroy(): void {
@@ -96,22 +105,38 @@ export class Connection {
   }
 
   private received(chunk: Buffer): void {
-    if (chunk.length <= partBytes) return this.give(chunk);
-    const length = chunk.length - 1;
-    const last = Buffer.of(chunk[length]!);
-    this.backlog = new Backlog(chunk, length);
-    this.giveOn(this.backlog);
-    if (!this.alive) return;
-    if (!this.isPaused && length < muchBytes) return this.give(last);
+    const isTooMuch = chunk.length > partBytes && readingTurns.isTooMuch(chunk.length);
+    this.isStopped = isTooMuch || this.isPaused || this.backlog !== null;
+    if (!this.isStopped && chunk.length <= wholeBytesMax) return this.giveAway(chunk);
+    const length = this.isStopped ? chunk.length - 1 : chunk.length;
+    const last = Buffer.of(chunk.at(-1)!);
+    this.keep(new Backlog(chunk, length, () => this.user?.waits()));
+    if (!this.isStopped || !this.alive) return;
     // A socket that is merely paused reads half a mebibyte more before it stops; one that has something left stops at once.
     this.socket.pause();
     this.socket.unshift(last);
   }
 
-  private give(bytes: Buffer): void {
+  private keep(backlog: Backlog): void {
+    if (this.backlog === null) {
+      this.backlog = backlog;
+      this.giveOn(backlog);
+    } else {
+      this.behind = backlog;
+      overflow.wait(backlog);
+    }
+  }
+
+  /** A flood makes garbage faster than it is collected. What is small is not worth the call. */
+  private giveAway(bytes: Buffer): void {
+    if (!this.give(bytes) && bytes.length > releasedBytesMin) release(bytes);
+  }
+
+  private give(bytes: Buffer): boolean {
+    if (this.user !== null) return this.user.received(bytes);
     // Nobody asked: whatever an idle connection says, it cannot be trusted any more.
-    if (this.user === null) this.destroy();
-    else this.user.received(bytes);
+    this.destroy();
+    return false;
   }
 
   /** Gives what is left of a chunk for as long as it is taken, and then has the socket go on. */
@@ -122,14 +147,20 @@ export class Connection {
       const part = backlog.take(partBytes);
       if (part instanceof Promise) return this.giveLater(backlog, part);
       this.isGiving = true;
-      this.give(part);
+      const { isShared } = backlog;
+      // Until it is known: whoever is given it may also be done with this connection.
+      backlog.isShared = true;
+      if (!this.give(part)) backlog.isShared = isShared;
       this.isGiving = false;
     }
     if (this.backlog !== backlog) return;
     if (backlog.length > 0) return overflow.wait(backlog);
-    this.backlog = null;
-    if (this.closedBehind) this.closed();
-    else if (!this.isPaused) readingTurns.ask(this);
+    backlog.drop();
+    this.backlog = this.behind;
+    this.behind = null;
+    if (this.backlog !== null) this.giveOn(this.backlog);
+    else if (this.closedBehind) this.closed();
+    else if (this.isStopped && !this.isPaused) readingTurns.ask(this);
   }
 
   /** The same, for what has to be read back. */
@@ -137,7 +168,7 @@ export class Connection {
     this.isGiving = true;
     part.then(
       (bytes) => {
-        if (this.backlog === backlog) this.give(bytes);
+        if (this.backlog === backlog) this.giveAway(bytes);
         this.isGiving = false;
         if (this.backlog === backlog) this.giveOn(backlog);
       },
@@ -153,11 +184,14 @@ export class Connection {
   }
 
   private forget(): void {
-    const { backlog } = this;
+    const { backlog, behind } = this;
     this.backlog = null;
-    if (backlog === null) return;
-    overflow.leave(backlog);
-    backlog.drop();
+    this.behind = null;
+    for (const left of [backlog, behind]) {
+      if (left === null) continue;
+      overflow.leave(left);
+      left.drop();
+    }
   }
 
   private closed(): void {
@@ -232,6 +266,6 @@ const peerCheckMs = 30_000;
 /** A single byte that nobody reads is enough for it to read no more. */
 const stopsAtOnce = { readableHighWaterMark: 1 };
 /** More than this is given in parts, so that whoever is given it can say that it is enough. */
+const wholeBytesMax = 64 * 1024;
 const partBytes = 16 * 1024;
-/** Whoever got this much at once waits for its turn before it gets more. */
-const muchBytes = 64 * 1024;
+const releasedBytesMin = 4096;

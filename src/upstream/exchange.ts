@@ -2,7 +2,6 @@ import type { StreamedBody } from "../adapters/adapter.ts";
 import type { Exchange, Reply } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { copiedBytesMax } from "../wire/message-parser.ts";
-import { release } from "../wire/released.ts";
 import { connect, type Connection, type ConnectionUser, type Dial, type Origin } from "./connection.ts";
 import type { Pool } from "./pool.ts";
 import { replyOf, type ByteSource } from "./reply.ts";
@@ -84,15 +83,18 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     return promise;
   }
 
-  received(chunk: Buffer): void {
+  received(chunk: Buffer): boolean {
     this.heard = true;
-    const isBody = this.answer === null;
-    this.keepsChunk = false;
+    // Of a head it is not known who looks at it.
+    this.keepsChunk = this.answer !== null;
     const problem = this.parser!.feed(chunk);
-    // A flood makes garbage faster than it is collected. What is small is not worth the call.
-    if (isBody && !this.keepsChunk && chunk.length > blockBytes) release(chunk);
     if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));
     else if (this.over) this.release();
+    return this.keepsChunk;
+  }
+
+  waits(): void {
+    this.queue = this.queue.map((part) => (part.length > copiedBytesMax ? new Uint8Array(part) : part));
   }
 
   closed(cause: Failure | null): void {

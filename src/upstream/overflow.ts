@@ -59,6 +59,7 @@ const smallBytes = 16 * 1024;
 
 /** The runtime reads up to half a mebibyte at once. */
 const slotBytes = 512 * 1024;
+/** A gibibyte of the temporary directory at most; what is beyond stays in memory. */
 const slotsMax = 2048;
 const heldBytesMax = 2 * 1024 * 1024;
 

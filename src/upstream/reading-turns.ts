@@ -6,18 +6,30 @@ export interface TurnTaker {
 }
 
 /**
- * Those that were told to stop reading go on a few in each turn of the event loop. Each reads as much as there is, so all
- * of them at once would take memory for all, and keep everybody else waiting.
+ * How much is read in one turn of the event loop. A socket that is ready is read as far as there is anything, so many that
+ * flood us would take memory for all of it and keep everybody else waiting. Whoever reads beyond the measure stops, and
+ * those that have stopped go on a few in each turn.
  */
 export class ReadingTurns {
   private readonly waiting = new Set<TurnTaker>();
   private isComing = false;
+  private readBytes = 0;
 
   constructor(
-    private readonly perTurn: number,
-    /** Others should come more slowly. */
-    private readonly isBusy: () => boolean,
+    private readonly options: {
+      readonly bytesPerTurn: number;
+      readonly takersPerTurn: number;
+      /** They should come more slowly. */
+      readonly isBusy: () => boolean;
+    },
   ) {}
+
+  /** So much was read. Returns whether it is beyond the measure of this turn. */
+  isTooMuch(bytes: number): boolean {
+    if (this.readBytes === 0) setImmediate(() => (this.readBytes = 0));
+    this.readBytes += bytes;
+    return this.readBytes > this.options.bytesPerTurn;
+  }
 
   ask(taker: TurnTaker): void {
     this.waiting.add(taker);
@@ -26,13 +38,13 @@ export class ReadingTurns {
 
   private come(): void {
     this.isComing = true;
-    if (this.isBusy()) setTimeout(() => this.turn(), busyMs);
+    if (this.options.isBusy()) setTimeout(() => this.turn(), busyMs);
     else setImmediate(() => this.turn());
   }
 
   private turn(): void {
     this.isComing = false;
-    let left = this.perTurn;
+    let left = this.options.takersPerTurn;
     for (const taker of this.waiting) {
       if (left-- === 0) return this.come();
       this.waiting.delete(taker);
@@ -45,4 +57,8 @@ export class ReadingTurns {
 const busyMs = 5;
 
 /** Of this process. */
-export const readingTurns = new ReadingTurns(2, () => overflow.isBusy);
+export const readingTurns = new ReadingTurns({
+  bytesPerTurn: 512 * 1024,
+  takersPerTurn: 2,
+  isBusy: () => overflow.isBusy,
+});
