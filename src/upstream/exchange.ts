@@ -42,7 +42,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private blockLength = 0;
   private queuedBytes = 0;
   private paused = false;
-  /** Parts of the chunk that is being read are still looked at. */
+  /** What is being read, and whether parts of it are still looked at. */
+  private chunk: Buffer | null = null;
   private keepsChunk = false;
   private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
 
@@ -87,7 +88,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.heard = true;
     // Of a head it is not known who looks at it.
     this.keepsChunk = this.answer !== null;
+    this.chunk = chunk;
     const problem = this.parser!.feed(chunk);
+    this.chunk = null;
     if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));
     else if (this.over) this.release();
     return this.keepsChunk;
@@ -122,7 +125,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   body(bytes: Uint8Array): void {
-    if (bytes.length > copiedBytesMax) this.keepsChunk = true;
+    // What is small, or was put together, is a copy.
+    if (bytes.length > copiedBytesMax && bytes.buffer === this.chunk?.buffer) this.keepsChunk = true;
     const { waiting } = this;
     if (waiting !== null && bytes.length <= partBytesMax) {
       this.waiting = null;
@@ -189,13 +193,17 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     if (body === null || body.length > joinedBytesMax || !(body instanceof Uint8Array)) {
       connection.write(Buffer.from(head, "latin1"));
       if (body instanceof Uint8Array) connection.write(body);
-      else if (body !== null) this.upload = new Upload(connection, body, (cause) => this.unsent(cause), sendMs);
+      else if (body !== null) this.beginUpload(connection, body, sendMs);
       return;
     }
     const request = Buffer.allocUnsafe(headLength + body.length);
     request.write(head, 0, "latin1");
     request.set(body, headLength);
     connection.write(request);
+  }
+
+  private beginUpload(connection: Connection, body: StreamedBody, sendMs: number): void {
+    this.upload = new Upload(connection, body, (cause) => this.unsent(cause), sendMs);
   }
 
   /** An upstream that answers already may have no use for the rest: how long that may take is not for the upload to say. */
