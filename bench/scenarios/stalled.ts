@@ -1,6 +1,7 @@
 import { type Bench, restingBytes, type Scenario } from "../bench.ts";
 import { residentBytes } from "../cpu.ts";
-import { holdStreams } from "../load.ts";
+import { ask } from "../ask.ts";
+import { closedLoop, holdStreams } from "../load.ts";
 import { compared, judged, type Row } from "../report.ts";
 import type { Target, TargetName } from "../target.ts";
 
@@ -38,11 +39,15 @@ export const stalled: Scenario = async (bench) => {
   ] satisfies Row[];
 };
 
+const busySeconds = 5;
+
 /** Beyond this nothing more is learned, and the machine has other uses for its memory. */
 const hopelessMebibytes = 1024;
 
 async function growthMebibytes(bench: Bench, target: Target, seconds: number): Promise<{ largest: number; last: number }> {
   console.error(`${readers} stalled readers on the ${target.name} for ${seconds} s`);
+  // A process that has never been busy grows by being so, whoever reads; one in use has that behind it.
+  await closedLoop(target, ask("burst"), { connections: 32, seconds: busySeconds });
   const before = await restingBytes(target);
   const holding = await holdStreams(target, "flood", { streams: readers, stalled: true });
   if (holding.held.failed > 0) bench.remark(`stalled readers: ${target.name} refused ${holding.held.failed} of ${readers}`);
