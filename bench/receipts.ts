@@ -20,9 +20,10 @@ export interface ReceiptCost {
   readonly keptMillis: { readonly median: number; readonly p99: number };
 }
 
-/** Keeps receipts at a steady rate; nothing drains them at first, and then SQLite does. */
-export async function receiptCost(perSecond: number, seconds: number): Promise<ReceiptCost> {
+/** Keeps receipts of so many keys in turn at a steady rate; nothing drains them at first, and then SQLite does. */
+export async function receiptCost(perSecond: number, seconds: number, keys: number): Promise<ReceiptCost> {
   return inFolder(async (folder) => {
+    const receiptOf = receiptsOf(keys);
     const database = { store: "sqlite", dataDir: folder };
     await (await openDatabase(database)).close();
     const journal = journalIn(folder);
@@ -33,15 +34,16 @@ export async function receiptCost(perSecond: number, seconds: number): Promise<R
       await (warm % 50 === 0 ? journal.close(receiptOf(warm)) : Promise.resolve(void journal.close(receiptOf(warm))));
     }
     await journal.flush();
-    const idle = await cpuOf(perSecond, seconds, perTick, (receipt) => void receipt);
-    const busy = await cpuOf(perSecond, seconds, perTick, (receipt, last) => {
+    const idle = await cpuOf(perSecond, seconds, perTick, (number) => void receiptOf(number));
+    const busy = await cpuOf(perSecond, seconds, perTick, (number, last) => {
+      const receipt = receiptOf(number);
       const beganMs = performance.now();
       const kept = journal.close(receipt);
       closes.push(performance.now() - beganMs);
       if (last) void kept.then(() => void waits.push(performance.now() - beganMs));
     });
     const drain = startDrain({ journal, database, onTrouble: complain, onReport: complain });
-    const keep = (receipt: Receipt): void => void journal.close(receipt);
+    const keep = (number: number): void => void journal.close(receiptOf(number));
     await cpuOf(perSecond, warmSeconds, perTick, keep);
     await drain.idle();
     const drained = await cpuOf(perSecond, seconds, perTick, keep, async () => drain.idle());
@@ -64,7 +66,7 @@ async function cpuOf(
   perSecond: number,
   seconds: number,
   perTick: number,
-  each: (receipt: Receipt, last: boolean) => void,
+  each: (number: number, last: boolean) => void,
   end: () => Promise<void> = async () => {},
 ) {
   const before = process.cpuUsage();
@@ -72,7 +74,7 @@ async function cpuOf(
   let receipts = 0;
   while (receipts < perSecond * seconds) {
     const due = Math.min(perSecond * seconds, ((performance.now() - beganMs) / 1_000) * perSecond);
-    for (; receipts < due; receipts += 1) each(receiptOf(receipts), receipts % perTick === 0);
+    for (; receipts < due; receipts += 1) each(receipts, receipts % perTick === 0);
     await Bun.sleep(1);
   }
   await end();
@@ -86,6 +88,7 @@ export async function receiptsDrained(store: string, receipts: number): Promise<
     const database = { store, dataDir: folder };
     await (await openDatabase(database)).close();
     const journal = journalIn(folder);
+    const receiptOf = receiptsOf(20);
     for (let number = 0; number < receipts; number += 1) {
       const kept = journal.close(receiptOf(number));
       if (number % 500 === 0) await kept;
@@ -122,11 +125,16 @@ async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   }
 }
 
-/** Twenty keys, five models and three channels, in one hour. */
-function receiptOf(number: number): Receipt {
+/** So many keys, each with one of five models over one of three channels. */
+function receiptsOf(keys: number): (number: number) => Receipt {
+  const keyIds = Array.from({ length: keys }, () => crypto.randomUUID());
+  return (number) => receiptOf(number, number % keys, keyIds[number % keys]!);
+}
+
+function receiptOf(number: number, key: number, keyId: string): Receipt {
   const id = Bun.randomUUIDv7();
-  const channel = `channel-${number % 3}`;
-  const model = `model-${number % 5}`;
+  const channel = `channel-${key % 3}`;
+  const model = `model-${key % 5}`;
   const figures = {
     promptTokens: 812,
     cachedTokens: 512,
@@ -138,7 +146,7 @@ function receiptOf(number: number): Receipt {
   return {
     id,
     requestId: requestNameOf(id),
-    keyId: `key-${number % 20}`,
+    keyId,
     operation: "chat",
     model,
     channel,
@@ -147,7 +155,7 @@ function receiptOf(number: number): Receipt {
     status: 200,
     state: "complete",
     error: null,
-    startedMs: 1_780_000_000_000,
+    startedMs: Date.now(),
     tookMs: 1_234,
     firstContentMs: 345,
     delivered: figures,

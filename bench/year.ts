@@ -41,11 +41,12 @@ export async function writeYear(year: Year, place: YearPlace): Promise<void> {
       // Whole days, because each sum is made at once.
       const firstOf = (part: number) => Math.ceil((Math.floor((yearDays * part) / 12) * year.calls) / yearDays);
       const [from, to] = [firstOf(month), firstOf(month + 1)];
-      await engine.run(`insert into usage_hours select key_id, started_ms - started_ms % ${hourMs}, model, channel, operation, ${sums}
-        from (${callsSql(engine, year, from, to)}) as calls group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5`);
+      await engine.run(`insert into usage_hours (${sumColumns}, placed, minutes_early, minutes_late)
+        select key_id, started_ms - started_ms % ${hourMs}, model, channel, operation, ${sums}, count(*), ${minutes(0)}, ${minutes(30)}
+        from (${callsSql(engine, year, from, to)}) as calls group by 1, 2, 3, 4, 5 order by 2, 1, 3, 4, 5`);
     }
-    await engine.run(`insert into usage_days select key_id, at_ms - at_ms % ${dayMs}, model, channel, operation, ${sumsOfHours}
-      from usage_hours group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5`);
+    await engine.run(`insert into usage_days (${sumColumns}) select key_id, at_ms - at_ms % ${dayMs}, model, channel, operation, ${sumsOfHours}
+      from usage_hours group by 1, 2, 3, 4, 5 order by 2, 1, 3, 4, 5`);
     for (let part = 0; part < 12; part += 1) {
       const [from, to] = portion(year.calls - year.receipts, year.calls, part);
       await engine.run(`insert into receipts (id, request_id, key_id, operation, model, channel, upstream_model, stream, status, state, error,
@@ -73,6 +74,15 @@ const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
 const tables = "('receipts', 'attempts', 'usage_hours', 'usage_days')";
+
+const sumColumns = `key_id, at_ms, model, channel, operation, calls, failed, prompt_tokens, cached_tokens, completion_tokens,
+  reasoning_tokens, audio_ms, characters, nanos, unpriced, uncertain, estimated`;
+
+/** A bit for each of thirty minutes in which there were calls. */
+function minutes(from: number): string {
+  const minute = `cast((started_ms % ${hourMs}) / 60000 as integer) - ${from}`;
+  return `coalesce(sum(distinct case when ${minute} between 0 and 29 then 1 << (${minute}) end), 0)`;
+}
 
 const summed = ["prompt_tokens", "cached_tokens", "completion_tokens", "audio_ms", "characters", "nanos"] as const;
 const [promptSum, cachedSum, completionSum, audioSum, charactersSum, nanosSum] = summed.map((column) => `coalesce(sum(${column}), 0)`);

@@ -269,6 +269,34 @@ test("whatever is appended, drained, cut at any byte and drained again is in the
   );
 });
 
+describe.each(engines)("receipts that come again on $name", (engine) => {
+  test.skipIf(engine.skipped !== null)("by the hundred, some of them new, are counted once", async () => {
+    await using database = await engine.open();
+    const journal = journalIn(freshFolder());
+    const keep = async (from: number, to: number): Promise<void> => {
+      for (let at = from; at < to; at += 1) void journal.close(sampleReceipt({ keyId: `key-${at % 60}`, billedNanos: at }));
+      await journal.flush();
+    };
+    const drained = async (): Promise<void> => {
+      const drain = new SlotDrain({ ...needsOf(database), receiptsMax: 1_000 }, journal.slotFolder, journal.firstSegment);
+      await drainAll(drain);
+      drain.close();
+    };
+    await keep(0, 130);
+    await drained();
+    await database.run(sql`delete from journals`);
+    await keep(130, 200);
+    await drained();
+    for (const table of [hours, days]) {
+      const [sums] = await database.all(
+        sql`select cast(sum(calls) as bigint) as calls, cast(sum(nanos) as bigint) as nanos, count(*) as rows from ${table}`,
+      );
+      expect({ ...sums }).toEqual({ calls: 200, nanos: (199 * 200) / 2, rows: 60 });
+    }
+    expect((await database.all<{ n: number }>(sql`select count(*) as n from receipts`))[0]?.n).toBe(200);
+  });
+});
+
 test("a segment is kept until the next one tells which calls are under way", async () => {
   await using database = await engines[0]!.open();
   const journal = journalIn(freshFolder(), { segmentBytes: 1 });

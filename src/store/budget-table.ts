@@ -86,6 +86,9 @@ export interface Spending {
  * then nothing is ever counted twice or not at all.
  */
 export async function settleHolds(database: Database, holder: string, spent: readonly Spending[]): Promise<void> {
+  // Most keys have no budget, and thousands of them may come in turn.
+  const [any] = await database.all(sql`select 1 as held from budget_holds where holder = ${holder} limit 1`);
+  if (any === undefined) return;
   const byKey = Map.groupBy(spent, ({ keyId }) => keyId);
   for (const some of batches([...byKey.keys()].toSorted(), (keyId) => sql`${keyId}`)) {
     const holds = await database.all<HoldRow>(sql`

@@ -78,7 +78,7 @@ class DrainThread {
   }
 
   private async needs(): Promise<DrainNeeds> {
-    this.database ??= await openDatabase(this.start.database);
+    this.database ??= await openDatabase({ ...this.start.database, writesMuch: true });
     return { database: this.database, settle: settleHolds, release: releaseHolds, report: (message) => post({ kind: "report", message }) };
   }
 

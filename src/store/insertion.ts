@@ -4,12 +4,13 @@ import { joinSql, nameSql, sql, Sql, valuesOf, type Value } from "./sql.ts";
 export type Columns = Readonly<Record<string, "text" | "number">>;
 
 /**
- * Puts rows into a table. However many they are, the statement is the same, so that it is made ready once: in this process it
- * is run for each of them, and a server gets all of them at once, column by column.
+ * Puts rows into a table. However many they are, the statements are the same, so that they are made ready once: in this process
+ * they are run for one row or for some, and a server gets all rows at once, column by column.
  */
 export class Insertion {
   readonly columns: Sql;
   private readonly one: Sql;
+  private readonly some: Sql;
   private readonly beforeLists: Sql;
   private readonly listTypes: readonly Sql[];
   private readonly kinds: readonly ("text" | "number")[];
@@ -34,7 +35,10 @@ export class Insertion {
       names.map(() => sql`${null}`),
       comma,
     );
-    this.one = sql`${this.beforeLists} values (${places}) ${what.conflict}`;
+    const row = sql`(${places})`;
+    const rows = Array.from({ length: rowsAtOnce }, () => row);
+    this.one = sql`${this.beforeLists} values ${row} ${what.conflict}`;
+    this.some = sql`${this.beforeLists} values ${joinSql(rows, comma)} ${what.conflict}`;
   }
 
   /** Gives the places of those rows that changed something. */
@@ -43,9 +47,26 @@ export class Insertion {
     return database.engine === "sqlite" ? this.addEach(database, rows) : this.addLists(database, rows);
   }
 
+  /** The same, and says only how many of those rows there are, which takes less. */
+  async addAll(database: Database, rows: readonly (readonly Value[])[]): Promise<number> {
+    if (rows.length === 0) return 0;
+    if (database.runEach === undefined) return (await this.add(database, rows)).length;
+    const values = this.storable(rows);
+    const rest = rows.length % rowsAtOnce;
+    const together = joined(values, rows.length - rest);
+    const changed = [
+      ...(together.length === 0 ? [] : await database.runEach(this.some, together)),
+      ...(rest === 0 ? [] : await database.runEach(this.one, values.slice(-rest))),
+    ];
+    return changed.reduce((sum, count) => sum + count, 0);
+  }
+
+  private storable(rows: readonly (readonly Value[])[]): readonly (readonly Value[])[] {
+    return this.what.storable === true ? rows : rows.map((row) => valuesOf({ values: row }));
+  }
+
   private async addEach(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
-    const values = this.what.storable === true ? rows : rows.map((row) => valuesOf({ values: row }));
-    const changed = (await database.runEach?.(this.one, values)) ?? (await this.oneByOne(database, rows));
+    const changed = (await database.runEach?.(this.one, this.storable(rows))) ?? (await this.oneByOne(database, rows));
     const places: number[] = [];
     for (let at = 0; at < changed.length; at += 1) if (changed[at]! > 0) places.push(at);
     return places;
@@ -74,6 +95,19 @@ export class Insertion {
 }
 
 const comma = sql`, `;
+/** A statement of this many rows takes two thirds of the time of as many statements; more of them gain nothing. */
+const rowsAtOnce = 50;
+
+/** The values of as many rows as one statement takes, one row after the other. */
+function joined(rows: readonly (readonly Value[])[], count: number): readonly (readonly Value[])[] {
+  const lists: Value[][] = [];
+  for (let at = 0; at < count; at += rowsAtOnce) {
+    const list: Value[] = [];
+    for (let row = at; row < at + rowsAtOnce; row += 1) for (const value of rows[row]!) list.push(value);
+    lists.push(list);
+  }
+  return lists;
+}
 
 /** A list as PostgreSQL writes it. */
 function listOf(rows: readonly (readonly Value[])[], at: number, kind: "text" | "number"): string {

@@ -150,6 +150,6 @@ function finds(found: Found, text: string): boolean {
  * About as much as a full batch of receipts and their openings, and more than the longest record. Nothing of it is kept beyond a
  * batch, so that all readers of a thread share it.
  */
-const buffer = Buffer.allocUnsafe(2 * textBytesMax);
+const buffer = Buffer.allocUnsafe(6 * textBytesMax);
 /** A segment is not longer, but for what one turn of the event loop brought, and nobody knows what lies in a folder. */
 const restBytesMax = 256 << 20;

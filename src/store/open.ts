@@ -12,6 +12,8 @@ export interface OpenOptions {
   readonly dataDir: string;
   /** SQLite in a thread of its own, so that nothing on this one waits for the disk. PostgreSQL never makes it wait. */
   readonly threaded?: boolean;
+  /** SQLite on this thread, for who writes much at a time. */
+  readonly writesMuch?: boolean;
   /** How long a statement may take on PostgreSQL. */
   readonly statementMs?: number;
   /** How many connections there may be to PostgreSQL. */
@@ -34,8 +36,8 @@ export async function openDatabase(options: OpenOptions): Promise<Database> {
   }
 }
 
-function sqlite({ dataDir, threaded = false }: OpenOptions): Database {
-  return threaded ? new ThreadDatabase(storeFile(dataDir)) : new SqliteDatabase(storeFile(dataDir));
+function sqlite({ dataDir, threaded = false, writesMuch = false }: OpenOptions): Database {
+  return threaded ? new ThreadDatabase(storeFile(dataDir)) : new SqliteDatabase(storeFile(dataDir), { writesMuch });
 }
 
 function postgres({ store, statementMs, connectionsMax }: OpenOptions): Database {

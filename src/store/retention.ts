@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { idAt } from "./receipt-table.ts";
+import { idAt } from "./receipt-conditions.ts";
 import { sql } from "./sql.ts";
 
 export interface Retention {
@@ -18,6 +18,8 @@ export interface Forgotten {
 /** Deletes what is too old, a little at a time, so that writers hardly wait. */
 export async function retain(database: Database, { receiptsMs, hoursMs, wallMs }: Retention): Promise<Forgotten> {
   const receipts = receiptsMs === null ? 0 : await inSteps(async () => forgetReceipts(database, idAt(wallMs - receiptsMs)));
+  // They lead nowhere now, and are so few that it is done at once.
+  if (receipts > 0) await database.run(sql`delete from stray_receipts where id < ${idAt(wallMs - receiptsMs!)}`);
   const hours = hoursMs === null ? 0 : await inSteps(async () => forgetHours(database, Math.trunc(wallMs - hoursMs)));
   return { receipts, hours };
 }

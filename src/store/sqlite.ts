@@ -8,7 +8,7 @@ import { SerialDatabase } from "./sqlite-serial.ts";
 export class SqliteDatabase extends SerialDatabase {
   constructor(
     readonly file: string,
-    settings: Pick<SqliteSettings, "busyMs"> = {},
+    settings: Omit<SqliteSettings, "readonly"> = {},
   ) {
     super(openedForWriting(file, settings));
   }
@@ -20,7 +20,7 @@ export function storeFile(dataDir: string): string {
 }
 
 /** The file and its folder come to be where they are missing, for nobody else to read. */
-export function openedForWriting(file: string, settings: Pick<SqliteSettings, "busyMs"> = {}): SqliteConnection {
+export function openedForWriting(file: string, settings: Omit<SqliteSettings, "readonly"> = {}): SqliteConnection {
   makePrivate(file);
   return SqliteConnection.open(file, settings);
 }

@@ -11,7 +11,7 @@ import { dayMs, hourMs } from "./usage-sums.ts";
  */
 export async function usageOf(database: Database, query: UsageQuery): Promise<readonly UsageRow[]> {
   const by = [...new Set(query.by)];
-  const { source, wholeDays } = sourceOf(query, by);
+  const { source, wholeDays } = sourceOf(query, by, database.engine);
   const columns = by.map((column) => grouping(column, wholeDays));
   const listed = columns.map(({ text, as }) => sql`${text} as ${as}, `);
   const grouped =
@@ -33,21 +33,22 @@ export async function usageOf(database: Database, query: UsageQuery): Promise<re
   return rows.map((row) => usageRow(row, by)).sort((one, other) => inOrder(one, other, by));
 }
 
+const figures = [
+  sql`calls`,
+  sql`failed`,
+  sql`prompt_tokens`,
+  sql`cached_tokens`,
+  sql`completion_tokens`,
+  sql`reasoning_tokens`,
+  sql`audio_ms`,
+  sql`characters`,
+  sql`nanos`,
+  sql`unpriced`,
+  sql`uncertain`,
+  sql`estimated`,
+];
 const sums = joinSql(
-  [
-    sql`calls`,
-    sql`failed`,
-    sql`prompt_tokens`,
-    sql`cached_tokens`,
-    sql`completion_tokens`,
-    sql`reasoning_tokens`,
-    sql`audio_ms`,
-    sql`characters`,
-    sql`nanos`,
-    sql`unpriced`,
-    sql`uncertain`,
-    sql`estimated`,
-  ].map((column) => sql`cast(coalesce(sum(${column}), 0) as bigint) as ${column}`),
+  figures.map((column) => sql`cast(coalesce(sum(${column}), 0) as bigint) as ${column}`),
   sql`, `,
 );
 
@@ -55,7 +56,8 @@ const sums = joinSql(
 function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql; readonly as: Sql } {
   switch (column) {
     case "key":
-      return { text: sql`key_id`, as: sql`by_key` };
+      // Not the bare column: SQLite would go along its index, and look up each row by itself.
+      return { text: sql`key_id || ''`, as: sql`by_key` };
     case "model":
       return { text: sql`model`, as: sql`by_model` };
     case "channel":
@@ -70,26 +72,40 @@ function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql
   }
 }
 
-function sourceOf(query: UsageQuery, by: readonly UsageColumn[]): { readonly source: Sql; readonly wholeDays: boolean } {
+function sourceOf(
+  query: UsageQuery,
+  by: readonly UsageColumn[],
+  engine: Database["engine"],
+): { readonly source: Sql; readonly wholeDays: boolean } {
+  const columns = engine === "sqlite" && by.length === 1 && by[0] === "key" ? keysInOrder : everything;
   const sinceMs = query.sinceMs === null ? 0 : floor(clamped(query.sinceMs), hourMs);
   const untilMs = query.untilMs === null ? endMs : ceiling(clamped(query.untilMs), hourMs);
   const firstDayMs = ceiling(sinceMs, dayMs);
   const lastDayMs = floor(untilMs, dayMs);
   if (by.includes("hour") || firstDayMs >= lastDayMs) {
-    return { source: part(sql`usage_hours`, query, sinceMs, untilMs), wholeDays: false };
+    return { source: part(sql`usage_hours`, columns, query, sinceMs, untilMs), wholeDays: false };
   }
-  const parts = [part(sql`usage_days`, query, firstDayMs, lastDayMs)];
-  if (sinceMs < firstDayMs) parts.push(part(sql`usage_hours`, query, sinceMs, firstDayMs));
-  if (lastDayMs < untilMs) parts.push(part(sql`usage_hours`, query, lastDayMs, untilMs));
+  const parts = [part(sql`usage_days`, columns, query, firstDayMs, lastDayMs)];
+  if (sinceMs < firstDayMs) parts.push(part(sql`usage_hours`, columns, query, sinceMs, firstDayMs));
+  if (lastDayMs < untilMs) parts.push(part(sql`usage_hours`, columns, query, lastDayMs, untilMs));
   return { source: joinSql(parts, sql` union all `), wholeDays: parts.length === 1 };
 }
 
-function part(table: Sql, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
+interface Columns {
+  readonly columns: Sql;
+  readonly grouped: Sql;
+}
+
+const everything: Columns = { columns: sql`*`, grouped: sql`` };
+/** SQLite has the sums in the order of time and key. Added up in that order, few are left to be sorted by key. */
+const keysInOrder: Columns = { columns: sql`at_ms, key_id, ${sums}`, grouped: sql` group by at_ms, key_id` };
+
+function part(table: Sql, { columns, grouped }: Columns, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
   const conditions = [sql`at_ms >= ${sinceMs}`, sql`at_ms < ${untilMs}`];
   if (query.keyId !== null) conditions.push(sql`key_id = ${name(query.keyId)}`);
   if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
-  return sql`select * from ${table} where ${joinSql(conditions, sql` and `)}`;
+  return sql`select ${columns} from ${table} where ${joinSql(conditions, sql` and `)}${grouped}`;
 }
 
 function usageRow(row: Readonly<Record<string, string | number | bigint | null>>, by: readonly UsageColumn[]): UsageRow {

@@ -1,6 +1,7 @@
 import type { Database } from "../database.ts";
 import type { Sql } from "../sql.ts";
 import { beginning } from "./0001-beginning.ts";
+import { sumsByTime } from "./0002-sums-by-time.ts";
 
 /** One step of the schema. A step that was released never changes again; the next one mends it. */
 export interface Migration {
@@ -19,4 +20,7 @@ export interface Migration {
 export type ByEngine = Readonly<Record<Database["engine"], Sql>>;
 
 /** In order and without a gap. */
-export const migrations: readonly Migration[] = [{ number: 1, name: "beginning", reads: 1, statements: beginning }];
+export const migrations: readonly Migration[] = [
+  { number: 1, name: "beginning", reads: 1, statements: beginning },
+  { number: 2, name: "sums by time", reads: 1, statements: sumsByTime },
+];

@@ -1,0 +1,60 @@
+import { joinSql, nameSql, sql, type Sql } from "../sql.ts";
+import type { ByEngine } from "./index.ts";
+
+/**
+ * Receipts of a key are found by the hours in which it called, instead of by an index (`receipt-minutes.ts`); hours from before
+ * this step know no minutes and are read whole. In SQLite, which keeps rows in the order of their key, the sums of one time lie
+ * together now: those that change again and again are a few pages, however many keys there are and however old they are.
+ */
+export const sumsByTime: readonly (Sql | ByEngine)[] = [
+  byItsKey(sql`create table stray_receipts (key_id text not null, id text not null, primary key (key_id, id))`),
+  {
+    sqlite: sql`insert into stray_receipts (key_id, id) select key_id, id from receipts
+      where id not like '________-____-7%' or ${hexOfSqlite()} / 3600000 <> started_ms / 3600000`,
+    postgres: sql`insert into stray_receipts (key_id, id) select key_id, id from receipts
+      where case when id ~ '^[0-9a-f]{8}-[0-9a-f]{4}-7'
+        then ('x' || substr(id, 1, 8) || substr(id, 10, 4))::bit(48)::bigint / 3600000 <> started_ms / 3600000 else true end`,
+  },
+  sql`drop index receipts_key`,
+  ...marked("usage_hours"),
+  // Days have no use for them, but the version before puts the rows of both tables together as they are.
+  ...marked("usage_days"),
+  ...byTime("usage_hours"),
+  ...byTime("usage_days"),
+];
+
+function marked(table: string): readonly Sql[] {
+  const columns = ["placed", "minutes_early", "minutes_late"];
+  return columns.map((column) => sql`alter table ${nameSql(table)} add column ${nameSql(column)} bigint not null default 0`);
+}
+
+/** PostgreSQL keeps rows where there is room, and changes them in place. */
+function byTime(table: string): readonly ByEngine[] {
+  const own = nameSql(table);
+  const next = nameSql(`${table}_next`);
+  return [
+    sql`create table ${next} (
+      key_id text not null, at_ms bigint not null, model text not null, channel text not null, operation text not null, calls bigint not null,
+      failed bigint not null, prompt_tokens bigint not null, cached_tokens bigint not null, completion_tokens bigint not null,
+      reasoning_tokens bigint not null, audio_ms bigint not null, characters bigint not null, nanos bigint not null, unpriced bigint not null,
+      uncertain bigint not null, estimated bigint not null, placed bigint not null default 0,
+      minutes_early bigint not null default 0, minutes_late bigint not null default 0,
+      primary key (at_ms, key_id, model, channel, operation)) without rowid`,
+    sql`insert into ${next} select * from ${own} order by at_ms, key_id, model, channel, operation`,
+    sql`drop table ${own}`,
+    sql`alter table ${next} rename to ${own}`,
+    sql`create index ${nameSql(`${table}_key`)} on ${own} (key_id, at_ms)`,
+  ].map((statement) => ({ sqlite: statement, postgres: sql`select 1` }));
+}
+
+/** The first twelve digits of an id as a number, which SQLite has no word for. */
+function hexOfSqlite(): Sql {
+  const digits = [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13].map(
+    (place, at) => sql`(instr('123456789abcdef', substr(id, ${place}, 1)) << ${44 - 4 * at})`,
+  );
+  return sql`(${joinSql(digits, sql` + `)})`;
+}
+
+function byItsKey(table: Sql): ByEngine {
+  return { sqlite: sql`${table} without rowid`, postgres: table };
+}
