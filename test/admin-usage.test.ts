@@ -71,6 +71,27 @@ describe("usage", () => {
     expect(rowsOf(await look("/usage?by=key&key=nobody"))).toEqual([]);
   });
 
+  test("has no cost where no price is known, which is not a cost of nothing", async () => {
+    const { world, look } = await rig();
+    await world.receipts(
+      sampleReceipt({ model: "mixed", billedNanos: 2_000 }),
+      sampleReceipt({ model: "mixed", billedNanos: null }),
+      sampleReceipt({ model: "nameless", billedNanos: null }),
+      sampleReceipt({ model: "nameless", billedNanos: null }),
+      sampleReceipt({ model: "own", billedNanos: 0 }),
+    );
+    const costs = (await look("/usage?by=model").then(rowsOf)).map(({ model, cost_usd, unpriced }) => [model, cost_usd, unpriced]);
+    expect(costs).toEqual([
+      ["mixed", 0.000002, 1],
+      ["nameless", null, 2],
+      ["own", 0, 0],
+    ]);
+    const cells = (await look("/usage?by=model&format=csv")).text.split("\r\n").map((line) => line.split(","));
+    const column = cells[0]!.indexOf("cost_usd");
+    expect(cells.slice(1, 4).map((line) => line[column])).toEqual(["0.000002", "", "0"]);
+    expect(rowsOf(await look("/usage?model=nobody"))).toMatchObject([{ calls: 0, cost_usd: 0 }]);
+  });
+
   test("can be asked for by how long ago it was", async () => {
     const { world, look } = await rig();
     const nowMs = Date.now();

@@ -195,6 +195,25 @@ describe("what was used", () => {
     );
   });
 
+  test("has an unknown cost where no price is known, which is not a cost of nothing", async () => {
+    const { cli } = await world();
+    expect(await cli.json<Row[]>("usage", "--by", "model,day", "--key", "laptop")).toMatchObject([
+      { model: "a", day: "2026-01-01", cost_usd: 1.000000001, unpriced: 0 },
+      { model: "a", day: "2026-01-02", cost_usd: null, unpriced: 1 },
+      { model: "b", day: "2026-01-02", cost_usd: 0.000000001, unpriced: 0 },
+    ]);
+    const unpriced = ["usage", "--until", "2026-01-02T01:00Z", "--since", "2026-01-02", "--by", "model"];
+    expect((await cli.run(unpriced)).out).toBe(
+      [
+        "MODEL  CALLS  PROMPT  CACHED  COMPLETION  REASONING  COST USD  UNPRICED",
+        "a          1      10       2          20          5   unknown         1",
+        "",
+      ].join("\n"),
+    );
+    const [heading = "", row = ""] = (await cli.run([...unpriced, "--csv"])).out.split("\r\n");
+    expect(row.split(",")[heading.split(",").indexOf("cost_usd")]).toBe("");
+  });
+
   test("is CSV for spreadsheets, in which no name is a formula or moves a cursor", async () => {
     const cli = new CommandLine();
     await left(cli, [{ model: '=cmd,"x"\u001b[2J', billedNanos: 1 }]);

@@ -12,11 +12,13 @@ import type { Services } from "./services.ts";
 import { line } from "./text-field.ts";
 
 const figures = Object.fromEntries(usageFigures.map((name) => [name, z.number()])) as Record<(typeof usageFigures)[number], z.ZodNumber>;
+const cost = z.number().nullable().describe("What is known of the cost; null where the price of no call is known.");
 const text = z.string().nullable().optional();
 const row = z.strictObject({
   ...(Object.fromEntries(usageColumns.map((column) => [column, text])) as Record<(typeof usageColumns)[number], typeof text>),
   key_name: text,
   ...figures,
+  cost_usd: cost,
 });
 
 const filters = {

@@ -62,5 +62,6 @@ Examples:
   $ sluice usage --key laptop --by hour --since 24h
 
 Days and hours are those of UTC, and times are widened to whole hours. The cost is what is known of it: calls without a
-known price are counted as unpriced and are not in it. Figures of which some are estimates are counted as estimated.
+known price are counted as unpriced and are not in it, and where that is all of them it is unknown (null). Figures of
+which some are estimates are counted as estimated.
 `;

@@ -1,6 +1,6 @@
 import { csvOf } from "../usage/csv.ts";
 import { momentFrom } from "../usage/since.ts";
-import type { UsageColumn, UsageRow } from "../usage/usage-row.ts";
+import { knownNanos, type UsageColumn, type UsageRow } from "../usage/usage-row.ts";
 import { usageHeadings, usageView, type UsageView } from "../usage/usage-view.ts";
 import { keyMeant, keyNames } from "./known-key.ts";
 import { json, money, plural, shown } from "./shown-text.ts";
@@ -64,10 +64,7 @@ function usageTable(by: readonly UsageColumn[], rows: readonly UsageRow[], names
   }));
   const figures = shownFigures.filter(({ always, of }) => always === true || of(total) !== 0);
   return table<UsageRow>(
-    [
-      ...group,
-      ...figures.map(({ title, of, cell }): Column<UsageRow> => ({ title, right: true, cell: (row) => (cell ?? String)(of(row)) })),
-    ],
+    [...group, ...figures.map(({ title, of, cell }): Column<UsageRow> => ({ title, right: true, cell: (row) => cellOf(of(row), cell) }))],
     all,
   );
 }
@@ -77,9 +74,13 @@ function groupCell(value: string | null, column: UsageColumn, names: ReadonlyMap
   return column === "key" ? (names.get(value) ?? value) : value;
 }
 
+function cellOf(figure: number | null, cell: Figure["cell"] = String): string {
+  return figure === null ? "unknown" : cell(figure);
+}
+
 interface Figure {
   readonly title: string;
-  readonly of: (row: UsageRow) => number;
+  readonly of: (row: UsageRow) => number | null;
   readonly cell?: (figure: number) => string;
   readonly always?: boolean;
 }
@@ -93,7 +94,7 @@ const shownFigures: readonly Figure[] = [
   { title: "REASONING", of: ({ reasoningTokens }) => reasoningTokens },
   { title: "AUDIO S", of: ({ audioSeconds }) => audioSeconds, cell: (seconds) => String(Math.round(seconds * 10) / 10) },
   { title: "CHARACTERS", of: ({ characters }) => characters },
-  { title: "COST USD", of: ({ nanos }) => nanos, cell: money, always: true },
+  { title: "COST USD", of: knownNanos, cell: money, always: true },
   { title: "ESTIMATED", of: ({ estimatedCalls }) => estimatedCalls },
   { title: "UNCERTAIN", of: ({ uncertainCalls }) => uncertainCalls },
   { title: "UNPRICED", of: ({ unpricedCalls }) => unpricedCalls },

@@ -23,10 +23,15 @@ export interface UsageRow {
   readonly reasoningTokens: number;
   readonly audioSeconds: number;
   readonly characters: number;
-  /** What is known of the cost. */
+  /** What is known of the cost; to be shown by way of `knownNanos`. */
   readonly nanos: number;
   /** Calls whose price was not known: they are not in `nanos`. */
   readonly unpricedCalls: number;
   readonly uncertainCalls: number;
   readonly estimatedCalls: number;
+}
+
+/** What is known of the cost of a row; null where nothing is, since what nobody knows must not look like what is free. */
+export function knownNanos({ calls, nanos, unpricedCalls }: UsageRow): number | null {
+  return unpricedCalls > 0 && unpricedCalls >= calls ? null : nanos;
 }

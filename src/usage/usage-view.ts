@@ -1,5 +1,5 @@
 import { dollarsNumber } from "./dollars.ts";
-import { usageColumns, type UsageColumn, type UsageRow } from "./usage-row.ts";
+import { knownNanos, usageColumns, type UsageColumn, type UsageRow } from "./usage-row.ts";
 
 /** A row of what was used, as the admin API, the command line and exported tables show it: flat, with the columns it is grouped by first. */
 export type UsageView = Readonly<Record<string, string | number | null>>;
@@ -27,7 +27,8 @@ export function usageView(row: UsageRow, keyName: (id: string) => string | null 
     group[column] = value;
     if (column === "key") group["key_name"] = value === null ? null : keyName(value);
   }
-  const figures: Readonly<Record<(typeof usageFigures)[number], number>> = {
+  const nanos = knownNanos(row);
+  const figures: Readonly<Record<(typeof usageFigures)[number], number | null>> = {
     calls: row.calls,
     prompt_tokens: row.promptTokens,
     completion_tokens: row.completionTokens,
@@ -35,7 +36,7 @@ export function usageView(row: UsageRow, keyName: (id: string) => string | null 
     reasoning_tokens: row.reasoningTokens,
     audio_seconds: row.audioSeconds,
     characters: row.characters,
-    cost_usd: dollarsNumber(row.nanos),
+    cost_usd: nanos === null ? null : dollarsNumber(nanos),
     estimated: row.estimatedCalls,
     uncertain: row.uncertainCalls,
     failed: row.failedCalls,
