@@ -446,6 +446,31 @@ describe("the budget of retries", () => {
   });
 });
 
+describe("calls whose channel goes down under all of them", () => {
+  const wave = group({ a: { tier: 1 }, b: { tier: 2 }, c: { tier: 3 } });
+
+  test("do not fall on the next one all at once", async () => {
+    const [a, b, c] = ["a", "b", "c"].map(wave.member) as [Upstream, Upstream, Upstream];
+    for (const member of [a, b, c]) member.behaviour = "fault:silent";
+    const calls = await Promise.all(Array.from({ length: 40 }, () => rig.open({ model: wave.model })));
+    await a.waitFor(({ chats }) => chats.length === 40);
+    let refused = 0;
+    for (const { reply } of calls) void reply.then(({ error }) => (refused += error?.code === "upstream_disconnected" ? 1 : 0));
+    await a.resetConnections();
+    // A fifth of the calls waits at each of those that are left, and at the first again; nobody is left for the others.
+    await eventually("everybody is somewhere", () => [a, b, c].every((one) => one.ledger.chats.length >= (one === a ? 48 : 8)));
+    await eventually("the others are told", () => refused === 16);
+    expect([a, b, c].map(({ ledger }) => ledger.chats.length)).toEqual([48, 8, 8]);
+    // Once they are served, others may follow.
+    for (const member of [a, b, c]) member.behaviour = null;
+    for (const call of calls) call.abort();
+    await eventually("there is room again", async () => (await wave.chat()).status === 200);
+    await rig.check();
+  });
+});
+
+type Upstream = Rig<string>["upstream"][string];
+
 describe("a channel that is full", () => {
   const busy = group({ a: { tier: 1, concurrency: 2 }, b: { tier: 2 } });
   const narrow = group({ a: { concurrency: 2 } });

@@ -17,8 +17,8 @@ import { pause } from "./pause.ts";
 import type { CallRecord, Kept, Try } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
-import type { RouteState } from "./board.ts";
-import { patienceMs, Trial, type TrialUser } from "./trial.ts";
+import type { Retry, RouteState } from "./board.ts";
+import { patienceMs, Trial, type TrialOptions, type TrialUser } from "./trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
@@ -87,9 +87,10 @@ class Course implements TrialUser<Won | null> {
     this.mode = plan.mode;
     this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
 
-    let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
+    let choice: TrialOptions["choice"] = plan.candidates[0]!;
+    let retry: Retry | null = null;
     for (;;) {
-      const won = await this.attempt(choice, plan);
+      const won = await this.attempt(choice, plan, retry);
       if (won !== null) {
         const kept = this.keep(won);
         if (kept !== null) await kept;
@@ -103,11 +104,15 @@ class Course implements TrialUser<Won | null> {
         if (later === null) return this.failed(this.finalFailure(), verdict.because);
         plan = later;
         choice = plan.candidates[0]!;
+        retry = null;
         continue;
       }
-      if (!verdict.free) gateway.board.takeRetry(call.route.model);
+      retry = verdict.free ? null : gateway.board.takeRetry(verdict.candidate, call.route.model);
       if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
-      if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
+      if (call.cancellation.failure !== null) {
+        retry?.over();
+        return this.failed(call.cancellation.failure);
+      }
       choice = verdict;
     }
   }
@@ -188,14 +193,15 @@ class Course implements TrialUser<Won | null> {
       promptTokensEstimate,
       canRetry: gateway.board.mayRetry(call.route.model),
       admits: (candidate) => gateway.board.admits(candidate),
+      hasRoom: (candidate) => gateway.board.hasRoom(candidate, call.route.model),
       dice: gateway.ports.dice,
     });
   }
 
   /** One attempt, or two when the first is slow and hedging is on. Failures are noted; `null` when nobody won. */
-  private attempt(choice: { readonly candidate: Candidate; readonly probe: boolean }, plan: Ahead): Promise<Won | null> {
+  private attempt(choice: TrialOptions["choice"], plan: Ahead, retry: Retry | null): Promise<Won | null> {
     const { call, gateway } = this;
-    const first = this.begin(choice, false);
+    const first = this.begin(choice, retry, false);
     const running = this.settled(first);
     const { routing } = call.snapshot;
     if (routing.hedgeAfterMs === null) return running;
@@ -207,19 +213,19 @@ class Course implements TrialUser<Won | null> {
     const { call, gateway } = this;
     const early = await Promise.race([running, pause(delayMs, call.cancellation, gateway.ports)]);
     if (early !== "paused") return early;
-    const mate = this.hedgeMate(plan);
-    if (mate === null || call.cancellation.failure !== null) return running;
-    const second = this.begin({ candidate: mate, probe: false }, true);
+    const mate = call.cancellation.failure === null ? this.hedgeMate(plan) : null;
+    if (mate === null) return running;
+    const second = this.begin({ candidate: mate.candidate, probe: false }, mate.retry, true);
     return this.firstWin([
       { trial: first, running },
       { trial: second, running: this.settled(second) },
     ]);
   }
 
-  private hedgeMate(plan: Ahead): Candidate | null {
+  private hedgeMate(plan: Ahead): { readonly candidate: Candidate; readonly retry: Retry | null } | null {
     const { call, gateway } = this;
     const { bodyBytes, choices, hostedTools } = burdenOf(call.ask);
-    const mate = hedgeWith({
+    const candidate = hedgeWith({
       plan,
       asked: this.trials.map(({ candidate }) => candidate),
       bodyBytes,
@@ -227,11 +233,10 @@ class Course implements TrialUser<Won | null> {
       hostedTools,
       mayHedge: true,
       canRetry: gateway.board.mayRetry(call.route.model),
-      admits: (candidate) => gateway.board.admits(candidate),
+      admits: (one) => gateway.board.admits(one) && gateway.board.hasRoom(one, call.route.model),
     });
-    if (mate === null || !gateway.board.takeHedge()) return null;
-    gateway.board.takeRetry(call.route.model);
-    return mate;
+    if (candidate === null || !gateway.board.takeHedge()) return null;
+    return { candidate, retry: gateway.board.takeRetry(candidate, call.route.model) };
   }
 
   /** The first to have content wins and the other is ended at once; `null` when both failed. */
@@ -252,8 +257,8 @@ class Course implements TrialUser<Won | null> {
     });
   }
 
-  private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, hedge: boolean): Trial {
-    const trial = new Trial(this.call, this.call.ask, this.gateway, { choice, deadlineMs: this.remainingMs(), hedge });
+  private begin(choice: TrialOptions["choice"], retry: Retry | null, hedge: boolean): Trial {
+    const trial = new Trial(this.call, this.call.ask, this.gateway, { choice, deadlineMs: this.remainingMs(), hedge, retry });
     this.trials.push(trial);
     return trial;
   }
@@ -330,15 +335,19 @@ class Course implements TrialUser<Won | null> {
     last.trial.fail(cause);
     const fresh = plan.candidates.filter(
       ({ candidate, probe }) =>
-        !probe && gateway.board.admits(candidate) && this.trials.every((one) => one.candidate.deployment !== candidate.deployment),
+        !probe &&
+        gateway.board.admits(candidate) &&
+        gateway.board.hasRoom(candidate, call.route.model) &&
+        this.trials.every((one) => one.candidate.deployment !== candidate.deployment),
     );
     const able = fresh.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
     const choice = able ?? fresh[0];
-    if (choice === undefined || call.cancellation.failure !== null || !gateway.board.takeRetry(call.route.model)) return null;
+    if (choice === undefined || call.cancellation.failure !== null) return null;
     const ask = able === undefined || call.ask.operation !== "chat" ? call.ask : goingOn(call.ask, text);
-    if (ask === null) return null;
+    const retry = ask === null ? null : gateway.board.takeRetry(choice.candidate, call.route.model);
+    if (ask === null || retry === null) return null;
     const { timeouts } = choice.candidate.deployment.channel;
-    const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false });
+    const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false, retry });
     this.trials.push(trial);
     return trial.run({
       tried: (_, outcome) => {
