@@ -136,7 +136,7 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
       message: `The price of the model '${asked.model}' is not known: sluice prices set.`,
     });
   }
-  const waits = snapshot().routing.waitMs > 0;
+  const waits = snapshot().routing.waitMs > 0 || (plan?.go === "refuse" && plan.kind === "saturated");
   if (plan !== null && plan.go === "refuse" && !waits) refusals.push(shownAs(failure(plan.kind, "nobody may be asked now")));
   const skipped = [
     ...(plan?.skipped ?? []).map(({ candidate, because, scope, cause, untilMs }) => ({

@@ -18,6 +18,7 @@ function codesIn(file: string): string[] {
 
 const sources = [
   "src/http/errors.ts",
+  "src/gateway/serve.ts",
   "src/http/refusals.ts",
   "src/http/authenticate.ts",
   "src/http/auth-failures.ts",

@@ -5,7 +5,7 @@ import { failure } from "../src/operations/failure.ts";
 import { candidate } from "./support/plan-world.ts";
 
 function boardWith({ calls = 0, model = "m" } = {}): Board {
-  const board = new Board({ nowMs: () => 0, dice: () => 0.5 });
+  const board = new Board({ nowMs: () => 0, dice: () => 0.5, after: () => () => {} });
   for (let call = 0; call < calls; call += 1) board.callBegins(model, "normal", false);
   return board;
 }

@@ -474,6 +474,7 @@ type Upstream = Rig<string>["upstream"][string];
 describe("a channel that is full", () => {
   const busy = group({ a: { tier: 1, concurrency: 2 }, b: { tier: 2 } });
   const narrow = group({ a: { concurrency: 2 } });
+  const waited = group({ a: { concurrency: 2 } });
 
   async function occupied(who: Group): Promise<readonly ChatCall[]> {
     who.member("a").behaviour = "fault:hang-after@2";
@@ -491,10 +492,28 @@ describe("a channel that is full", () => {
     await rig.check();
   });
 
-  test("and alone makes it a 503 that says when to come back", async () => {
+  test("and alone is waited for, by as many as find a place in two seconds", async () => {
+    const calls = await occupied(waited);
+    waited.member("a").behaviour = null;
+    const waiting = await Promise.all(Array.from({ length: 5 }, () => rig.open({ model: waited.model })));
+    const left = await rig.open({ model: waited.model }, { headers: { "x-request-id": "left-without-a-place" } });
+    // Long enough for all of them to find it full. Whoever has not is served all the same.
+    await Bun.sleep(300);
+    expect(waited.member("a").ledger.chats.length).toBe(2);
+    left.abort();
+    expect(await rig.accessLine("left-without-a-place")).toMatchObject({ state: "abandoned", attempts: 0 });
+    calls[0]!.abort();
+    for (const { reply } of waiting) expect([(await reply).status, waited.path(await reply)]).toEqual([200, "a"]);
+    calls[1]!.abort();
+    await rig.check();
+  });
+
+  test("and alone makes it a 503 that says when to come back, where nobody leaves in time", async () => {
     const calls = await occupied(narrow);
+    const fromMs = performance.now();
     const reply = await narrow.chat();
-    expect([reply.status, reply.error?.code, narrow.path(reply)]).toEqual([503, "overloaded", ""]);
+    expect(performance.now() - fromMs).toBeWithin(1_950, 4_000);
+    expect([reply.status, reply.error?.code, narrow.path(reply)]).toEqual([503, "channel_saturated", ""]);
     expect(Number(hints(reply).retryAfter)).toBeGreaterThanOrEqual(1);
     expect(hints(reply).shouldRetry).toBe(null);
     for (const call of calls) call.abort();

@@ -128,7 +128,11 @@ const channelShape = {
     "`1`; `1000` for the embedded channel",
   ),
   weight: defaulted(positiveNumber(1e6), 1, "Its share of the tier's traffic."),
-  concurrency: defaulted(integer(1, 1e6), 512, "Requests at the same time; beyond that the next channel is tried."),
+  concurrency: defaulted(
+    integer(1, 1e6),
+    512,
+    "Requests at the same time; beyond that the next channel is tried, and where all are full a call waits for a place for two seconds.",
+  ),
   pooled: optional(flag(), "Whether its keys are shared by many, so that a very large `max_tokens` is lowered.", "true with several keys"),
   max_tokens_ceiling: optional(
     orOff(integer(1, 1e9)),
@@ -251,7 +255,7 @@ export const fileSchema = z.strictObject({
       wait: defaulted(
         orOff(duration(1, 600_000)),
         "off",
-        "How long a call may wait its turn when every channel cools down or is full, instead of an instant refusal. Keys take turns.",
+        "How long a call may wait its turn when every channel cools down or is full, instead of an instant refusal. Keys take turns. Where it is off, calls wait for a place at a full channel all the same, two seconds at the most and the newest first.",
       ),
       deadlines: group(
         {

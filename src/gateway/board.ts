@@ -22,6 +22,7 @@ import type { Failure, FailureKind } from "../operations/failure.ts";
 import { admits } from "../routing/condition.ts";
 import { hasOneDeployment, plan, type Ahead, type Choice, type Plan } from "../routing/plan.ts";
 import { BoundedMap } from "./bounded-map.ts";
+import { PlaceQueue } from "./place-queue.ts";
 import type { Ports } from "./ports.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -38,11 +39,15 @@ export class Board {
   private readonly channelRetries = new Map<string, number>();
   private readonly lessons = new BoundedMap<string, Lesson>(entriesMax);
   private hedges = newHedgeQuota;
+  /** Those whose channels are all full. */
+  readonly places: PlaceQueue;
 
   constructor(
-    private readonly ports: Pick<Ports, "nowMs" | "dice">,
+    private readonly ports: Pick<Ports, "nowMs" | "dice" | "after">,
     private readonly notice: (event: string, fields: Readonly<Record<string, unknown>>) => void = () => {},
-  ) {}
+  ) {
+    this.places = new PlaceQueue(ports);
+  }
 
   /** `again`: the same call asks a second time, after a wait. */
   plan(route: Route, promptTokensEstimate: number, remainingMs: number, again = false): Plan {
@@ -235,6 +240,7 @@ export class Board {
 
   callEnded(channel: string): void {
     this.channelCalls.set(channel, this.channelCalls.get(channel)! - 1);
+    if (this.places.size > 0) this.places.freed(channel);
   }
 
   /** After a reload: what belongs to nobody any more is dropped. */

@@ -130,7 +130,8 @@ class Course implements TrialUser<Won | null> {
     const { waitMs } = this.call.snapshot.routing;
     if (waitMs > 0) this.waitsUntilMs = this.gateway.ports.nowMs() + waitMs;
     if (waitMs > (shortMs ?? 0)) return this.mayGo(first) ? first : this.planInTurn(first);
-    return shortMs === null ? first : this.planAfter(first, shortMs);
+    if (shortMs !== null) return this.planAfter(first, shortMs);
+    return isFull(first) ? this.planWithPlace(first) : first;
   }
 
   /** Somebody may be asked now, and nobody waits for that already. */
@@ -154,6 +155,24 @@ class Course implements TrialUser<Won | null> {
     const { cancellation } = this.call;
     await pause(waitMs, cancellation, this.gateway.ports);
     return cancellation.failure === null ? this.plan(true) : refused;
+  }
+
+  /** Every channel is full: the plan when one has a place, or after so long that it was better to say no. */
+  private async planWithPlace(first: Refused): Promise<Plan> {
+    const { route, cancellation } = this.call;
+    const { places } = this.gateway.board;
+    const untilMs = this.gateway.ports.nowMs() + Math.min(placeWaitMaxMs, this.remainingMs());
+    let plan: Plan = first;
+    while (isFull(plan)) {
+      const freed = await places.wait({ route: route.model, channels: fullChannels(plan), untilMs, cancellation });
+      if (freed === null) return plan;
+      if (cancellation.failure === null) plan = this.plan(true);
+      // Whoever leaves, or goes elsewhere, leaves the place to the next.
+      const left = plan.go === "ahead" ? channelOf(plan) !== freed : !isFull(plan) || cancellation.failure !== null;
+      if (left) places.freed(freed);
+      if (cancellation.failure !== null) return plan;
+    }
+    return plan;
   }
 
   /** Where nobody may be asked now, or others wait already, the call waits its turn: keys by turns, and not past its deadline. */
@@ -449,12 +468,32 @@ function triesOf(trials: readonly Trial[]): readonly Try[] {
 }
 
 const retryJitter = 0.2;
+/** A place at a full channel is worth this much waiting. */
+const placeWaitMaxMs = 2_000;
+
+function isFull(plan: Plan): plan is Refused {
+  return plan.go === "refuse" && plan.kind === "saturated";
+}
+
+function channelOf({ candidates }: Ahead): string {
+  return candidates[0]!.candidate.deployment.channel.name;
+}
+
+function fullChannels({ skipped }: Refused): readonly string[] {
+  const full = skipped.filter(({ because }) => because === "saturated");
+  return [...new Set(full.map(({ candidate }) => candidate.deployment.channel.name))];
+}
 
 /** The same chat with the beginning of its answer, which is then read as well. */
 function goingOn(ask: ChatAsk, text: string): ChatAsk | null {
   const longer = continued(ask, text);
   return longer === null ? null : { ...longer, promptTokensEstimate: ask.promptTokensEstimate + estimateTokens(text) };
 }
+
+const channelSaturated = {
+  code: "channel_saturated",
+  message: "Every channel for this model has as many calls as it takes. Try again later.",
+};
 
 /** Where every candidate is out for its credentials, waiting will not help, and the client is told what the first one was. */
 function refusalOf({ kind, skipped }: Refused): Failure {
@@ -464,7 +503,7 @@ function refusalOf({ kind, skipped }: Refused): Failure {
   const detail = `no candidate may be asked: ${named.join(", ")}`;
   const barred =
     kind === "no_channel" && skipped.length > 0 && skipped.every(({ cause }) => cause === "unauthorized" || cause === "quota_exhausted");
-  return failure(barred ? "unauthorized" : kind, detail);
+  return failure(barred ? "unauthorized" : kind, detail, kind === "saturated" ? channelSaturated : {});
 }
 
 /** A client that leaves before anyone reads its stream would otherwise leave it open. */

@@ -81,6 +81,8 @@ function shownOf(failure: Failure): Shown {
   if (failure.kind === "overloaded") return overload(failure, usual);
   if (failure.kind === "model_missing" && failure.code === "model_not_found")
     return { ...usual, status: 404, type: "invalid_request_error", code: failure.code };
+  // Whether a channel is full or all of the gateway.
+  if (failure.kind === "saturated") return { ...usual, code: failure.code ?? usual.code };
   if (failure.kind === "limited") return limitation(failure, usual);
   if (failure.blame !== "client") return usual;
   const passesStatus = failure.status !== null && failure.status >= 400 && failure.status < 500 && failure.kind === "invalid_request";
