@@ -167,6 +167,7 @@ export class App {
       },
     });
     this.current = this.build();
+    board.forgetStrangers(this.current.snapshot);
   }
 
   /** Returns where it listens. */

@@ -29,6 +29,24 @@ describe("a table with a bound", () => {
     expect([...table.keys()]).toEqual([3, 4, 5]);
   });
 
+  test("passes over what is to be kept, and has no more of the others than its bound", () => {
+    const table = new BoundedMap<number, number>(100, undefined, (key) => key < 1_000);
+    for (let key = 0; key < 100_000; key += 1) table.set(key, key);
+    expect([...table.keys()].filter((key) => key < 1_000).length).toBe(1_000);
+    expect(table.size).toBeLessThanOrEqual(1_100);
+    const gone: number[] = [];
+    const told = new BoundedMap<string, number>(
+      2,
+      (key) => void gone.push(Number(key)),
+      (key) => key === "1",
+    );
+    for (let key = 1; key <= 5; key += 1) told.set(String(key), key);
+    expect([[...told.keys()], gone]).toEqual([
+      ["1", "5"],
+      [2, 3, 4],
+    ]);
+  });
+
   test("costs a newcomer as much when it is large as when it is small", () => {
     const table = new BoundedMap<number, number>(50_000);
     for (let key = 0; key < 1_000_000; key += 1) table.set(key, key);

@@ -83,6 +83,20 @@ describe("the 95th percentile", () => {
     );
   });
 
+  test("counts the first few latencies like all others, which are kept one by one until there are more of them", () => {
+    for (const calls of [50, 60, 400]) {
+      const load = newLoad();
+      for (let call = 0; call < 8; call += 1) observed(load, 20_000, call * 20_000);
+      expect(load.histogram).toBeNull();
+      for (let call = 8; call < calls; call += 1) observed(load, 100, 160_000 + call);
+      // Eight in sixty are more than one in twenty, and eight in four hundred are less.
+      if (calls < 160) expect(p95Ms(load, 170_000)).toBeGreaterThanOrEqual(20_000);
+      else expect(p95Ms(load, 170_000)).toBeLessThan(130);
+      // The first of them are forgotten first.
+      expect(p95Ms(load, 310_000)).toBe(calls === 50 ? null : p95Ms(load, 170_000));
+    }
+  });
+
   test("forgets what is older than five minutes", () => {
     const load = newLoad();
     for (let call = 0; call < 1_000; call += 1) observed(load, 30_000, call);

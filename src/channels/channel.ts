@@ -161,6 +161,9 @@ export interface Route {
   readonly size: number;
 }
 
+/** What the id of a deployment's scope begins with. */
+export const deploymentScope = "deployment ";
+
 export function candidatesOf(deployment: Deployment): readonly Candidate[] {
   const { channel } = deployment;
   return channel.credentials.map((credential) => ({
@@ -170,7 +173,7 @@ export function candidatesOf(deployment: Deployment): readonly Candidate[] {
     scopes: {
       host: `host ${channel.address.host}`,
       credential: `credential ${credential}`,
-      deployment: `deployment ${deployment.id}`,
+      deployment: `${deploymentScope}${deployment.id}`,
       quota: channel.quota === null ? null : `quota ${channel.quota}`,
     },
   }));

@@ -53,6 +53,8 @@ interface Bucket {
 }
 
 const never = Number.NEGATIVE_INFINITY;
+/** The same for all that have none: there may be very many scopes of which little is known. */
+const none: readonly Bucket[] = [];
 
 export const newHealth: Health = {
   breaker: { state: "closed", sinceMs: never },
@@ -63,7 +65,7 @@ export const newHealth: Health = {
   refusedMs: never,
   streak: 0,
   failedMs: never,
-  recent: { slot: never, successes: 0, failures: 0, older: [] },
+  recent: { slot: never, successes: 0, failures: 0, older: none },
 };
 
 // When the breaker opens.
@@ -315,7 +317,8 @@ function counted(recent: Recent, nowMs: number, successes: number, failures: num
     };
   }
   const last: Bucket = { slot: recent.slot, successes: recent.successes, failures: recent.failures };
-  return { slot, successes, failures, older: [...recent.older, last].filter((bucket) => bucket.slot > slot - buckets) };
+  const older = [...recent.older, last].filter((bucket) => bucket.slot > slot - buckets);
+  return { slot, successes, failures, older: older.length === 0 ? none : older };
 }
 
 /**

@@ -8,9 +8,17 @@ export interface Load {
   readonly averageMs: number;
   /** When the last latency was observed; `null`: none was yet. */
   readonly observedMs: number | null;
-  /** Latencies of the last five minutes: a histogram for each minute, one after the other. */
+  /** The first latencies, each as its minute and its bin: of a name that clients made up there is hardly ever a second. */
+  readonly first: readonly number[];
+  /** Of all of them, once there are more than a few. */
+  readonly histogram: Histogram | null;
+}
+
+/** Latencies of the last five minutes. */
+interface Histogram {
+  /** The bins of each minute, one after the other. */
   readonly counts: Uint16Array;
-  /** The minute each histogram is of. */
+  /** Which minutes they are. */
   readonly minutes: Float64Array;
 }
 
@@ -21,9 +29,15 @@ const binFirstMs = 5;
 const binGrowth = 1.25;
 const bins = 54;
 const minutesKept = 5;
+const minuteMs = 60_000;
 const countMax = 65_535;
 /** Fewer latencies than this have no percentile worth acting on. */
 const samplesMin = 50;
+/** So many are kept one by one, before they are worth a histogram. */
+const firstMax = 8;
+/** More than there are bins: what a minute is multiplied by where both are one number. */
+const binsBase = 64;
+const none: readonly number[] = [];
 
 /** How long a latency stays in the average, and the bounds of what one of them may weigh. */
 const memoryMs = 10_000;
@@ -37,8 +51,8 @@ export function newLoad(): Load {
     inFlight: 0,
     averageMs: 0,
     observedMs: null,
-    counts: new Uint16Array(bins * minutesKept),
-    minutes: new Float64Array(minutesKept).fill(Number.NEGATIVE_INFINITY),
+    first: none,
+    histogram: null,
   };
 }
 
@@ -62,7 +76,7 @@ export function observed(load: Load, latencyMs: number, nowMs: number): void {
     owned.averageMs += weight * (latencyMs - owned.averageMs);
   }
   owned.observedMs = nowMs;
-  count(load, latencyMs, nowMs);
+  count(owned, Math.floor(nowMs / minuteMs), binOf(latencyMs));
 }
 
 /** The average as it stands now; `null`: unknown. */
@@ -73,14 +87,15 @@ export function latencyMs(load: Load | undefined, nowMs: number): number | null 
 
 /** 95 of 100 calls of the last five minutes had content by then; `null`: too few calls to say. */
 export function p95Ms(load: Load | undefined, nowMs: number): number | null {
-  if (load === undefined) return null;
-  const oldest = Math.floor(nowMs / 60_000) - minutesKept + 1;
+  const histogram = load?.histogram ?? null;
+  if (histogram === null) return null;
+  const oldest = Math.floor(nowMs / minuteMs) - minutesKept + 1;
   const totals = new Float64Array(bins);
   let samples = 0;
   for (let at = 0; at < minutesKept; at += 1) {
-    if (load.minutes[at]! < oldest) continue;
+    if (histogram.minutes[at]! < oldest) continue;
     for (let bin = 0; bin < bins; bin += 1) {
-      const counted = load.counts[at * bins + bin]!;
+      const counted = histogram.counts[at * bins + bin]!;
       totals[bin]! += counted;
       samples += counted;
     }
@@ -96,15 +111,34 @@ export function p95Ms(load: Load | undefined, nowMs: number): number | null {
   return binFirstMs * binGrowth ** bin;
 }
 
-function count(load: Load, latencyMs: number, nowMs: number): void {
-  const minute = Math.floor(nowMs / 60_000);
-  const at = minute % minutesKept;
-  if (load.minutes[at] !== minute) {
-    load.minutes[at] = minute;
-    load.counts.fill(0, at * bins, (at + 1) * bins);
+function count(load: Owned, minute: number, bin: number): void {
+  if (load.histogram === null && load.first.length < firstMax) {
+    load.first = [...load.first, minute * binsBase + bin];
+    return;
   }
-  const place = at * bins + binOf(latencyMs);
-  if (load.counts[place]! < countMax) load.counts[place]! += 1;
+  if (load.histogram === null) {
+    load.histogram = newHistogram();
+    for (const one of load.first) countIn(load.histogram, Math.floor(one / binsBase), one % binsBase);
+    load.first = none;
+  }
+  countIn(load.histogram, minute, bin);
+}
+
+function newHistogram(): Histogram {
+  return {
+    counts: new Uint16Array(bins * minutesKept),
+    minutes: new Float64Array(minutesKept).fill(Number.NEGATIVE_INFINITY),
+  };
+}
+
+function countIn({ counts, minutes }: Histogram, minute: number, bin: number): void {
+  const at = minute % minutesKept;
+  if (minutes[at] !== minute) {
+    minutes[at] = minute;
+    counts.fill(0, at * bins, (at + 1) * bins);
+  }
+  const place = at * bins + bin;
+  if (counts[place]! < countMax) counts[place]! += 1;
 }
 
 /** The first bin whose upper edge is not below the latency. */

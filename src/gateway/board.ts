@@ -1,4 +1,4 @@
-import type { Candidate, Channel, Route } from "../channels/channel.ts";
+import { deploymentScope, type Candidate, type Channel, type Route } from "../channels/channel.ts";
 import {
   afterFailure,
   afterHint,
@@ -32,12 +32,15 @@ import type { Snapshot } from "./snapshot.ts";
  * takes any model lets clients choose the names.
  */
 export class Board {
-  private readonly healths = new BoundedMap<string, Health>(entriesMax);
-  private readonly loads = new BoundedMap<string, Load>(entriesMax);
-  private readonly routes = new BoundedMap<string, RouteState>(entriesMax);
+  private readonly healths = new BoundedMap<string, Health>(entriesMax, noMatter, (scope) => this.isKnownScope(scope));
+  private readonly loads = new BoundedMap<string, Load>(entriesMax, noMatter, (id) => this.isKnown(id));
+  private readonly routes = new BoundedMap<string, RouteState>(entriesMax, noMatter, (model) => this.snapshot?.routes.has(model) === true);
   private readonly channelCalls = new Map<string, number>();
   private readonly channelRetries = new Map<string, number>();
-  private readonly lessons = new BoundedMap<string, Lesson>(entriesMax);
+  private readonly lessons = new BoundedMap<string, Lesson>(entriesMax, noMatter, (id) => this.isKnown(id));
+  private snapshot: Snapshot | null = null;
+  /** The deployments that the configuration names; gathered when somebody has to make room. */
+  private known: ReadonlySet<string> | null = null;
   private hedges = newHedgeQuota;
   /** Those whose channels are all full. */
   readonly places: PlaceQueue;
@@ -243,12 +246,24 @@ export class Board {
     if (this.places.size > 0) this.places.freed(channel);
   }
 
-  /** After a reload: what belongs to nobody any more is dropped. */
+  /** From a start or a reload on: what belongs to nobody any more is dropped, and what belongs to somebody is kept. */
   forgetStrangers(snapshot: Snapshot): void {
+    this.snapshot = snapshot;
+    this.known = null;
     const nowMs = this.ports.nowMs();
     for (const [scope, health] of this.healths) if (isForgettable(health, nowMs)) this.healths.delete(scope);
     if (snapshot.wildcard !== null) return;
     for (const model of this.routes.keys()) if (!snapshot.routes.has(model)) this.routes.delete(model);
+  }
+
+  /** Hosts, credentials and quotas are nobody's invention. */
+  private isKnownScope(scope: string): boolean {
+    return !scope.startsWith(deploymentScope) || this.isKnown(scope.slice(deploymentScope.length));
+  }
+
+  private isKnown(deployment: string): boolean {
+    this.known ??= deploymentsOf(this.snapshot);
+    return this.known.has(deployment);
   }
 
   private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
@@ -362,4 +377,13 @@ export interface RouteState {
 
 const nothingLearned: Lesson = { ceiling: null, streamOptions: true };
 const normalShare = 0.01;
-const entriesMax = 50_000;
+/** Beside what the configuration names: so many names of clients are more than any of them needs, and cost a few megabytes. */
+const entriesMax = 5_000;
+const noMatter = (): void => {};
+
+function deploymentsOf(snapshot: Snapshot | null): ReadonlySet<string> {
+  const ids = new Set<string>();
+  for (const { tiers } of snapshot?.routes.values() ?? [])
+    for (const tier of tiers) for (const { deployment } of tier) ids.add(deployment.id);
+  return ids;
+}

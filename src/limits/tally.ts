@@ -25,7 +25,10 @@ export interface Span {
   readonly slots: number;
 }
 
-export const newTally: Tally = { slot: 0, calls: 0, marks: 0, older: [], olderCalls: 0, olderMarks: 0 };
+/** The same for all that have none: there are as many tallies as there are names of models. */
+const none: readonly Slot[] = [];
+
+export const newTally: Tally = { slot: 0, calls: 0, marks: 0, older: none, olderCalls: 0, olderMarks: 0 };
 
 export function counted(tally: Tally, span: Span, nowMs: number, more: { calls: number; marks: number }): Tally {
   const { slot, calls, marks, older, olderCalls, olderMarks } = rolled(tally, span, nowMs);
@@ -44,7 +47,7 @@ export function rolled(tally: Tally, span: Span, nowMs: number): Tally {
     olderCalls += past.calls;
     olderMarks += past.marks;
   }
-  return { slot, calls: 0, marks: 0, older, olderCalls, olderMarks };
+  return { slot, calls: 0, marks: 0, older: older.length === 0 ? none : older, olderCalls, olderMarks };
 }
 
 export function callsIn(tally: Tally): number {
