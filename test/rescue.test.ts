@@ -167,7 +167,15 @@ describe("it is tried once", () => {
     await eventually("it is ended", () => attempt.endedBy === "client_closed");
     expect(attempt.closedAt! - abortedAt).toBeLessThan(250);
     const { requestId } = await call.reply;
-    expect(await rig.accessLine(requestId)).toMatchObject({ state: "abandoned", attempts: 2 });
+    expect(await rig.accessLine(requestId)).toMatchObject({
+      state: "abandoned",
+      // Nobody has answered: the one broke off, and of the other not a word had come.
+      channel: null,
+      tries: [
+        { channel: "a", outcome: "failed", error: "interrupted" },
+        { channel: "fluent", outcome: "abandoned", error: "client_gone" },
+      ],
+    });
     await rig.check({ abortedAt });
   });
 });

@@ -31,6 +31,11 @@ export class Attempt implements CancellationListener, Watched {
     return this.exchange !== null;
   }
 
+  /** Why it will come to nothing, from the moment that is decided; null while it may still answer. */
+  get left(): Failure | null {
+    return this.reason ?? this.options.cancellation.failure;
+  }
+
   /** Asks, and gives the head of the answer. */
   send(request: UpstreamRequest): Promise<Reply | Failure> | Failure {
     if (this.reason !== null) return this.reason;

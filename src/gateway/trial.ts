@@ -111,10 +111,10 @@ export class Trial {
 
   /** Ends it with a failure, charged to whoever it belongs to, or to nobody when the upstream had no part in it. */
   fail(cause: Failure): void {
-    const abandoned = cause.blame === "gateway" || cause.kind === "client_gone" || cause.kind === "key_revoked";
+    const outcome = outcomeOf(cause);
     const nowMs = this.gateway.ports.nowMs();
-    if (!this.end(abandoned ? "abandoned" : "failed", cause, nowMs)) return;
-    if (abandoned) this.ticket.abandoned();
+    if (!this.end(outcome, cause, nowMs)) return;
+    if (outcome === "abandoned") this.ticket.abandoned();
     else this.ticket.failed(cause, nowMs);
   }
 
@@ -124,9 +124,14 @@ export class Trial {
     this.fail(lostRace);
   }
 
-  /** How it stands in the record. An attempt that is still running is the one that answers. */
+  /**
+   * How it stands in the record. An attempt that is still running is the one that answers, unless it was left before it said
+   * anything: the record of a call may be made before its attempt has noticed.
+   */
   get try(): Try {
-    return this.ended ?? this.line("answered", null, this.gateway.ports.nowMs());
+    if (this.ended !== null) return this.ended;
+    const cause = this.answered === null ? this.attempt.left : null;
+    return this.line(cause === null ? "answered" : outcomeOf(cause), cause, this.gateway.ports.nowMs());
   }
 
   private end(outcome: Try["outcome"], cause: Failure | null, nowMs: number): boolean {
@@ -159,6 +164,11 @@ export class Trial {
       outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
     };
   }
+}
+
+/** A failure in which the upstream had no part is none of its own. */
+function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
+  return blame === "gateway" || kind === "client_gone" || kind === "key_revoked" ? "abandoned" : "failed";
 }
 
 /** Whoever waits for what comes of a trial. */
