@@ -234,7 +234,7 @@ describe("an answer to somebody else's question", () => {
       const theirs = await row.ask();
       const ours = await row.ask({ body: { x_raw: theirs.response.text } });
       expect(ours.content).toBe(theirs.content);
-      const baseline = { pid: row.gateway.pid, fds: null, accessLines: 0, upstreams: new Map() };
+      const baseline = { pid: row.gateway.pid, atMs: 0, fds: null, accessLines: 0, upstreams: new Map() };
       const scene = { gateway: row.gateway, upstreams: [row.a, row.b], baseline };
       await textOfOneAttempt({ ...scene, replies: [theirs] });
       await expect(textOfOneAttempt({ ...scene, replies: [ours] })).rejects.toThrow(/^U2: /);

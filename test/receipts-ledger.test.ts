@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { AttemptReceipt, Receipt } from "../src/usage/receipt.ts";
-import { estimateTokens } from "../src/usage/token-estimate.ts";
-import type { Attempt, Ledger } from "./support/chaos/ledger.ts";
+import type { Attempt } from "./support/chaos/ledger.ts";
 import { openChat } from "./support/chat.ts";
 import { eventually } from "./support/eventually.ts";
 import type { RawOptions } from "./support/raw-request.ts";
-import { nanosOf, price, Receipts } from "./support/receipts.ts";
+import { faultOfAttempt, faultsOfSums, matched, witnessed } from "./support/receipt-truth.ts";
+import { price, Receipts } from "./support/receipts.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 
 setDefaultTimeout(60_000);
@@ -107,16 +107,14 @@ test(`over ${callsMax} random calls, receipts say of each attempt what its upstr
   for (const { ledger } of rig.upstreams) await ledger.settled();
   const written = await eventualReceipts();
 
-  const attempts = Map.groupBy(
-    rig.upstreams.flatMap(({ name, ledger }) =>
-      ledger.chats.map((truth) => ({ channel: name, truth, repeatable: isRepeatable(truth, ledger) })),
-    ),
-    ({ truth }) => truth.call,
+  const attempts = new Map(
+    rig.upstreams.map(({ name, ledger }) => [name, Map.groupBy(witnessed(ledger, ledger.chats), ({ truth }) => truth.call)]),
   );
   const wrong: string[] = [];
   const count = { receipts: 0, attempts: 0, told: 0, guessed: 0, cut: 0, left: 0 };
   for (const ask of asks) {
-    const own = attempts.get(ask.id) ?? [];
+    const seenAt = (channel: string) => attempts.get(channel)?.get(ask.id) ?? [];
+    const own = channels.flatMap(seenAt);
     const receipt = written.get(ask.id);
     if (receipt === undefined) {
       // Whoever left before its request was read was not let in, nor anybody on a machine without a breath; then nobody is asked.
@@ -130,23 +128,17 @@ test(`over ${callsMax} random calls, receipts say of each attempt what its upstr
     for (const fault of faultsOf(receipt, ask, ended.get(ask.id) ?? null)) wrong.push(`${ask.id} (${ask.model}): ${fault}`);
     for (const channel of channels) {
       const said = receipt.attempts.filter((one) => one.channel === channel);
-      const seen = own.filter((one) => one.channel === channel).toSorted((one, other) => one.truth.at - other.truth.at);
-      let more = seen.length - said.length;
-      const known = seen.flatMap(({ truth, repeatable }) => (repeatable && more-- > 0 ? [] : [truth]));
-      // One that was left at once may never have arrived there.
-      const certain = said.filter(({ outcome }) => outcome !== "abandoned").length;
-      if (known.length > said.length || known.length < certain) {
-        const behaviours = known.map(({ behaviour }) => behaviour);
-        wrong.push(`${ask.id} (${ask.model}): ${said.length} attempts at ${channel}, which saw ${behaviours.join(", ")}`);
+      const pairs = matched(said, seenAt(channel));
+      if (typeof pairs === "string") {
+        wrong.push(`${ask.id} (${ask.model}) at ${channel}: ${pairs}`);
         continue;
       }
-      for (const [at, truth] of known.entries()) {
-        const one = said[at]!;
+      for (const [one, truth] of pairs) {
         count.attempts += 1;
         if (one.outcome === "abandoned") count.left += 1;
         else if (one.outcome === "failed" && one.completionTokens !== null) count.cut += 1;
         else if (one.outcome === "answered") count[one.estimated ? "guessed" : "told"] += 1;
-        const fault = faultOf(one, truth);
+        const fault = isTooCertain(one, truth) ? "no doubt about what it cost" : faultOfAttempt(one, truth, true);
         if (fault !== null) wrong.push(`${ask.id} (${ask.model}) at ${channel}, ${truth.behaviour}, ${truth.streamed}: ${fault}`);
       }
     }
@@ -223,60 +215,20 @@ async function eventualReceipts(): Promise<ReadonlyMap<string, Receipt>> {
   return byId;
 }
 
-/** A kept connection that breaks without a word is taken for one that was closed meanwhile, and the attempt goes on with a fresh one. */
-function isRepeatable({ bytesSent, endedBy, connection }: Attempt, { connections }: Ledger): boolean {
-  return bytesSent === 0 && endedBy === "fault" && connections[connection - 1]!.requests > 1;
-}
-
 /** What is wrong with a receipt as a whole. */
 function faultsOf(receipt: Receipt, ask: Ask, seen: Seen | null): readonly string[] {
   const { attempts } = receipt;
-  const wrong: string[] = [];
-  const sum = (of: (one: AttemptReceipt) => number | null): number => attempts.reduce((total, one) => total + (of(one) ?? 0), 0);
-  if (receipt.billedNanos !== sum(({ nanos }) => nanos)) wrong.push(`billed ${receipt.billedNanos}`);
-  if ((receipt.generatedTokens ?? 0) !== sum(({ completionTokens }) => completionTokens))
-    wrong.push(`generated ${receipt.generatedTokens}`);
-  if ((receipt.delivered.completionTokens ?? 0) > (receipt.generatedTokens ?? 0)) wrong.push("delivered more than was made");
+  const wrong = [...faultsOfSums(receipt)];
   if (receipt.keyId !== `file:${ask.key.name}` || receipt.stream !== ask.stream) wrong.push("of somebody else");
-  if (receipt.state === "unknown") wrong.push("unknown");
   if (seen !== null && seen.whole !== (receipt.state === "complete"))
     wrong.push(`${receipt.state}, and the client saw ${JSON.stringify(seen)}`);
   if (seen !== null && seen.status !== receipt.status) wrong.push(`status ${receipt.status}, and the client saw ${seen.status}`);
   if (receipt.state === "complete" && attempts.filter(({ outcome }) => outcome === "answered").length !== 1) wrong.push("not one answer");
-  if (receipt.costUncertain !== attempts.some(({ costUncertain }) => costUncertain)) wrong.push("certain of what is not");
   return wrong;
 }
 
-/** What a receipt says of an attempt that its upstream knows better; null where it is right. */
-function faultOf(said: AttemptReceipt, truth: Attempt): string | null {
-  const told = usageOf(truth.usageSent);
-  const text = truth.tokensSent.join("");
-  const most = truth.streamed ? Math.max(truth.tokensSent.length, estimateTokens(text)) : estimateTokens(text);
-  const { promptTokens: prompt, completionTokens: made, nanos, estimated, outcome } = said;
-  if (nanos !== nanosOf(prompt ?? 0, made ?? 0)) return `${nanos} for ${prompt} and ${made} tokens`;
-  if (outcome === "answered") {
-    if (said.costUncertain) return "in doubt about an answer";
-    if (told === null)
-      return estimated && made === most ? null : `${made} tokens (estimated: ${estimated}) where ${most} are to be estimated`;
-    return !estimated && prompt === told.prompt && made === told.completion
-      ? null
-      : `${prompt} and ${made} tokens where ${truth.usageSent} was told`;
-  }
-  const refused = /status@|error-in-200/.test(truth.behaviour) && said.error !== "timed_out";
-  if (outcome === "failed" && refused) return made === null && !said.costUncertain ? null : `a refusal is not free: ${said.error}`;
-  if (!said.costUncertain) return `certain about ${truth.behaviour}`;
-  // What was told of a stream that broke off counts; otherwise it is what arrived of what was sent. Of one that tells it twice, a
-  // client may have left between the two.
-  const toldEarlier = truth.behaviour.includes("usage-twice") && (made ?? 0) <= most;
-  if (made !== null && !estimated)
-    return made === told?.completion || toldEarlier ? null : `${made} tokens where ${truth.usageSent} was told`;
-  // Of an answer that comes whole nothing is seen before its end: for one that was left, its time tells.
-  const bound = truth.streamed || said.error !== "client_gone" ? most : Math.max(most, Math.ceil((said.tookMs + 1) / 10));
-  return (made ?? 0) <= bound ? null : `${made} tokens where at most ${bound} were made`;
-}
-
-function usageOf(sent: string | null): { readonly prompt: number; readonly completion: number } | null {
-  if (sent === null || !/^\{"prompt_tokens":\d{1,8},"completion_tokens":\d{1,8},/.test(sent)) return null;
-  const usage = JSON.parse(sent) as { readonly prompt_tokens: number; readonly completion_tokens: number };
-  return { prompt: usage.prompt_tokens, completion: usage.completion_tokens };
+/** Of these manners, only a refusal leaves no doubt about what it cost. */
+function isTooCertain({ outcome, error, costUncertain }: AttemptReceipt, { behaviour }: Attempt): boolean {
+  if (outcome === "answered" || costUncertain) return false;
+  return outcome !== "failed" || error === "timed_out" || !/status@|error-in-200/.test(behaviour);
 }

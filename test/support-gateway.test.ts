@@ -89,6 +89,7 @@ describe("the invariants", () => {
     ["die", "U6: process"],
     ["tell", "U7: sk-can… stands in the gateway's output"],
     ["insist", "U8: req-1 reached the upstreams 4 times"],
+    ["dawdle", "U9: req-1 took"],
   ])("notice a gateway that sins: %s", async (sin, complaint) => {
     expect(await sceneOf(sin)).toContain(complaint);
   });

@@ -137,7 +137,7 @@ export async function open(row: Row, requestFor: (call: string) => RawOptions & 
     headers: { Authorization: `Bearer ${clientKey}`, "x-request-id": call, ...given },
   });
   const reply = opened.ended.then((response): AudioReply => {
-    const read = { ...readChat(response, call), call, id: call, body: response.body };
+    const read = { ...readChat(response, call, call), call, id: call, body: response.body };
     row.replies.push(read);
     return read;
   });

@@ -261,7 +261,9 @@ export class Chaos implements AsyncDisposable {
       choicesSent: [tokensSent],
       audioSent: [],
       usageSent: null,
+      statusSent: null,
       bytesSent: 0,
+      lastSentAt: null,
       endedBy: null,
       closedAt: null,
     };

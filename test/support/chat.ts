@@ -26,11 +26,12 @@ export async function openChat(
     },
     body: typeof body === "string" ? body : JSON.stringify({ ...complete, ...body }),
   });
-  return { ...request, call, reply: request.ended.then((response) => readChat(response, call)) };
+  const askedAs = raw.headers?.["x-request-id"] ?? null;
+  return { ...request, call, reply: request.ended.then((response) => readChat(response, call, askedAs)) };
 }
 
 /** Reads what a client would make of an answer, however it ended. */
-export function readChat(response: RawResponse, call: string | null): ChatReply {
+export function readChat(response: RawResponse, call: string | null, askedAs: string | null = null): ChatReply {
   const streamed = /event-stream/.test(response.header("content-type") ?? "");
   const events = streamed ? sseEvents(response.body).data : [];
   const values = streamed ? events.map(parsed) : [parsed(response.text)];
@@ -55,6 +56,7 @@ export function readChat(response: RawResponse, call: string | null): ChatReply 
     error: error === null ? null : (error as ChatError),
     done: events.at(-1) === "[DONE]",
     requestId: response.header("x-request-id"),
+    askedAs,
     channel: response.header("x-sluice-channel"),
   };
 }
@@ -88,6 +90,8 @@ export interface ChatReply {
   /** The stream ended with `[DONE]`. */
   readonly done: boolean;
   readonly requestId: string | null;
+  /** The id that the client gave its request itself: its receipt is known by it even if no answer ever came. */
+  readonly askedAs: string | null;
   readonly channel: string | null;
 }
 

@@ -1,12 +1,16 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Receipt } from "../../src/usage/receipt.ts";
+import type { AttemptReceipt, Receipt } from "../../src/usage/receipt.ts";
 import type { Chaos } from "./chaos.ts";
 import type { Attempt } from "./chaos/ledger.ts";
 import type { ChatReply } from "./chat.ts";
 import { eventually } from "./eventually.ts";
 import type { Gateway, LogLine } from "./gateway.ts";
+import { heldUpMs } from "./held-up.ts";
 import { Receipts } from "./receipts.ts";
+import { faultOfAttempt, faultsOfSums, matched, witnessed } from "./receipt-truth.ts";
+import { overspentRetries } from "./retry-share.ts";
+import { statedMs, timersOf, type Timers } from "./stated-time.ts";
 
 /** What must hold after every fault. Throws with all that does not. */
 export async function checkInvariants(scene: Scene): Promise<void> {
@@ -17,9 +21,11 @@ export async function checkInvariants(scene: Scene): Promise<void> {
   };
   await hold(oneAccessLinePerCall);
   // Receipts come into the store while the others are looked at.
-  const written = hold(oneReceiptPerCall);
+  const written = receiptsOf(scene);
   for (const check of checks) await hold(check);
-  await written;
+  const receipts = await written;
+  for (const check of [oneReceiptPerCall, receiptsTellTheTruth, retriesWithinBudget, endsInTime])
+    await hold(async () => check(scene, receipts));
   if (broken.length > 0) throw new Error(`broken invariants:\n- ${broken.join("\n- ")}`);
 }
 
@@ -43,13 +49,26 @@ export interface Scene {
   readonly tolerance?: number;
   /** Default 5 s. */
   readonly withinMs?: number;
+  /** Who stands behind each channel, by the channel's name. Default: the upstream of that name, with the timers of the defaults. */
+  readonly channels?: ReadonlyMap<string, SceneChannel>;
+  /** Every model costs what `price` in `receipts.ts` says. Default: no price is known. */
+  readonly isPriced?: boolean;
+  /** How much longer a call may take than its upstreams and timers do. Default 1 s. */
+  readonly graceMs?: number;
   /** A text continued by a second attempt is no prefix of one. Default true. */
   readonly oneAttemptSpeaks?: boolean;
+}
+
+export interface SceneChannel {
+  readonly upstream: Chaos;
+  readonly timers: Timers;
 }
 
 /** How things stood before the fault. */
 export interface Baseline {
   readonly pid: number;
+  /** On the clock of `performance.now()`. */
+  readonly atMs: number;
   readonly fds: number | null;
   readonly accessLines: number;
   /** Calls that end later may have begun shortly before. */
@@ -67,6 +86,7 @@ export async function takeBaseline(gateway: Gateway, upstreams: readonly Chaos[]
   }
   return {
     pid: gateway.pid,
+    atMs: performance.now(),
     fds: gateway.fds(),
     accessLines: gateway.accessLines().length,
     wallMs: Date.now() - overlapMs,
@@ -112,31 +132,72 @@ export async function textOfOneAttempt(scene: Scene): Promise<void> {
   }
 }
 
-/** U3: one receipt for each call for which anybody was asked, with all of its attempts, and never two for any. */
-export async function oneReceiptPerCall(scene: Scene): Promise<void> {
+/** What was kept of the calls, as soon as there is something of each for which anybody was asked; null where nothing is kept. */
+async function receiptsOf(scene: Scene): Promise<Written | null> {
   const { gateway, baseline } = scene;
-  if (!existsSync(join(gateway.directory, "data", "sluice.db"))) return;
-  const lines = new Map(linesOf(scene).map((line) => [String(line["id"]), Number(line["attempts"])]));
-  const asked = [...lines].filter(([, attempts]) => attempts > 0);
+  if (!existsSync(join(gateway.directory, "data", "sluice.db"))) return null;
+  const ids = linesOf(scene).flatMap((line) => (Number(line["attempts"]) > 0 ? [String(line["id"])] : []));
   await using store = await Receipts.open(gateway.directory);
-  let receipts = new Map<string, readonly Receipt[]>();
+  let receipts: Written = new Map();
   const areThere = async (): Promise<boolean> => {
     receipts = Map.groupBy(await store.all(baseline.wallMs ?? null), ({ requestId }) => requestId);
-    return asked.every(([id]) => receipts.has(id));
+    return ids.every((id) => receipts.has(id));
   };
   await eventually("a receipt per call", areThere, receiptsWithinMs).catch(() => {});
-  for (const id of lines.keys()) {
-    const count = receipts.get(id)?.length ?? 0;
-    demand(count <= 1, `U3: request ${id} has ${count} receipts`);
-  }
-  for (const [id, attempts] of asked) {
-    const own = receipts.get(id)?.[0]?.attempts.length;
-    demand(own === attempts, `U3: request ${id} made ${attempts} attempts, and its receipt has ${own ?? "not been found"}`);
-  }
+  return receipts;
 }
+
+/** By request id. */
+type Written = ReadonlyMap<string, readonly Receipt[]>;
 
 /** Receipts are carried into the store soon after the call, not during it. */
 const receiptsWithinMs = 2_000;
+
+/** U3: one receipt for each call for which anybody was asked, which says what the access line says, and never two for any. */
+function oneReceiptPerCall(scene: Scene, receipts: Written | null): void {
+  if (receipts === null) return;
+  for (const line of linesOf(scene)) {
+    const id = String(line["id"]);
+    const own = receipts.get(id) ?? [];
+    demand(own.length <= 1, `U3: request ${id} has ${own.length} receipts`);
+    if (own.length === 0)
+      demand(Number(line["attempts"]) === 0, `U3: request ${id} made ${String(line["attempts"])} attempts, and has no receipt`);
+    for (const { attempts, state, status } of own) {
+      const said = { attempts: attempts.length, state, status };
+      const logged = { attempts: line["attempts"], state: line["state"], status: line["status"] };
+      demand(Bun.deepEquals(said, logged), `U3: the receipt of ${id} says ${JSON.stringify(said)}, its line ${JSON.stringify(logged)}`);
+    }
+  }
+}
+
+/** U3: receipts say of each attempt what its upstream knows: that it was made, how it went, how many tokens, and what they cost. */
+function receiptsTellTheTruth(scene: Scene, receipts: Written | null): void {
+  if (receipts === null) return;
+  const own = linesOf(scene).flatMap((line) => receipts.get(String(line["id"])) ?? []);
+  const wrong: string[] = [];
+  const faultIn = ([said, truth]: readonly [AttemptReceipt, Attempt]): string[] => {
+    const fault = faultOfAttempt(said, truth, scene.isPriced ?? false);
+    return fault === null ? [] : [`${truth.behaviour}: ${fault}`];
+  };
+  for (const receipt of own) for (const fault of faultsOfSums(receipt)) wrong.push(`${receipt.requestId}: ${fault}`);
+  for (const upstream of scene.upstreams) {
+    const { ledger } = upstream;
+    const at = (receipt: Receipt) => receipt.attempts.filter(({ channel }) => upstreamOf(scene, channel) === upstream);
+    const seen = ledger.chats.slice(scene.baseline.upstreams.get(upstream)?.chats ?? 0);
+    const sums = matched(own.flatMap(at), witnessed(ledger, seen));
+    if (typeof sums === "string") wrong.push(`${upstream.name}, over all calls: ${sums}`);
+    // A request of which only a part was read does not tell whose it is.
+    if (seen.some(({ call }) => call === null)) continue;
+    for (const reply of scene.replies) {
+      const receipt = receipts.get(reply.requestId ?? reply.askedAs ?? "")?.[0];
+      if (reply.call === null || receipt === undefined) continue;
+      const pairs = matched(at(receipt), witnessed(ledger, ledger.ofCall(reply.call)));
+      const faults = typeof pairs === "string" ? [pairs] : receipt.operation === "chat" ? pairs.flatMap(faultIn) : [];
+      wrong.push(...faults.map((fault) => `${nameOf(reply)} at ${upstream.name}: ${fault}`));
+    }
+  }
+  demand(wrong.length === 0, `U3: receipts and upstreams disagree: ${wrong.slice(0, 10).join("; ")}`);
+}
 
 /** U4: descriptors and connections are back where they were, and nobody was dialled for a client that had left. */
 export async function nothingLeftOpen(scene: Scene): Promise<void> {
@@ -197,6 +258,33 @@ export async function fewAttempts(scene: Scene): Promise<void> {
     const attempts = attemptsOf(scene, reply).map((attempt) => attempt.id);
     demand(attempts.length <= attemptsMax, `U8: ${nameOf(reply)} reached the upstreams ${attempts.length} times: ${attempts.join(", ")}`);
   }
+}
+
+/** U8: retries stay within the budget that the calls of a model have for them together. */
+function retriesWithinBudget(scene: Scene, receipts: Written | null): void {
+  const own = linesOf(scene).flatMap((line) => receipts?.get(String(line["id"])) ?? []);
+  const overspent = overspentRetries(own);
+  demand(overspent === null, `U8: ${overspent}`);
+}
+
+/** U9: no call takes longer than its upstreams, the timers that were set for them and the stated waits together: a tenth and a second more. */
+function endsInTime(scene: Scene, receipts: Written | null): void {
+  const { graceMs = 1_000 } = scene;
+  const heldUp = heldUpMs(scene.baseline.atMs);
+  const timersFor = (channel: string) => scene.channels?.get(channel)?.timers ?? timersOf({});
+  for (const reply of scene.replies) {
+    const { response, call } = reply;
+    if (response.aborted || response.unhurried || call === null || response.timing.endMs === null) continue;
+    const truths = scene.upstreams.flatMap(({ ledger }) => ledger.ofCall(call));
+    const stated = statedMs(receipts?.get(reply.requestId ?? reply.askedAs ?? "")?.[0], truths, timersFor);
+    const took = response.timing.endMs;
+    const ownMs = took - stated * 1.1 - heldUp;
+    demand(ownMs <= graceMs, `U9: ${nameOf(reply)} took ${Math.round(took)} ms, where ${Math.round(stated)} are stated`);
+  }
+}
+
+function upstreamOf({ channels, upstreams }: Scene, channel: string): Chaos | undefined {
+  return channels === undefined ? upstreams.find(({ name }) => name === channel) : channels.get(channel)?.upstream;
 }
 
 function linesOf({ gateway, baseline }: Scene): readonly LogLine[] {

@@ -12,6 +12,7 @@ export async function rawRequest(url: string, options: RawOptions = {}): Promise
 export async function openRequest(url: string, options: RawOptions = {}): Promise<RawCall> {
   const connection = await RawConnection.open(url);
   const response = new RawResponse();
+  response.unhurried = options.sendByteMs !== undefined || options.readBytesPerSecond !== undefined;
   const leave = () => (options.abortBy === "reset" ? connection.reset() : connection.close());
   if (options.readBytesPerSecond !== undefined) connection.readSlowly(options.readBytesPerSecond);
   const ended = conclude(connection, response, options, leave);
@@ -22,7 +23,10 @@ export async function openRequest(url: string, options: RawOptions = {}): Promis
     ended,
     abort: leave,
     reset: () => connection.reset(),
-    stopReading: () => connection.stopReading(),
+    stopReading: () => {
+      response.unhurried = true;
+      connection.stopReading();
+    },
     resumeReading: () => connection.resumeReading(),
     untilHead: (withinMs) => eventually("the head of the answer", () => response.status !== 0, withinMs),
     untilBody: (bytes, withinMs) => eventually(`${bytes} bytes of body`, () => response.bodyLength >= bytes, withinMs),
@@ -104,6 +108,7 @@ function watch(
     if (abort === "after-head" && response.status !== 0) leave();
     if (typeof abort === "object" && response.bodyLength >= abort.afterBodyBytes) leave();
     if (response.bodyLength >= (stopReadingAfterBytes ?? Number.POSITIVE_INFINITY)) {
+      response.unhurried = true;
       connection.stopReading();
     }
   };

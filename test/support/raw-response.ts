@@ -14,6 +14,8 @@ export class RawResponse {
   wasReset = false;
   /** We left first. */
   aborted = false;
+  /** We took our time ourselves, to send or to read: how long it took tells nothing of the peer. */
+  unhurried = false;
   /** Milliseconds from the beginning of the request; null for what never came. */
   readonly timing: { headMs: number | null; bodyMs: number | null; endMs: number | null } = {
     headMs: null,

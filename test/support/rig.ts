@@ -1,7 +1,9 @@
 import { startChaos, type Chaos } from "./chaos.ts";
 import { chat, openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
 import { startGateway, type Gateway, type GatewayOptions, type LogLine } from "./gateway.ts";
-import { checkInvariants, takeBaseline, type Baseline, type Scene } from "./invariants.ts";
+import { checkInvariants, takeBaseline, type Baseline, type Scene, type SceneChannel } from "./invariants.ts";
+import { price } from "./receipts.ts";
+import { timersOf } from "./stated-time.ts";
 
 /**
  * A gateway of the test's own with one chaos upstream behind each channel. A channel takes any model unless its settings
@@ -22,6 +24,7 @@ export async function setUp<Name extends string>(
       ...names.map((name) => channelOf(name, upstream[name], channels[name])),
       { name: "rehearsal", base_url: rehearsal.url, models: [rehearsed] },
     ],
+    prices: [{ model: "*", ...price }],
     ...config,
   };
   const gateway = await startGateway({ ...options, config: complete });
@@ -90,6 +93,8 @@ export class Rig<Name extends string> implements AsyncDisposable {
       upstreams: this.upstreams,
       replies,
       baseline: this.#baseline,
+      channels: new Map(this.config.channels.flatMap((settings) => this.#sceneChannel(settings))),
+      isPriced: true,
       ...particulars,
       secrets: [clientKey, ...this.upstreams.map(({ name }) => upstreamKey(name)), promptCanary, ...(particulars.secrets ?? [])],
     };
@@ -99,6 +104,11 @@ export class Rig<Name extends string> implements AsyncDisposable {
     } finally {
       this.#baseline = await takeBaseline(this.gateway, this.upstreams);
     }
+  }
+
+  #sceneChannel(settings: Readonly<Record<string, unknown>>): (readonly [string, SceneChannel])[] {
+    const name = String(settings["name"]);
+    return name in this.upstream ? [[name, { upstream: this.upstream[name as Name], timers: timersOf(settings) }]] : [];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -4,7 +4,9 @@ import type { Attempt } from "./chaos/ledger.ts";
 import { header } from "./chaos/request.ts";
 import { openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
 import { startGateway, type Gateway, type GatewayOptions, type LogLine } from "./gateway.ts";
-import { checkInvariants, oneAccessLinePerCall, takeBaseline, type Scene } from "./invariants.ts";
+import { checkInvariants, oneAccessLinePerCall, takeBaseline, type Scene, type SceneChannel } from "./invariants.ts";
+import { price } from "./receipts.ts";
+import { timersOf } from "./stated-time.ts";
 
 /**
  * The real gateway in front of many groups of upstreams, a before b. Each fault is played on a group of its own, because a
@@ -78,7 +80,8 @@ export class Stage {
     const played = await Promise.allSettled(rows.map(play));
     const replies = rows.flatMap((row) => row.replies);
     const calls = rows.reduce((sum, row) => sum + row.calls, 0);
-    const scene = { gateway, upstreams, replies, calls, baseline, secrets, ...demands };
+    const channels = new Map(groups.flatMap(sceneChannelsOf));
+    const scene = { gateway, upstreams, replies, calls, baseline, secrets, channels, isPriced: true, ...demands };
     for (const one of played) {
       if (one.status === "fulfilled") continue;
       // What this one still has to say must not be held against the next.
@@ -95,7 +98,12 @@ export class Stage {
     const { config = {}, env } = this.#options;
     const given = typeof env === "function" ? await env() : env;
     this.#gateway = await startGateway({
-      config: { keys: [{ name: "app", key: clientKey }], channels: this.#groups.flatMap(channelsOf), ...config },
+      config: {
+        keys: [{ name: "app", key: clientKey }],
+        channels: this.#groups.flatMap(channelsOf),
+        prices: [{ model: "*", ...price }],
+        ...config,
+      },
       readyWithinMs: 20_000,
       ...(given === undefined ? {} : { env: given }),
     });
@@ -146,13 +154,13 @@ export interface GroupOptions {
 }
 
 /** With demands that differ from the usual ones. */
-export interface RowOptions extends GroupOptions, Partial<Pick<Scene, "attemptsMax" | "oneAttemptSpeaks">> {
+export interface RowOptions extends GroupOptions, Partial<Pick<Scene, "attemptsMax" | "oneAttemptSpeaks" | "graceMs">> {
   /** For the test as a whole. */
   readonly withinMs?: number;
 }
 
-function demandsOf({ attemptsMax = 3, oneAttemptSpeaks = true }: RowOptions): Partial<Scene> {
-  return { attemptsMax, oneAttemptSpeaks };
+function demandsOf({ attemptsMax = 3, oneAttemptSpeaks = true, graceMs = 1_000 }: RowOptions): Partial<Scene> {
+  return { attemptsMax, oneAttemptSpeaks, graceMs };
 }
 
 export interface RowVariant {
@@ -287,6 +295,14 @@ function channelsOf(group: Group): object[] {
     ...channels,
     ...(index === 0 ? channel : {}),
   }));
+}
+
+function sceneChannelsOf(group: Group): (readonly [string, SceneChannel])[] {
+  const { channel = {}, channels = {} } = group.options;
+  return group.upstreams.map((upstream, index) => {
+    const timers = timersOf({ ...channels, ...(index === 0 ? channel : {}) });
+    return [channelName(group, index), { upstream, timers }] as const;
+  });
 }
 
 function channelName({ number }: Group, index: number): string {

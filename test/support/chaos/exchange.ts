@@ -61,6 +61,7 @@ export class Exchange {
   /** The status line and headers, and with them how the body will be framed. */
   async open(opening: Opening): Promise<void> {
     const { status = 200, contentType, length, headers = [] } = opening;
+    this.attempt.statusSent = status;
     const fitting = length === undefined ? "chunked" : "length";
     this.#framing = this.manner.framing === "fitting" ? fitting : this.manner.framing;
     this.#encoder = encoderOf(length === undefined ? this.manner.codings : []);
@@ -169,7 +170,9 @@ export class Exchange {
 
   async #put(bytes: Uint8Array): Promise<void> {
     await this.#wire.write(bytes);
+    if (bytes.length === 0) return;
     this.attempt.bytesSent += bytes.length;
+    this.attempt.lastSentAt = performance.now();
   }
 
   #end(by: NonNullable<Attempt["endedBy"]>): void {

@@ -54,7 +54,11 @@ export interface Attempt extends ChaosRequest {
   readonly audioSent: Uint8Array[];
   /** What the answer reported as usage, as JSON text; null when it reported none. */
   usageSent: string | null;
+  /** Null where it came to no head. */
+  statusSent: number | null;
   bytesSent: number;
+  /** When the last of them left; null while none has. */
+  lastSentAt: number | null;
   /** `complete`: answered whole. `fault`: broken off by us. `client_closed`: the peer left. Null: still running. */
   endedBy: "complete" | "client_closed" | "fault" | null;
   closedAt: number | null;

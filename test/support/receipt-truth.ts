@@ -1,0 +1,135 @@
+import type { AttemptReceipt, Receipt } from "../../src/usage/receipt.ts";
+import { estimateTokens } from "../../src/usage/token-estimate.ts";
+import type { Attempt, Ledger } from "./chaos/ledger.ts";
+import { nanosOf } from "./receipts.ts";
+
+/** One attempt as its upstream knows it. */
+export interface Witnessed {
+  readonly truth: Attempt;
+  /** The gateway may have taken it for a connection that had gone stale, and asked again at once. */
+  readonly repeatable: boolean;
+}
+
+export function witnessed(ledger: Ledger, attempts: readonly Attempt[]): readonly Witnessed[] {
+  return attempts.map((truth) => ({ truth, repeatable: isRepeatable(truth, ledger) }));
+}
+
+/** A kept connection that breaks without a word is taken for one that was closed meanwhile, and the attempt goes on with a fresh one. */
+function isRepeatable({ bytesSent, endedBy, connection }: Attempt, { connections }: Ledger): boolean {
+  return bytesSent === 0 && endedBy === "fault" && connections[connection - 1]!.requests > 1;
+}
+
+/**
+ * The attempts of a receipt at one upstream beside what that upstream saw, in pairs; or the reason why they do not match. One that
+ * was left at once, that found no connection, or of which we know ourselves that its upstream cannot do it, need not have arrived.
+ */
+export function matched(
+  said: readonly AttemptReceipt[],
+  seen: readonly Witnessed[],
+): readonly (readonly [AttemptReceipt, Attempt])[] | string {
+  let more = seen.length - said.length;
+  const inOrder = seen.toSorted((one, other) => one.truth.at - other.truth.at);
+  const known = inOrder.flatMap(({ truth, repeatable }) => (repeatable && more-- > 0 ? [] : [truth]));
+  const arrived = said.filter(({ error }) => !unsent.has(error ?? ""));
+  const certain = arrived.filter(({ outcome, error }) => outcome !== "abandoned" && error !== "unsupported");
+  if (known.length > arrived.length || known.length < certain.length) {
+    const claims = said.map(({ outcome, error }) => (error === null ? outcome : `${outcome} (${error})`));
+    return `${said.length} attempts: ${claims.join(", ")}; seen were ${known.map(({ behaviour }) => behaviour).join(", ") || "none"}`;
+  }
+  // Which of several that were left has arrived cannot be told apart: those that were not left come first.
+  const pairs = known.length === arrived.length ? arrived : certain;
+  return pairs.map((one, at) => [one, known[at]!] as const);
+}
+
+const unsent: ReadonlySet<string> = new Set(["unreachable", "tls_failed", "connect_timeout"]);
+
+/** What is wrong with a receipt in itself: its sums are those of its attempts. */
+export function faultsOfSums(receipt: Receipt): readonly string[] {
+  const { attempts } = receipt;
+  const wrong: string[] = [];
+  const sum = (of: (one: AttemptReceipt) => number | null): number => attempts.reduce((total, one) => total + (of(one) ?? 0), 0);
+  const unpriced = attempts.some(({ nanos }) => nanos === null);
+  if (receipt.billedNanos !== (unpriced ? null : sum(({ nanos }) => nanos))) wrong.push(`billed ${receipt.billedNanos}`);
+  if ((receipt.generatedTokens ?? 0) !== sum(({ completionTokens }) => completionTokens))
+    wrong.push(`generated ${receipt.generatedTokens}`);
+  if ((receipt.delivered.completionTokens ?? 0) > (receipt.generatedTokens ?? 0)) wrong.push("delivered more than was made");
+  if (receipt.state === "unknown") wrong.push("unknown");
+  if (receipt.costUncertain !== attempts.some(({ costUncertain }) => costUncertain)) wrong.push("certain of what is not");
+  return wrong;
+}
+
+/** What a receipt says of one attempt at a chat that its upstream knows better; null where it is right. Figures are priced as `price` says. */
+export function faultOfAttempt(said: AttemptReceipt, truth: Attempt, isPriced: boolean): string | null {
+  const { promptTokens: prompt, completionTokens: made, nanos, outcome } = said;
+  const isMetered = prompt !== null || made !== null;
+  const nanosDue = isMetered ? (isPriced ? nanosOf(prompt ?? 0, made ?? 0) : null) : 0;
+  if (nanos !== nanosDue) return `${nanos} nanodollars for ${prompt} and ${made} tokens`;
+  return outcome === "answered" ? faultOfAnswer(said, truth) : faultOfFailure(said, truth);
+}
+
+function faultOfAnswer(
+  { promptTokens: prompt, completionTokens: made, estimated, costUncertain, status }: AttemptReceipt,
+  truth: Attempt,
+): string | null {
+  const told = usageOf(truth.usageSent);
+  if (costUncertain) return "in doubt about an answer";
+  if (truth.statusSent !== 200 || status !== 200) return `an answer with status ${status}, where ${truth.statusSent} was sent`;
+  // With its usage, a stream has said all it had to say.
+  if (truth.endedBy === "fault" && told === null) return "an answer, and it broke off";
+  if (told !== null)
+    return !estimated && prompt === told.prompt && made === told.completion
+      ? null
+      : `${prompt} and ${made} tokens where ${truth.usageSent} was told`;
+  if (isUnwritten(truth)) return null;
+  const due = estimateOf(truth);
+  return estimated && made === due ? null : `${made} tokens (estimated: ${estimated}) where ${due} are to be estimated`;
+}
+
+function faultOfFailure(said: AttemptReceipt, truth: Attempt): string | null {
+  const { completionTokens: made, estimated, outcome, error, status, tookMs } = said;
+  const refused = truth.endedBy === "complete" && truth.statusSent !== null && truth.statusSent >= 300;
+  if (outcome === "failed" && refused && !unheard.has(error ?? "")) {
+    if (status !== truth.statusSent) return `status ${status}, where ${truth.statusSent} was sent`;
+    return made === null && !said.costUncertain ? null : `a refusal is not free: ${error}`;
+  }
+  if (outcome === "failed" && !truth.behaviour.startsWith("fault:") && truth.endedBy === "complete" && !isUnwritten(truth))
+    return `${error}, and it was sound`;
+  if (!said.costUncertain) return made === null && !hasSpoken(truth) ? null : `certain about ${truth.behaviour}`;
+  // What was told of a stream that broke off counts; otherwise it is what arrived of what was sent. Of one that tells it twice, a
+  // client may have left between the two.
+  const told = usageOf(truth.usageSent);
+  const most = estimateOf(truth);
+  const toldEarlier = truth.behaviour.includes("usage-twice") && (made ?? 0) <= most;
+  if (made !== null && !estimated)
+    return made === told?.completion || toldEarlier ? null : `${made} tokens where ${truth.usageSent} was told`;
+  if (isUnwritten(truth)) return null;
+  // Of an answer that comes whole nothing is seen before its end: for one that was left, its time tells.
+  const unseen = truth.streamed || error !== "client_gone" ? 0 : Math.ceil((tookMs + 1) / 10);
+  const bound = Math.max(most, unseen, truth.behaviour.includes("flood") ? truth.bytesSent : 0);
+  return (made ?? 0) <= bound ? null : `${made} tokens where at most ${bound} were made`;
+}
+
+/** Its refusal need not have been heard. */
+const unheard: ReadonlySet<string> = new Set(["timed_out", "disconnected", "bad_response", "interrupted"]);
+
+/** The upstream said what it was given to say, which its ledger does not count. */
+function isUnwritten({ choicesSent, bytesSent, statusSent }: Attempt): boolean {
+  return statusSent === 200 && bytesSent > 0 && choicesSent.every(({ length }) => length === 0);
+}
+
+function hasSpoken({ streamed, choicesSent }: Attempt): boolean {
+  return streamed && choicesSent.some(({ length }) => length > 0);
+}
+
+/** What the gateway makes of a text whose tokens nobody counted for it: never fewer than the pieces it came in. */
+function estimateOf({ streamed, choicesSent }: Attempt): number {
+  const pieces = choicesSent.reduce((sum, { length }) => sum + length, 0);
+  const estimated = estimateTokens(choicesSent.map((choice) => choice.join("")).join(""));
+  return streamed ? Math.max(pieces, estimated) : estimated;
+}
+
+function usageOf(sent: string | null): { readonly prompt: number; readonly completion: number } | null {
+  if (sent === null || !/^\{"prompt_tokens":\d{1,8},"completion_tokens":\d{1,8},/.test(sent)) return null;
+  const usage = JSON.parse(sent) as { readonly prompt_tokens: number; readonly completion_tokens: number };
+  return { prompt: usage.prompt_tokens, completion: usage.completion_tokens };
+}
