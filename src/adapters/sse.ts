@@ -20,6 +20,8 @@ export class SseReader {
   private lineLength = 0;
   private data: string[] = [];
   private dataLength = 0;
+  /** The frame of the last data line, where it was large and stands there already. */
+  private framed: Uint8Array | null = null;
   private name = "";
   private afterReturn = false;
   private opening = true;
@@ -101,7 +103,9 @@ export class SseReader {
   private append(chunk: Uint8Array, from: number, to: number): void {
     const length = this.lineLength + to - from;
     if (length > this.line.length) {
-      const grown = new Uint8Array(Math.max(length, this.line.length * 2, 256));
+      // A large one gets all it may need at once, and the end of a frame: memory counts when it is written to, old copies always.
+      const allowed = length > largeLineBytes ? this.eventBytesMax + endLength : 0;
+      const grown = new Uint8Array(Math.max(length, this.line.length * 2, allowed, 256));
       grown.set(this.line.subarray(0, this.lineLength));
       this.line = grown;
     }
@@ -113,9 +117,11 @@ export class SseReader {
     const from = this.opensWithMark() ? 3 : 0;
     this.opening = false;
     if (this.lineLength === 0) return this.dispatch(events);
-    const { text } = decode(this.line.subarray(from, this.lineLength));
+    const { text, valid } = decode(this.line.subarray(from, this.lineLength));
+    const isGivenUp = this.line.length > keptLineBytes;
+    this.framed = valid && from === 0 && isGivenUp ? frameIn(this.line, this.lineLength) : null;
     this.lineLength = 0;
-    this.line = this.line.length > keptLineBytes ? nothing : this.line;
+    if (isGivenUp) this.line = nothing;
     const colon = text.indexOf(":");
     if (colon === 0) return;
     const field = colon < 0 ? text : text.slice(0, colon);
@@ -137,17 +143,22 @@ export class SseReader {
     // Payloads are JSON, in which a line break can only stand between tokens: a space says the same on one line.
     const data = this.data.length === 1 ? this.data[0]! : this.data.join(" ");
     const { name } = this;
+    const frame = this.data.length === 1 ? this.framed : null;
     this.data = [];
     this.dataLength = 0;
+    this.framed = null;
     this.name = "";
-    if (data !== "") events.push(canonical(name, data));
+    if (data !== "") events.push(frame === null ? canonical(name, data) : { name, data, frame });
   }
 }
 
 const lineFeed = 10;
 const carriageReturn = 13;
-const prefixLength = "data: ".length;
+const prefix = new TextEncoder().encode("data: ");
+const prefixLength = prefix.length;
+const endLength = "\n\n".length;
 const keptLineBytes = 4096;
+const largeLineBytes = 1024 * 1024;
 const nothing = new Uint8Array(0);
 
 /** A carriage return ends a line as well; from the first one on, a chunk takes the slow path. */
@@ -169,6 +180,15 @@ function canonicalEnd(chunk: Uint8Array, at: number, until: number): number {
     return 0;
   const end = chunk.indexOf(lineFeed, at + prefixLength);
   return end > at + prefixLength && end < until && chunk[end + 1] === lineFeed ? end + 2 : 0;
+}
+
+/** A line that is a canonical frame but for its end gets that, where there is room: a second copy of it is not needed. */
+function frameIn(line: Uint8Array, length: number): Uint8Array | null {
+  const isCanonical = prefix.every((byte, at) => line[at] === byte);
+  if (!isCanonical || line.length < length + endLength) return null;
+  line[length] = lineFeed;
+  line[length + 1] = lineFeed;
+  return line.subarray(0, length + endLength);
 }
 
 /** A text with as many characters as bytes, so that a place in one is the same in the other; null where there are other ones. */

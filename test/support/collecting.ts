@@ -1,0 +1,10 @@
+import { isMainThread } from "node:worker_threads";
+
+/** Preloaded into a gateway under test: a signal makes it collect its garbage and say what it still holds. */
+if (isMainThread) {
+  process.on("SIGUSR2", () => {
+    Bun.gc(true);
+    const { rss, arrayBuffers } = process.memoryUsage();
+    console.log(JSON.stringify({ event: "collected", rss, arrayBuffers }));
+  });
+}
