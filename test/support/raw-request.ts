@@ -107,7 +107,8 @@ function watch(
   response.onProgress = () => {
     if (abort === "after-head" && response.status !== 0) leave();
     if (typeof abort === "object" && response.bodyLength >= abort.afterBodyBytes) leave();
-    if (response.bodyLength >= (stopReadingAfterBytes ?? Number.POSITIVE_INFINITY)) {
+    // Once: whoever reads on after that has been told to.
+    if (!response.unhurried && response.bodyLength >= (stopReadingAfterBytes ?? Number.POSITIVE_INFINITY)) {
       response.unhurried = true;
       connection.stopReading();
     }
