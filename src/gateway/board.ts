@@ -200,7 +200,7 @@ export class Board {
     begun(load);
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
-    if (probe) this.each(scopeIds(scopes), (health) => (health === undefined ? undefined : withProbe(health, nowMs)));
+    if (probe) this.probing(scopes, nowMs);
     return new Ticket(this, candidate, probe, model, load, nowMs, retry);
   }
 
@@ -269,6 +269,10 @@ export class Board {
   private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
   private readonly load = (deployment: string): Load | undefined => this.loads.get(deployment);
   private readonly channelInFlight = (channel: Channel): number => this.channelCalls.get(channel.name) ?? 0;
+
+  private probing(scopes: Candidate["scopes"], nowMs: number): void {
+    this.each(scopeIds(scopes), (health) => (health === undefined ? undefined : withProbe(health, nowMs)));
+  }
 
   private each(scopes: readonly string[], change: (health: Health | undefined) => Health | undefined): void {
     for (const scope of scopes) {
