@@ -31,8 +31,12 @@ export function statedMs(receipt: Receipt | undefined, truths: readonly Attempt[
   const silencesMs = attempts.map((attempt) => silenceMs(attempt, timersFor(attempt.channel))).toSorted((one, other) => other - one);
   const silentMs = [...connectingMs, ...silencesMs.slice(0, left)].reduce((sum, ms) => sum + ms, 0);
   const betweenMs = attempts.slice(1).reduce((sum, attempt, before) => sum + waitMs(attempts, attempt, before), 0);
-  return spokenMs + silentMs + betweenMs;
+  const isFull = receipt?.plan?.some(({ verdict }) => verdict === "saturated") ?? false;
+  return spokenMs + silentMs + betweenMs + (isFull ? placeMs : 0);
 }
+
+/** How long a call waits for a place at a channel that is full. */
+const placeMs = 2_000;
 
 /** From the request to the upstream's last word, or to the end it made itself. */
 function spokeMs({ at, endedBy, closedAt, lastSentAt }: Attempt): number {
