@@ -110,7 +110,6 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
       upload: false,
       canRetry: true,
       admits: (candidate) => admits(candidate.scopes, input.health, input.nowMs),
-      hasRoom: () => true,
       dice: Math.random,
     }),
   );

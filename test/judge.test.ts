@@ -42,7 +42,6 @@ function verdict(plan: Ahead, attempts: readonly Tried[], facts: Partial<JudgeIn
     upload: false,
     canRetry: true,
     admits: () => true,
-    hasRoom: () => true,
     dice: () => 0.5,
     ...facts,
   });
@@ -102,17 +101,6 @@ describe("a failure in a tier of equals", () => {
 
   test("whoever is not well by now is passed over", () => {
     expect(next(planned([a, b, c]), [tried(a, "overloaded")], { admits: (one) => one !== b }).candidate).toBe(c);
-  });
-
-  test("whoever has no room for one more retry is passed over", () => {
-    const plan = planned([a, b, c]);
-    expect(next(plan, [tried(a, "overloaded")], { hasRoom: (one) => one !== b }).candidate).toBe(c);
-    expect(next(plan, [tried(a, "overloaded")], { hasRoom: (one) => one === a })).toMatchObject({ candidate: a, same: true });
-    expect(stopped(plan, [tried(a, "overloaded")], { hasRoom: () => false })).toBe("no_candidate");
-    expect(stopped(planned([a]), [tried(a, "unsupported", { param: "stream_options" })], { hasRoom: () => false })).toBe("budget");
-    expect(next(planned([a], [b]), [tried(a, "overloaded")], { hasRoom: (one) => one !== a }).candidate).toBe(b);
-    // One that never got through is not counted as one.
-    expect(next(plan, [tried(a, "stale_socket")], { hasRoom: () => false })).toMatchObject({ candidate: a, free: true });
   });
 
   test("a probe stays a probe", () => {

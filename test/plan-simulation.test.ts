@@ -182,7 +182,6 @@ class Simulation {
       upload: false,
       canRetry: mayRetry(this.budget, this.nowMs),
       admits: (one) => admits(one.scopes, (scope) => this.healths.get(scope), this.nowMs),
-      hasRoom: () => true,
       dice: this.dice,
     });
     if (verdict.go === "stop") return this.finish(beganMs, planned, finalFailure(tried).kind);

@@ -447,29 +447,35 @@ describe("the budget of retries", () => {
 });
 
 describe("calls whose channel goes down under all of them", () => {
-  const wave = group({ a: { tier: 1 }, b: { tier: 2 }, c: { tier: 3 } });
+  const wave = group({ a: { tier: 1 }, b: { tier: 2 } });
+  const narrowing = group({ a: { tier: 1 }, b: { tier: 2, concurrency: 5 }, c: { tier: 3 } });
 
-  test("do not fall on the next one all at once", async () => {
-    const [a, b, c] = ["a", "b", "c"].map(wave.member) as [Upstream, Upstream, Upstream];
-    for (const member of [a, b, c]) member.behaviour = "fault:silent";
-    const calls = await Promise.all(Array.from({ length: 40 }, () => rig.open({ model: wave.model })));
-    await a.waitFor(({ chats }) => chats.length === 40);
-    let refused = 0;
-    for (const { reply } of calls) void reply.then(({ error }) => (refused += error?.code === "upstream_disconnected" ? 1 : 0));
+  async function fallen(model: string, a: Rig<string>["upstream"][string]): Promise<readonly ChatReply[]> {
+    a.behaviour = "fault:silent";
+    const calls = await Promise.all(Array.from({ length: 25 }, () => rig.open({ model })));
+    await a.waitFor(({ chats }) => chats.length >= 25);
+    // Whoever finds its connection stale asks it once more.
+    a.behaviour = "fault:status@500";
     await a.resetConnections();
-    // A fifth of the calls waits at each of those that are left, and at the first again; nobody is left for the others.
-    await eventually("everybody is somewhere", () => [a, b, c].every((one) => one.ledger.chats.length >= (one === a ? 48 : 8)));
-    await eventually("the others are told", () => refused === 16);
-    expect([a, b, c].map(({ ledger }) => ledger.chats.length)).toEqual([48, 8, 8]);
-    // Once they are served, others may follow.
-    for (const member of [a, b, c]) member.behaviour = null;
-    for (const call of calls) call.abort();
-    await eventually("there is room again", async () => (await wave.chat()).status === 200);
+    return Promise.all(calls.map(({ reply }) => reply));
+  }
+
+  test("are all served by the next one", async () => {
+    const replies = await fallen(wave.model, wave.member("a"));
+    expect(replies.filter(({ status }) => status !== 200)).toEqual([]);
+    expect(wave.member("b").ledger.chats.length).toBe(25);
+    await rig.check();
+  });
+
+  test("take no place there that it does not have", async () => {
+    const b = narrowing.member("b");
+    b.behaviour = "fault:delay@400";
+    const replies = await fallen(narrowing.model, narrowing.member("a"));
+    expect(replies.filter(({ status }) => status !== 200)).toEqual([]);
+    expect(b.ledger.chats.length).toBe(5);
     await rig.check();
   });
 });
-
-type Upstream = Rig<string>["upstream"][string];
 
 describe("a channel that is full", () => {
   const busy = group({ a: { tier: 1, concurrency: 2 }, b: { tier: 2 } });

@@ -16,7 +16,6 @@ import {
 import { begun, ended, newLoad, observed, type Load } from "../channels/load.ts";
 import { afterCall, newHedgeQuota, tryHedge } from "../limits/hedge-quota.ts";
 import { afterClientRetry, afterFirst, mayRetry, newRetryBudget, tryRetry, type RetryBudget } from "../limits/retry-budget.ts";
-import { retriesMax } from "../limits/retry-share.ts";
 import { afterAccept, afterRequest, newThrottle, type Throttle } from "../limits/throttle.ts";
 import type { Failure, FailureKind } from "../operations/failure.ts";
 import { admits } from "../routing/condition.ts";
@@ -36,7 +35,6 @@ export class Board {
   private readonly loads = new BoundedMap<string, Load>(entriesMax, noMatter, (id) => this.isKnown(id));
   private readonly routes = new BoundedMap<string, RouteState>(entriesMax, noMatter, (model) => this.snapshot?.routes.has(model) === true);
   private readonly channelCalls = new Map<string, number>();
-  private readonly channelRetries = new Map<string, number>();
   private readonly lessons = new BoundedMap<string, Lesson>(entriesMax, noMatter, (id) => this.isKnown(id));
   private snapshot: Snapshot | null = null;
   /** The deployments that the configuration names; gathered when somebody has to make room. */
@@ -135,23 +133,11 @@ export class Board {
     return mayRetry(this.route(model).budget, this.ports.nowMs());
   }
 
-  /**
-   * A channel takes so many retries at once as it, or the model, has calls for: one that only stands by has none of its
-   * own, and is there to be fallen back on. A retry takes no place that is not there.
-   */
-  hasRoom({ deployment: { channel } }: Candidate, model: string): boolean {
-    const inFlight = this.channelInFlight(channel);
-    if (inFlight >= channel.concurrencyMax) return false;
-    return (this.channelRetries.get(channel.name) ?? 0) < retriesMax(Math.max(inFlight, this.route(model).calls));
-  }
-
-  /** Whoever takes one says when it is over. `null`: not now. */
-  takeRetry(candidate: Candidate, model: string): Retry | null {
+  takeRetry(model: string): boolean {
     const state = this.route(model);
     const { allowed, budget } = tryRetry(state.budget, this.ports.nowMs());
-    if (!allowed || !this.hasRoom(candidate, model)) return null;
     state.budget = budget;
-    return new Retry(this.channelRetries, candidate.deployment.channel.name);
+    return allowed;
   }
 
   takeHedge(): boolean {
@@ -160,8 +146,13 @@ export class Board {
     return allowed;
   }
 
+  /** It is well, and has a place. */
   admits(candidate: Candidate): boolean {
-    return admits(candidate.scopes, this.health, this.ports.nowMs());
+    return this.hasPlace(candidate) && admits(candidate.scopes, this.health, this.ports.nowMs());
+  }
+
+  hasPlace({ deployment: { channel } }: Candidate): boolean {
+    return this.channelInFlight(channel) < channel.concurrencyMax;
   }
 
   /** How long until the first of these may be asked again. */
@@ -193,7 +184,7 @@ export class Board {
   }
 
   /** Books an attempt. Whoever begins one ends it exactly once, through the ticket. */
-  begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string, nowMs: number, retry: Retry | null = null): Ticket {
+  begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string, nowMs: number): Ticket {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
     if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
@@ -201,7 +192,7 @@ export class Board {
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
     if (probe) this.probing(scopes, nowMs);
-    return new Ticket(this, candidate, probe, model, load, nowMs, retry);
+    return new Ticket(this, candidate, probe, model, load, nowMs);
   }
 
   succeeded({ candidate, model, beganMs }: Ticket, nowMs: number): void {
@@ -303,11 +294,9 @@ export class Ticket {
     readonly model: string,
     private readonly load: Load,
     readonly beganMs: number,
-    private readonly retry: Retry | null,
   ) {}
 
   firstContent(nowMs: number): void {
-    this.retry?.over();
     observed(this.load, nowMs - this.beganMs, nowMs);
   }
 
@@ -331,29 +320,8 @@ export class Ticket {
   private close(): void {
     if (!this.open) throw new Error("an attempt was ended twice");
     this.open = false;
-    this.retry?.over();
     ended(this.load);
     this.board.callEnded(this.candidate.deployment.channel.name);
-  }
-}
-
-/** A retry into a channel: from the decision on, until it is answered or has failed. With content it is a call like any other. */
-export class Retry {
-  private counts = true;
-
-  constructor(
-    private readonly retries: Map<string, number>,
-    private readonly channel: string,
-  ) {
-    retries.set(channel, (retries.get(channel) ?? 0) + 1);
-  }
-
-  over(): void {
-    if (!this.counts) return;
-    this.counts = false;
-    const left = this.retries.get(this.channel)! - 1;
-    if (left === 0) this.retries.delete(this.channel);
-    else this.retries.set(this.channel, left);
   }
 }
 

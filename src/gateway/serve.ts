@@ -6,7 +6,7 @@ import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
-import { judge, type Tried } from "../routing/judge.ts";
+import { judge, type Tried, type Verdict } from "../routing/judge.ts";
 import type { Ahead, Plan, Refused } from "../routing/plan.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
@@ -17,8 +17,8 @@ import { pause } from "./pause.ts";
 import type { CallRecord, Kept, Try } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
-import type { Retry, RouteState } from "./board.ts";
-import { patienceMs, Trial, type TrialOptions, type TrialUser } from "./trial.ts";
+import type { RouteState } from "./board.ts";
+import { patienceMs, Trial, type TrialUser } from "./trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
@@ -87,33 +87,38 @@ class Course implements TrialUser<Won | null> {
     this.mode = plan.mode;
     this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
 
-    let choice: TrialOptions["choice"] = plan.candidates[0]!;
-    let retry: Retry | null = null;
+    let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
     for (;;) {
-      const won = await this.attempt(choice, plan, retry);
+      const won = await this.attempt(choice, plan);
       if (won !== null) {
         const kept = this.keep(won);
         if (kept !== null) await kept;
         return this.answered(won, plan);
       }
       if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
-      const verdict = this.judge(plan);
+      const verdict = await this.decide(plan);
+      if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
       if (verdict.go === "stop") {
         const later = await this.planAgain();
         if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
         if (later === null) return this.failed(this.finalFailure(), verdict.because);
         plan = later;
         choice = plan.candidates[0]!;
-        retry = null;
         continue;
       }
-      retry = verdict.free ? null : gateway.board.takeRetry(verdict.candidate, call.route.model);
-      if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
-      if (call.cancellation.failure !== null) {
-        retry?.over();
-        return this.failed(call.cancellation.failure);
-      }
       choice = verdict;
+    }
+  }
+
+  /** What comes after a failure, when the time for it has come: the place that was free for it may be somebody else's by then. */
+  private async decide(plan: Ahead): Promise<Verdict> {
+    const { call, gateway } = this;
+    for (let look = 0; ; look += 1) {
+      const verdict = this.judge(plan);
+      if (verdict.go === "stop") return verdict;
+      if (!verdict.free && look === 0) gateway.board.takeRetry(call.route.model);
+      if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
+      if (call.cancellation.failure !== null || gateway.board.hasPlace(verdict.candidate) || look === looksMax) return verdict;
     }
   }
 
@@ -212,15 +217,14 @@ class Course implements TrialUser<Won | null> {
       promptTokensEstimate,
       canRetry: gateway.board.mayRetry(call.route.model),
       admits: (candidate) => gateway.board.admits(candidate),
-      hasRoom: (candidate) => gateway.board.hasRoom(candidate, call.route.model),
       dice: gateway.ports.dice,
     });
   }
 
   /** One attempt, or two when the first is slow and hedging is on. Failures are noted; `null` when nobody won. */
-  private attempt(choice: TrialOptions["choice"], plan: Ahead, retry: Retry | null): Promise<Won | null> {
+  private attempt(choice: { readonly candidate: Candidate; readonly probe: boolean }, plan: Ahead): Promise<Won | null> {
     const { call, gateway } = this;
-    const first = this.begin(choice, retry, false);
+    const first = this.begin(choice, false);
     const running = this.settled(first);
     const { routing } = call.snapshot;
     if (routing.hedgeAfterMs === null) return running;
@@ -232,19 +236,19 @@ class Course implements TrialUser<Won | null> {
     const { call, gateway } = this;
     const early = await Promise.race([running, pause(delayMs, call.cancellation, gateway.ports)]);
     if (early !== "paused") return early;
-    const mate = call.cancellation.failure === null ? this.hedgeMate(plan) : null;
-    if (mate === null) return running;
-    const second = this.begin({ candidate: mate.candidate, probe: false }, mate.retry, true);
+    const mate = this.hedgeMate(plan);
+    if (mate === null || call.cancellation.failure !== null) return running;
+    const second = this.begin({ candidate: mate, probe: false }, true);
     return this.firstWin([
       { trial: first, running },
       { trial: second, running: this.settled(second) },
     ]);
   }
 
-  private hedgeMate(plan: Ahead): { readonly candidate: Candidate; readonly retry: Retry | null } | null {
+  private hedgeMate(plan: Ahead): Candidate | null {
     const { call, gateway } = this;
     const { bodyBytes, choices, hostedTools } = burdenOf(call.ask);
-    const candidate = hedgeWith({
+    const mate = hedgeWith({
       plan,
       asked: this.trials.map(({ candidate }) => candidate),
       bodyBytes,
@@ -252,10 +256,11 @@ class Course implements TrialUser<Won | null> {
       hostedTools,
       mayHedge: true,
       canRetry: gateway.board.mayRetry(call.route.model),
-      admits: (one) => gateway.board.admits(one) && gateway.board.hasRoom(one, call.route.model),
+      admits: (candidate) => gateway.board.admits(candidate),
     });
-    if (candidate === null || !gateway.board.takeHedge()) return null;
-    return { candidate, retry: gateway.board.takeRetry(candidate, call.route.model) };
+    if (mate === null || !gateway.board.takeHedge()) return null;
+    gateway.board.takeRetry(call.route.model);
+    return mate;
   }
 
   /** The first to have content wins and the other is ended at once; `null` when both failed. */
@@ -276,8 +281,8 @@ class Course implements TrialUser<Won | null> {
     });
   }
 
-  private begin(choice: TrialOptions["choice"], retry: Retry | null, hedge: boolean): Trial {
-    const trial = new Trial(this.call, this.call.ask, this.gateway, { choice, deadlineMs: this.remainingMs(), hedge, retry });
+  private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, hedge: boolean): Trial {
+    const trial = new Trial(this.call, this.call.ask, this.gateway, { choice, deadlineMs: this.remainingMs(), hedge });
     this.trials.push(trial);
     return trial;
   }
@@ -354,19 +359,15 @@ class Course implements TrialUser<Won | null> {
     last.trial.fail(cause);
     const fresh = plan.candidates.filter(
       ({ candidate, probe }) =>
-        !probe &&
-        gateway.board.admits(candidate) &&
-        gateway.board.hasRoom(candidate, call.route.model) &&
-        this.trials.every((one) => one.candidate.deployment !== candidate.deployment),
+        !probe && gateway.board.admits(candidate) && this.trials.every((one) => one.candidate.deployment !== candidate.deployment),
     );
     const able = fresh.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
     const choice = able ?? fresh[0];
-    if (choice === undefined || call.cancellation.failure !== null) return null;
+    if (choice === undefined || call.cancellation.failure !== null || !gateway.board.takeRetry(call.route.model)) return null;
     const ask = able === undefined || call.ask.operation !== "chat" ? call.ask : goingOn(call.ask, text);
-    const retry = ask === null ? null : gateway.board.takeRetry(choice.candidate, call.route.model);
-    if (ask === null || retry === null) return null;
+    if (ask === null) return null;
     const { timeouts } = choice.candidate.deployment.channel;
-    const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false, retry });
+    const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false });
     this.trials.push(trial);
     return trial.run({
       tried: (_, outcome) => {
@@ -467,6 +468,8 @@ function triesOf(trials: readonly Trial[]): readonly Try[] {
   return tries;
 }
 
+/** However often its place is taken, it is not left out for ever. */
+const looksMax = 8;
 const retryJitter = 0.2;
 /** A place at a full channel is worth this much waiting. */
 const placeWaitMaxMs = 2_000;

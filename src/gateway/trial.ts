@@ -7,7 +7,7 @@ import type { Metered } from "../operations/usage.ts";
 import type { Whole } from "../operations/whole.ts";
 import { expectedUse } from "../usage/demand.ts";
 import { Attempt } from "./attempt.ts";
-import type { Retry, Ticket } from "./board.ts";
+import type { Ticket } from "./board.ts";
 import type { Call } from "./call.ts";
 import type { Gateway } from "./gateway.ts";
 import { LiveStream } from "./live-stream.ts";
@@ -60,7 +60,7 @@ export class Trial {
     this.hedge = options.hedge;
     this.expected = expectedOf(ask);
     this.startedMs = gateway.ports.nowMs();
-    this.ticket = gateway.board.begin(options.choice, call.route.model, this.startedMs, options.retry);
+    this.ticket = gateway.board.begin(options.choice, call.route.model, this.startedMs);
     this.attempt = new Attempt(candidate, {
       ports: gateway.ports,
       codec: codecOf(adapter, ask.operation),
@@ -181,8 +181,6 @@ export interface TrialOptions {
   /** What is left of the call's time before its first content. */
   readonly deadlineMs: number;
   readonly hedge: boolean;
-  /** What it was booked as, where it is not the call's first attempt. */
-  readonly retry: Retry | null;
 }
 
 /** What it will take to answer, as far as can be told by what was asked for. */

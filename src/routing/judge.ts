@@ -59,8 +59,6 @@ export interface JudgeInput {
   readonly canRetry: boolean;
   /** By its health as it is now. */
   readonly admits: (candidate: Candidate) => boolean;
-  /** Its channel takes one more retry now, beside those that are under way. */
-  readonly hasRoom: (candidate: Candidate) => boolean;
   readonly dice: () => number;
 }
 
@@ -88,7 +86,7 @@ export function judge(input: JudgeInput): Verdict {
   const next = chosen(input, last, attemptsMax - counted);
   if (next.go === "stop") return next;
   if (!fits(input, next.afterMs)) return stop("deadline");
-  return next.free || (input.canRetry && input.hasRoom(next.candidate)) ? next : stop("budget");
+  return next.free || input.canRetry ? next : stop("budget");
 }
 
 /** Failures after which nobody is asked, whatever the plan holds. */
@@ -177,7 +175,7 @@ function usable(input: JudgeInput, wanted: (choice: Choice) => boolean = () => t
 }
 
 function isUsable({ candidate }: Choice, input: JudgeInput): boolean {
-  return !isRuledOut(candidate, input.tried) && input.admits(candidate) && input.hasRoom(candidate);
+  return !isRuledOut(candidate, input.tried) && input.admits(candidate);
 }
 
 /** Whatever a failure is charged to is out for this call, with everyone who depends on it; otherwise its deployment is. */
@@ -206,7 +204,7 @@ function again(input: JudgeInput, attempt: Tried, afterMs: number, free: boolean
 function secondTry(input: JudgeInput, last: Tried, tier: number): Next | null {
   const inTier = input.tried.filter((attempt) => tierOf(input.plan, attempt.candidate) === tier);
   if (new Set(inTier.map((attempt) => attempt.candidate)).size < inTier.length) return null;
-  if (!inTier.every(isQuick) || !input.hasRoom(last.candidate)) return null;
+  if (!inTier.every(isQuick)) return null;
   const { failure, candidate } = last;
   if (failure.kind === "rate_limited") {
     if (failure.retryAfterMs === null || failure.retryAfterMs > retryAfterMaxMs) return null;
@@ -229,7 +227,7 @@ function onceMore(input: JudgeInput): Verdict {
     const attempts = input.tried.filter((attempt) => attempt.candidate === candidate);
     const attempt = attempts.at(-1);
     if (attempt === undefined || !isWorthRepeating(attempt.failure)) continue;
-    if (isRuledOutByOthers(candidate, input.tried) || !input.hasRoom(candidate)) continue;
+    if (isRuledOutByOthers(candidate, input.tried)) continue;
     if (best === null || attempts.length < best.times) best = { attempt, times: attempts.length };
   }
   if (best === null) return stop("no_candidate");
