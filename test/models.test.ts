@@ -168,3 +168,39 @@ describe("a model by its name", () => {
     expect(rig.upstream.listed.ledger.chats.length).toBe(before);
   });
 });
+
+describe("with a channel that takes any model", () => {
+  const boundKey = "sk-bound-canary-0123456789abcdef";
+
+  test("GET /v1/models/{id} shows what would be served to the key, and the list what is known by name", async () => {
+    await using own = await setUp(
+      { any: { models: "*" }, named: { models: ["listed"] } },
+      {
+        keys: [
+          { name: "all", key: clientKey },
+          { name: "family", key: mergedKey, models: ["llama*"] },
+          { name: "bound", key: boundKey, channels: ["named"] },
+        ],
+      },
+    );
+    const ask = (path: string, key: string): Promise<RawResponse> =>
+      rawRequest(own.gateway.url, { path, headers: { Authorization: `Bearer ${key}` } });
+    const statuses = async (id: string): Promise<readonly number[]> =>
+      Promise.all([clientKey, mergedKey, boundKey].map(async (key) => (await ask(`/v1/models/${id}`, key)).status));
+
+    const shown = await ask("/v1/models/llama-9%2Fnew", clientKey);
+    expect([shown.status, shown.json()]).toEqual([
+      200,
+      { id: "llama-9/new", object: "model", created: expect.any(Number), owned_by: "any" },
+    ]);
+    expect((await own.chat({ model: "llama-9/new" })).status).toBe(200);
+    expect(await statuses("llama-9")).toEqual([200, 200, 404]);
+    expect(await statuses("other")).toEqual([200, 404, 404]);
+    expect(await statuses("listed")).toEqual([200, 404, 200]);
+    expect(await statuses("no%00name")).toEqual([404, 404, 404]);
+    expect(await statuses("x".repeat(600))).toEqual([404, 404, 404]);
+    const list = (await ask("/v1/models", clientKey)).json() as { readonly data: readonly { readonly id: string }[] };
+    expect(list.data.map(({ id }) => id).toSorted()).toEqual(["listed", "rehearsal"]);
+    await own.check();
+  });
+});

@@ -16,10 +16,10 @@ export function listModels(snapshot: Snapshot, key: Key, head: AnswerHead): Http
   return jsonAnswer({ object: "list", data }, head);
 }
 
-/** A model the key may not use is answered as one that does not exist. */
+/** A model the key may not use is answered as one that does not exist. One that is in no list may be served all the same. */
 export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: string, head: AnswerHead): HttpAnswer {
-  const route = snapshot.routes.get(id);
-  const usable = route === undefined ? null : usableBy(key, route);
+  const route = snapshot.routes.get(id) ?? (allowsModel(key, id) ? snapshot.wildcard?.(id) : null) ?? null;
+  const usable = route === null ? null : usableBy(key, route);
   if (usable === null) return errorAnswer(unknownModel(id), { requestId, head });
   return jsonAnswer(entry(snapshot, id, usable), head);
 }
