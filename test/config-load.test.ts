@@ -172,6 +172,7 @@ describe("defaults", () => {
         inFlightMax: 9872,
         exposeChannels: true,
         wrongKeysMax: 30,
+        connectionsPerAddressMax: null,
         lingerMs: 5000,
         drainMs: 120_000,
       },

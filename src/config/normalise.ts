@@ -155,6 +155,7 @@ function serviceOf({ server, expose }: ConfigFile, nofile: number): Settings["se
     inFlightMax: server.in_flight ?? inFlightOf(nofile),
     exposeChannels: expose === "all",
     wrongKeysMax: server.wrong_keys,
+    connectionsPerAddressMax: server.connections_per_address,
     lingerMs: server.linger,
     drainMs: server.drain,
   };

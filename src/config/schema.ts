@@ -327,6 +327,11 @@ export const fileSchema = z.strictObject({
         30,
         "How many wrong keys one address may send in a minute before it gets 429 for them. A right key is served all the same.",
       ),
+      connections_per_address: defaulted(
+        orOff(integer(1, 1e6)),
+        "off",
+        "How many connections one address (of IPv6, one /64 network) may have at the same time, with each worker; further ones are reset. For a gateway that clients reach directly: behind a proxy all of them come from its address.",
+      ),
       linger: defaulted(duration(0), "5s", "After SIGTERM: how long to go on accepting, for load balancers to notice."),
       drain: defaulted(duration(0), "120s", "After that: how long running streams may go on."),
     },

@@ -42,6 +42,8 @@ export interface ServiceSettings {
   readonly inFlightMax: number;
   /** Wrong keys from one address in a minute; null: as many as it likes. */
   readonly wrongKeysMax: number | null;
+  /** Connections of one address at the same time, of each process; null: as many as it likes. */
+  readonly connectionsPerAddressMax: number | null;
   /** Show `x-sluice-channel` and `x-sluice-attempts`. */
   readonly exposeChannels: boolean;
   /** After SIGTERM: how long to keep accepting, and how long running streams may go on. */

@@ -1,4 +1,5 @@
 import { ClientConnection, type ClientSocket, type ConnectionHost } from "./client-connection.ts";
+import { ConnectionsByPlace } from "./connections-by-place.ts";
 
 export interface ListenAt {
   readonly host: string;
@@ -6,6 +7,8 @@ export interface ListenAt {
   readonly reusePort: boolean;
   /** Whoever comes beyond them is hung up on: a process without a file to spare is of no use to anybody. */
   readonly connectionsMax: number;
+  /** The same for one address, at this moment; null: as many as it likes. */
+  readonly perAddressMax?: () => number | null;
 }
 
 /** All connections of one listener: opened, looked after, closed. */
@@ -16,13 +19,19 @@ export class Connections {
   private readonly listener: Bun.TCPSocketListener<ClientConnection>;
   private readonly sweeper: ReturnType<typeof setInterval>;
   private readonly connectionsMax: number;
+  private readonly perAddressMax: () => number | null;
+  private readonly places = new ConnectionsByPlace<ClientConnection>();
   private readonly busy = new Set<ClientConnection>();
   private readonly allDone = Promise.withResolvers<void>();
   private dateText = "";
   private dateFromMs = -Infinity;
 
-  constructor({ host, port, reusePort, connectionsMax }: ListenAt, answers: Omit<ConnectionHost, "stopping" | "date" | "done">) {
+  constructor(
+    { host, port, reusePort, connectionsMax, perAddressMax = () => null }: ListenAt,
+    answers: Omit<ConnectionHost, "stopping" | "date" | "done">,
+  ) {
     this.connectionsMax = connectionsMax;
+    this.perAddressMax = perAddressMax;
     this.host = { ...answers, stopping: false, date: () => this.date(), done: (connection) => this.done(connection) };
     this.listener = Bun.listen<ClientConnection>({
       hostname: host,
@@ -72,12 +81,18 @@ export class Connections {
 
   private accept(socket: ClientSocket): void {
     socket.data = new ClientConnection(socket, this.host);
-    if (this.open.size < this.connectionsMax) this.open.add(socket.data);
+    if (this.open.size < this.connectionsMax && this.hasPlace(socket)) this.open.add(socket.data);
     else socket.terminate();
+  }
+
+  private hasPlace({ data, remoteAddress }: ClientSocket): boolean {
+    const max = this.perAddressMax();
+    return max === null || this.places.enter(data, remoteAddress, max);
   }
 
   private gone({ data }: ClientSocket): void {
     this.open.delete(data);
+    this.places.leave(data);
     data.closed();
     this.done(data);
   }

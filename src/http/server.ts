@@ -24,19 +24,23 @@ import { transcription, translation } from "./transcription.ts";
 /** The data plane: one listener that parses, asks the gateway and writes. It holds no admin route at all. */
 export function listen(options: ListenOptions): Listener {
   const ids = new ReceiptIds();
-  return new Connections(options, {
-    nowMs: options.gateway.ports.nowMs,
-    answer: (request) => handle(request, options, ids),
-    refusal: (problem, status) => {
-      ids.next(options.wallMs());
-      const requestId = ids.name();
-      return errorAnswer(unreadable(problem, status ?? statusFor(problem)), { requestId, head: new AnswerHead(requestId) });
+  const perAddressMax = (): number | null => options.current().snapshot.service.connectionsPerAddressMax;
+  return new Connections(
+    { ...options, perAddressMax },
+    {
+      nowMs: options.gateway.ports.nowMs,
+      answer: (request) => handle(request, options, ids),
+      refusal: (problem, status) => {
+        ids.next(options.wallMs());
+        const requestId = ids.name();
+        return errorAnswer(unreadable(problem, status ?? statusFor(problem)), { requestId, head: new AnswerHead(requestId) });
+      },
+      bug: (error) => {
+        options.onBug(error);
+        return errorAnswer(internalError, { requestId: "", head: new AnswerHead("") });
+      },
     },
-    bug: (error) => {
-      options.onBug(error);
-      return errorAnswer(internalError, { requestId: "", head: new AnswerHead("") });
-    },
-  });
+  );
 }
 
 export interface ListenOptions {
