@@ -218,7 +218,7 @@ export function connect(origin: Origin, withinMs: number): Dial {
   let settle: (outcome: Connection | Failure) => void = () => {};
   const opened = new Promise<Connection | Failure>((resolve) => {
     settle = (outcome) => {
-      clearTimeout(timer);
+      patience.end();
       socket.off("error", refused);
       socket.off("close", closed);
       if (!(outcome instanceof Connection)) {
@@ -235,13 +235,36 @@ export function connect(origin: Origin, withinMs: number): Dial {
     };
     const closed = (): void =>
       settle(failure(origin.secure ? "tls_failed" : "disconnected", "the connection was closed while it was opened"));
-    const timer = setTimeout(() => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)), withinMs);
+    const patience = new Patience(withinMs, () => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)));
     socket.once("error", refused);
     socket.once("close", closed);
     socket.once(origin.secure ? "secureConnect" : "connect", () => settle(new Connection(origin, socket)));
   });
   return { opened, callOff: () => settle(failure("client_gone", "called off while connecting")) };
 }
+
+/**
+ * A process that stood still finds its timer due before it has seen what came of the connection meanwhile, and what has to
+ * follow, such as a handshake, has not had its time. So whoever is told late waits as long again, once.
+ */
+class Patience {
+  private timer: ReturnType<typeof setTimeout>;
+
+  constructor(withinMs: number, over: () => void) {
+    const dueMs = performance.now() + withinMs;
+    this.timer = setTimeout(() => {
+      if (performance.now() - dueMs < standstillMs) over();
+      else this.timer = setTimeout(over, withinMs);
+    }, withinMs);
+  }
+
+  end(): void {
+    clearTimeout(this.timer);
+  }
+}
+
+/** Longer than a busy loop is late. */
+const standstillMs = 250;
 
 function dial({ hostname, port, secure, socketPath, reach }: Origin): net.Socket {
   if (socketPath !== null) return net.connect({ path: socketPath, ...stopsAtOnce });
