@@ -1,7 +1,8 @@
 import { describe, expect } from "bun:test";
 import fc from "fast-check";
 import OpenAI from "openai";
-import { readChat, sseEvents, type ChatCall, type ChatReply } from "./support/client.ts";
+import { startChaos, type Chaos } from "./support/chaos.ts";
+import { openChat, readChat, sseEvents, type ChatCall, type ChatReply } from "./support/client.ts";
 import { collected, collects } from "./support/collected.ts";
 import { eventually } from "./support/eventually.ts";
 import { expectInterrupted, expectRefusal, expectWhole } from "./support/outcome.ts";
@@ -369,6 +370,34 @@ describe("text and framing of any kind", () => {
   );
 });
 
+describe("F31: however events and packets fall together, a client has them 5 ms after it would have had them without us:", () => {
+  const payloads = (contents: readonly string[]) =>
+    framed([...contents.map((content) => chunkOf({ content })), chunkOf({}, "stop"), "[DONE]"], plain);
+
+  for (const [what, packet, raw] of [
+    ["a thousand events in one packet", "one-packet", payloads(Array.from({ length: 1_000 }, (_, at) => `${at} `))],
+    ["one event in a thousand packets", "byte-by-byte", payloads(["x".repeat(640)])],
+  ] as const) {
+    stage.row(
+      what,
+      async (row) => {
+        row.a.behaviour = `fault:${packet}`;
+        await using alone = await startChaos({ behaviour: `fault:${packet}` });
+        const body = { x_raw: raw };
+        const through: number[] = [];
+        const straight: number[] = [];
+        for (let time = 0; time < 40; time += 1) {
+          through.push(await latencyMs(row.a, await row.open({ stream: true, body })));
+          straight.push(await latencyMs(alone, await openChat(alone, body, { stream: true })));
+        }
+        // Half of them: the slowest are late for what else the machine does.
+        expect(median(through) - median(straight)).toBeLessThan(5);
+      },
+      { oneAttemptSpeaks: false },
+    );
+  }
+});
+
 /** Waits until the client has so many tokens, and returns its text. */
 async function untilTokens(call: ChatCall, count: number): Promise<string> {
   const soFar = (): ChatReply => readChat(call.response, null);
@@ -435,4 +464,15 @@ function chunkOf(delta: object, finish: string | null = null, index = 0): string
 
 function parsed(payload: string): unknown {
   return payload === "[DONE]" ? payload : (JSON.parse(payload) as unknown);
+}
+
+/** From the last byte that the upstream sent to the end of the answer at its client. */
+async function latencyMs({ ledger }: Chaos, call: ChatCall): Promise<number> {
+  await call.ended;
+  const endedAt = performance.now();
+  return endedAt - ledger.ofCall(call.call ?? "")[0]!.lastSentAt!;
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((one, other) => one - other)[values.length >> 1]!;
 }
