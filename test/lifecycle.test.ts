@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { startChaos, type Chaos } from "./support/chaos.ts";
 import { header } from "./support/chaos/request.ts";
 import { chat, openChat, RawConnection, rawRequest, type ChatReply } from "./support/client.ts";
+import { collected, collects } from "./support/collected.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway, type LogLine } from "./support/gateway.ts";
 import { clientKey, setUp, upstreamKey, type Rig } from "./support/rig.ts";
@@ -41,11 +42,40 @@ function failures(replies: readonly ChatReply[]): readonly unknown[] {
     .map(({ status, error }) => [status, error]);
 }
 
+test("F64: however many configurations there were, one is left when the calls that began with others are over", async () => {
+  await using rig = await setUp({ a: { models: ["chaos"] } }, {}, { env: collects });
+  const { gateway } = rig;
+  // Large enough that one more or less is seen among all objects of the process.
+  const configured = (round: number): readonly string[] => ["chaos", ...Array.from({ length: 400 }, (_, at) => `m-${round}-${at}`)];
+  const reload = async (round: number): Promise<void> => {
+    const before = reloads(gateway);
+    await gateway.rewriteConfig({ ...rig.config, channels: [{ ...rig.config.channels[0], models: configured(round) }] });
+    gateway.signal("SIGHUP");
+    await eventually("reloaded", () => reloads(gateway) > before);
+  };
+  const objects = async (): Promise<number> => (await collected(gateway)).objects;
+  for (let round = 0; round < 3; round += 1) await reload(round);
+  const withOne = await objects();
+
+  const call = await rig.open({ model: "chaos", x_tokens: 100_000, x_pace_ms: 20 }, { stream: true });
+  await call.untilBody(200);
+  await reload(3);
+  const another = (await objects()) - withOne;
+  expect(another).toBeGreaterThan(400);
+  for (let round = 4; round < 24; round += 1) await reload(round);
+  // The newest, and the one that the call began with.
+  expect((await objects()) - withOne).toBeLessThan(1.5 * another);
+
+  call.abort();
+  await rig.accessLine((await call.reply).requestId);
+  expect((await objects()) - withOne).toBeLessThan(0.5 * another);
+});
+
 describe("a reload", () => {
   let rig: Rig<"a" | "b">;
 
   beforeAll(async () => {
-    rig = await setUp({ a: { models: ["chaos", "only-a"] }, b: { models: ["chaos"] } }, { server: { linger: "0ms" } });
+    rig = await setUp({ a: { models: ["chaos", "only-a"] }, b: { models: ["chaos"] } }, { server: { linger: "0ms" } }, { env: collects });
   });
 
   afterAll(async () => {

@@ -11,6 +11,7 @@ export interface Held {
   readonly rssBytes: number;
   /** Of that, bytes that were read or are to be sent. */
   readonly bufferBytes: number;
+  readonly objects: number;
 }
 
 export async function collected(gateway: Gateway): Promise<Held> {
@@ -24,6 +25,6 @@ async function collect(gateway: Gateway): Promise<Held> {
   const before = said().length;
   gateway.signal("SIGUSR2");
   await eventually("the garbage is collected", () => said().length > before);
-  const { rss, arrayBuffers } = said().at(-1)!;
-  return { rssBytes: Number(rss), bufferBytes: Number(arrayBuffers) };
+  const { rss, arrayBuffers, objects } = said().at(-1)!;
+  return { rssBytes: Number(rss), bufferBytes: Number(arrayBuffers), objects: Number(objects) };
 }

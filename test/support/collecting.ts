@@ -1,3 +1,4 @@
+import { heapStats } from "bun:jsc";
 import { isMainThread } from "node:worker_threads";
 
 /** Preloaded into a gateway under test: a signal makes it collect its garbage and say what it still holds. */
@@ -5,6 +6,6 @@ if (isMainThread) {
   process.on("SIGUSR2", () => {
     Bun.gc(true);
     const { rss, arrayBuffers } = process.memoryUsage();
-    console.log(JSON.stringify({ event: "collected", rss, arrayBuffers }));
+    console.log(JSON.stringify({ event: "collected", rss, arrayBuffers, objects: heapStats().objectCount }));
   });
 }
