@@ -1,0 +1,74 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import type { ChatCall } from "./support/client.ts";
+import { collected, collects } from "./support/collected.ts";
+import { eventually } from "./support/eventually.ts";
+import { heldUpMs } from "./support/held-up.ts";
+import { setUp, type Rig } from "./support/rig.ts";
+
+setDefaultTimeout(60_000);
+
+const streams = 1_000;
+const keepAliveMs = 600;
+/** How long nothing happens on any of them: `npm run bench -- --only idle` has nine thousand, and takes as long as it is told. */
+const idleMs = 2_000;
+const bytesEachMax = 32 * 1024;
+
+test(`F67: ${streams} streams that say nothing all live, hear on time that they do, and leave nothing behind when they go at once`, async () => {
+  await using rig = await setUp(
+    { a: { concurrency: 2 * streams } },
+    { server: { in_flight: 2 * streams, keep_alive: `${keepAliveMs}ms` } },
+    { env: collects },
+  );
+  // The memory of the first of so many stays with the process.
+  await left(rig, await opened(rig));
+  const before = await collected(rig.gateway);
+  const fds = rig.gateway.fds() ?? 0;
+
+  const calls = await opened(rig);
+  const sinceMs = performance.now();
+  const heard = calls.map(({ response }) => {
+    const times: number[] = [sinceMs];
+    response.onProgress = () => times.push(performance.now());
+    return times;
+  });
+  await Bun.sleep(idleMs);
+  const during = await collected(rig.gateway);
+  const ended = performance.now();
+  const gaps = heard.map((times) => Math.max(...[...times, ended].map((time, at) => time - (times[at - 1] ?? sinceMs))));
+  const beats = Math.min(...heard.map(({ length }) => length - 1));
+  expect(calls.filter(({ response }) => response.timing.endMs !== null)).toEqual([]);
+  expect(beats).toBeGreaterThanOrEqual(2);
+  expect(Math.max(...gaps)).toBeLessThan(keepAliveMs + 1_000 + heldUpMs(sinceMs));
+  expect((during.rssBytes - before.rssBytes) / streams).toBeLessThan(bytesEachMax);
+
+  const tookMs = await left(rig, calls);
+  expect(tookMs).toBeLessThan(10_000);
+  expect(rig.gateway.fds()! - fds).toBeLessThanOrEqual(2);
+  const after = await collected(rig.gateway);
+  expect(after.rssBytes - before.rssBytes).toBeLessThan(20_000_000);
+  await rig.check({ withinMs: 10_000 });
+});
+
+/** So many streams of which one token has arrived. A few at a time: this is no herd. */
+async function opened(rig: Rig<"a">): Promise<readonly ChatCall[]> {
+  const calls: ChatCall[] = [];
+  while (calls.length < streams) {
+    const some = await Promise.all(
+      Array.from({ length: 50 }, () => rig.open({ model: "fault:hang-after@1" }, { stream: true, timeoutMs: 60_000 })),
+    );
+    await Promise.all(some.map((call) => call.untilBody(300, 10_000)));
+    calls.push(...some);
+  }
+  expect(calls.filter(({ response }) => response.status !== 200)).toEqual([]);
+  return calls;
+}
+
+/** All leave at the same moment. Gives the time until the upstream and the system have them no more. */
+async function left({ gateway, upstream }: Rig<"a">, calls: readonly ChatCall[]): Promise<number> {
+  const fds = gateway.fds()!;
+  const leftMs = performance.now();
+  for (const call of calls) call.abort();
+  const areGone = () => upstream.a.ledger.connectionsOpen === 0 && gateway.fds()! <= fds - 2 * streams;
+  await eventually("all of them are gone", areGone, 20_000);
+  return performance.now() - leftMs;
+}
