@@ -7,6 +7,7 @@ import { segmentFile, segmentsIn, slotFolders } from "../src/store/journal-folde
 import { sql } from "../src/store/sql.ts";
 import { startChaos, type Chaos } from "./support/chaos.ts";
 import { chat, openChat } from "./support/chat.ts";
+import { waitedMs } from "./support/cpu.ts";
 import { startGateway, type Gateway } from "./support/gateway.ts";
 import { openKeys } from "./support/keys.ts";
 import { price, Receipts } from "./support/receipts.ts";
@@ -94,7 +95,8 @@ test("F62: 20 x kill -9 under load: every answer whose end was seen has its rece
   for (let life = 0; life < 20; life += 1) {
     const beganMs = performance.now();
     await using gateway = await start(directory, upstream);
-    startsMs.push(performance.now() - beganMs);
+    // What it waited for a processor is the machine's.
+    startsMs.push(performance.now() - beganMs - (waitedMs(gateway.pid) ?? 0));
     if (life === 0) revokedToken = await revokedKey(gateway);
     const kill = (): void => {
       clients.stop();
@@ -137,7 +139,7 @@ test("F62: 20 x kill -9 under load: every answer whose end was seen has its rece
 
   await receipts.expectSumsToMatch();
   expect(await receipts.integrity()).toBe("ok");
-  expect(startsMs.toSorted((one, other) => one - other)[10]).toBeLessThan(2_000);
+  expect(Math.max(...startsMs)).toBeLessThan(2_000);
 
   expect((await chat(gateway, { model: "any" }, { key: revokedToken })).status).toBe(401);
 

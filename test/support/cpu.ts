@@ -5,8 +5,18 @@ import { readFileSync } from "node:fs";
  * Null where the system does not tell.
  */
 export function servingCpuMs(pid: number): number | null {
+  return scheduled(pid)?.[0] ?? null;
+}
+
+/** How long it could have run and was not let, because others did. */
+export function waitedMs(pid: number): number | null {
+  return scheduled(pid)?.[1] ?? null;
+}
+
+function scheduled(pid: number): readonly number[] | null {
   try {
-    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ", 1)[0]) / 1e6;
+    const [ran, waited] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
+    return [Number(ran) / 1e6, Number(waited) / 1e6];
   } catch {
     return null;
   }
