@@ -143,7 +143,7 @@ async function receiptsOf(scene: Scene): Promise<Written | null> {
     receipts = Map.groupBy(await store.all(baseline.wallMs ?? null), ({ requestId }) => requestId);
     return ids.every((id) => receipts.has(id));
   };
-  await eventually("a receipt per call", areThere, receiptsWithinMs).catch(() => {});
+  await eventually("a receipt per call", areThere, Math.max(receiptsWithinMs, scene.withinMs ?? 0)).catch(() => {});
   return receipts;
 }
 
