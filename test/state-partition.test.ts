@@ -1,4 +1,4 @@
-import { afterAll, afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { SharedAbsences } from "../src/limits/joint-absences.ts";
 import { SqlAbsences } from "../src/store/absence-table.ts";
 import { engines } from "./support/databases.ts";
@@ -14,14 +14,7 @@ setDefaultTimeout(30_000);
 const found = await startRedis();
 const noRedis = remark(found);
 const redis = present(found);
-const members: Member[] = [];
-const wires: FaultProxy[] = [];
 let serial = 0;
-
-afterEach(async () => {
-  await Promise.all(members.splice(0).map(async ({ stop }) => stop()));
-  await Promise.all(wires.splice(0).map(async (wire) => wire.close()));
-});
 
 afterAll(async () => {
   if (noRedis === "") await redis.stop();
@@ -34,19 +27,22 @@ interface Joined extends Member {
   readonly wire: FaultProxy;
 }
 
+type Party = readonly Joined[] & AsyncDisposable;
+
 /** Processes that know of one another, each with a wire of its own to Redis. */
-async function party(count: number, absences: SharedAbsences): Promise<readonly Joined[]> {
+async function party(count: number, absences: SharedAbsences): Promise<Party> {
   const prefix = `party-${(serial += 1)}:`;
   const all: Joined[] = [];
+  const leave = async (): Promise<void> => {
+    await Promise.all(all.map(async ({ stop }) => stop()));
+    await Promise.all(all.map(async ({ wire }) => wire.close()));
+  };
   for (let at = 0; at < count; at += 1) {
     const wire = await startFaultProxy({ to: redis });
-    wires.push(wire);
-    const member = joined({ name: `${prefix}${at}`, port: wire.port, absences, prefix, slotMs });
-    members.push(member);
-    all.push({ ...member, wire });
+    all.push({ ...joined({ name: `${prefix}${at}`, port: wire.port, absences, prefix, slotMs }), wire });
   }
   await eventually("all know of one another", () => all.every(({ census }) => census.count() === count));
-  return all;
+  return Object.assign(all, { [Symbol.asyncDispose]: leave });
 }
 
 async function table(): Promise<SharedAbsences> {
@@ -95,9 +91,10 @@ function within(times: readonly number[], fromMs: number, toMs: number): number 
 }
 
 describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and another that can${noRedis}`, () => {
-  test("admit at most 1.2 times the limit in any minute: before the other knows, when it does, and when all is well again", async () => {
-    const all = await party(2, await table());
-    const [a, b] = all as readonly [Joined, Joined];
+  // At once: each has a party of its own, and most of the time it waits for a window to pass.
+  test.concurrent("admit at most 1.2 times the limit in any minute: before the other knows, when it does, and when all is well again", async () => {
+    await using all = await party(2, await table());
+    const [a, b] = [all[0]!, all[1]!];
     const limit = 1_000;
     const pressed = press(all, "both", limit);
     await Bun.sleep(windowMs / 2);
@@ -122,8 +119,8 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
     }
   });
 
-  test("a limit that nobody had used before is not admitted twice either", async () => {
-    const all = await party(2, await table());
+  test.concurrent("a limit that nobody had used before is not admitted twice either", async () => {
+    await using all = await party(2, await table());
     const limit = 400;
     const pressed = press(all, "fresh", limit);
     all[0]!.wire.cut();
@@ -135,8 +132,8 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
     expect(pressed.times[0]!.length).toBeGreaterThanOrEqual(0.15 * limit);
   });
 
-  test("two of three without it admit no more than that together", async () => {
-    const all = await party(3, await table());
+  test.concurrent("two of three without it admit no more than that together", async () => {
+    await using all = await party(3, await table());
     const limit = 600;
     const pressed = press(all, "three", limit);
     await Bun.sleep(4 * slotMs);
@@ -148,8 +145,8 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
   });
 
   test("places are at most 1.2 times as many, from the first moment", async () => {
-    const all = await party(2, await table());
-    const [a, b] = all as readonly [Joined, Joined];
+    await using all = await party(2, await table());
+    const [a, b] = [all[0]!, all[1]!];
     a.wire.cut();
     const held = [];
     for (const { rates } of [a, b]) {
@@ -166,8 +163,8 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
 
 describe.skipIf(noRedis !== "")(`a Redis that nobody can reach${noRedis}`, () => {
   test("leaves all the whole limit, and each what it had and its part of what was left", async () => {
-    const all = await party(2, await table());
-    const [a, b] = all as readonly [Joined, Joined];
+    await using all = await party(2, await table());
+    const [a, b] = [all[0]!, all[1]!];
     const limit = 500;
     const claims = [requests("uneven", limit)];
     // Most of what is used is used by one.
@@ -194,7 +191,7 @@ describe.skipIf(noRedis !== "")(`a Redis that nobody can reach${noRedis}`, () =>
   });
 
   test("for a moment only costs no more than five in a hundred, and what was admitted meanwhile is counted at once", async () => {
-    const all = await party(2, await table());
+    await using all = await party(2, await table());
     const limit = 600;
     const pressed = press(all, "moment", limit);
     for (let blip = 0; blip < 4; blip += 1) {

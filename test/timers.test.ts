@@ -2,7 +2,9 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Timers } from "../src/clock/timers.ts";
 
-test("a timer rings once, not before its time, and soon after it, short or long", async () => {
+// Bears company: a timer may ring late here, never early. All at once, because each takes its real time.
+
+test.concurrent("a timer rings once, not before its time, and soon after it, short or long", async () => {
   const timers = new Timers(() => performance.now());
   const delays = [0, 10, 1999, 2000, 2025, 2060];
   const rung = await Promise.all(
@@ -15,7 +17,7 @@ test("a timer rings once, not before its time, and soon after it, short or long"
   for (const [at, ms] of delays.entries()) expect(rung[at]).toBeGreaterThanOrEqual(ms - 1);
 });
 
-test("a timer that was taken back never rings, and the others of its tick do", async () => {
+test.concurrent("a timer that was taken back never rings, and the others of its tick do", async () => {
   const timers = new Timers(() => performance.now());
   let wrong = 0;
   const right = new Promise<void>((resolve) => timers.after(2010, resolve));
@@ -24,7 +26,7 @@ test("a timer that was taken back never rings, and the others of its tick do", a
   expect(wrong).toBe(0);
 });
 
-test("one function may wait many times, and each wait is its own", async () => {
+test.concurrent("one function may wait many times, and each wait is its own", async () => {
   const timers = new Timers(() => performance.now());
   let rings = 0;
   const ring = (): void => void rings++;
@@ -35,7 +37,7 @@ test("one function may wait many times, and each wait is its own", async () => {
   expect(rings).toBe(1);
 });
 
-test("whatever is set and taken back, only what was left rings", async () => {
+test.concurrent("whatever is set and taken back, only what was left rings", async () => {
   const sets = fc.sample(fc.array(fc.record({ ms: fc.integer({ min: 2000, max: 2100 }), kept: fc.boolean() }), { maxLength: 50 }), 100);
   // Side by side, because each takes its real time.
   await Promise.all(
