@@ -9,6 +9,8 @@ import { resample } from "../packages/embedded/src/codecs/resample.ts";
 import { audioFormats, type AudioFormat } from "../src/operations/audio.ts";
 import { joinedSamples, likeness, loudness, speechLike } from "./support/signal.ts";
 
+// Bears company: the memory it measures is its own.
+
 // Codecs are work, and the machine may have other work.
 setDefaultTimeout(30_000);
 

@@ -22,6 +22,8 @@ import { localModels } from "../src/engines/catalog.ts";
 import { engineCommand } from "../src/engines/command.ts";
 import { eventually } from "./support/eventually.ts";
 
+// Bears company: it measures for the log, and claims nothing.
+
 // Models load slowly on a busy machine.
 setDefaultTimeout(120_000);
 

@@ -9,6 +9,8 @@ import { readTokenizer } from "../packages/embedded/src/chat/tokenizer.ts";
 import { makeChatEngine } from "../packages/embedded/src/server/chat-engine.ts";
 import { isRefusal } from "../packages/embedded/src/server/refusal.ts";
 
+// Bears company: it counts turns of its own event loop.
+
 setDefaultTimeout(60_000);
 
 const model = catalog.find(({ operation }) => operation === "chat")!;

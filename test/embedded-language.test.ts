@@ -3,6 +3,8 @@ import fc from "fast-check";
 import { foreignLanguage } from "../packages/embedded/src/speech/foreign-words.ts";
 import { spokenText } from "../packages/embedded/src/speech/spoken-text.ts";
 
+// Bears company: what it claims of times holds on a machine many times slower.
+
 /** Everyday sentences, most of them short: there is little to judge them by. */
 const foreign: Readonly<Record<string, readonly string[]>> = {
   German: [

@@ -10,6 +10,8 @@ import { engineCommand } from "../src/engines/command.ts";
 import { Engines } from "../src/engines/supervisor.ts";
 import { eventually } from "./support/eventually.ts";
 
+// Bears company: it waits for what must not happen, and a slower machine only makes that less likely.
+
 // Processes start slowly on a busy machine.
 setDefaultTimeout(60_000);
 

@@ -14,6 +14,8 @@ import { sizedWav } from "./support/speech-world.ts";
 import { bytesOf, cuesIn, eventsIn } from "./support/transcription-world.ts";
 import { errorRate, shownRate, totalErrors, wordErrors, type WordErrors } from "./support/word-errors.ts";
 
+// Bears company: what it claims of times is measured against the same work at the same time.
+
 // A window of Whisper costs two seconds, and much more on a machine with other work on it.
 setDefaultTimeout(120_000);
 

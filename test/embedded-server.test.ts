@@ -12,6 +12,8 @@ import { verifiedWeights } from "../packages/embedded/src/server/verified-weight
 import { eventually } from "./support/eventually.ts";
 import { endlessWebm, silentFlac } from "./support/hostile-audio.ts";
 
+// Bears company: what it claims of times holds on a machine many times slower.
+
 setDefaultTimeout(60_000);
 
 const directory = mkdtempSync(join(tmpdir(), "engine-"));

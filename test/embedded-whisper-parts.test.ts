@@ -12,6 +12,8 @@ import { loadVocabulary } from "../packages/embedded/src/transcription/vocabular
 import { defaultWeights } from "../packages/embedded/src/transcription/weights.ts";
 import { timedWords, wordTokens } from "../packages/embedded/src/transcription/words.ts";
 
+// Bears company: what it claims of times holds on a machine many times slower.
+
 setDefaultTimeout(60_000);
 
 const vocabulary = await loadVocabulary(defaultWeights());

@@ -4,6 +4,8 @@ import { loadFlite } from "../packages/embedded/src/speech/flite.ts";
 import { defaultWeights, loadWhisper } from "../packages/embedded/src/transcription/whisper.ts";
 import type { TranscribeOptions, WhisperResult } from "../packages/embedded/src/transcription/whisper.ts";
 
+// Bears company: what it claims of times holds on a machine many times slower.
+
 // A window costs some two seconds; a machine with other work on it may take ten times as long.
 setDefaultTimeout(180_000);
 

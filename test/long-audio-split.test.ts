@@ -23,6 +23,8 @@ import { endlessWebm } from "./support/hostile-audio.ts";
 import { heardTones, samplesOf, spokenTones, toneRate } from "./support/heard-tones.ts";
 import { stored } from "./support/transcription-world.ts";
 
+// Bears company: what it claims of times holds on a machine many times slower.
+
 // Codecs are work, and the machine may have other work.
 setDefaultTimeout(60_000);
 

@@ -12,6 +12,8 @@ import type { Progress } from "../packages/embedded/src/addons/progress.ts";
 import { removeAddon } from "../packages/embedded/src/addons/remove.ts";
 import { eventually } from "./support/eventually.ts";
 
+// Bears company: its timer ends a connection, sooner or later.
+
 // npm starts slowly on a busy machine.
 setDefaultTimeout(60_000);
 

@@ -3,6 +3,8 @@ import fc from "fast-check";
 import { RequestParser, statusFor, type RequestHead } from "../src/http/request-parser.ts";
 import { allHeaders } from "./support/header-lines.ts";
 
+// Bears company: the memory it measures is its own.
+
 // Properties over many requests, sweeps over every byte; no clock is judged here.
 setDefaultTimeout(60_000);
 

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway } from "./support/gateway.ts";
 
+// Bears company: it waits for what must not happen, and a slower machine only makes that less likely.
+
 setDefaultTimeout(20_000);
 
 const secret = "sk-upstream-canary-0123456789-wxyz";

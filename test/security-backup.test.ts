@@ -28,6 +28,8 @@ import { rotateMasterKey } from "../src/store/rewrap.ts";
 import { sql } from "../src/store/sql.ts";
 import { freshDataDir } from "./support/databases.ts";
 
+// Bears company: the memory it measures is its own.
+
 const canary = "canary-row-that-nobody-may-read";
 const passphrase = "five quiet words in a row";
 const byMasterKey: Protection = { kind: "master_key" };

@@ -12,6 +12,8 @@ import { openDatabase, storeFile } from "../src/store/open.ts";
 import { sql } from "../src/store/sql.ts";
 import { freshDataDir } from "./support/databases.ts";
 
+// Bears company: its timer only keeps a process alive.
+
 describe("a backup", () => {
   test("is whole and of one moment, while others write", async () => {
     const { dataDir, database } = await filled(400);

@@ -11,6 +11,8 @@ import { engines } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";
 import { storageWorld, trouble } from "./support/storage-world.ts";
 
+// Bears company: it gives others their turn, and its clock is one that it sets.
+
 const dayMs = 86_400_000;
 const today = 20_000 * dayMs;
 const longMs = 600_000;

@@ -8,6 +8,8 @@ import { sql } from "../src/store/sql.ts";
 import { engines, freshDataDir, freshPostgresUrl } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";
 
+// Bears company: it kills at any moment, and no moment is the wrong one.
+
 setDefaultTimeout(60_000);
 
 const program = join(import.meta.dir, "support/journal-writer.ts");

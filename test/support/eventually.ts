@@ -1,3 +1,5 @@
+// Bears company: its time is a bound that only what fails ever reaches.
+
 /** Resolves as soon as the claim holds; throws, with what was awaited, when it does not within the time. */
 export async function eventually(what: string, holds: () => boolean | Promise<boolean>, withinMs = 5_000): Promise<void> {
   const deadlineMs = performance.now() + withinMs;

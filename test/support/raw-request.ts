@@ -2,6 +2,8 @@ import { eventually } from "./eventually.ts";
 import { RawConnection } from "./raw-connection.ts";
 import { RawResponse } from "./raw-response.ts";
 
+// Bears company: its times are bounds, or what it is told to wait.
+
 /** One request on a connection of its own, and what came back, whatever that was. */
 export async function rawRequest(url: string, options: RawOptions = {}): Promise<RawResponse> {
   const call = await openRequest(url, options);

@@ -1,5 +1,5 @@
 import { SQL } from "bun";
-import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { freePort, GuardedServer } from "./guarded.ts";
 import { findPostgres, lacking, type Binaries, type Skipped } from "./obtain.ts";
@@ -126,22 +126,48 @@ export class TestPostgres implements AsyncDisposable {
   }
 }
 
+/** An empty cluster. To make one costs more than the server's start: within one run of the suite it is made once, and copied. */
 function makeCluster(binaries: Binaries, folder: string): void {
-  const user = somebody();
-  if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
-  chmodSync(folder, 0o755);
-  const data = dataIn(folder);
-  mkdirSync(data, { mode: 0o700 });
-  if (user.uid !== undefined && user.gid !== undefined) chownSync(data, user.uid, user.gid);
+  giveToSomebody(folder);
+  const pattern = process.env["SLUICE_TEST_CLUSTER"] ?? "";
+  if (pattern === "") {
+    initialise(binaries, folder, dataIn(folder));
+    return;
+  }
+  if (!existsSync(dataIn(pattern))) {
+    giveToSomebody(pattern);
+    const making = join(pattern, `making-${process.pid}`);
+    initialise(binaries, pattern, making);
+    try {
+      renameSync(making, dataIn(pattern));
+    } catch {
+      // Another file, beside this one, was sooner.
+      rmSync(making, { recursive: true, force: true });
+    }
+  }
+  runAsSomebody(["cp", "-R", "-p", dataIn(pattern), dataIn(folder)], folder);
+}
+
+function initialise(binaries: Binaries, folder: string, data: string): void {
   const flags = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"];
-  const { success, stdout, stderr } = Bun.spawnSync([join(binaries.path, "initdb"), "-D", data, ...flags], {
+  runAsSomebody([join(binaries.path, "initdb"), "-D", data, ...flags], folder);
+}
+
+function giveToSomebody(folder: string): void {
+  const { uid, gid } = somebody();
+  if (uid !== undefined && gid !== undefined) chownSync(folder, uid, gid);
+  chmodSync(folder, 0o755);
+}
+
+function runAsSomebody(command: string[], folder: string): void {
+  const { success, stdout, stderr } = Bun.spawnSync(command, {
     env: { PATH: process.env["PATH"] ?? "" },
     cwd: folder,
     timeout: 60_000,
     stdin: "ignore",
-    ...user,
+    ...somebody(),
   });
-  if (!success) throw new Error(`initdb failed:\n${stdout.toString()}${stderr.toString()}`);
+  if (!success) throw new Error(`${command[0]} failed:\n${stdout.toString()}${stderr.toString()}`);
 }
 
 function dataIn(folder: string): string {

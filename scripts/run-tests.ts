@@ -1,0 +1,65 @@
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { bearsCompany } from "./test-company.ts";
+import { readReport, summarise, type FileReport } from "./test-report.ts";
+
+/**
+ * Runs test files, each in a process of its own, and ends with one line that counts. Those that bear company come first,
+ * two at a time; then each of the others has the machine to itself. What a file says is kept together.
+ */
+
+const files = process.argv.slice(2);
+const company = files.filter((file) => existsSync(file) && bearsCompany(file));
+const alone = files.filter((file) => !company.includes(file));
+// Where the first that needs a PostgreSQL leaves an empty cluster for the others (test/support/servers/postgres.ts).
+const cluster = mkdtempSync(join(tmpdir(), "sluice-cluster-"));
+process.on("exit", () => rmSync(cluster, { recursive: true, force: true }));
+const running = new Set<Bun.Subprocess>();
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.once(signal, () => {
+    for (const child of running) child.kill("SIGTERM");
+    process.exit(130);
+  });
+}
+
+const reports: FileReport[] = [];
+const queue = [...company];
+const lane = async (next: () => string | undefined): Promise<void> => {
+  for (let file = next(); file !== undefined; file = next()) reports.push(await run(file, company.length === 1));
+};
+// From both ends, so that those of one kind, which often need the same of the machine, seldom meet.
+const ends = [() => queue.shift(), () => queue.pop()];
+await Promise.all(ends.slice(0, availableParallelism()).map(lane));
+for (const file of alone) reports.push(await run(file, true));
+
+console.log(summarise(reports).join("\n"));
+const failed = reports.some((report) => report.failed > 0);
+const passed = reports.some((report) => report.passed > 0);
+process.exitCode = failed || !passed ? 1 : 0;
+
+/** Where nobody else speaks meanwhile, what the file says is shown as it comes. */
+async function run(file: string, live: boolean): Promise<FileReport> {
+  // Both of its outputs are one, in the order they were written.
+  const command = ["sh", "-c", 'exec "$0" "$@" 2>&1', process.execPath, "test", "--timeout", "60000", file];
+  const child = Bun.spawn(command, {
+    env: { ...process.env, SLUICE_TEST_CLUSTER: cluster },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  running.add(child);
+  const pieces: Uint8Array[] = [];
+  for await (const bytes of child.stdout) {
+    pieces.push(bytes);
+    if (live) process.stdout.write(bytes);
+  }
+  const exitCode = await child.exited;
+  running.delete(child);
+  const output = Buffer.concat(pieces);
+  if (!live) process.stdout.write(output);
+  const report = readReport(output.toString(), exitCode);
+  // A file that died, also after it had counted, is to be found in the log.
+  if (exitCode !== 0) console.log(`${file} ended with ${child.signalCode ?? exitCode}`);
+  return report;
+}

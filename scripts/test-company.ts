@@ -1,0 +1,41 @@
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+
+/**
+ * Which test files bear company. One that has to do with time, with memory or with descriptors has the machine to itself:
+ * what another file does beside it would be measured with it. It is told by its words, and by those of the support it
+ * imports, so that nobody keeps a list. Where such words claim nothing that a busy machine could break, a line of that
+ * file says so, and why: `// Bears company: …`.
+ */
+export function bearsCompany(file: string, read: (file: string) => string = readText): boolean {
+  const seen = new Set<string>();
+  const bears = (path: string): boolean => {
+    if (seen.has(path)) return true;
+    seen.add(path);
+    const text = read(path);
+    if (speaksOfTime(text) && !saysWhy(text)) return false;
+    return supportOf(path, text).every(bears);
+  };
+  return bears(resolve(file));
+}
+
+export function speaksOfTime(text: string): boolean {
+  return measures.test(text);
+}
+
+export function saysWhy(text: string): boolean {
+  return /^\/\/ Bears company: \S/m.test(text);
+}
+
+function supportOf(path: string, text: string): readonly string[] {
+  const imported = [...text.matchAll(/from "(\.[^"]+)"/g)].map(([, name]) => resolve(dirname(path), name!));
+  return imported.filter((other) => other.includes("/test/"));
+}
+
+function readText(file: string): string {
+  return readFileSync(file, "utf8");
+}
+
+/** Clocks, timers, the sizes of a process, and settings of the product that are less than a second. */
+const measures =
+  /\b(performance\.now|setTimeout|setInterval|Bun\.sleep|Bun\.nanoseconds|hrtime|timeout\(|cpuUsage|memoryUsage|VmHWM|VmRSS|rss\(|fds\()|"[1-9]\d*ms"/;

@@ -1,0 +1,145 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { bearsCompany, saysWhy, speaksOfTime } from "../scripts/test-company.ts";
+import { readReport, summarise } from "../scripts/test-report.ts";
+
+const root = resolve(import.meta.dir, "..");
+
+describe("a file of tests", () => {
+  function told(files: Readonly<Record<string, string>>): boolean {
+    return bearsCompany("/repo/test/one.test.ts", (path) => files[path.slice("/repo/test/".length)] ?? "");
+  }
+  const clock = "const beganMs = performance.now();";
+
+  test("that measures nothing bears company", () => {
+    expect(told({ "one.test.ts": 'import { json } from "../src/operations/json.ts";' })).toBe(true);
+  });
+
+  test.each([
+    clock,
+    "await Bun.sleep(5);",
+    "setTimeout(resolve, 5);",
+    "expect(gateway.fds()).toBe(3);",
+    "process.memoryUsage();",
+    'timeouts: { idle: "400ms" },',
+  ])("that has to do with time or with sizes has the machine to itself: %s", (line) => {
+    expect(told({ "one.test.ts": line })).toBe(false);
+  });
+
+  test("has it also for what its support does, however far away", () => {
+    const files = { "one.test.ts": 'import { a } from "./support/a.ts";', "support/a.ts": 'import { b } from "./deep/b.ts";' };
+    expect(told({ ...files, "support/deep/b.ts": "export const b = 1;" })).toBe(true);
+    expect(told({ ...files, "support/deep/b.ts": clock })).toBe(false);
+  });
+
+  test("that says why it bears company does, as long as its support does", () => {
+    const why = "// Bears company: its times are bounds.";
+    expect(told({ "one.test.ts": `${why}\n${clock}` })).toBe(true);
+    expect(told({ "one.test.ts": `// Bears company:\n${clock}` })).toBe(false);
+    expect(told({ "one.test.ts": `import { a } from "./support/a.ts";\n${why}`, "support/a.ts": clock })).toBe(false);
+  });
+});
+
+describe("the files of this suite", () => {
+  const all = readdirSync(join(root, "test"), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  const files = all.filter((name) => !/^(servers|fixtures|langchain)\//.test(name)).map((name) => join(root, "test", name));
+
+  test("say that they bear company only where somebody could doubt it", async () => {
+    const texts = await Promise.all(files.map(async (file) => ({ file, text: await Bun.file(file).text() })));
+    const idle = texts.filter(({ text }) => saysWhy(text) && !speaksOfTime(text)).map(({ file }) => file);
+    expect(idle).toEqual([]);
+  });
+
+  test("that play faults, replicas and races against the clock have the machine to themselves", () => {
+    const timed = /\/(faults-.*|replicas-.*|security-timing|hedge-live|wait-live|limits-live|http-server|lifecycle|routing)\.test\.ts$/;
+    const played = files.filter((file) => timed.test(file));
+    expect(played.length).toBeGreaterThan(20);
+    expect(played.filter((file) => bearsCompany(file))).toEqual([]);
+  });
+});
+
+describe("the report of a file", () => {
+  const end = "\n 2 pass\n 1 skip\n 0 fail\n 7 expect() calls\nRan 3 tests across 1 file. [12.00ms]\n";
+
+  test("is what Bun counted, not what tests wrote", () => {
+    expect(readReport(` 99 pass\n 5 fail\n(pass) a\n(skip) b (skipped: why)\n${end}`, 0)).toEqual({
+      passed: 2,
+      failed: 0,
+      skipped: ["b (skipped: why)"],
+    });
+  });
+
+  test("names what was skipped once, though Bun repeats it where there is much", () => {
+    expect(readReport(`(skip) b\n(pass) a\n\n1 tests skipped:\n(skip) b\n${end}`, 0).skipped).toEqual(["b"]);
+  });
+
+  test("counts failures and errors between tests, and one for a file that died, before it had counted or after", () => {
+    expect(readReport(end.replace("0 fail", "2 fail\n 1 error"), 1)).toMatchObject({ passed: 2, failed: 3 });
+    expect(readReport("(pass) a\n", 137)).toEqual({ passed: 0, failed: 1, skipped: [] });
+    expect(readReport("", 0)).toMatchObject({ failed: 1 });
+    expect(readReport(end, 139)).toMatchObject({ passed: 2, failed: 1 });
+  });
+
+  test("ends with the line that counts, and says what was skipped and why, a group in one line", () => {
+    const some = { passed: 3, failed: 0, skipped: [] };
+    expect(summarise([some, { ...some, failed: 1 }])).toEqual(["6 passed, 1 failed"]);
+    const skipped = ["z", "a > group (skipped: no server (here)) > one", "a > group (skipped: no server (here)) > two"];
+    expect(summarise([{ ...some, skipped }])).toEqual([
+      "Skipped, and why:",
+      "      2 a > group (skipped: no server (here))",
+      "      1 z",
+      "3 passed, 0 failed, 3 skipped",
+    ]);
+  });
+});
+
+describe("a run", () => {
+  async function ran(files: Readonly<Record<string, string>>): Promise<{ readonly output: string; readonly code: number }> {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-suite-"));
+    try {
+      const paths = Object.entries(files).map(([name, text]) => {
+        writeFileSync(join(folder, name), `import { expect, test } from "bun:test";\n${text}`);
+        return join(folder, name);
+      });
+      const child = Bun.spawn([process.execPath, join(root, "scripts/run-tests.ts"), ...paths], { stdout: "pipe", stderr: "pipe" });
+      const output = await new Response(child.stdout).text();
+      return { output, code: await child.exited };
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** Says something, and goes on when the other has done so as well. */
+  function meets(own: string, other: string): string {
+    return `import { existsSync, writeFileSync } from "node:fs";
+      test("meets", async () => {
+        console.log("${own} begins");
+        writeFileSync(import.meta.dir + "/${own}", "");
+        while (!existsSync(import.meta.dir + "/${other}")) await new Promise((resolve) => setImmediate(resolve));
+        console.log("${own} ends");
+      });`;
+  }
+
+  test.skipIf(availableParallelism() < 2)(
+    "has two files at a time, and keeps together what each says (skipped with one processor)",
+    async () => {
+      const { output, code } = await ran({ "one.test.ts": meets("one", "other"), "other.test.ts": meets("other", "one") });
+      expect(output).toMatch(/one begins\none ends/);
+      expect(output).toMatch(/other begins\nother ends/);
+      expect(output).toEndWith("2 passed, 0 failed\n");
+      expect(code).toBe(0);
+    },
+  );
+
+  test("counts a file that dies among the failed, and goes on with the others", async () => {
+    const { output, code } = await ran({
+      "dies.test.ts": 'test("dies", () => process.kill(process.pid, "SIGKILL"));',
+      "good.test.ts": 'test("good", () => expect(1).toBe(1)); test.skip("bad (skipped: today)", () => {});',
+    });
+    expect(output).toContain("dies.test.ts ended with SIGKILL\n");
+    expect(output).toEndWith("Skipped, and why:\n      1 bad (skipped: today)\n1 passed, 1 failed, 1 skipped\n");
+    expect(code).toBe(1);
+  });
+});
