@@ -97,7 +97,7 @@ describe("an engine process", () => {
     expect(client.seen.closed).toBe(false);
     const heard = client.seen.bytes;
     client.listen();
-    await eventually("the answer is complete", () => client.seen.end === "0\r\n\r\n", 10_000);
+    await eventually("the answer is complete", () => client.seen.end === "0\r\n\r\n", 30_000);
     expect(client.seen.bytes).toBeGreaterThan(heard + 500_000);
     expect(await engine.child.exited).toBe(0);
     expect(engine.signs).toEqual(['{"event":"ready"}', '{"event":"beat"}', '{"event":"rest"}']);
