@@ -10,8 +10,6 @@ import { engineCommand } from "../src/engines/command.ts";
 import { Engines } from "../src/engines/supervisor.ts";
 import { eventually } from "./support/eventually.ts";
 
-// Bears company: it waits for what must not happen, and a slower machine only makes that less likely.
-
 // Processes start slowly on a busy machine.
 setDefaultTimeout(60_000);
 
@@ -97,7 +95,7 @@ describe("an engine process", () => {
     expect(client.seen.closed).toBe(false);
     const heard = client.seen.bytes;
     client.listen();
-    await eventually("the answer is complete", () => client.seen.end === "0\r\n\r\n", 30_000);
+    await eventually("the answer is complete", () => client.seen.end === "0\r\n\r\n", 10_000);
     expect(client.seen.bytes).toBeGreaterThan(heard + 500_000);
     expect(await engine.child.exited).toBe(0);
     expect(engine.signs).toEqual(['{"event":"ready"}', '{"event":"beat"}', '{"event":"rest"}']);
