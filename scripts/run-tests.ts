@@ -9,6 +9,8 @@ import { readReport, summarise, type FileReport } from "./test-report.ts";
  * two at a time; then each of the others has the machine to itself. What a file says is kept together.
  */
 
+/** Many times what the longest takes. */
+const fileMsMax = 300_000;
 const files = process.argv.slice(2);
 const company = files.filter((file) => existsSync(file) && bearsCompany(file));
 const alone = files.filter((file) => !company.includes(file));
@@ -47,6 +49,9 @@ async function run(file: string, live: boolean): Promise<FileReport> {
     stdin: "ignore",
     stdout: "pipe",
     stderr: "inherit",
+    // A test that never gives its turn back is out of reach of its own timeout.
+    timeout: fileMsMax,
+    killSignal: "SIGKILL",
   });
   running.add(child);
   const pieces: Uint8Array[] = [];
