@@ -7,8 +7,6 @@ import { joinedSamples } from "./support/signal.ts";
 import { sizedWav } from "./support/speech-world.ts";
 import { answerOf, chunksOf, heard, numbersIn, story, streamed, tones, ToneVoice } from "./support/tone-voice.ts";
 
-// Bears company: it sleeps only between two looks.
-
 setDefaultTimeout(60_000);
 
 const key = "a-key-for-long-speech-0123456789";
