@@ -38,4 +38,4 @@ function readText(file: string): string {
 
 /** Clocks, timers, the sizes of a process, and settings of the product that are less than a second. */
 const measures =
-  /\b(performance\.now|setTimeout|setInterval|Bun\.sleep|Bun\.nanoseconds|hrtime|timeout\(|cpuUsage|memoryUsage|VmHWM|VmRSS|rss\(|fds\()|"[1-9]\d*ms"/;
+  /\b(performance\.now|setTimeout|setInterval|Bun\.sleep|Bun\.nanoseconds|hrtime|timeout\(|cpuUsage|memoryUsage|VmHWM|VmRSS|limit_in_bytes|rss\(|fds\()|"[1-9]\d*ms"/;

@@ -1,3 +1,5 @@
+import { Worker } from "node:worker_threads";
+
 // Bears company: its time is a bound, and what reaches it is ended, as it is in the product.
 
 /**
@@ -9,23 +11,23 @@ export class DamagedAudio implements Disposable {
 
   /** `read`, `refused`, `ended` because it took too long, or in words what was worse than that. */
   async outcome(file: Uint8Array): Promise<string> {
-    const thread = (this.#thread ??= new Worker(new URL("./decoding-thread.ts", import.meta.url).href));
+    const thread = (this.#thread ??= new Worker(new URL("./decoding-thread.ts", import.meta.url)));
     const { promise, resolve } = Promise.withResolvers<string>();
     const timer = setTimeout(() => resolve("ended"), patienceMs);
-    thread.onmessage = ({ data }: MessageEvent<string>) => resolve(data);
-    thread.onerror = (event) => {
-      event.preventDefault();
-      resolve(`the thread failed: ${event.message}`);
-    };
-    thread.postMessage(file);
+    const failed = (error: Error): void => resolve(`the thread failed: ${error.message}`);
+    thread.once("message", resolve);
+    thread.once("error", failed);
+    thread.postMessage(file, []);
     const said = await promise;
     clearTimeout(timer);
+    thread.off("message", resolve);
+    thread.off("error", failed);
     if (said === "ended") this[Symbol.dispose]();
     return said;
   }
 
   [Symbol.dispose](): void {
-    this.#thread?.terminate();
+    void this.#thread?.terminate();
     this.#thread = null;
   }
 }
