@@ -177,6 +177,17 @@ test("from the third delta on, plain words are not read, and those that come tog
   expect(oneByOne.seen).toEqual(seen);
 });
 
+test.each([": a comment\n\n", "retry: 1\n\n", "id: 7\nevent: x\n\n", "\0data: {}\n\n", "\n", "nonsense\n"])(
+  "what is no event does not leave with those around it that are recognised: %j",
+  (between) => {
+    const frames = ["a", "b", "c", "d", "e"].map((content) => frame(delta({ content })));
+    const whole = Buffer.concat([...frames.slice(0, 4), Buffer.from(between), frames[4]!, frame(finish), frame("[DONE]")]);
+    const { seen, runs } = play(reader(), [whole]);
+    expect(runs.map(({ count }) => count)).toEqual([2, 1]);
+    expect(seen.map((one) => one.frame).join("")).toBe(Buffer.concat([...frames, frame(finish), frame("[DONE]")]).toString("latin1"));
+  },
+);
+
 test("what a model thinks is recognised too, and is no part of what it says", () => {
   const frames = ["hm ", "so ", "then "].map((reasoning_content) => frame(delta({ content: null, reasoning_content })));
   const { runs, seen } = play(reader(), [Buffer.concat(frames)]);

@@ -46,6 +46,8 @@ export class EventReader implements StreamReader, SseVisitor {
     const { familiar } = this.decoder;
     const end = familiar?.end(chunk, at) ?? 0;
     if (end === 0 || familiar == null) return 0;
+    // Something came between that is no event, and a run leaves with all the bytes from its first to its last.
+    if (this.run !== null && this.run.end !== at) this.endRun();
     this.run ??= new DeltaRun(chunk, at, familiar.output, familiar.said);
     this.run.add(familiar.from, familiar.to, end);
     return end;

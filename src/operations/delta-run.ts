@@ -9,7 +9,8 @@ export class DeltaRun {
   readonly finishes = false;
   /** Where the words of each event begin and end. */
   private readonly places: number[] = [];
-  private end: number;
+  /** Where the next event has to begin: what lies between is nobody's. */
+  end: number;
 
   constructor(
     private readonly bytes: Uint8Array,
