@@ -924,7 +924,9 @@ describe("time", () => {
       const connection = await edge.connect();
       connection.stopReading();
       await connection.send(bytesOf(get(target, "Connection: close\r\n")));
-      await eventually("the system has it", () => [...edge.server["open"]].some((open) => open["lingering"] && open["output"]["unsent"] === null));
+      await eventually("the system has it", () =>
+        [...edge.server["open"]].some((open) => open["lingering"] && open["output"]["unsent"] === null),
+      );
       edge.pass(3_000);
       await eventually("it is closed", () => edge.open === 0);
       connection.resumeReading();
