@@ -235,11 +235,18 @@ describe("a long recording", () => {
 
   test("is finished by another channel where one fails", async () => {
     act = ({ channel }) => (channel === "first" ? Response.json({ error: { message: "down" } }, { status: 500 }) : null);
-    const response = await transcribe();
-    expect(await response.json()).toMatchObject({ text: said });
-    const line = await accessLine(response);
-    expect(line).toMatchObject({ status: 200, state: "complete", channel: "second", attempts: heard.length });
-    expect(heard.some(({ channel }) => channel === "first")).toBe(true);
+    // Who is asked first is a matter of chance, and of who was quicker before.
+    const meetsIt = async (): Promise<boolean> => {
+      heard.length = 0;
+      const response = await transcribe();
+      expect(await response.json()).toMatchObject({ text: said });
+      const line = await accessLine(response);
+      expect(line).toMatchObject({ status: 200, state: "complete", channel: "second", attempts: heard.length });
+      return heard.some(({ channel }) => channel === "first");
+    };
+    let met = false;
+    for (let times = 0; times < 20 && !met; times += 1) met = await meetsIt();
+    expect(met).toBe(true);
   });
 
   test("fails as a whole where one part does, with its failure and no part left running", async () => {
