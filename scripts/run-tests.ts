@@ -1,5 +1,5 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { bearsCompany } from "./test-company.ts";
 import { readReport, summarise, type FileReport } from "./test-report.ts";
@@ -26,6 +26,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 }
 
 const reports: FileReport[] = [];
+let statuses = 0;
 const queue = [...company];
 const lane = async (next: () => string | undefined): Promise<void> => {
   for (let file = next(); file !== undefined; file = next()) reports.push(await run(file, company.length === 1));
@@ -40,10 +41,17 @@ const failed = reports.some((report) => report.failed > 0);
 const passed = reports.some((report) => report.passed > 0);
 process.exitCode = failed || !passed ? 1 : 0;
 
+/** What ended a process, as a shell tells it. */
+function signalOf(exitCode: number): string | undefined {
+  return Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
+}
+
 /** Where nobody else speaks meanwhile, what the file says is shown as it comes. */
 async function run(file: string, live: boolean): Promise<FileReport> {
-  // Both of its outputs are one, in the order they were written.
-  const command = ["sh", "-c", 'exec "$0" "$@" 2>&1', process.execPath, "test", "--timeout", "60000", file];
+  // Both of its outputs are one, in the order they were written; and a pipe, for a pipe of the runtime's is a socket, and some count sockets.
+  const status = join(cluster, `status-${statuses++}`);
+  const script = 'status=$1; shift; { "$0" "$@" 2>&1; echo $? >"$status"; } | cat';
+  const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", file];
   const child = Bun.spawn(command, {
     env: { ...process.env, SLUICE_TEST_CLUSTER: cluster },
     stdin: "ignore",
@@ -59,12 +67,13 @@ async function run(file: string, live: boolean): Promise<FileReport> {
     pieces.push(bytes);
     if (live) process.stdout.write(bytes);
   }
-  const exitCode = await child.exited;
+  await child.exited;
   running.delete(child);
+  const exitCode = existsSync(status) ? Number(readFileSync(status, "utf8")) : 1;
   const output = Buffer.concat(pieces);
   if (!live) process.stdout.write(output);
   const report = readReport(output.toString(), exitCode);
   // A file that died, also after it had counted, is to be found in the log.
-  if (exitCode !== 0) console.log(`${file} ended with ${child.signalCode ?? exitCode}`);
+  if (exitCode !== 0) console.log(`${file} ended with ${signalOf(exitCode) ?? exitCode}`);
   return report;
 }

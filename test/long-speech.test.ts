@@ -85,7 +85,8 @@ describe("a text above the limit", () => {
       expect(heard(samples, sampleRate)).toEqual(sequence);
       // Codecs pad their frames; nothing else is longer or shorter than what was spoken.
       expect(samples.length / sampleRate).toBeWithin(count * 0.12, count * 0.12 + 0.15);
-      expect(voice.inputs.join("")).toBe(text);
+      // Some are asked for at the same time, and which of them arrives first is nobody's promise.
+      expect(voice.inputs.toSorted((one, other) => text.indexOf(one) - text.indexOf(other)).join("")).toBe(text);
       expect(voice.spoken.length).toBeGreaterThan(5);
       for (const { body, input } of voice.spoken) {
         expect(input.length).toBeLessThanOrEqual(400);

@@ -25,6 +25,8 @@ export class Gateway {
     readonly ledger: Ledger,
     readonly record: (record: CallRecord) => Kept = ledger.record,
     room: WaitingRoom | null = null,
+    /** It serves the parts of one call, which have an order of their own and wait for one another. */
+    readonly servesParts = false,
   ) {
     this.room = room ?? new WaitingRoom(ports);
   }
@@ -40,7 +42,7 @@ export class Gateway {
       records.push(record);
       return null;
     };
-    return new Gateway(this.ports, this.board, this.adapters, this.ledger, collect, this.room);
+    return new Gateway(this.ports, this.board, this.adapters, this.ledger, collect, this.room, true);
   }
 
   /** A request that never became a call is recorded all the same. */

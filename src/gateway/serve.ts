@@ -136,7 +136,8 @@ class Course implements TrialUser<Won | null> {
     if (waitMs > 0) this.waitsUntilMs = this.gateway.ports.nowMs() + waitMs;
     if (waitMs > (shortMs ?? 0)) return this.mayGo(first) ? first : this.planInTurn(first);
     if (shortMs !== null) return this.planAfter(first, shortMs);
-    return isFull(first) ? this.planWithPlace(first) : first;
+    // The newest would go first, and a later part has no use for a place before an earlier one.
+    return isFull(first) && !this.gateway.servesParts ? this.planWithPlace(first) : first;
   }
 
   /** Somebody may be asked now, and nobody waits for that already. */
