@@ -239,8 +239,16 @@ function place(path = ""): string {
   return join(dataDir, "models", "tiny", path);
 }
 
+const workshop = (): string => join(dataDir, "models", ".adding", "tiny");
+
+/** What there is of a package that is not there as a whole. */
+function fetchedBytes(): number {
+  const part = inWorkshop().find((name) => name.endsWith(".part"));
+  return part === undefined ? 0 : statSync(join(workshop(), part)).size;
+}
+
 function inWorkshop(): readonly string[] {
-  const folder = join(dataDir, "models", ".adding", "tiny");
+  const folder = workshop();
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => statSync(join(folder, name)).isFile());
 }
@@ -313,8 +321,7 @@ describe("adding a model", () => {
     expect(await addAddon(addon, { ...begun, onProgress: stopInSecond })).toMatchObject({ kind: "interrupted" });
     expect(addonState(addon, dataDir)).toBe("incomplete");
     expect(existsSync(place())).toBe(false);
-    const part = inWorkshop().find((name) => name.endsWith(".part"));
-    expect(statSync(join(dataDir, "models", ".adding", "tiny", part ?? "")).size).toBe(40_000);
+    expect(fetchedBytes()).toBe(40_000);
 
     registry.silentAfter = null;
     registry.asked.length = 0;
@@ -577,7 +584,7 @@ describe("the command", () => {
     await setStage();
     registry.silentAfter = 20_000;
     const { child, ended } = run({ act: "add", name: "tiny" });
-    await eventually("the first bytes are on the disk", () => inWorkshop().some((name) => name.endsWith(".part")), 30_000);
+    await eventually("the first bytes are on the disk", () => fetchedBytes() === 20_000, 30_000);
     child.kill("SIGINT");
     const { cried, code } = await ended;
     expect(code).toBe(130);
