@@ -16,7 +16,11 @@ const company = files.filter((file) => existsSync(file) && bearsCompany(file));
 const alone = files.filter((file) => !company.includes(file));
 // Where the first that needs a PostgreSQL leaves an empty cluster for the others (test/support/servers/postgres.ts).
 const cluster = mkdtempSync(join(tmpdir(), "sluice-cluster-"));
-process.on("exit", () => rmSync(cluster, { recursive: true, force: true }));
+// How each file ended, as its shell tells it.
+const endings = mkdtempSync(join(tmpdir(), "sluice-suite-"));
+process.on("exit", () => {
+  for (const folder of [cluster, endings]) rmSync(folder, { recursive: true, force: true });
+});
 const running = new Set<Bun.Subprocess>();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.once(signal, () => {
@@ -26,7 +30,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 }
 
 const reports: FileReport[] = [];
-let statuses = 0;
+let endingsMade = 0;
 const queue = [...company];
 const lane = async (next: () => string | undefined): Promise<void> => {
   for (let file = next(); file !== undefined; file = next()) reports.push(await run(file, company.length === 1));
@@ -49,7 +53,7 @@ function signalOf(exitCode: number): string | undefined {
 /** Where nobody else speaks meanwhile, what the file says is shown as it comes. */
 async function run(file: string, live: boolean): Promise<FileReport> {
   // Both of its outputs are one, in the order they were written; and a pipe, for a pipe of the runtime's is a socket, and some count sockets.
-  const status = join(cluster, `status-${statuses++}`);
+  const status = join(endings, String(endingsMade++));
   const script = 'status=$1; shift; { "$0" "$@" 2>&1; echo $? >"$status"; } | cat';
   const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", file];
   const child = Bun.spawn(command, {

@@ -18,7 +18,7 @@ export class Timers implements Bells {
   /** Calls back once after a while; the returned function takes it back. */
   after(ms: number, then: () => void): () => void {
     // The same function may wait twice; each wait is its own.
-    const bell = { ring: () => then(), place: 0 };
+    const bell = { ring: then, place: nowhere };
     this.set(bell, ms);
     return () => this.clear(bell);
   }

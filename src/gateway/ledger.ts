@@ -79,14 +79,13 @@ export class Ledger {
     } catch {
       return lostBook(grant);
     }
-    return { grant, receiptId: opening.id, startedWallMs: opening.startedMs, closed: false };
+    return admissionOf(grant, opening);
   }
 
   private enter(grant: Grant | Overrun, opening: Opening, route: Route): Admission | Overrun {
-    const { id, startedMs } = opening;
-    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedMs) : grant;
+    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, opening.startedMs) : grant;
     this.ports.receipts.openSoon(opening);
-    return { grant, receiptId: id, startedWallMs: startedMs, closed: false };
+    return admissionOf(grant, opening);
   }
 
   /** Writes down how a call ended; where it had been let in, with its receipt and the truth about its limits. */
@@ -143,6 +142,10 @@ export class Ledger {
     }
     return found;
   }
+}
+
+function admissionOf(grant: Grant, { id, startedMs }: Opening): Admission {
+  return { grant, receiptId: id, startedWallMs: startedMs, closed: false };
 }
 
 /** What counts against limits. Whoever leaves early, or is cut off, has still used what was made for it. */

@@ -35,7 +35,7 @@ export class LiveStream {
     let events = 0;
     let bytes = 0;
     for (;;) {
-      const emissions = await this.read();
+      const emissions = await this.next();
       if (emissions === null) break;
       if (isFailure(emissions)) return emissions;
       for (const emission of emissions) {
@@ -61,15 +61,11 @@ export class LiveStream {
     return this.source.reader.shape;
   }
 
-  next(): Promise<readonly Emission[] | Failure | null> {
-    return this.read();
-  }
-
   abandon(reason: Failure): void {
     this.source.abandon(reason);
   }
 
-  private async read(): Promise<readonly Emission[] | Failure | null> {
+  async next(): Promise<readonly Emission[] | Failure | null> {
     const { reply, watch, reader } = this.source;
     if (this.ended) return null;
     if (reader.pending !== null) return this.fail(reader.pending);

@@ -4,6 +4,7 @@ import { burdenOf } from "../operations/ask.ts";
 import type { ChatAsk } from "../operations/chat.ts";
 import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type Tried, type Verdict } from "../routing/judge.ts";
@@ -416,7 +417,7 @@ class Course implements TrialUser<Won | null> {
     const waitMs = soonestMs ?? this.gateway.board.soonestMs(this.failures.map(({ candidate }) => candidate));
     const spreadMs = Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
     // A wait that clients obey does not become one that they are told not to.
-    return waitMs <= obeyedMaxMs ? Math.min(obeyedMaxMs, spreadMs) : spreadMs;
+    return waitMs <= obeyedWaitMaxMs ? Math.min(obeyedWaitMaxMs, spreadMs) : spreadMs;
   }
 
   private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: Whole | null): Kept {
@@ -461,8 +462,6 @@ interface Won {
   readonly outcome: Whole | LiveStream;
 }
 
-/** The longest wait that official clients obey. */
-const obeyedMaxMs = 60_000;
 function triesOf(trials: readonly Trial[]): readonly Try[] {
   const tries: Try[] = [];
   for (const trial of trials) tries.push(trial.try);

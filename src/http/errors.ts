@@ -1,4 +1,5 @@
 import type { Failure, FailureKind } from "../operations/failure.ts";
+import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
 import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
 
 /** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */
@@ -116,11 +117,10 @@ function envelope(failure: Failure, requestId: string): string {
 
 /** Official clients obey waits of up to a minute and do strange things with longer ones, so a longer one is said plainly. */
 function addRetryAfter(head: AnswerHead, waitMs: number): void {
-  const shownMs = Math.min(Math.max(Math.ceil(waitMs), 1000), retryAfterMaxMs);
+  const shownMs = Math.min(Math.max(Math.ceil(waitMs), 1000), obeyedWaitMaxMs);
   head.add("retry-after", String(Math.ceil(shownMs / 1000)));
   head.add("retry-after-ms", String(shownMs));
-  if (waitMs > retryAfterMaxMs) head.add("x-should-retry", "false");
+  if (waitMs > obeyedWaitMaxMs) head.add("x-should-retry", "false");
 }
 
-const retryAfterMaxMs = 60_000;
 const encoder = new TextEncoder();
