@@ -4,7 +4,12 @@ export interface FileReport {
   readonly failed: number;
   /** One for each, with the reason where the name holds one. */
   readonly skipped: readonly string[];
+  /** What was said of each that failed, its file first and its name last; of a file that died, the last it said. */
+  readonly failures: readonly string[];
 }
+
+/** Enough for a message, the lines of code around it and who called. */
+const failureLinesMax = 40;
 
 /** Bun counts at the very end, after everything that tests may have written. A file that dies does not get there: it has failed. */
 export function readReport(output: string, exitCode: number): FileReport {
@@ -22,26 +27,45 @@ export function readReport(output: string, exitCode: number): FileReport {
   // Where there are many tests, the names of those that were skipped stand there once more, at the end.
   const named = lines.flatMap((line) => /^\((?:skip|todo)\) (.*)/.exec(line)?.[1] ?? []);
   const skipped = Array.from({ length: of("skip", "todo") }, (_, at) => named[at] ?? "(unnamed)");
-  return {
-    passed: of("pass"),
-    failed: failed + (died ? 1 : 0),
-    skipped,
-  };
+  const told = failuresIn(lines);
+  // A file that died, and an error that no test is the place of.
+  const untold = failed + (died ? 1 : 0) > told.length ? [lines.slice(-failureLinesMax).join("\n").trim()] : [];
+  const file = lines.find((line) => /^\S+\.test\.ts:$/.test(line)) ?? "";
+  const failures = [...told, ...untold].map((failure) => `${file}\n${failure}`.trim());
+  return { passed: of("pass"), failed: failed + (died ? 1 : 0), skipped, failures };
 }
 
-/** What was skipped and why, a group that was skipped as a whole in one line; and, last, the line that counts. */
+/** Bun says what went wrong above the name. Where there are many tests it says all of it once more at the end, under a heading. */
+function failuresIn(lines: readonly string[]): readonly string[] {
+  const heading = lines.findIndex((line) => /^\d+ tests failed:$/.test(line));
+  const once = heading < 0 ? lines : lines.slice(0, heading);
+  return once.flatMap((line, at) => {
+    if (!line.startsWith("(fail) ")) return [];
+    const before = once.slice(Math.max(0, at - failureLinesMax), at);
+    const begins = before.findLastIndex((other) => /^\((?:pass|fail|skip|todo)\) /.test(other)) + 1;
+    return [[...before.slice(begins), line].join("\n").trim()];
+  });
+}
+
+/**
+ * What was skipped and why, a group that was skipped as a whole in one line; what failed, once more, for it stands far
+ * above and often only the end of a log is kept; and, last, the line that counts.
+ */
 export function summarise(reports: readonly FileReport[]): readonly string[] {
   const sum = (count: (report: FileReport) => number): number => reports.reduce((so, report) => so + count(report), 0);
   const counted = `${sum(({ passed }) => passed)} passed, ${sum(({ failed }) => failed)} failed`;
   const skipped = reports.flatMap((report) => report.skipped);
-  if (skipped.length === 0) return [counted];
-  const groups = Map.groupBy(skipped, (name) => name.replace(/^(.*?\(skipped.*?\)) > .*/, "$1"));
-  const lines = [...groups].map(([name, all]) => `${String(all.length).padStart(7)} ${name}`);
   return [
-    "Skipped, and why:",
-    ...lines.toSorted((one, other) => (one.slice(8) < other.slice(8) ? -1 : 1)),
-    `${skipped.length} skipped`,
+    ...(skipped.length === 0 ? [] : skips(skipped)),
+    ...reports.flatMap(({ failures }) => failures).map((failure) => `Failed:\n${failure}\n`),
     // Others read this line, so it is the last one and always the same.
     counted,
   ];
+}
+
+function skips(skipped: readonly string[]): readonly string[] {
+  const groups = Map.groupBy(skipped, (name) => name.replace(/^(.*?\(skipped.*?\)) > .*/, "$1"));
+  const lines = [...groups].map(([name, all]) => `${String(all.length).padStart(7)} ${name}`);
+  const sorted = lines.toSorted((one, other) => (one.slice(8) < other.slice(8) ? -1 : 1));
+  return ["Skipped, and why:", ...sorted, `${skipped.length} skipped`];
 }

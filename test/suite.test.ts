@@ -68,6 +68,7 @@ describe("the report of a file", () => {
       passed: 2,
       failed: 0,
       skipped: ["b (skipped: why)"],
+      failures: [],
     });
   });
 
@@ -77,13 +78,30 @@ describe("the report of a file", () => {
 
   test("counts failures and errors between tests, and one for a file that died, before it had counted or after", () => {
     expect(readReport(end.replace("0 fail", "2 fail\n 1 error"), 1)).toMatchObject({ passed: 2, failed: 3 });
-    expect(readReport("(pass) a\n", 137)).toEqual({ passed: 0, failed: 1, skipped: [] });
+    expect(readReport("(pass) a\n", 137)).toEqual({ passed: 0, failed: 1, skipped: [], failures: ["(pass) a"] });
     expect(readReport("", 0)).toMatchObject({ failed: 1 });
     expect(readReport(end, 139)).toMatchObject({ passed: 2, failed: 1 });
   });
 
+  test("holds what was said of each failure, once, though Bun repeats it where there is much", () => {
+    const told = "test/x.test.ts:\n(pass) a\nerror: it is 2\n  at b.ts\n(fail) b [1.00ms]\n(fail) c\n";
+    const { failures } = readReport(`${told}\n2 tests failed:\n(fail) b [1.00ms]\n(fail) c\n${end.replace("0 fail", "2 fail")}`, 1);
+    expect(failures).toEqual(["test/x.test.ts:\nerror: it is 2\n  at b.ts\n(fail) b [1.00ms]", "test/x.test.ts:\n(fail) c"]);
+  });
+
+  test("has its failures at the end of the run, above the line that counts", () => {
+    const failed = { passed: 1, failed: 1, skipped: ["z"], failures: ["error\n(fail) b"] };
+    expect(summarise([failed])).toEqual([
+      "Skipped, and why:",
+      "      1 z",
+      "1 skipped",
+      "Failed:\nerror\n(fail) b\n",
+      "1 passed, 1 failed",
+    ]);
+  });
+
   test("ends with the line that counts, and says what was skipped and why, a group in one line", () => {
-    const some = { passed: 3, failed: 0, skipped: [] };
+    const some = { passed: 3, failed: 0, skipped: [], failures: [] };
     expect(summarise([some, { ...some, failed: 1 }])).toEqual(["6 passed, 1 failed"]);
     const skipped = ["z", "a > group (skipped: no server (here)) > one", "a > group (skipped: no server (here)) > two"];
     expect(summarise([{ ...some, skipped }])).toEqual([
@@ -140,7 +158,8 @@ describe("a run", () => {
       "good.test.ts": 'test("good", () => expect(1).toBe(1)); test.skip("bad (skipped: today)", () => {});',
     });
     expect(output).toContain("dies.test.ts ended with SIGKILL\n");
-    expect(output).toEndWith("Skipped, and why:\n      1 bad (skipped: today)\n1 skipped\n1 passed, 1 failed\n");
+    expect(output).toContain("Skipped, and why:\n      1 bad (skipped: today)\n1 skipped\nFailed:\n");
+    expect(output).toEndWith("\n1 passed, 1 failed\n");
     expect(code).toBe(1);
   });
 });
