@@ -1,44 +1,37 @@
 import { tmpdir } from "node:os";
-import { bindingProblem } from "./admin/binding.ts";
-import { prepareBootstrap } from "./admin/bootstrap.ts";
-import { listenAdmin, type AdminListener } from "./admin/listener.ts";
-import { resourceRoutes } from "./admin/routes.ts";
+import { openAdminDoor, type AdminDoor } from "./admin-door.ts";
 import { administration } from "./administration.ts";
 import { adapters } from "./adapters/index.ts";
 import { makeCutAudio } from "./audio/split.ts";
 import { makeTranscode } from "./audio/transcode.ts";
 import { connectionsMaxOf, openFilesMax } from "./cli/open-files.ts";
-import { StartProblem } from "./cli/start-problem.ts";
-import { welcome } from "./cli/welcome.ts";
-import type { Candidate, Channel } from "./channels/channel.ts";
+import type { Channel } from "./channels/channel.ts";
 import { Timers } from "./clock/timers.ts";
-import { readRuntimeChannel } from "./config/runtime-channel.ts";
 import type { ChannelSetting, Settings } from "./config/settings.ts";
 import { buildSnapshot } from "./config/snapshot.ts";
 import { openDurable, type Durable } from "./durable.ts";
 import { engineCommand } from "./engines/command.ts";
 import { Engines } from "./engines/supervisor.ts";
+import { firstKey } from "./first-key.ts";
 import { Board } from "./gateway/board.ts";
 import { Follower } from "./gateway/follower.ts";
 import { Gateway } from "./gateway/gateway.ts";
 import { KeyCache } from "./gateway/key-cache.ts";
 import { Ledger } from "./gateway/ledger.ts";
 import type { Ports } from "./gateway/ports.ts";
-import { StorageTrouble } from "./gateway/storage.ts";
+import { greeting, type StartFacts } from "./greeting.ts";
 import { AuthFailures } from "./http/auth-failures.ts";
 import { watchPressure } from "./http/load-shed.ts";
 import { KeyRing } from "./http/key-ring.ts";
 import { listen, type Current, type Listener } from "./http/server.ts";
-import { usualKey } from "./keys/stored-key.ts";
-import { makeToken } from "./keys/token.ts";
+import { KeyUse } from "./key-use.ts";
 import { failure, isFailure, type FailureKind } from "./operations/failure.ts";
-import type { Operation } from "./operations/operation.ts";
+import { RuntimeMade, type RuntimeRules } from "./runtime-made.ts";
 import { accessLine } from "./telemetry/access.ts";
 import type { Log } from "./telemetry/log.ts";
 import { discoverModels } from "./upstream/discover.ts";
 import { Discovery } from "./upstream/discovery.ts";
 import { makeSend } from "./upstream/send.ts";
-import type { Price } from "./usage/price.ts";
 import { makePriceBook, priceOf, type PriceBook } from "./usage/price-book.ts";
 import { shippedPrices } from "./usage/shipped-prices.ts";
 
@@ -51,22 +44,19 @@ export class App {
   private readonly cutAudio: ReturnType<typeof makeCutAudio>;
   private readonly keyCache: KeyCache;
   private readonly follower: Follower;
-  private readonly lastUsed = new Map<string, number>();
+  private readonly keyUse: KeyUse;
+  private readonly runtimeMade: RuntimeMade;
   private settings: Settings;
   /** What each channel is opened with. They go with the channel: one that has moved or changed is another one. */
   private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
-  private stored: Stored = nothingStored;
-  private storedTurn = 0;
-  private storedSeen = 0;
   private revision = 0;
   private priceBook: PriceBook;
   private current: Current;
   private rung: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
   private listener: Listener | null = null;
-  private adminListener: AdminListener | null = null;
+  private adminDoor: AdminDoor | null = null;
   private stopping = false;
   private storeReached = true;
-  private disarmUsed: () => void = () => {};
   private pressure: ReturnType<typeof watchPressure> | null = null;
 
   /** Opens the store first: without it nothing is started. */
@@ -96,12 +86,19 @@ export class App {
     settings: Settings,
     private readonly surroundings: Surroundings,
     private readonly durable: Durable,
-    private readonly timers: Timers,
+    timers: Timers,
     nowMs: () => number,
   ) {
     const { log, engineEnvironment } = surroundings;
     this.settings = settings;
     this.keepSecrets(settings);
+    this.runtimeMade = new RuntimeMade(
+      durable,
+      log,
+      () => this.runtimeRules(),
+      (channel, secrets) => this.secrets.set(channel, secrets),
+    );
+    this.keyUse = new KeyUse(durable, timers);
     this.priceBook = this.prices();
     this.engines = new Engines({
       start: (engine, socket) => engineCommand(engine, socket, settings.dataDir),
@@ -150,7 +147,7 @@ export class App {
       byDigest: (digest) => durable.storage.keys.byDigest(digest),
       nowMs,
       wallMs: durable.clock.wallMs,
-      used: (keyId) => this.lastUsed.set(keyId, durable.clock.wallMs()),
+      used: (keyId) => this.keyUse.used(keyId),
     });
     this.follower = new Follower({
       storage: durable.storage,
@@ -195,16 +192,39 @@ export class App {
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),
     });
-    this.noteUse();
-    const { log } = this.surroundings;
-    const bootstrap = this.surroundings.leads ? await this.openAdmin() : null;
-    // Not before both doors are open: a key that is shown in vain would be lost.
-    const madeKey = this.surroundings.leads ? await this.firstKey() : null;
-    if (this.surroundings.leads) process.stdout.write(`${await this.greeting(this.listener.url, found, { madeKey, bootstrap })}\n`);
-    const admin = this.adminListener === null ? undefined : { admin: this.adminListener.url };
+    this.keyUse.start();
+    const { log, leads } = this.surroundings;
+    if (leads) await this.lead(this.listener.url, found);
+    const admin = this.adminDoor === null ? undefined : { admin: this.adminDoor.listener.url };
     log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
     log.flush();
     return this.listener.url;
+  }
+
+  /** Speaks for all processes that serve together. */
+  private async lead(url: string, found: StartFacts): Promise<void> {
+    const { durable, settings } = this;
+    this.adminDoor = await openAdminDoor({
+      settings,
+      durable,
+      services: this.administration(),
+      token: this.surroundings.adminToken,
+      onBug: (error) => this.bug(error),
+    });
+    // Not before both doors are open: a key that is shown in vain would be lost.
+    const madeKey = settings.keys.length > 0 ? null : await firstKey(durable);
+    const words = greeting({
+      ...found,
+      url,
+      admin: this.adminDoor === null ? null : { url: this.adminDoor.listener.url, bootstrap: this.adminDoor.bootstrap },
+      madeKey,
+      storedKeys: await durable.storage.keys.count(),
+      keys: settings.keys,
+      channels: this.channels(),
+      discovery: this.discovery,
+      routes: this.current.snapshot.routes,
+    });
+    process.stdout.write(`${words}\n`);
   }
 
   /** Swaps in a new configuration. Calls under way keep the one they began with, and the secrets it needs. */
@@ -252,12 +272,12 @@ export class App {
   /** Ends everything that is left, and waits for the processes that were started. */
   private async close(): Promise<void> {
     this.letGo();
-    await this.tellUse();
+    await this.keyUse.tell();
     await Promise.all([this.durable.stop(), this.engines.stop()]);
     this.surroundings.log.info("stopped", {});
     this.surroundings.log.flush();
     void this.listener?.close();
-    void this.adminListener?.close();
+    void this.adminDoor?.listener.close();
   }
 
   /** Somebody does not want to wait. What calls cost is in the journal already. */
@@ -271,7 +291,7 @@ export class App {
   private letGo(): void {
     this.follower.stop();
     this.pressure?.stop();
-    this.disarmUsed();
+    this.keyUse.stop();
     this.discovery.stop();
     this.cutAudio.stop();
     this.transcode.stop();
@@ -301,7 +321,7 @@ export class App {
   /** Those of the file, and those of the store under names that the file does not use. */
   private channels(): readonly ChannelSetting[] {
     const taken = new Set(this.settings.channels.map(({ name }) => name));
-    return [...this.settings.channels, ...this.stored.channels.filter(({ name }) => !taken.has(name))];
+    return [...this.settings.channels, ...this.runtimeMade.channels.filter(({ name }) => !taken.has(name))];
   }
 
   private keepSecrets({ channels, secrets }: Settings): void {
@@ -309,78 +329,32 @@ export class App {
   }
 
   private prices(): PriceBook {
-    return makePriceBook([shippedPrices(), this.stored.prices, this.settings.prices]);
+    return makePriceBook([shippedPrices(), this.runtimeMade.prices, this.settings.prices]);
   }
 
   private async storeChanged(): Promise<void> {
-    const before = this.stored.mark;
-    await this.readStored();
     // A new key is no reason to build all routes anew, or to ask upstreams for their models again.
-    if (this.stored.mark === before) return;
+    if (!(await this.readStored())) return;
     this.rebuild();
     // Nobody waits for upstreams here: the next change may be a revocation.
     void this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
   }
 
-  /** Channels and prices that were made at run time. One that cannot be used is named in the log, and the others are. */
-  private async readStored(): Promise<void> {
-    const { storage, vault } = this.durable;
-    const { log } = this.surroundings;
-    const channels: ChannelSetting[] = [];
-    const turn = ++this.storedTurn;
-    const rows = await storage.channels.list();
-    const prices = await storage.prices.list();
-    // Two may read at once, and the one that began first need not be done first.
-    if (turn < this.storedSeen) return;
-    this.storedSeen = turn;
-    const mark = JSON.stringify([rows, this.runtimeRules()]);
-    // Most changes are of keys: channels are not read and complained of once more for each.
-    if (mark === this.stored.mark) {
-      this.stored = { ...this.stored, prices };
-      this.priceBook = this.prices();
-      return;
-    }
-    for (const { name, entry, sealed } of rows) {
-      const opened = sealed === null ? [] : vault.open(name, sealed);
-      if ("kind" in opened) {
-        log.error("channel_sealed", { channel: name, detail: opened.message });
-        continue;
-      }
-      const reading = readRuntimeChannel({ ...entry, name }, opened, this.runtimeRules());
-      if (!reading.ok) {
-        log.error("channel_unusable", { channel: name, problems: reading.problems.map(({ path, message }) => `${path}: ${message}`) });
-        continue;
-      }
-      channels.push(reading.setting);
-      this.secrets.set(reading.setting, new Map(reading.secrets));
-    }
-    this.stored = { mark, channels, prices };
+  /** Whether there are other channels than before. */
+  private async readStored(): Promise<boolean> {
+    const changed = await this.runtimeMade.read();
     this.priceBook = this.prices();
+    return changed;
   }
 
-  private runtimeRules(): Parameters<typeof readRuntimeChannel>[2] {
+  private runtimeRules(): RuntimeRules {
     const { listen: own, admin, allowPrivate } = this.settings;
     const hosts = [own, ...(admin === null ? [] : [admin])].map(({ host, port }) => `${host}:${port}`);
     return { allowPrivate, localModels: [], own: hosts };
   }
 
-  /** The other door, and the file that holds the token for the first account, where there is none yet. */
-  private async openAdmin(): Promise<string | null> {
-    const { admin, adminNames, adminSecure, dataDir } = this.settings;
-    if (admin === null) return null;
-    const { storage, masterKey } = this.durable;
-    const accounts = await storage.accounts.count();
-    const { adminToken } = this.surroundings;
-    const barred = bindingProblem({ host: admin.host, accounts, tokenGiven: adminToken !== null });
-    if (barred !== null) throw new StartProblem(barred, configExitCode);
-    const bootstrap = await prepareBootstrap({
-      dataDir,
-      accounts: storage.accounts,
-      digest: masterKey.adminDigest,
-      wallMs: this.durable.clock.wallMs,
-      random: (count) => crypto.getRandomValues(new Uint8Array(count)),
-    });
-    const services = administration({
+  private administration(): ReturnType<typeof administration> {
+    return administration({
       durable: this.durable,
       gateway: this.gateway,
       settings: () => this.settings,
@@ -393,55 +367,6 @@ export class App {
       stopping: () => this.stopping,
       version: this.surroundings.version,
     });
-    try {
-      this.adminListener = listenAdmin({
-        ...admin,
-        services,
-        routes: resourceRoutes,
-        onBug: (error) => this.bug(error),
-        hostNames: adminNames,
-        secure: adminSecure,
-        givenToken: adminToken,
-        bootstrapFile: bootstrap?.path ?? null,
-      });
-    } catch (error) {
-      if ((error as { code?: string }).code !== "EADDRINUSE") throw error;
-      throw new StartProblem(
-        `Port ${admin.port} of ${admin.host}, where the admin API listens, is taken. Stop what uses it, or start with --admin HOST:PORT or --admin off.`,
-        1,
-      );
-    }
-    return bootstrap?.path ?? null;
-  }
-
-  /** Without any key nobody could call: one is made, kept, and shown this once. */
-  private async firstKey(): Promise<string | null> {
-    const { storage, masterKey } = this.durable;
-    if (this.settings.keys.length > 0 || (await storage.keys.count()) > 0) return null;
-    const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
-    const key = { ...usualKey, name: "first", note: "made at the first start" };
-    const mark = { digest: masterKey.digest(token), last4: token.slice(-4) };
-    try {
-      await storage.keys.create(publicId, key, mark, { kind: "gateway", name: "first start" });
-      return token;
-    } catch (error) {
-      // Another replica started at the same moment and has shown its key.
-      if (error instanceof StorageTrouble && error.kind === "conflict") return null;
-      throw error;
-    }
-  }
-
-  /** When keys were last used, to the minute. */
-  private noteUse(): void {
-    this.disarmUsed = this.timers.after(usedEveryMs, () => void this.tellUse().then(() => this.noteUse()));
-  }
-
-  private async tellUse(): Promise<void> {
-    if (this.lastUsed.size === 0) return;
-    const told = new Map(this.lastUsed);
-    this.lastUsed.clear();
-    // Only a convenience: a store that is away does not get it later.
-    await this.durable.storage.keys.used(told).catch(() => {});
   }
 
   private degraded(): readonly string[] {
@@ -460,45 +385,7 @@ export class App {
   private discoveredChannels(): readonly ChannelSetting[] {
     return this.channels().filter(({ models }) => models.kind === "discovered");
   }
-
-  private async greeting(
-    url: string,
-    found: StartFacts,
-    { madeKey, bootstrap }: { readonly madeKey: string | null; readonly bootstrap: string | null },
-  ): Promise<string> {
-    return welcome({
-      url,
-      configFile: found.configFile,
-      madeKey,
-      admin: this.adminListener === null ? null : { url: this.adminListener.url, bootstrap },
-      storedKeys: await this.durable.storage.keys.count(),
-      keyNames: this.settings.keys.map(({ key }) => key.name),
-      channels: this.channels().map(({ name, address, models }) => ({
-        name,
-        host: address.host,
-        models: models.kind === "any" ? null : models.kind === "map" ? models.names.size : (this.discovery.models.get(name)?.length ?? 0),
-        trouble: models.kind === "discovered" ? (this.discovery.failureOf(name)?.publicMessage ?? null) : null,
-      })),
-      variables: found.variables,
-      firstModel: this.modelFor("chat"),
-      onlyLocal: this.channels().every(({ address }) => address.baseUrl.startsWith("engine:")),
-      tryModels: { transcription: this.modelFor("transcription"), speech: this.modelFor("speech") },
-    });
-  }
-
-  /** A model to try an operation with: only where a channel is known to have it for that. */
-  private modelFor(operation: Operation): string | null {
-    const does = ({ deployment: { channel, model } }: Candidate): boolean => {
-      const known = channel.capabilities.modelOperations.get(model);
-      return known === undefined ? operation === "chat" && channel.capabilities.operations.includes("chat") : known.includes(operation);
-    };
-    for (const [model, { tiers }] of this.current.snapshot.routes) if (tiers.flat().some(does)) return model;
-    return null;
-  }
 }
-
-/** EX_CONFIG of sysexits.h. */
-const configExitCode = 78;
 
 /** What a gateway is told by whoever starts it, beside its settings. */
 export interface Surroundings {
@@ -514,22 +401,6 @@ export interface Surroundings {
   readonly workers: number;
   readonly leads: boolean;
 }
-
-export interface StartFacts {
-  readonly configFile: string | null;
-  /** Environment variables that make a channel where there is no file. */
-  readonly variables: readonly string[];
-}
-
-/** What was made at run time. */
-interface Stored {
-  /** Another one where the channels are others. */
-  readonly mark: string;
-  readonly channels: readonly ChannelSetting[];
-  readonly prices: readonly Price[];
-}
-
-const nothingStored: Stored = { mark: "", channels: [], prices: [] };
 
 /** Settings that a running process does not change, and what the file calls them. */
 const readAtStart = [
@@ -550,7 +421,6 @@ const firstDiscoveryMs = 3000;
 /** What the last streams get to tell their clients that the gateway goes down. */
 const lastWordMs = 5000;
 const lastBytesMs = 500;
-const usedEveryMs = 60_000;
 
 const revoked = failure("key_revoked", "the key was revoked");
 

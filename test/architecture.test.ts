@@ -9,7 +9,7 @@ const root = resolve(import.meta.dir, "..");
 const layers: readonly { readonly folders: readonly string[]; readonly siblings: boolean }[] = [
   { folders: ["main.ts"], siblings: false },
   { folders: ["app.ts", "command-world.ts"], siblings: false },
-  { folders: ["administration.ts"], siblings: false },
+  { folders: ["administration.ts", "admin-door.ts", "first-key.ts", "greeting.ts", "key-use.ts", "runtime-made.ts"], siblings: false },
   { folders: ["durable.ts"], siblings: false },
   { folders: ["http", "admin", "upstream", "store", "state", "audio", "engines", "config", "cli", "telemetry", "clock"], siblings: false },
   { folders: ["wire", "files"], siblings: false },
