@@ -19,6 +19,7 @@ import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
 import { resample } from "../packages/embedded/src/codecs/resample.ts";
 import type { AudioFormat } from "../src/operations/audio.ts";
 import { DamagedAudio } from "./support/damaged-audio.ts";
+import { noise } from "./support/noise.ts";
 import { likeness, loudness, speechLike } from "./support/signal.ts";
 
 // Codecs are work, and the machine may have other work.
@@ -120,18 +121,17 @@ describe("a wav file", () => {
 });
 
 describe("a file that is no audio", () => {
-  const noise = crypto.getRandomValues(new Uint8Array(60_000));
   const others: readonly (readonly [name: string, bytes: Uint8Array])[] = [
     ["nothing", new Uint8Array(0)],
     ["text", new TextEncoder().encode("This is not audio. ".repeat(5000))],
     ["zeros", new Uint8Array(200_000)],
-    ["noise", noise],
-    ["a picture", Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), noise])],
-    ["an ogg mark and noise", Buffer.concat([Buffer.from("OggS"), noise])],
-    ["an mp4 mark and noise", Buffer.concat([Buffer.from("\0\0\0\x18ftypM4A ", "latin1"), noise])],
-    ["a webm mark and noise", Buffer.concat([Buffer.from([0x1a, 0x45, 0xdf, 0xa3]), noise])],
-    ["a flac mark and noise", Buffer.concat([Buffer.from("fLaC"), noise])],
-    ["a wav mark and noise", Buffer.concat([Buffer.from("RIFF\0\0\0\0WAVE", "latin1"), noise])],
+    ["noise", noise(60_000)],
+    ["a picture", Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), noise(60_000)])],
+    ["an ogg mark and noise", Buffer.concat([Buffer.from("OggS"), noise(60_000)])],
+    ["an mp4 mark and noise", Buffer.concat([Buffer.from("\0\0\0\x18ftypM4A ", "latin1"), noise(60_000)])],
+    ["a webm mark and noise", Buffer.concat([Buffer.from([0x1a, 0x45, 0xdf, 0xa3]), noise(60_000)])],
+    ["a flac mark and noise", Buffer.concat([Buffer.from("fLaC"), noise(60_000)])],
+    ["a wav mark and noise", Buffer.concat([Buffer.from("RIFF\0\0\0\0WAVE", "latin1"), noise(60_000)])],
     ["a tag and nothing behind it", id3(1000)],
     ["a tag that is longer than the file", id3(1000).subarray(0, 500)],
   ];

@@ -7,6 +7,7 @@ import { makeDecoder, UndecodableAudio, type Decoded } from "../packages/embedde
 import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
 import { resample } from "../packages/embedded/src/codecs/resample.ts";
 import { audioFormats, type AudioFormat } from "../src/operations/audio.ts";
+import { noise } from "./support/noise.ts";
 import { joinedSamples, likeness, loudness, speechLike } from "./support/signal.ts";
 
 // Bears company: the memory it measures is its own.
@@ -249,13 +250,4 @@ function failureOf(promise: Promise<unknown>): Promise<unknown> {
     () => null,
     (error: unknown) => error,
   );
-}
-
-/** The same on every run. */
-function noise(length: number): Uint8Array {
-  let state = 1;
-  return Uint8Array.from({ length }, () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return state >>> 24;
-  });
 }
