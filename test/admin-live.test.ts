@@ -32,7 +32,7 @@ beforeAll(async () => {
     },
     { env: { ADMIN_TOKEN_FILE: file } },
   );
-  admin = `${String(rig.gateway.logs.find((line) => line["event"] === "listening")?.["admin"])}/admin/api`;
+  admin = `${rig.gateway.adminUrl}/admin/api`;
 });
 
 afterAll(async () => {
@@ -124,7 +124,7 @@ test("S51: a channel that is added with a header sends it, and nobody finds it o
     { admin: "127.0.0.1:0", allow_private: true },
     { env: { ADMIN_TOKEN_FILE: join(folder, "token") } },
   );
-  const door = `${String(open.gateway.logs.find((line) => line["event"] === "listening")?.["admin"])}/admin/api/channels`;
+  const door = `${open.gateway.adminUrl}/admin/api/channels`;
   const entry = { base_url: upstream.url, models: ["sealed"], headers: { "x-tenant-key": secret } };
   const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
   const added = await fetch(door, {

@@ -5,10 +5,10 @@ import { audioFormats, audioTypes, type AudioFormat } from "../src/operations/au
 import { accessLine, noUploadLeft, openSpeech, speak, type AudioReply } from "./support/audio-call.ts";
 import { audioTimeouts, earlyFaults } from "./support/audio-faults.ts";
 import { audioIn, expectCut, expectSame, expectSpeech, lastAttempt } from "./support/audio-outcome.ts";
-import { refusedUrl } from "./support/chaos.ts";
 import { audioOf, stepBytes } from "./support/chaos/spoken.ts";
 import { eventually } from "./support/eventually.ts";
 import { expectRefusal, expectToldInBand } from "./support/outcome.ts";
+import { refusedUrl } from "./support/refused-port.ts";
 import { joinedSamples } from "./support/signal.ts";
 import { Stage, type Row } from "./support/stage.ts";
 

@@ -12,10 +12,10 @@ import {
 } from "./support/audio-call.ts";
 import { audioTimeouts, earlyFaults } from "./support/audio-faults.ts";
 import { expectTranscript, expectUpload, lastAttempt, transcriptIn } from "./support/audio-outcome.ts";
-import { refusedUrl } from "./support/chaos.ts";
 import { eventually } from "./support/eventually.ts";
 import { expectRefusal, expectToldInBand } from "./support/outcome.ts";
 import { RawConnection } from "./support/raw-connection.ts";
+import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, Stage, type Row } from "./support/stage.ts";
 
 setDefaultTimeout(40_000);

@@ -4,10 +4,11 @@ import net, { type AddressInfo, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { digBlackHole, type BlackHole } from "./support/black-hole.ts";
-import { refusedUrl, type ChaosTls } from "./support/chaos.ts";
+import type { ChaosTls } from "./support/chaos.ts";
 import { sseEvents } from "./support/client.ts";
 import type { LogLine } from "./support/gateway.ts";
 import { expectRefusal, expectToldInBand, expectWhole } from "./support/outcome.ts";
+import { refusedUrl } from "./support/refused-port.ts";
 import { Stage, type GroupOptions, type Row } from "./support/stage.ts";
 import { makeCertificates, type Certificates } from "./support/tls.ts";
 

@@ -71,7 +71,7 @@ async function survives(disk: Disk): Promise<void> {
       prices: [{ model: "*", ...price }],
     },
   });
-  const api = `${String(gateway.logs.find(({ event }) => event === "listening")?.["admin"])}/admin/api`;
+  const api = `${gateway.adminUrl}/admin/api`;
   const makeKey = async (name: string): Promise<{ readonly status: number; readonly text: string }> => {
     const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
     const response = await fetch(`${api}/keys`, { method: "POST", headers, body: JSON.stringify({ name }) });

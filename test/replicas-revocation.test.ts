@@ -3,11 +3,12 @@ import { migrate } from "../src/store/migrate.ts";
 import { migrations } from "../src/store/migrations/index.ts";
 import { openDatabase } from "../src/store/open.ts";
 import { sql } from "../src/store/sql.ts";
-import { refusedPort, startChaos } from "./support/chaos.ts";
+import { startChaos } from "./support/chaos.ts";
 import { header } from "./support/chaos/request.ts";
 import { chat } from "./support/chat.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway } from "./support/gateway.ts";
+import { refusedPort } from "./support/refused-port.ts";
 import { ben, inventedKey, makeKey, masterKey, opened, startReplicas, tally, type MadeKey, type Replicas } from "./support/replicas.ts";
 import { present, remark } from "./support/servers/obtain.ts";
 import { startPostgres } from "./support/servers/postgres.ts";
@@ -142,7 +143,7 @@ describe.skipIf(missing !== "")(`what is changed on one replica${missing}`, () =
 
 describe.skipIf(missing !== "")(`a start${missing}`, () => {
   test("while PostgreSQL is down says so, in words, and starts nothing", async () => {
-    const config = { store: `postgres://postgres@127.0.0.1:${await refusedPort()}/none`, channels: [] };
+    const config = { store: `postgres://postgres@127.0.0.1:${refusedPort()}/none`, channels: [] };
     await expect(startGateway({ config })).rejects.toThrow(/ended with 1[\s\S]*PostgreSQL cannot be reached[\s\S]*Nothing was started/);
   });
 

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { refusedUrl, startChaos } from "./support/chaos.ts";
+import { startChaos } from "./support/chaos.ts";
 import { header } from "./support/chaos/request.ts";
 import { chat, type ChatCall, type ChatOptions, type ChatReply } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway } from "./support/gateway.ts";
+import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, setUp, upstreamKey, type ChannelSettings, type Rig } from "./support/rig.ts";
 
 setDefaultTimeout(30_000);
@@ -44,7 +45,7 @@ function group(members: Readonly<Record<string, ChannelSettings>>): Group {
 }
 
 /** An address where nobody listens. */
-const nobody = await refusedUrl();
+const nobody = refusedUrl();
 
 /** All but certain to be asked first. */
 const first = { weight: 100_000 };
@@ -179,9 +180,8 @@ describe("a failure before the first content is made good by another channel", (
     await rig.check();
   });
 
-  const refused = group({ a: { ...first }, b: {} });
+  const refused = group({ a: { ...first, base_url: refusedUrl() }, b: {} });
   test("connection refused, and after five of them nobody dials any more", async () => {
-    await refused.member("a").close();
     for (let round = 0; round < 8; round += 1) {
       const reply = await refused.chat();
       expect([reply.status, reply.response.header("x-sluice-attempts")]).toEqual([200, round < 5 ? "2" : "1"]);

@@ -11,16 +11,13 @@ const adminToken = "b7f1c93e5ad8460f92e47a1c3d5b8e60f4a7";
 test("no address that the admin API takes keeps the gateway from its next start", async () => {
   const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
   await writeFile(join(directory, "token"), adminToken, { mode: 0o600 });
-  const free = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
-  const { port } = free;
-  await free.stop(true);
   const options = {
     directory,
-    config: { admin: `127.0.0.1:${port}`, keys: [{ name: "k", key: "client-key-0123456789abcdef" }] },
+    config: { admin: "127.0.0.1:0", keys: [{ name: "k", key: "client-key-0123456789abcdef" }] },
     env: { ADMIN_TOKEN_FILE: join(directory, "token") },
   };
   const first = await startGateway(options);
-  const response = await fetch(`http://127.0.0.1:${port}/admin/api/channels`, {
+  const response = await fetch(`${first.adminUrl}/admin/api/channels`, {
     method: "POST",
     headers: { authorization: `Bearer ${adminToken}`, "content-type": "application/json" },
     body: JSON.stringify({ name: "typo", entry: { base_url: "https:/api.example.com/v1" }, secrets: ["sk-0123456789abcdefghij"] }),

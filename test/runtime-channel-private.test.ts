@@ -14,13 +14,10 @@ test("once private addresses are no longer allowed, channels of the store at suc
   await writeFile(join(directory, "token"), adminToken, { mode: 0o600 });
   let asked = 0;
   const near = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ object: "list", data: [], asked: (asked += 1) }) });
-  const free = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
-  const { port } = free;
-  await free.stop(true);
-  const config = { admin: `127.0.0.1:${port}`, keys: [{ name: "k", key: "client-key-0123456789abcdef" }], allow_private: true };
+  const config = { admin: "127.0.0.1:0", keys: [{ name: "k", key: "client-key-0123456789abcdef" }], allow_private: true };
   await using gateway = await startGateway({ config, env: { ADMIN_TOKEN_FILE: join(directory, "token") } });
   const call = (path: string, body: unknown): Promise<Response> =>
-    fetch(`http://127.0.0.1:${port}/admin/api${path}`, {
+    fetch(`${gateway.adminUrl}/admin/api${path}`, {
       method: "POST",
       headers: { authorization: `Bearer ${adminToken}`, "content-type": "application/json" },
       body: JSON.stringify(body),

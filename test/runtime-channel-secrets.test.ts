@@ -36,15 +36,12 @@ beforeAll(async () => {
   const file = join(directory, "token");
   await writeFile(file, adminToken);
   await chmod(file, 0o600);
-  const free = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
-  const port = free.port;
-  await free.stop(true);
-  admin = `http://127.0.0.1:${port}/admin/api`;
-  config = { admin: `127.0.0.1:${port}`, allow_private: true, keys: [{ name: "k", key: "client-key-0123456789abcdef" }] };
+  config = { admin: "127.0.0.1:0", allow_private: true, keys: [{ name: "k", key: "client-key-0123456789abcdef" }] };
   gateway = await startGateway({
     config,
     env: { ADMIN_TOKEN_FILE: file },
   });
+  admin = `${gateway.adminUrl}/admin/api`;
 });
 
 afterAll(async () => {

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
-import { startChaos, refusedUrl, type Chaos } from "./support/chaos.ts";
+import { startChaos, type Chaos } from "./support/chaos.ts";
 import { chat, openChat, RawConnection, rawRequest, RawResponse, sseEvents, type ChatOptions } from "./support/client.ts";
 import { faults } from "./support/faults.ts";
+import { refusedUrl } from "./support/refused-port.ts";
 import { makeCertificates } from "./support/tls.ts";
 
 let chaos: Chaos;
@@ -135,7 +136,7 @@ describe("what an attempt meets", () => {
 
 describe("a broken connection", () => {
   test("may never have been one", async () => {
-    expect(await complaintOf(rawRequest(await refusedUrl()))).toContain("ECONNREFUSED");
+    expect(await complaintOf(rawRequest(refusedUrl()))).toContain("ECONNREFUSED");
   });
 
   test.each([1, 2, 50])("is reset after token %i, and the tokens arrive", async (count) => {

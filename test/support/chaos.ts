@@ -274,20 +274,6 @@ export class Chaos implements AsyncDisposable {
   }
 }
 
-/** A port on which nobody listens. */
-export async function refusedPort(): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-/** The address of an upstream that refuses the connection. */
-export async function refusedUrl(): Promise<string> {
-  return `http://127.0.0.1:${await refusedPort()}/v1`;
-}
-
 interface Guest {
   readonly wire: Wire;
   readonly inbox: Inbox;

@@ -47,6 +47,8 @@ export type LogLine = Readonly<Record<string, unknown>>;
 export class Gateway implements AsyncDisposable {
   /** Without a path, such as `http://127.0.0.1:4400`. */
   url = "";
+  /** Where it is administered, also without a path; empty where it is not. */
+  adminUrl = "";
   readonly pid: number;
   readonly directory: string;
   /** Resolves with the exit code, or with 128 and the signal's number. */
@@ -82,6 +84,7 @@ export class Gateway implements AsyncDisposable {
     const state = this.running ? "does not listen" : `ended with ${this.#child.exitCode}`;
     if (line === undefined) throw new Error(`the gateway ${state}; it said:\n${this.text}`);
     this.url = String(line["url"]);
+    this.adminUrl = typeof line["admin"] === "string" ? line["admin"] : "";
   }
 
   /** One per call, as the product logs it. */

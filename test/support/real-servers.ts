@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { eventually } from "./eventually.ts";
 import { realServersFolder } from "./real-servers-folder.ts";
+import { freePort } from "./servers/guarded.ts";
 
 /** Servers that nobody here wrote; see docs/real-servers.md. */
 export type RealServerName = keyof typeof servers;
@@ -139,11 +140,4 @@ function commandOf(name: RealServerName): string {
 
 function modelOf(name: RealServerName): string {
   return join(realServersFolder(), servers[name].model);
-}
-
-function freePort(): number {
-  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  const { port } = listener;
-  listener.stop(true);
-  return port;
 }

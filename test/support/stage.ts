@@ -145,7 +145,7 @@ export interface GroupOptions {
   readonly equals?: boolean;
   /** What the first upstream is, and where it is said to be when that is not the truth. */
   readonly upstream?: ChaosOptions | (() => Promise<ChaosOptions>);
-  readonly url?: string | (() => Promise<string>);
+  readonly url?: string | (() => string | Promise<string>);
   /** Settings of the first channel, and of all of them. */
   readonly channel?: Readonly<Record<string, unknown>>;
   readonly channels?: Readonly<Record<string, unknown>>;
