@@ -98,7 +98,13 @@ describe("an engine process", () => {
     await eventually("the answer is complete", () => client.seen.end === "0\r\n\r\n", 10_000);
     expect(client.seen.bytes).toBeGreaterThan(heard + 500_000);
     expect(await engine.child.exited).toBe(0);
-    expect(engine.signs).toEqual(['{"event":"ready"}', '{"event":"beat"}', '{"event":"rest"}']);
+    await eventually("it says its last", () => engine.signs.at(-1) === '{"event":"rest"}');
+    // It beats every few seconds: how often it has is the machine's doing.
+    expect(engine.signs.filter((sign, at) => sign !== engine.signs[at - 1])).toEqual([
+      '{"event":"ready"}',
+      '{"event":"beat"}',
+      '{"event":"rest"}',
+    ]);
   });
 
   test("ends though an answer is not read, once its reader has left", async () => {
@@ -112,7 +118,7 @@ describe("an engine process", () => {
   test("gives signs of life while a request is open, and says when it rests", async () => {
     const engine = await start(join(folder, "s"));
     const client = await deafClient(engine.socket, speechPath, long);
-    await eventually("it beats twice", () => engine.signs.filter((sign) => sign.includes("beat")).length === 2, 10_000);
+    await eventually("it beats twice", () => engine.signs.filter((sign) => sign.includes("beat")).length >= 2, 20_000);
     expect(engine.signs.join()).not.toContain("rest");
     client.leave();
     await eventually("it rests", () => engine.signs.at(-1) === '{"event":"rest"}');

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { ChatReply } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 
@@ -35,6 +36,14 @@ function fresh(): string {
   return `hedged-${(calls += 1)}`;
 }
 
+/** Once both channels have the call, `release` lets one of them answer, or both. */
+async function hedged(body: Record<string, unknown>, stream: boolean, release: () => void): Promise<ChatReply> {
+  const call = await rig.open({ model: fresh(), ...body }, { stream });
+  await eventually("both are asked", () => rig.path(call).length === 2);
+  release();
+  return call.reply;
+}
+
 describe.each([true, false])("F74: a slow call (stream %p)", (stream) => {
   test("is asked of a second channel as well: the first to answer wins and the other is ended", async () => {
     rig.upstream.a.script(["fault:delay@5000"]);
@@ -62,9 +71,8 @@ describe.each([true, false])("F74: a slow call (stream %p)", (stream) => {
   });
 
   test("keeps its first channel if that one is quicker after all", async () => {
-    rig.upstream.a.script([`fault:delay@${hedgeAfterMs + 100}`]);
-    rig.upstream.b.script(["fault:delay@5000"]);
-    const reply = await rig.chat({ model: fresh() }, { stream });
+    for (const upstream of rig.upstreams) upstream.script(["fault:held"]);
+    const reply = await hedged({}, stream, () => rig.upstream.a.release());
     expect([reply.status, reply.channel, rig.path(reply)]).toEqual([200, "a", ["a", "b"]]);
     await eventually("the loser is ended", () => rig.upstream.b.ledger.ofCall(reply.call ?? "")[0]?.endedBy === "client_closed");
     await rig.check();
@@ -72,9 +80,10 @@ describe.each([true, false])("F74: a slow call (stream %p)", (stream) => {
 
   test("gets one answer if both come at once", async () => {
     for (let round = 0; round < 3; round += 1) {
-      rig.upstream.a.script([`fault:delay@${hedgeAfterMs + 40}`]);
-      rig.upstream.b.script(["fault:delay@38"]);
-      const reply = await rig.chat({ model: fresh(), x_tokens: 20 }, { stream });
+      for (const upstream of rig.upstreams) upstream.script(["fault:held"]);
+      const reply = await hedged({ x_tokens: 20 }, stream, () => {
+        for (const upstream of rig.upstreams) upstream.release();
+      });
       expect([reply.status, reply.finishReason, reply.error]).toEqual([200, "stop", null]);
       expect(rig.path(reply)).toEqual(["a", "b"]);
     }
@@ -82,9 +91,11 @@ describe.each([true, false])("F74: a slow call (stream %p)", (stream) => {
   });
 
   test("fails once if both fail", async () => {
-    rig.upstream.a.script([`fault:delay@${hedgeAfterMs + 50}+status@404`]);
-    rig.upstream.b.script(["fault:delay@50+status@400"]);
-    const reply = await rig.chat({ model: fresh() }, { stream });
+    rig.upstream.a.script(["fault:held+status@404"]);
+    rig.upstream.b.script(["fault:held+status@400"]);
+    const reply = await hedged({}, stream, () => {
+      for (const upstream of rig.upstreams) upstream.release();
+    });
     expect([reply.status, rig.path(reply)]).toEqual([400, ["a", "b"]]);
     expect(await rig.accessLine(reply.requestId)).toMatchObject({ state: "failed", attempts: 2 });
     await rig.check();

@@ -55,6 +55,7 @@ export class Chaos implements AsyncDisposable {
   #behaviour: string | null = null;
   #modelsBehaviour = "ok";
   #script: string[] = [];
+  #released = Promise.withResolvers<void>();
 
   constructor(options: ChaosOptions) {
     this.name = options.name ?? nextName();
@@ -104,6 +105,12 @@ export class Chaos implements AsyncDisposable {
   script(behaviours: readonly string[]): void {
     for (const behaviour of behaviours) partsOf(behaviour);
     this.#script.push(...behaviours);
+  }
+
+  /** Lets every answer go on that is `held` now. */
+  release(): void {
+    this.#released.resolve();
+    this.#released = Promise.withResolvers();
   }
 
   async waitFor(holds: (ledger: Ledger) => boolean, withinMs = 5_000): Promise<void> {
@@ -206,7 +213,7 @@ export class Chaos implements AsyncDisposable {
       paceMs: ask.paceMs ?? this.#tempo.paceMs,
     });
     const { wire } = guest;
-    const exchange = new Exchange({ instance: this.name, operation, isPart, request, ask, attempt, manner, wire });
+    const exchange = new Exchange({ instance: this.name, operation, isPart, request, ask, attempt, manner, wire, released: this.#released.promise });
     try {
       if (operation === "speech") await Promise.all((["pcm", "wav", formatOf(exchange)] as const).map(prepareTakes));
       await misbehave(exchange, behaviour);

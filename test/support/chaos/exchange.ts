@@ -19,6 +19,7 @@ export class Exchange {
   /** What happens to the connection when another request begins to arrive on it. */
   onReuse: "serve" | "close" | "reset" = "serve";
   readonly #wire: Wire;
+  readonly #released: Promise<void>;
   #held: Uint8Array[] = [];
   #framing: Framing = "length";
   #encoder: Encoder = encoderOf([]);
@@ -32,6 +33,7 @@ export class Exchange {
     this.attempt = parts.attempt;
     this.manner = parts.manner;
     this.#wire = parts.wire;
+    this.#released = parts.released;
     this.operation = parts.operation;
     this.#closes = parts.isPart || /close/i.test(header(parts.request, "connection") ?? "");
   }
@@ -125,6 +127,10 @@ export class Exchange {
     await this.#wire.pause(ms);
   }
 
+  async untilReleased(): Promise<void> {
+    await this.#wire.until(this.#released);
+  }
+
   /** Takes nothing more from the peer for a while, and then all of it without a look. */
   async stopReading(ms: number): Promise<void> {
     this.#wire.stopReading();
@@ -196,6 +202,8 @@ export interface ExchangeParts {
   readonly attempt: Attempt;
   readonly manner: Manner;
   readonly wire: Wire;
+  /** When the test wants the answers that wait for its word. */
+  readonly released: Promise<void>;
 }
 
 export interface Opening {

@@ -38,6 +38,11 @@ export class Wire {
     }).finally(() => clearTimeout(timer));
   }
 
+  /** Says and does nothing until then. */
+  async until(moment: Promise<void>): Promise<void> {
+    await this.#unlessDeparted((resolve) => void moment.then(resolve));
+  }
+
   /** Never resolves: says and does nothing until the peer has enough. */
   async untilDeparture(): Promise<never> {
     await this.#unlessDeparted(() => {});

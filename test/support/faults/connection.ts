@@ -47,6 +47,10 @@ export const connectionFaults: Faults = {
     exchange.onReuse = argument === "rst" ? "reset" : "close";
   },
 
+  /** Until the upstream's `release`: for an answer that is to come after something else, however long that takes. */
+  async held(exchange) {
+    await exchange.untilReleased();
+  },
   async delay(exchange, argument) {
     await exchange.pause(numberFrom(argument, 50));
   },
