@@ -213,7 +213,17 @@ export class Chaos implements AsyncDisposable {
       paceMs: ask.paceMs ?? this.#tempo.paceMs,
     });
     const { wire } = guest;
-    const exchange = new Exchange({ instance: this.name, operation, isPart, request, ask, attempt, manner, wire, released: this.#released.promise });
+    const exchange = new Exchange({
+      instance: this.name,
+      operation,
+      isPart,
+      request,
+      ask,
+      attempt,
+      manner,
+      wire,
+      released: this.#released.promise,
+    });
     try {
       if (operation === "speech") await Promise.all((["pcm", "wav", formatOf(exchange)] as const).map(prepareTakes));
       await misbehave(exchange, behaviour);
