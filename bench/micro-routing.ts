@@ -5,8 +5,8 @@
 import { type Candidate, candidatesOf, type Route } from "../src/channels/channel.ts";
 import { afterFailure, afterSuccess, type Health, scopeIds } from "../src/channels/health.ts";
 import { begun, ended, type Load, newLoad, observed, p95Ms } from "../src/channels/load.ts";
-import { afterFirst, newRetryBudget, tryRetry } from "../src/limits/retry-budget.ts";
-import { afterAccept, afterRequest, newThrottle } from "../src/limits/throttle.ts";
+import { countFirst, newRetryBudget, takeRetry } from "../src/limits/retry-budget.ts";
+import { countAccept, countRequest, newThrottle } from "../src/limits/throttle.ts";
 import { failure } from "../src/operations/failure.ts";
 import { admits } from "../src/routing/condition.ts";
 import { judge } from "../src/routing/judge.ts";
@@ -148,10 +148,16 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
     ended(load);
   });
   measure("load: p95", 100_000, () => p95Ms(load, 200_000));
-  let budget = newRetryBudget;
-  measure("retry budget: one first attempt", 200_000, (turn) => (budget = afterFirst(budget, turn)));
-  measure("retry budget: one first attempt and one retry", 200_000, (turn) => (budget = tryRetry(afterFirst(budget, turn), turn).budget));
-  let throttle = newThrottle;
-  measure("throttle: one request, accepted", 200_000, (turn) => (throttle = afterAccept(afterRequest(throttle, turn, true), turn)));
+  const budget = newRetryBudget();
+  measure("retry budget: one first attempt", 200_000, (turn) => countFirst(budget, turn));
+  measure("retry budget: one first attempt and one retry", 200_000, (turn) => {
+    countFirst(budget, turn);
+    return takeRetry(budget, turn);
+  });
+  const throttle = newThrottle();
+  measure("throttle: one request, accepted", 200_000, (turn) => {
+    countRequest(throttle, turn, true);
+    countAccept(throttle, turn);
+  });
 }
 if (sink === 0) console.log("");

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { afterCall, type HedgeQuota, mayHedge, newHedgeQuota, tryHedge } from "../src/limits/hedge-quota.ts";
-import { afterClientRetry, afterFirst, mayRetry, newRetryBudget, type RetryBudget, tryRetry } from "../src/limits/retry-budget.ts";
-import { callsIn, counted, marksIn, newTally, rolled, type Tally } from "../src/limits/tally.ts";
-import { afterAccept, afterRequest, newThrottle, rejectionProbability, type Throttle, throttleAdmits } from "../src/limits/throttle.ts";
+import { countCall, mayHedge, newHedgeQuota, takeHedge } from "../src/limits/hedge-quota.ts";
+import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry } from "../src/limits/retry-budget.ts";
+import { callsIn, count, marksIn, newTally } from "../src/limits/tally.ts";
+import { countAccept, countRequest, newThrottle, rejectionProbability, type Throttle, throttleAdmits } from "../src/limits/throttle.ts";
 import { diceOf } from "./support/plan-world.ts";
 
 const gaps = fc.array(
@@ -19,20 +19,20 @@ describe("a tally", () => {
     const span = { slotMs: 1_000, slots: 11 };
     fc.assert(
       fc.property(gaps, (events) => {
-        let tally: Tally = newTally;
+        const tally = newTally();
         let nowMs = 50_000;
         const all: { readonly atMs: number; readonly marked: boolean }[] = [];
         for (const { afterMs, marked } of events) {
           nowMs += afterMs;
           all.push({ atMs: nowMs, marked });
-          tally = counted(tally, span, nowMs, marked ? { calls: 0, marks: 1 } : { calls: 1, marks: 0 });
+          count(tally, span, nowMs, marked ? 0 : 1, marked ? 1 : 0);
           const within = all.filter(({ atMs }) => Math.floor(atMs / 1_000) > Math.floor(nowMs / 1_000) - 11);
-          expect(marksIn(tally)).toBe(within.filter((event) => event.marked).length);
-          expect(callsIn(tally)).toBe(within.filter((event) => !event.marked).length);
+          expect(marksIn(tally, span, nowMs)).toBe(within.filter((event) => event.marked).length);
+          expect(callsIn(tally, span, nowMs)).toBe(within.filter((event) => !event.marked).length);
           expect(tally.older.length).toBeLessThanOrEqual(10);
         }
         const laterMs = nowMs + 11_000;
-        expect(callsIn(rolled(tally, span, laterMs)) + marksIn(rolled(tally, span, laterMs))).toBe(0);
+        expect(callsIn(tally, span, laterMs) + marksIn(tally, span, laterMs)).toBe(0);
       }),
       { numRuns: 200 },
     );
@@ -42,17 +42,15 @@ describe("a tally", () => {
 describe("the retry budget", () => {
   /** Every call fails and wants two retries at once. Returns the times of all upstream calls. */
   function storm(requestsPerSecond: number, seconds: number): { readonly first: number[]; readonly retries: number[] } {
-    let budget: RetryBudget = newRetryBudget;
+    const budget = newRetryBudget();
     const first: number[] = [];
     const retries: number[] = [];
     for (let call = 0; call < requestsPerSecond * seconds; call += 1) {
       const nowMs = 7_777 + (call * 1_000) / requestsPerSecond;
-      budget = afterFirst(budget, nowMs);
+      countFirst(budget, nowMs);
       first.push(nowMs);
       for (let time = 0; time < 2; time += 1) {
-        const taken = tryRetry(budget, nowMs);
-        if (taken.allowed) retries.push(nowMs);
-        budget = taken.budget;
+        if (takeRetry(budget, nowMs)) retries.push(nowMs);
       }
     }
     return { first, retries };
@@ -71,7 +69,7 @@ describe("the retry budget", () => {
   test("over any history, the retries of ten seconds stay within a fifth of the first attempts and three a second", () => {
     fc.assert(
       fc.property(gaps, (events) => {
-        let budget: RetryBudget = newRetryBudget;
+        const budget = newRetryBudget();
         let nowMs = 1_234;
         const first: number[] = [];
         const retries: number[] = [];
@@ -79,13 +77,12 @@ describe("the retry budget", () => {
           nowMs += afterMs;
           if (!marked) {
             first.push(nowMs);
-            budget = afterFirst(budget, nowMs);
+            countFirst(budget, nowMs);
             continue;
           }
-          const taken = tryRetry(budget, nowMs);
-          expect(taken.allowed).toBe(mayRetry(budget, nowMs));
-          budget = taken.budget;
-          if (!taken.allowed) continue;
+          const may = mayRetry(budget, nowMs);
+          expect(takeRetry(budget, nowMs)).toBe(may);
+          if (!may) continue;
           retries.push(nowMs);
           const spent = retries.filter((atMs) => atMs > nowMs - 10_000).length;
           // Time is cut into seconds, so that up to eleven of them may vouch for the retries of ten.
@@ -97,12 +94,11 @@ describe("the retry budget", () => {
   });
 
   test("a quiet gateway may retry: three a second, saved up over ten", () => {
-    let budget: RetryBudget = afterFirst(newRetryBudget, 1_000);
+    const budget = newRetryBudget();
+    countFirst(budget, 1_000);
     let allowed = 0;
     for (let time = 0; time < 100; time += 1) {
-      const taken = tryRetry(budget, 1_000);
-      budget = taken.budget;
-      if (taken.allowed) allowed += 1;
+      if (takeRetry(budget, 1_000)) allowed += 1;
     }
     expect(allowed).toBe(30);
     expect(mayRetry(budget, 9_000)).toBe(false);
@@ -110,24 +106,24 @@ describe("the retry budget", () => {
   });
 
   test("a client's own retries use up the same budget", () => {
-    let budget: RetryBudget = newRetryBudget;
-    for (let call = 0; call < 100; call += 1) budget = afterClientRetry(budget, 1_000);
+    const budget = newRetryBudget();
+    for (let call = 0; call < 100; call += 1) countClientRetry(budget, 1_000);
     expect(mayRetry(budget, 1_000)).toBe(false);
   });
 });
 
 describe("the throttle of a single deployment", () => {
-  const after = (throttle: Throttle, requests: number, accepts: number, nowMs: number): Throttle => {
-    let next = throttle;
-    for (let request = 0; request < requests; request += 1) next = afterRequest(next, nowMs, true);
-    for (let accept = 0; accept < accepts; accept += 1) next = afterAccept(next, nowMs);
-    return next;
+  const after = (requests: number, accepts: number, nowMs: number): Throttle => {
+    const throttle = newThrottle();
+    for (let request = 0; request < requests; request += 1) countRequest(throttle, nowMs, true);
+    for (let accept = 0; accept < accepts; accept += 1) countAccept(throttle, nowMs);
+    return throttle;
   };
 
   test("turns nobody away while at least half is accepted", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 300 }), (requests, accepts) => {
-        const probability = rejectionProbability(after(newThrottle, requests, accepts, 1_000), 1_000);
+        const probability = rejectionProbability(after(requests, accepts, 1_000), 1_000);
         expect(probability).toBeCloseTo(Math.max(0, (requests - 2 * accepts) / (requests + 1)));
         expect(probability).toBeLessThan(1);
         if (accepts * 2 >= requests) expect(probability).toBe(0);
@@ -136,18 +132,18 @@ describe("the throttle of a single deployment", () => {
   });
 
   test("forgets after two minutes", () => {
-    const failing = after(newThrottle, 1_000, 0, 1_000);
+    const failing = after(1_000, 0, 1_000);
     expect(rejectionProbability(failing, 60_000)).toBeGreaterThan(0.99);
     expect(rejectionProbability(failing, 125_000)).toBe(0);
   });
 
   test("in a long outage at 200 requests a second it lets about one a second through, so that its end is seen at once", () => {
     const dice = diceOf(3);
-    let throttle = newThrottle;
+    const throttle = newThrottle();
     const admitted: number[] = [];
     for (let nowMs = 0; nowMs < 300_000; nowMs += 5) {
       const admits = throttleAdmits(throttle, nowMs, dice);
-      throttle = afterRequest(throttle, nowMs, admits);
+      countRequest(throttle, nowMs, admits);
       if (admits) admitted.push(nowMs);
     }
     const late = admitted.filter((atMs) => atMs > 120_000);
@@ -160,21 +156,19 @@ describe("the hedge quota", () => {
   test("is at most one in twenty calls, but one every ten seconds", () => {
     fc.assert(
       fc.property(gaps, (events) => {
-        let quota: HedgeQuota = newHedgeQuota;
+        const quota = newHedgeQuota();
         let nowMs = 5_000;
         let calls = 0;
         let hedges = 0;
         let lastMs = -Infinity;
         for (const { afterMs, marked } of events) {
           nowMs += afterMs;
-          quota = afterCall(quota, nowMs);
+          countCall(quota, nowMs);
           calls += 1;
           if (!marked) continue;
           const due = nowMs - lastMs >= 10_000;
           expect(mayHedge(quota, nowMs) || !due).toBe(true);
-          const taken = tryHedge(quota, nowMs);
-          quota = taken.quota;
-          if (!taken.allowed) continue;
+          if (!takeHedge(quota, nowMs)) continue;
           hedges += 1;
           lastMs = nowMs;
           expect(hedges).toBeLessThanOrEqual(0.05 * calls + (nowMs - 5_000) / 10_000 + 1);
@@ -185,13 +179,11 @@ describe("the hedge quota", () => {
   });
 
   test("at 200 slow calls a second every twentieth is hedged, no more", () => {
-    let quota: HedgeQuota = newHedgeQuota;
+    const quota = newHedgeQuota();
     let hedges = 0;
     for (let call = 0; call < 10_000; call += 1) {
-      quota = afterCall(quota, call * 5);
-      const taken = tryHedge(quota, call * 5);
-      quota = taken.quota;
-      if (taken.allowed) hedges += 1;
+      countCall(quota, call * 5);
+      if (takeHedge(quota, call * 5)) hedges += 1;
     }
     expect(hedges).toBeLessThanOrEqual(501);
     expect(hedges).toBeGreaterThan(450);

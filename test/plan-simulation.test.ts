@@ -13,8 +13,8 @@ import {
   withProbe,
 } from "../src/channels/health.ts";
 import { begun, ended, type Load, newLoad, observed } from "../src/channels/load.ts";
-import { afterFirst, mayRetry, newRetryBudget, tryRetry } from "../src/limits/retry-budget.ts";
-import { afterAccept, afterRequest, newThrottle } from "../src/limits/throttle.ts";
+import { countFirst, mayRetry, newRetryBudget, takeRetry } from "../src/limits/retry-budget.ts";
+import { countAccept, countRequest, newThrottle } from "../src/limits/throttle.ts";
 import { failure, type Failure } from "../src/operations/failure.ts";
 import { admits } from "../src/routing/condition.ts";
 import { finalFailure } from "../src/routing/final-failure.ts";
@@ -58,8 +58,8 @@ class Simulation {
   private readonly healths = new Map<string, Health>();
   private readonly loads = new Map<string, Load>();
   private readonly inFlight = new Map<Channel, number>();
-  private budget = newRetryBudget;
-  private throttle = newThrottle;
+  private readonly budget = newRetryBudget();
+  private readonly throttle = newThrottle();
   private panicking = 0;
   private running = 0;
   private normal = 0;
@@ -101,7 +101,7 @@ class Simulation {
 
   private call(beganMs: number, first: boolean): void {
     const { nowMs, dice } = this;
-    if (first) this.budget = afterFirst(this.budget, nowMs);
+    if (first) countFirst(this.budget, nowMs);
     const planned = plan({
       route: this.of,
       health: (scope) => this.healths.get(scope),
@@ -114,7 +114,7 @@ class Simulation {
       nowMs,
       dice,
     });
-    if (first) this.throttle = afterRequest(this.throttle, nowMs, planned.go === "ahead");
+    if (first) countRequest(this.throttle, nowMs, planned.go === "ahead");
     if (planned.go === "refuse") {
       if (planned.waitMs !== null && first) this.at(nowMs + planned.waitMs, () => this.call(beganMs, false));
       else this.answer(beganMs, planned.kind);
@@ -150,7 +150,7 @@ class Simulation {
       if (answer.failure === null) {
         observed(load, answer.tookMs, this.nowMs);
         for (const scope of scopeIds(chosen.scopes)) this.healths.set(scope, afterSuccess(this.healths.get(scope), this.nowMs, startedMs));
-        this.throttle = afterAccept(this.throttle, this.nowMs);
+        countAccept(this.throttle, this.nowMs);
         this.finish(beganMs, planned, "served");
         return;
       }
@@ -185,7 +185,7 @@ class Simulation {
       dice: this.dice,
     });
     if (verdict.go === "stop") return this.finish(beganMs, planned, finalFailure(tried).kind);
-    if (!verdict.free) this.budget = tryRetry(this.budget, this.nowMs).budget;
+    if (!verdict.free) takeRetry(this.budget, this.nowMs);
     this.at(this.nowMs + verdict.afterMs, () => this.attempt(beganMs, planned, tried, verdict.candidate, verdict.probe));
   }
 

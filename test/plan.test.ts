@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { Candidate, Route } from "../src/channels/channel.ts";
 import { afterFailure, afterSuccess, type Health, opensAgainMs, withProbe } from "../src/channels/health.ts";
 import { begun, newLoad, observed } from "../src/channels/load.ts";
-import { afterRequest, newThrottle } from "../src/limits/throttle.ts";
+import { countRequest, newThrottle } from "../src/limits/throttle.ts";
 import { failure, type Failure } from "../src/operations/failure.ts";
 import { drawOne, indexOf } from "../src/routing/draw.ts";
 import { type Ahead, hasOneDeployment, plan, type PlanInput, type Refused } from "../src/routing/plan.ts";
@@ -409,8 +409,8 @@ describe("a plan, nobody being well", () => {
   test("a single deployment is throttled, not shut off", () => {
     const table = tables();
     open(table, a.scopes.deployment);
-    let throttle = newThrottle;
-    for (let call = 0; call < 99; call += 1) throttle = afterRequest(throttle, nowMs, true);
+    const throttle = newThrottle();
+    for (let call = 0; call < 99; call += 1) countRequest(throttle, nowMs, true);
     const withDice = (value: number, atMs = nowMs): ReturnType<typeof plan> =>
       plan(planInput(route([a]), table, { throttle, dice: () => value, nowMs: atMs }));
     expect(withDice(0.5).go).toBe("refuse");

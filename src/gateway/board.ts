@@ -14,9 +14,9 @@ import {
   type Health,
 } from "../channels/health.ts";
 import { begun, ended, newLoad, observed, type Load } from "../channels/load.ts";
-import { afterCall, newHedgeQuota, tryHedge } from "../limits/hedge-quota.ts";
-import { afterClientRetry, afterFirst, mayRetry, newRetryBudget, tryRetry, type RetryBudget } from "../limits/retry-budget.ts";
-import { afterAccept, afterRequest, newThrottle, type Throttle } from "../limits/throttle.ts";
+import { countCall, newHedgeQuota, takeHedge } from "../limits/hedge-quota.ts";
+import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry, type RetryBudget } from "../limits/retry-budget.ts";
+import { countAccept, countRequest, newThrottle, type Throttle } from "../limits/throttle.ts";
 import type { Failure, FailureKind } from "../operations/failure.ts";
 import { admits } from "../routing/condition.ts";
 import { hasOneDeployment, plan, type Ahead, type Choice, type Plan } from "../routing/plan.ts";
@@ -27,7 +27,7 @@ import type { Snapshot } from "./snapshot.ts";
 
 /**
  * What the gateway remembers between calls: how its upstreams are doing and what they taught it. It only holds values
- * and asks the pure rules how they change. It outlives reloads, and every table has a bound, because a channel that
+ * and asks the rules how they change. It outlives reloads, and every table has a bound, because a channel that
  * takes any model lets clients choose the names.
  */
 export class Board {
@@ -39,7 +39,7 @@ export class Board {
   private snapshot: Snapshot | null = null;
   /** The deployments that the configuration names; gathered when somebody has to make room. */
   private known: ReadonlySet<string> | null = null;
-  private hedges = newHedgeQuota;
+  private readonly hedges = newHedgeQuota();
   /** Those whose channels are all full. */
   readonly places: PlaceQueue;
 
@@ -67,7 +67,7 @@ export class Board {
       nowMs,
       dice,
     });
-    if (!again && hasOneDeployment(route)) state.throttle = afterRequest(state.throttle, nowMs, planned.go === "ahead");
+    if (!again && hasOneDeployment(route)) countRequest(state.throttle, nowMs, planned.go === "ahead");
     return planned;
   }
 
@@ -116,8 +116,9 @@ export class Board {
   callBegins(model: string, mode: Ahead["mode"], retried: boolean): RouteState {
     const nowMs = this.ports.nowMs();
     const state = this.route(model);
-    state.budget = retried ? afterClientRetry(state.budget, nowMs) : afterFirst(state.budget, nowMs);
-    this.hedges = afterCall(this.hedges, nowMs);
+    if (retried) countClientRetry(state.budget, nowMs);
+    else countFirst(state.budget, nowMs);
+    countCall(this.hedges, nowMs);
     state.calls += 1;
     if (mode === "last_resort") state.lastResorts += 1;
     else state.normalCalls += (state.calls - state.normalCalls) * normalShare;
@@ -134,16 +135,11 @@ export class Board {
   }
 
   takeRetry(model: string): boolean {
-    const state = this.route(model);
-    const { allowed, budget } = tryRetry(state.budget, this.ports.nowMs());
-    state.budget = budget;
-    return allowed;
+    return takeRetry(this.route(model).budget, this.ports.nowMs());
   }
 
   takeHedge(): boolean {
-    const { allowed, quota } = tryHedge(this.hedges, this.ports.nowMs());
-    this.hedges = quota;
-    return allowed;
+    return takeHedge(this.hedges, this.ports.nowMs());
   }
 
   /** It is well, and has a place. */
@@ -202,7 +198,7 @@ export class Board {
       if (after !== before) this.healths.set(scope, after);
     }
     const state = this.routes.get(model);
-    if (state !== undefined) state.throttle = afterAccept(state.throttle, nowMs);
+    if (state !== undefined) countAccept(state.throttle, nowMs);
   }
 
   failed({ candidate, probe, beganMs }: Ticket, failure: Failure, nowMs: number): void {
@@ -276,7 +272,7 @@ export class Board {
   private route(model: string): RouteState {
     let state = this.routes.get(model);
     if (state === undefined) {
-      state = { budget: newRetryBudget, throttle: newThrottle, calls: 0, lastResorts: 0, normalCalls: 0 };
+      state = { budget: newRetryBudget(), throttle: newThrottle(), calls: 0, lastResorts: 0, normalCalls: 0 };
       this.routes.set(model, state);
     }
     return state;
@@ -339,8 +335,8 @@ export interface Lesson {
 
 /** What is remembered of the calls of one model. */
 export interface RouteState {
-  budget: RetryBudget;
-  throttle: Throttle;
+  readonly budget: RetryBudget;
+  readonly throttle: Throttle;
   calls: number;
   lastResorts: number;
   /** A slow average of calls in flight while all was well. */

@@ -1,7 +1,8 @@
 /**
  * How many calls there were in the last while, and how many of them bore a mark (a retry, an accepted request, a hedge).
- * Immutable and bounded: time is cut into slots, and a slot that has left the span is forgotten. The span reaches back at
- * least `slots - 1` whole slots, so a limit that must hold over ten seconds keeps eleven slots of one.
+ * Bounded: time is cut into slots, and a slot that has left the span is forgotten. The span reaches back at least
+ * `slots - 1` whole slots, so a limit that must hold over ten seconds keeps eleven slots of one. A changing value with
+ * one owner, because every call counts in several of them. The clock is one that never jumps.
  */
 export interface Tally {
   readonly slot: number;
@@ -25,35 +26,46 @@ export interface Span {
   readonly slots: number;
 }
 
+type Owned = { -readonly [K in keyof Tally]: Tally[K] };
+
 /** The same for all that have none: there are as many tallies as there are names of models. */
 const none: readonly Slot[] = [];
 
-export const newTally: Tally = { slot: 0, calls: 0, marks: 0, older: none, olderCalls: 0, olderMarks: 0 };
-
-export function counted(tally: Tally, span: Span, nowMs: number, more: { calls: number; marks: number }): Tally {
-  const { slot, calls, marks, older, olderCalls, olderMarks } = rolled(tally, span, nowMs);
-  return { slot, calls: calls + more.calls, marks: marks + more.marks, older, olderCalls, olderMarks };
+export function newTally(): Tally {
+  return { slot: 0, calls: 0, marks: 0, older: none, olderCalls: 0, olderMarks: 0 };
 }
 
-/** The tally as of now: what has left the span is gone. */
-export function rolled(tally: Tally, span: Span, nowMs: number): Tally {
-  const slot = Math.floor(nowMs / span.slotMs);
-  if (slot === tally.slot) return tally;
-  const last: Slot = { slot: tally.slot, calls: tally.calls, marks: tally.marks };
-  const older = [...tally.older, last].filter((past) => past.slot > slot - span.slots);
-  let olderCalls = 0;
-  let olderMarks = 0;
-  for (const past of older) {
-    olderCalls += past.calls;
-    olderMarks += past.marks;
-  }
-  return { slot, calls: 0, marks: 0, older: older.length === 0 ? none : older, olderCalls, olderMarks };
+export function count(tally: Tally, span: Span, nowMs: number, calls: number, marks: number): void {
+  const owned = tally as Owned;
+  roll(owned, span, nowMs);
+  owned.calls += calls;
+  owned.marks += marks;
 }
 
-export function callsIn(tally: Tally): number {
+export function callsIn(tally: Tally, span: Span, nowMs: number): number {
+  roll(tally, span, nowMs);
   return tally.calls + tally.olderCalls;
 }
 
-export function marksIn(tally: Tally): number {
+export function marksIn(tally: Tally, span: Span, nowMs: number): number {
+  roll(tally, span, nowMs);
   return tally.marks + tally.olderMarks;
+}
+
+/** Moves on to the slot of this moment: what has left the span is gone. */
+function roll(tally: Owned, span: Span, nowMs: number): void {
+  const slot = Math.floor(nowMs / span.slotMs);
+  if (slot <= tally.slot) return;
+  const last: Slot = { slot: tally.slot, calls: tally.calls, marks: tally.marks };
+  const older = [...tally.older, last].filter((past) => past.slot > slot - span.slots);
+  tally.slot = slot;
+  tally.calls = 0;
+  tally.marks = 0;
+  tally.older = older.length === 0 ? none : older;
+  tally.olderCalls = 0;
+  tally.olderMarks = 0;
+  for (const past of older) {
+    tally.olderCalls += past.calls;
+    tally.olderMarks += past.marks;
+  }
 }

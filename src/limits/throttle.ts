@@ -1,4 +1,4 @@
-import { callsIn, counted, marksIn, newTally, rolled, type Span, type Tally } from "./tally.ts";
+import { callsIn, count, marksIn, newTally, type Span, type Tally } from "./tally.ts";
 
 /**
  * For a route with a single deployment, which no breaker may shut off: the worse it accepts, the fewer requests are let
@@ -10,20 +10,18 @@ export interface Throttle {
   readonly admittedMs: number;
 }
 
-export const newThrottle: Throttle = { tally: newTally, admittedMs: Number.NEGATIVE_INFINITY };
+export function newThrottle(): Throttle {
+  return { tally: newTally(), admittedMs: Number.NEGATIVE_INFINITY };
+}
 
 /** Requests may outnumber accepted ones by this factor before any are turned away. */
 const ratio = 2;
 const span: Span = { slotMs: 5_000, slots: 24 };
 const alwaysAfterMs = 1_000;
 
-const requested = { calls: 1, marks: 0 };
-const accepted = { calls: 0, marks: 1 };
-
-export function rejectionProbability(throttle: Throttle, nowMs: number): number {
-  const now = rolled(throttle.tally, span, nowMs);
-  const requests = callsIn(now);
-  return Math.max(0, (requests - ratio * marksIn(now)) / (requests + 1));
+export function rejectionProbability({ tally }: Throttle, nowMs: number): number {
+  const requests = callsIn(tally, span, nowMs);
+  return Math.max(0, (requests - ratio * marksIn(tally, span, nowMs)) / (requests + 1));
 }
 
 export function throttleAdmits(throttle: Throttle, nowMs: number, dice: () => number): boolean {
@@ -31,12 +29,12 @@ export function throttleAdmits(throttle: Throttle, nowMs: number, dice: () => nu
 }
 
 /** Counts every request for the route, sent or turned away. */
-export function afterRequest(throttle: Throttle, nowMs: number, admitted: boolean): Throttle {
-  const tally = counted(throttle.tally, span, nowMs, requested);
-  return { tally, admittedMs: admitted ? nowMs : throttle.admittedMs };
+export function countRequest(throttle: Throttle, nowMs: number, admitted: boolean): void {
+  count(throttle.tally, span, nowMs, 1, 0);
+  if (admitted) (throttle as { admittedMs: number }).admittedMs = nowMs;
 }
 
 /** The upstream took the request and answered it. */
-export function afterAccept(throttle: Throttle, nowMs: number): Throttle {
-  return { tally: counted(throttle.tally, span, nowMs, accepted), admittedMs: throttle.admittedMs };
+export function countAccept({ tally }: Throttle, nowMs: number): void {
+  count(tally, span, nowMs, 0, 1);
 }

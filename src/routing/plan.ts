@@ -1,5 +1,5 @@
 import type { Candidate, Channel, Route } from "../channels/channel.ts";
-import { newThrottle, type Throttle, throttleAdmits } from "../limits/throttle.ts";
+import { type Throttle, throttleAdmits } from "../limits/throttle.ts";
 import { balanced, type LoadOf } from "./balance.ts";
 import { condition, type HealthOf, type Held } from "./condition.ts";
 import { drawOne, indexOf, inDrawnOrder } from "./draw.ts";
@@ -320,7 +320,7 @@ function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choi
 }
 
 function lastResortAdmits({ route, throttle, panic, nowMs, dice }: PlanInput): boolean {
-  if (hasOneDeployment(route)) return throttleAdmits(throttle ?? newThrottle, nowMs, dice);
+  if (hasOneDeployment(route)) return throttle === undefined || throttleAdmits(throttle, nowMs, dice);
   return panic.running < Math.max(1, panicShare * panic.normal);
 }
 
