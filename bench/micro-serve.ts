@@ -78,7 +78,7 @@ const loud = new Gateway(
   ports,
   board,
   adapters,
-  plainLedger((record) => log.traffic("call", accessLine(record))),
+  plainLedger((record) => log.traffic(accessLine(record, log.time()))),
 );
 
 function read() {

@@ -132,7 +132,7 @@ export class App {
       receipts: durable.receipts,
       ratesOf: (provider, model, atMs) => priceOf(this.priceBook, { provider, model }, atMs),
       wallMs: durable.clock.wallMs,
-      log: (record) => log.traffic("call", accessLine(record)),
+      log: (record) => log.traffic(accessLine(record, log.time())),
     });
     this.gateway = new Gateway(ports, board, adapters, ledger);
     this.discovery = new Discovery(

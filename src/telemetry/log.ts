@@ -16,24 +16,24 @@ export class Log {
   ) {}
 
   debug(event: string, fields: LogFields = {}): void {
-    if (this.level === "debug") this.line("debug", event, inner(fields));
+    if (this.level === "debug") this.say("debug", event, fields);
   }
 
   info(event: string, fields: LogFields = {}): void {
-    if (this.level === "info" || this.level === "debug") this.line("info", event, inner(fields));
+    if (this.level === "info" || this.level === "debug") this.say("info", event, fields);
   }
 
-  /** One of the many lines of ordinary traffic, with its fields already in JSON (without braces). */
-  traffic(event: string, fields: string): void {
-    if (this.level === "info" || this.level === "debug") this.line("info", event, fields);
+  /** One of the many lines of ordinary traffic, whole as it is. */
+  traffic(line: LogLine): void {
+    if (this.level === "info" || this.level === "debug") this.line(line);
   }
 
   warn(event: string, fields: LogFields = {}): void {
-    if (this.level !== "error") this.line("warn", event, inner(fields));
+    if (this.level !== "error") this.say("warn", event, fields);
   }
 
   error(event: string, fields: LogFields = {}): void {
-    this.line("error", event, inner(fields));
+    this.say("error", event, fields);
     this.flush();
   }
 
@@ -41,16 +41,16 @@ export class Log {
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;
     if (this.waitingLength === 0) return;
-    const text = this.waiting.join("");
+    const text = `${this.waiting.join("\n")}\n`;
     const written = this.write(text);
     const left = text.slice(written);
-    this.waiting = left === "" ? [] : [left];
+    this.waiting = left === "" ? [] : [left.slice(0, -1)];
     this.waitingLength = left.length;
     if (left !== "") this.later();
   }
 
-  /** Busy gateways write many lines in one millisecond, and a date costs as much to print as the rest of a line. */
-  private time(): string {
+  /** For a line that is written now. Many are in one millisecond, and a date costs as much to print as the rest of a line. */
+  time(): string {
     const nowMs = Date.now();
     if (nowMs !== this.timeMs) {
       this.timeMs = nowMs;
@@ -59,17 +59,19 @@ export class Log {
     return this.timeText;
   }
 
-  /** `fields` is JSON without its braces. */
-  private line(level: LogLevel, event: string, fields: string): void {
+  private say(level: LogLevel, event: string, fields: LogFields): void {
+    this.line({ time: this.time(), level, event, ...fields });
+  }
+
+  private line(line: LogLine): void {
     if (this.waitingLength > waitingMax) {
       this.dropped++;
       return;
     }
-    const lost = this.dropped > 0 ? `,"dropped_lines":${this.dropped}` : "";
+    const text = JSON.stringify(this.dropped > 0 ? { ...line, dropped_lines: this.dropped } : line);
     this.dropped = 0;
-    const text = `{"time":"${this.time()}","level":"${level}","event":"${event}"${fields === "" ? "" : ","}${fields}${lost}}\n`;
     this.waiting.push(text);
-    this.waitingLength += text.length;
+    this.waitingLength += text.length + 1;
     if (this.waitingLength > flushAt) this.flush();
     else this.later();
   }
@@ -89,8 +91,11 @@ export class Log {
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, unknown>>;
 
-function inner(fields: LogFields): string {
-  return JSON.stringify(fields).slice(1, -1);
+/** What every line begins with. */
+export interface LogLine {
+  readonly time: string;
+  readonly level: LogLevel;
+  readonly event: string;
 }
 
 const flushMs = 50;
