@@ -248,7 +248,7 @@ function respond(answer: Answer, call: Call, context: CallContext): HttpAnswer |
   switch (answer.kind) {
     case "whole":
       gateway.calls.end(call.cancellation);
-      head.add("content-type", answer.type);
+      head.type = answer.type;
       return { status: 200, head, body: answer.body };
     case "failed":
       return failed(answer, call, { requestId, head, retryAfterMs: answer.retryAfterMs }, gateway);
@@ -322,7 +322,7 @@ function stream(source: ByteSource, { type, shape, early }: Look, cancellation: 
     source.cancel(reason);
     cancellation.cancel(reason);
   };
-  head.add("content-type", type);
+  head.type = type;
   head.add("x-accel-buffering", "no");
   if (shape === "events") head.cacheControl = "no-cache, no-store";
   const body = new OutgoingStream(

@@ -1,7 +1,7 @@
 import { release } from "../wire/released.ts";
 import { ClientOutput, type OutputOwner } from "./client-output.ts";
 import { IncomingBody, Incoming, type BodyFlow } from "./incoming.ts";
-import { statusLine, type AnswerStream, type HttpAnswer, type WayOut } from "./http-answer.ts";
+import type { AnswerHead, AnswerStream, HttpAnswer, WayOut } from "./http-answer.ts";
 import { RequestParser, type RequestHead, type RequestSink } from "./request-parser.ts";
 
 /** What a connection needs of whoever listens. */
@@ -17,8 +17,8 @@ export interface ConnectionHost {
   done(connection: ClientConnection): void;
   /** On a clock that never jumps. */
   nowMs(): number;
-  /** The time of day, as an HTTP date. */
-  date(): string;
+  /** The lines that an answer with this status begins with. */
+  opening(status: number, nowMs: number): Uint8Array;
 }
 
 export type ClientSocket = Bun.Socket<ClientConnection>;
@@ -36,8 +36,8 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
   private hasMore = false;
   private readonly output: ClientOutput;
   private stream: AnswerStream | null = null;
-  /** The head of a stream, which leaves with its first bytes. */
-  private streamHead: string | null = null;
+  /** The answer whose head has not left yet: that of a stream leaves with its first bytes. */
+  private streamHead: HttpAnswer | null = null;
   private chunked = false;
   /** The answer is written, while its request still comes. */
   private answered = false;
@@ -215,13 +215,14 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
 
   write(bytes: Uint8Array): boolean {
     if (this.isClosed || this.stream === null) return true;
-    const { streamHead, output } = this;
-    this.streamHead = null;
-    if (bytes.length === 0) {
-      if (streamHead !== null) output.text(streamHead);
-    } else if (!this.chunked) output.joined(streamHead ?? "", bytes, "");
-    else if (streamHead === null) output.chunk(bytes);
-    else output.joined(`${streamHead}${bytes.length.toString(16)}\r\n`, bytes, "\r\n");
+    const { output } = this;
+    output.begin();
+    this.putStreamHead();
+    if (bytes.length > 0) {
+      if (this.chunked) output.putChunk(bytes);
+      else output.put(bytes);
+    }
+    output.send();
     return output.isEmpty;
   }
 
@@ -229,11 +230,11 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
   endStream(): void {
     if (this.isClosed || this.stream === null) return;
     this.stream = null;
-    const { streamHead } = this;
-    this.streamHead = null;
-    if (this.chunked) this.output.text(`${streamHead ?? ""}0\r\n\r\n`);
-    else if (streamHead !== null) this.output.text(streamHead);
-    this.complete();
+    this.output.begin();
+    this.putStreamHead();
+    if (this.chunked) this.output.put(lastChunk);
+    this.output.send();
+    this.complete(this.host.nowMs());
   }
 
   cut(gently: boolean): void {
@@ -308,7 +309,8 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
     }
   }
 
-  private reply(request: Incoming, { status, head, body }: HttpAnswer): void {
+  private reply(request: Incoming, answer: HttpAnswer): void {
+    const { head, body } = answer;
     if (this.isClosed || this.request !== request) {
       if (typeof body === "object" && "begin" in body) body.gone();
       return;
@@ -316,22 +318,44 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
     const { modern, persistent } = request.head;
     // Nobody knows whether a client that was not told to go on will send its body all the same.
     this.closes = head.closes || !persistent || this.host.stopping || this.asksFirst || (this.isHalf && !this.hasMore);
-    const connection = this.closes ? "connection: close\r\n" : "";
-    const text = `${statusLine(status)}date: ${this.host.date()}\r\n${head.text()}${connection}`;
     if (typeof body === "object" && "begin" in body) {
       this.chunked = modern;
-      this.closes ||= !modern;
       this.stream = body;
-      this.streamHead = `${text}${modern ? "transfer-encoding: chunked\r\n" : ""}\r\n`;
+      this.streamHead = answer;
       body.begin(this);
       if (this.streamHead !== null) this.writeHeadSoon(body);
       return;
     }
-    const bytes = typeof body === "string" ? encoder.encode(body) : body;
-    const start = `${text}content-length: ${bytes.length}\r\n\r\n`;
-    if (request.method === "HEAD" || bytes.length === 0) this.output.text(start);
-    else this.output.joined(start, bytes, "");
-    this.complete();
+    const nowMs = this.host.nowMs();
+    this.sendWhole(answer, typeof body === "string" ? encoder.encode(body) : body, request.method !== "HEAD", nowMs);
+    this.complete(nowMs);
+  }
+
+  private sendWhole({ status, head }: HttpAnswer, bytes: Uint8Array, hasBody: boolean, nowMs: number): void {
+    const { output } = this;
+    output.begin();
+    this.putHead(status, head, nowMs);
+    output.put(lengthName);
+    output.putNumber(bytes.length);
+    output.put(headEnd);
+    if (hasBody) output.put(bytes);
+    output.send();
+  }
+
+  private putHead(status: number, head: AnswerHead, nowMs: number): void {
+    const { output } = this;
+    output.put(this.host.opening(status, nowMs));
+    head.writeTo(output);
+    if (this.closes) output.put(closeLine);
+  }
+
+  private putStreamHead(): void {
+    const { streamHead } = this;
+    if (streamHead === null) return;
+    this.streamHead = null;
+    this.putHead(streamHead.status, streamHead.head, this.host.nowMs());
+    if (this.chunked) this.output.put(chunkedHeadEnd);
+    else this.output.putLineEnd();
   }
 
   /** The first bytes are there in a moment, or the head leaves without them. */
@@ -340,24 +364,24 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
   }
 
   /** The answer is written, as far as we are concerned. */
-  private complete(): void {
+  private complete(nowMs: number): void {
     this.answered = true;
     const { request } = this;
     if (request === null) return;
     request.answerer = null;
     if (!request.body.isOver) request.body.leave();
-    this.sinceMs = this.host.nowMs();
-    this.answeredMs = this.sinceMs;
+    this.sinceMs = nowMs;
+    this.answeredMs = nowMs;
     if (this.closes) this.linger();
-    else if (this.output.isEmpty && request.body.isOver) this.finish();
+    else if (this.output.isEmpty && request.body.isOver) this.finish(nowMs);
   }
 
   /** Both request and answer are over: on to the next. */
-  private finish(): void {
+  private finish(nowMs: number = this.host.nowMs()): void {
     this.request = null;
     this.answered = false;
     this.parser.next();
-    this.sinceMs = this.host.nowMs();
+    this.sinceMs = nowMs;
     const { behind } = this;
     if (behind === null && (this.host.stopping || this.isHalf) && !this.feeding) return this.linger();
     if (behind === null || this.feeding) return;
@@ -389,12 +413,14 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
   }
 
   private refuse(problem: string, status: number | null): void {
-    const { status: told, head, body } = this.host.refusal(problem, status);
-    const bytes = body instanceof Uint8Array ? body : encoder.encode(typeof body === "string" ? body : "");
-    this.output.joined(
-      `${statusLine(told)}date: ${this.host.date()}\r\n${head.text()}connection: close\r\ncontent-length: ${bytes.length}\r\n\r\n`,
-      bytes,
-      "",
+    const answer = this.host.refusal(problem, status);
+    const { body } = answer;
+    this.closes = true;
+    this.sendWhole(
+      answer,
+      body instanceof Uint8Array ? body : encoder.encode(typeof body === "string" ? body : ""),
+      true,
+      this.host.nowMs(),
     );
     this.linger();
   }
@@ -436,6 +462,12 @@ function afterLineEnds(chunk: Buffer, from: number): number {
 
 const encoder = new TextEncoder();
 const nothing = new Uint8Array(0);
+
+const closeLine = Buffer.from("connection: close\r\n");
+const lengthName = Buffer.from("content-length: ");
+const headEnd = Buffer.from("\r\n\r\n");
+const chunkedHeadEnd = Buffer.from("transfer-encoding: chunked\r\n\r\n");
+const lastChunk = Buffer.from("0\r\n\r\n");
 
 /** Longer than the pools of common clients and load balancers keep an idle connection. */
 const idleMs = 120_000;

@@ -40,32 +40,72 @@ export class ClientOutput {
     this.unsent = null;
   }
 
-  /** Each of its characters is one byte. */
-  text(text: string): void {
-    if (text.length > scratch.length) return this.sendOwned(Buffer.from(text, "latin1"));
-    scratch.write(text, 0, "latin1");
-    this.sendScratch(text.length);
+  /**
+   * What is put from here on leaves with `send`: in one packet where it is small; what is large is not copied for that. Nothing
+   * else is sent in between, to whomever.
+   */
+  begin(): void {
+    filled = 0;
   }
 
-  /** A small body leaves in one packet with what stands around it; a large one is not copied for that. */
-  joined(before: string, bytes: Uint8Array, behind: string): void {
-    const length = before.length + bytes.length + behind.length;
-    if (length > scratch.length) {
-      this.text(before);
+  put(bytes: Uint8Array): void {
+    if (bytes.length > scratch.length - filled) {
+      this.send();
       this.sendOwned(bytes);
-      if (behind !== "") this.text(behind);
       return;
     }
-    scratch.write(before, 0, "latin1");
-    scratch.set(bytes, before.length);
-    if (behind !== "") scratch.write(behind, before.length + bytes.length, "latin1");
-    this.sendScratch(length);
+    scratch.set(bytes, filled);
+    filled += bytes.length;
   }
 
-  /** One chunk of the chunked framing. */
-  chunk(bytes: Uint8Array): void {
-    if (bytes.length <= chunkBytesMax) this.sendScratch(putChunk(bytes));
-    else this.joined(`${bytes.length.toString(16)}\r\n`, bytes, "\r\n");
+  /** Each of its characters is one byte. */
+  putText(text: string): void {
+    if (text.length > scratch.length - filled) return this.put(Buffer.from(text, "latin1"));
+    scratch.write(text, filled, "latin1");
+    filled += text.length;
+  }
+
+  send(): void {
+    const length = filled;
+    filled = 0;
+    if (length > 0) this.sendScratch(length);
+  }
+
+  text(text: string): void {
+    this.begin();
+    this.putText(text);
+    this.send();
+  }
+
+  /** One chunk of the chunked framing. Every token is one: no text is made for it. */
+  putChunk(bytes: Uint8Array): void {
+    if (scratch.length - filled < numberMax) this.send();
+    for (let shift = 28 - (Math.clz32(bytes.length) & ~3); shift >= 0; shift -= 4) {
+      const digit = (bytes.length >>> shift) & 15;
+      scratch[filled++] = digit < 10 ? 0x30 + digit : 0x57 + digit;
+    }
+    this.putLineEnd();
+    this.put(bytes);
+    this.putLineEnd();
+  }
+
+  putLineEnd(): void {
+    if (scratch.length - filled < 2) this.send();
+    scratch[filled++] = 13;
+    scratch[filled++] = 10;
+  }
+
+  /** A whole number, in decimal. */
+  putNumber(value: number): void {
+    if (scratch.length - filled < numberMax) this.send();
+    let digits = 1;
+    for (let over = value; over >= 10; over = Math.floor(over / 10)) digits++;
+    let rest = value;
+    for (let at = filled + digits - 1; at >= filled; at--) {
+      scratch[at] = 0x30 + (rest % 10);
+      rest = Math.floor(rest / 10);
+    }
+    filled += digits;
   }
 
   /** What is in the scratch memory is copied where the system does not take it at once. */
@@ -87,22 +127,9 @@ export class ClientOutput {
   }
 }
 
-/** A chunk with its size and its end, in the scratch memory. Every token is one: no text is made for it. */
-function putChunk(bytes: Uint8Array): number {
-  let at = 0;
-  for (let shift = 28 - (Math.clz32(bytes.length) & ~3); shift >= 0; shift -= 4) {
-    const digit = (bytes.length >>> shift) & 15;
-    scratch[at++] = digit < 10 ? 0x30 + digit : 0x57 + digit;
-  }
-  scratch[at++] = 13;
-  scratch[at++] = 10;
-  scratch.set(bytes, at);
-  at += bytes.length;
-  scratch[at++] = 13;
-  scratch[at++] = 10;
-  return at;
-}
-
 /** Where small answers are put together: what the system takes at once needs no memory of its own. */
 const scratch = Buffer.alloc(64 * 1024);
-const chunkBytesMax = scratch.length - 16;
+/** How much of it is to be sent. */
+let filled = 0;
+/** More digits than any number has that is put here. */
+const numberMax = 16;

@@ -1,3 +1,4 @@
+import { AnswerOpenings } from "./answer-openings.ts";
 import { ClientConnection, type ClientSocket, type ConnectionHost } from "./client-connection.ts";
 import { ConnectionsByPlace } from "./connections-by-place.ts";
 
@@ -23,16 +24,20 @@ export class Connections {
   private readonly places = new ConnectionsByPlace<ClientConnection>();
   private readonly busy = new Set<ClientConnection>();
   private readonly allDone = Promise.withResolvers<void>();
-  private dateText = "";
-  private dateFromMs = -Infinity;
+  private readonly openings = new AnswerOpenings();
 
   constructor(
     { host, port, reusePort, connectionsMax, perAddressMax = () => null }: ListenAt,
-    answers: Omit<ConnectionHost, "stopping" | "date" | "done">,
+    answers: Omit<ConnectionHost, "stopping" | "opening" | "done">,
   ) {
     this.connectionsMax = connectionsMax;
     this.perAddressMax = perAddressMax;
-    this.host = { ...answers, stopping: false, date: () => this.date(), done: (connection) => this.done(connection) };
+    this.host = {
+      ...answers,
+      stopping: false,
+      opening: (status, nowMs) => this.openings.of(status, nowMs),
+      done: (connection) => this.done(connection),
+    };
     this.listener = Bun.listen<ClientConnection>({
       hostname: host,
       port,
@@ -104,15 +109,6 @@ export class Connections {
   private look(): void {
     const nowMs = this.host.nowMs();
     for (const connection of this.open) connection.look(nowMs);
-  }
-
-  private date(): string {
-    const nowMs = this.host.nowMs();
-    if (nowMs - this.dateFromMs >= 1000) {
-      this.dateFromMs = nowMs;
-      this.dateText = new Date().toUTCString();
-    }
-    return this.dateText;
   }
 }
 

@@ -6,7 +6,7 @@ import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
 export function errorAnswer(failure: Failure, context: ErrorContext): HttpAnswer {
   const shown = shownOf(failure);
   const { head } = context;
-  head.add("content-type", "application/json");
+  head.type = "application/json";
   if (context.retryAfterMs !== undefined && context.retryAfterMs !== null) addRetryAfter(head, context.retryAfterMs);
   else if (shown.final) head.add("x-should-retry", "false");
   return { status: shown.status, head, body: envelope(failure, context.requestId) };

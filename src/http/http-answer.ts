@@ -30,16 +30,23 @@ export interface WayOut {
   cut(gently: boolean): void;
 }
 
-/** The headers of an answer, ready to be written. Cheap, since every answer has some. */
+/** Where a head is written to, piece by piece. */
+export interface HeadSink {
+  put(bytes: Uint8Array): void;
+  /** Each of its characters is one byte. */
+  putText(text: string): void;
+}
+
+/** The headers of an answer that not every answer has. Nothing is made of them before they are written. */
 export class AnswerHead {
-  cacheControl = "no-store";
+  /** The media type of the body. */
+  type: string | null = null;
+  cacheControl: string = noStore;
   /** The connection ends with this answer. */
   closes = false;
-  private lines: string;
+  private lines = "";
 
-  constructor(requestId: string) {
-    this.lines = requestId === "" ? always : `${always}x-request-id: ${requestId}\r\n`;
-  }
+  constructor(private readonly requestId: string) {}
 
   /** No name may be added twice. */
   add(name: string, value: string): void {
@@ -47,35 +54,24 @@ export class AnswerHead {
   }
 
   /** All of it but what tells how the body is framed. */
-  text(): string {
-    return `${this.lines}cache-control: ${this.cacheControl}\r\n`;
+  writeTo(out: HeadSink): void {
+    if (this.requestId !== "") {
+      out.put(requestIdName);
+      out.putText(this.requestId);
+      out.put(lineEnd);
+    }
+    if (this.lines !== "") out.putText(this.lines);
+    if (this.type === json) out.put(jsonLine);
+    else if (this.type !== null) out.putText(`content-type: ${oneLine(this.type, "?")}\r\n`);
+    if (this.cacheControl === noStore) out.put(noStoreLine);
+    else out.putText(`cache-control: ${this.cacheControl}\r\n`);
   }
 }
 
-const always = "vary: authorization\r\nx-content-type-options: nosniff\r\n";
-
-export function statusLine(status: number): string {
-  return `HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\n`;
-}
-
-const reasons: Readonly<Record<number, string>> = {
-  200: "OK",
-  400: "Bad Request",
-  401: "Unauthorized",
-  402: "Payment Required",
-  403: "Forbidden",
-  404: "Not Found",
-  405: "Method Not Allowed",
-  408: "Request Timeout",
-  409: "Conflict",
-  413: "Content Too Large",
-  415: "Unsupported Media Type",
-  422: "Unprocessable Content",
-  429: "Too Many Requests",
-  431: "Request Header Fields Too Large",
-  499: "Client Closed Request",
-  500: "Internal Server Error",
-  502: "Bad Gateway",
-  503: "Service Unavailable",
-  504: "Gateway Timeout",
-};
+/** What nearly every answer says is there to be copied. */
+const json = "application/json";
+const noStore = "no-store";
+const requestIdName = Buffer.from("x-request-id: ");
+const jsonLine = Buffer.from(`content-type: ${json}\r\n`);
+const noStoreLine = Buffer.from(`cache-control: ${noStore}\r\n`);
+const lineEnd = Buffer.from("\r\n");

@@ -25,7 +25,7 @@ export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: s
 }
 
 function jsonAnswer(value: object, head: AnswerHead): HttpAnswer {
-  head.add("content-type", "application/json;charset=utf-8");
+  head.type = "application/json;charset=utf-8";
   return { status: 200, head, body: JSON.stringify(value) };
 }
 

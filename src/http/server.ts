@@ -95,7 +95,7 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
     return errorAnswer(wrongMethod(request.method, path), { requestId, head });
   }
   if (route.name === "healthz") {
-    head.add("content-type", "text/plain");
+    head.type = "text/plain";
     return { status: 200, head, body: "ok\n" };
   }
   const { snapshot, ring } = options.current();
@@ -166,7 +166,7 @@ function readiness(ready: boolean, version: string, degraded: readonly string[],
     config: version,
     ...(degraded.length === 0 ? undefined : { degraded }),
   });
-  head.add("content-type", "application/json");
+  head.type = "application/json";
   return { status: ready ? 200 : 503, head, body: `${body}\n` };
 }
 

@@ -1,0 +1,46 @@
+/** What every answer of one second begins with, made once for each status: the status, the time of day, and what is always said. */
+export class AnswerOpenings {
+  private readonly made = new Map<number, Uint8Array>();
+  private madeMs = -Infinity;
+
+  of(status: number, nowMs: number): Uint8Array {
+    if (nowMs - this.madeMs >= 1000) {
+      this.madeMs = nowMs;
+      this.made.clear();
+    }
+    let opening = this.made.get(status);
+    if (opening === undefined) this.made.set(status, (opening = openingOf(status)));
+    return opening;
+  }
+}
+
+function openingOf(status: number): Uint8Array {
+  const date = new Date().toUTCString();
+  return encoder.encode(`HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\ndate: ${date}\r\n${always}`);
+}
+
+const always = "vary: authorization\r\nx-content-type-options: nosniff\r\n";
+
+const reasons: Readonly<Record<number, string>> = {
+  200: "OK",
+  400: "Bad Request",
+  401: "Unauthorized",
+  402: "Payment Required",
+  403: "Forbidden",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  408: "Request Timeout",
+  409: "Conflict",
+  413: "Content Too Large",
+  415: "Unsupported Media Type",
+  422: "Unprocessable Content",
+  429: "Too Many Requests",
+  431: "Request Header Fields Too Large",
+  499: "Client Closed Request",
+  500: "Internal Server Error",
+  502: "Bad Gateway",
+  503: "Service Unavailable",
+  504: "Gateway Timeout",
+};
+
+const encoder = new TextEncoder();
