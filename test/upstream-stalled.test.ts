@@ -330,9 +330,9 @@ describe.skipIf(!tells)("a reader that stalls", () => {
       waits: () => {},
       closed: (cause) => void told.push(cause?.kind ?? "closed"),
     };
-    connection.write(Buffer.from("go"));
+    connection.output.write(Buffer.from("go"));
     await eventually("the first part is there", () => told.length === 1);
-    connection.write(Buffer.from("on"));
+    connection.output.write(Buffer.from("on"));
     await eventually("the next one waits", () => overflow.state.heldBytes > 32 * kibibyte);
     socket.destroy(Object.assign(new Error("reset"), { code: "ECONNRESET" }));
     await eventually("the connection is closed", () => !connection.isOpen);

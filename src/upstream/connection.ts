@@ -5,6 +5,7 @@ import { release } from "../wire/released.ts";
 import { Backlog } from "./backlog.ts";
 import { barredAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
 import { codeOf, connectionFailure } from "./connection-failure.ts";
+import { ConnectionOutput } from "./connection-output.ts";
 import { overflow } from "./overflow.ts";
 import { readingTurns } from "./reading-turns.ts";
 import { rememberingHeads } from "./response-parser.ts";
@@ -39,6 +40,7 @@ export class Connection {
   keepAliveMs = Infinity;
   /** Of the answers it has carried. */
   readonly heads = rememberingHeads();
+  readonly output: ConnectionOutput;
   private alive = true;
   private cause: Failure | null = null;
   private isPaused = false;
@@ -55,6 +57,7 @@ export class Connection {
     readonly origin: Origin,
     private readonly socket: net.Socket,
   ) {
+    this.output = new ConnectionOutput(socket, !origin.secure);
     socket.on("data", (chunk: Buffer) => this.received(chunk));
     socket.on("error", (error) => (this.cause ??= connectionFailure(error)));
     // Nothing more can come, while what is still to be written might wait for ever.
@@ -68,16 +71,7 @@ export class Connection {
 
   /** Everything written so far has been taken by the system, and everything that came by the user. */
   get isFlushed(): boolean {
-    return this.socket.writableLength === 0 && !this.isStopped && (this.backlog?.length ?? 0) === 0;
-  }
-
-  write(bytes: Uint8Array): void {
-    this.socket.write(bytes);
-  }
-
-  /** Says when the system has taken all of it, or that it will not. */
-  send(bytes: Uint8Array, taken: (isTaken: boolean) => void): void {
-    this.socket.write(bytes, (error) => taken(error == null));
+    return this.output.isEmpty && !this.isStopped && (this.backlog?.length ?? 0) === 0;
   }
 
   /** What still comes is kept until it is wanted again. */

@@ -188,18 +188,11 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     connection.user = this;
     connection.requests++;
     this.parser = new ResponseParser(this, connection.heads);
+    const { output } = connection;
+    if (body instanceof Uint8Array) return output.joined(head, body);
     // Each of its characters is one byte.
-    const headLength = head.length;
-    if (body === null || body.length > joinedBytesMax || !(body instanceof Uint8Array)) {
-      connection.write(Buffer.from(head, "latin1"));
-      if (body instanceof Uint8Array) connection.write(body);
-      else if (body !== null) this.beginUpload(connection, body, sendMs);
-      return;
-    }
-    const request = Buffer.allocUnsafe(headLength + body.length);
-    request.write(head, 0, "latin1");
-    request.set(body, headLength);
-    connection.write(request);
+    output.write(Buffer.from(head, "latin1"));
+    if (body !== null) this.beginUpload(connection, body, sendMs);
   }
 
   private beginUpload(connection: Connection, body: StreamedBody, sendMs: number): void {
@@ -284,5 +277,3 @@ const blockBytes = 4096;
 const partBytesMax = 32 * 1024;
 /** How much of a body may wait for its reader before the upstream is made to wait. */
 const queuedBytesMax = 32 * 1024;
-/** A small body leaves in one packet with its head; a large one is not copied for that. */
-const joinedBytesMax = 64 * 1024;

@@ -45,7 +45,7 @@ export class Upload {
         clearTimeout(timer);
         resolve();
       };
-      this.connection.send(piece, (isTaken) => {
+      this.connection.output.send(piece, (isTaken) => {
         // What became of a connection that takes no more is told by its close.
         if (!isTaken) this.stopped = true;
         clearTimeout(timer);
