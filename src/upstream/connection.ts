@@ -58,6 +58,8 @@ export class Connection {
     private readonly socket: net.Socket,
   ) {
     this.output = new ConnectionOutput(socket, !origin.secure);
+    const push = socket.push.bind(socket);
+    socket.push = (chunk: Buffer | null) => (chunk !== null && this.passes(chunk)) || push(chunk);
     socket.on("data", (chunk: Buffer) => this.received(chunk));
     socket.on("error", (error) => (this.cause ??= connectionFailure(error)));
     // Nothing more can come, while what is still to be written might wait for ever.
@@ -96,6 +98,14 @@ export class Connection {
     this.alive = false;
     this.forget();
     this.socket.destroy();
+  }
+
+  /** What is small and wanted is given past the stream layer of the socket, which would look for more after each. */
+  private passes(chunk: Buffer): boolean {
+    if (chunk.length > partBytes || this.isPaused || this.isStopped || this.backlog !== null) return false;
+    if (!this.alive || this.socket.readableLength > 0) return false;
+    this.giveAway(chunk);
+    return true;
   }
 
   private received(chunk: Buffer): void {
