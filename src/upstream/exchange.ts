@@ -3,6 +3,7 @@ import type { Exchange, Reply } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { copiedBytesMax } from "../wire/message-parser.ts";
 import { connect, type Connection, type ConnectionUser, type Dial, type Origin } from "./connection.ts";
+import { detached, PartQueue } from "./part-queue.ts";
 import type { Pool } from "./pool.ts";
 import { replyOf, type ByteSource } from "./reply.ts";
 import { ResponseParser, type ResponseHead, type ResponseSink } from "./response-parser.ts";
@@ -36,11 +37,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private persistent = false;
   private over = false;
   private broken: Failure | null = null;
-  private queue: Uint8Array[] = [];
-  /** Small parts behind the queue, put together. */
-  private block: Uint8Array | null = null;
-  private blockLength = 0;
-  private queuedBytes = 0;
+  /** What waits of the body: one part, as mostly, or all of them where there were more. */
+  private only: Uint8Array | null = null;
+  private parts: PartQueue | null = null;
   private paused = false;
   /** What is being read, and whether parts of it are still looked at. */
   private chunk: Buffer | null = null;
@@ -64,16 +63,14 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   /** All of the body, where it has come and in one piece, as most do. */
   whole(): Uint8Array | null {
-    if (!this.over || this.queue.length !== 1 || this.block !== null) return null;
-    this.queuedBytes = 0;
-    return this.queue.pop()!;
+    if (!this.over) return null;
+    return this.parts === null ? this.takeOnly() : this.parts.sole();
   }
 
   /** The next part of the body; `null` at its clean end. */
   next(): Promise<Uint8Array | null | Failure> {
-    const part = this.firstPart();
+    const part = this.parts === null ? this.takeOnly() : this.parts.shift(partBytesMax);
     if (part !== null) {
-      this.queuedBytes -= part.length;
       this.resume();
       return Promise.resolve(part);
     }
@@ -97,7 +94,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   waits(): void {
-    this.queue = this.queue.map((part) => (part.length > copiedBytesMax ? new Uint8Array(part) : part));
+    if (this.only !== null) this.only = detached(this.only);
+    this.parts?.detach();
   }
 
   closed(cause: Failure | null): void {
@@ -128,19 +126,19 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     // What is small, or was put together, is a copy.
     if (bytes.length > copiedBytesMax && bytes.buffer === this.chunk?.buffer) this.keepsChunk = true;
     const { waiting } = this;
-    if (waiting !== null && bytes.length <= partBytesMax) {
-      this.waiting = null;
-      return waiting(bytes);
+    if (bytes.length <= partBytesMax) {
+      if (waiting !== null) {
+        this.waiting = null;
+        return waiting(bytes);
+      }
+      if (this.parts === null && this.only === null) return void (this.only = bytes);
     }
-    this.enqueue(bytes);
-    this.queuedBytes += bytes.length;
+    const parts = this.queued(bytes);
     if (waiting !== null) {
       this.waiting = null;
-      const part = this.firstPart()!;
-      this.queuedBytes -= part.length;
-      waiting(part);
+      waiting(parts.shift(partBytesMax));
     }
-    if (this.queuedBytes <= queuedBytesMax || this.paused) return;
+    if (parts.bytes <= queuedBytesMax || this.paused) return;
     this.paused = true;
     this.connection?.pause();
   }
@@ -216,38 +214,22 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     else connection.destroy();
   }
 
-  /** A chunk may be a single byte, and a part of its own costs a hundred times that: what waits is put together. */
-  private enqueue(bytes: Uint8Array): void {
-    const { block, queue } = this;
-    if (block !== null && this.blockLength + bytes.length <= block.length) {
-      block.set(bytes, this.blockLength);
-      this.blockLength += bytes.length;
-      return;
-    }
-    const full = this.sealed();
-    if (full !== null) queue.push(full);
-    if (queue.length === 0 || bytes.length > blockBytes / 4) return void queue.push(bytes);
-    this.block = new Uint8Array(blockBytes);
-    this.block.set(bytes);
-    this.blockLength = bytes.length;
+  private queued(bytes: Uint8Array): PartQueue {
+    const parts = (this.parts ??= new PartQueue());
+    const before = this.takeOnly();
+    if (before !== null) parts.push(before);
+    parts.push(bytes);
+    return parts;
   }
 
-  /** What waits longest, as much of it as is read at once. */
-  private firstPart(): Uint8Array | null {
-    const part = this.queue.shift() ?? this.sealed();
-    if (part === null || part.length <= partBytesMax) return part;
-    this.queue.unshift(part.subarray(partBytesMax));
-    return part.subarray(0, partBytesMax);
-  }
-
-  private sealed(): Uint8Array | null {
-    const { block } = this;
-    this.block = null;
-    return block === null ? null : block.subarray(0, this.blockLength);
+  private takeOnly(): Uint8Array | null {
+    const { only } = this;
+    this.only = null;
+    return only;
   }
 
   private resume(): void {
-    if (!this.paused || this.queuedBytes > queuedBytesMax / 2) return;
+    if (!this.paused || this.parts!.bytes > queuedBytesMax / 2) return;
     this.paused = false;
     this.connection?.resume();
   }
@@ -272,7 +254,6 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
 /** The system tells of room only when much of its buffer is free again: a shorter bound would take the slow for dead. */
 const usualSendMs = 30_000;
-const blockBytes = 4096;
 /** The system gives up to half a mebibyte at once. All of it made into events would be many times that, for a client that may take none. */
 const partBytesMax = 32 * 1024;
 /** How much of a body may wait for its reader before the upstream is made to wait. */
