@@ -71,6 +71,16 @@ describe("a receipt is compared with what the upstream knows", () => {
     expect(matched([said()], [{ ...truth, repeatable: true }, truth])).toHaveLength(1);
   });
 
+  test("and one that ran out of time need not have been read, where somebody connected who was not", () => {
+    const truth = { truth: seen(), repeatable: false };
+    const late = said({ ...nothing, outcome: "failed", error: "timed_out", blame: "channel", status: null });
+    expect(matched([late, said()], [truth], 1)).toEqual([[said(), truth.truth]]);
+    expect(matched([late, said()], [truth], 0)).toBeString();
+    expect(matched([late, late, said()], [truth], 1)).toBeString();
+    expect(matched([late, late, said()], [truth, truth], 1)).toEqual([]);
+    expect(matched([said(), said()], [truth], 1)).toBeString();
+  });
+
   test("and sums that are not those of its attempts are noticed", () => {
     const attempts = [refusal, said()];
     const sums = { billedNanos: nanosOf(7, 3), generatedTokens: 3, delivered: { completionTokens: 3 }, costUncertain: false };

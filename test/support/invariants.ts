@@ -184,14 +184,15 @@ function receiptsTellTheTruth(scene: Scene, receipts: Written | null): void {
     const { ledger } = upstream;
     const at = (receipt: Receipt) => receipt.attempts.filter(({ channel }) => upstreamOf(scene, channel) === upstream);
     const seen = ledger.chats.slice(scene.baseline.upstreams.get(upstream)?.chats ?? 0);
-    const sums = matched(own.flatMap(at), witnessed(ledger, seen));
+    const unread = ledger.unreadSince(scene.baseline.atMs);
+    const sums = matched(own.flatMap(at), witnessed(ledger, seen), unread);
     if (typeof sums === "string") wrong.push(`${upstream.name}, over all calls: ${sums}`);
     // A request of which only a part was read does not tell whose it is.
     if (seen.some(({ call }) => call === null)) continue;
     for (const reply of scene.replies) {
       const receipt = receipts.get(reply.requestId ?? reply.askedAs ?? "")?.[0];
       if (reply.call === null || receipt === undefined) continue;
-      const pairs = matched(at(receipt), witnessed(ledger, ledger.ofCall(reply.call)));
+      const pairs = matched(at(receipt), witnessed(ledger, ledger.ofCall(reply.call)), unread);
       const faults = typeof pairs === "string" ? [pairs] : receipt.operation === "chat" ? pairs.flatMap(faultIn) : [];
       wrong.push(...faults.map((fault) => `${nameOf(reply)} at ${upstream.name}: ${fault}`));
     }

@@ -22,22 +22,27 @@ function isRepeatable({ bytesSent, endedBy, connection }: Attempt, { connections
 /**
  * The attempts of a receipt at one upstream beside what that upstream saw, in pairs; or the reason why they do not match. One that
  * was left at once, that found no connection, or of which we know ourselves that its upstream cannot do it, need not have arrived.
+ * Nor one that ran out of time, where the upstream was itself too slow to read a request to its end: so many were `unread`.
  */
 export function matched(
   said: readonly AttemptReceipt[],
   seen: readonly Witnessed[],
+  unread = 0,
 ): readonly (readonly [AttemptReceipt, Attempt])[] | string {
   let more = seen.length - said.length;
   const inOrder = seen.toSorted((one, other) => one.truth.at - other.truth.at);
   const known = inOrder.flatMap(({ truth, repeatable }) => (repeatable && more-- > 0 ? [] : [truth]));
   const arrived = said.filter(({ error }) => !unsent.has(error ?? ""));
   const certain = arrived.filter(({ outcome, error }) => outcome !== "abandoned" && error !== "unsupported");
-  if (known.length > arrived.length || known.length < certain.length) {
+  const inTime = certain.filter(({ error }) => error !== "timed_out");
+  if (known.length > arrived.length || known.length < Math.max(inTime.length, certain.length - unread)) {
     const claims = said.map(({ outcome, error }) => (error === null ? outcome : `${outcome} (${error})`));
     return `${said.length} attempts: ${claims.join(", ")}; seen were ${known.map(({ behaviour }) => behaviour).join(", ") || "none"}`;
   }
   // Which of several that were left has arrived cannot be told apart: those that were not left come first.
-  const pairs = known.length === arrived.length ? arrived : certain;
+  const pairs = known.length === arrived.length ? arrived : known.length >= certain.length ? certain : inTime;
+  // Nor which of several that ran out of time has.
+  if (pairs === inTime && known.length > inTime.length) return [];
   return pairs.map((one, at) => [one, known[at]!] as const);
 }
 

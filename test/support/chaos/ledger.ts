@@ -27,6 +27,11 @@ export class Ledger {
     return this.chats.filter((attempt) => attempt.call === call);
   }
 
+  /** How many have connected since a moment of `performance.now()` of whom no request was read whole. */
+  unreadSince(sinceMs: number): number {
+    return this.connections.filter(({ acceptedAt, requests }) => acceptedAt >= sinceMs && requests === 0).length;
+  }
+
   /** Resolves when every attempt so far has ended. */
   async settled(withinMs = 5_000): Promise<void> {
     const running = () => this.attempts.filter((attempt) => attempt.endedBy === null);
