@@ -1,4 +1,6 @@
 import type { Socket } from "node:net";
+import { eventually } from "../eventually.ts";
+import { unreadBytes } from "./unread.ts";
 
 // Bears company: it waits for as long as it is told to, or longer.
 
@@ -63,9 +65,10 @@ export class Wire {
     this.#socket.end();
   }
 
-  /** RST. A short rest lets the peer read what came before, which a reset may otherwise destroy in its buffer. */
+  /** RST, after a short rest. A reset would destroy what the peer has not read yet: one that reads is left the time for it. */
   async reset(restMs = 20): Promise<void> {
     await this.pause(restMs);
+    if (restMs > 0) await eventually("the peer has read all", () => this.#departed || !unreadBytes(this.#socket), 1_000).catch(() => {});
     this.#socket.resetAndDestroy();
   }
 

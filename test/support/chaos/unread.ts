@@ -1,0 +1,23 @@
+import { readFileSync } from "node:fs";
+import type { Socket } from "node:net";
+
+/** How many bytes wait in the system for a peer on this machine to read them; null where the system does not tell, or it is gone. */
+export function unreadBytes({ localPort, remotePort }: Socket): number | null {
+  if (localPort === undefined || remotePort === undefined) return null;
+  // Number, local address, remote address, state, and the two queues as `to send:to read`, all in hexadecimal digits.
+  const line = new RegExp(`^ *\\d+: [0-9A-F]+:${digits(remotePort)} [0-9A-F]+:${digits(localPort)} .. [0-9A-F]+:([0-9A-F]+) `, "m");
+  const unread = line.exec(connections())?.[1];
+  return unread === undefined ? null : Number.parseInt(unread, 16);
+}
+
+function digits(port: number): string {
+  return port.toString(16).toUpperCase().padStart(4, "0");
+}
+
+function connections(): string {
+  try {
+    return readFileSync("/proc/net/tcp", "latin1");
+  } catch {
+    return "";
+  }
+}
