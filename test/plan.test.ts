@@ -224,21 +224,37 @@ describe("a plan, some being unwell", () => {
     expect(found.skipped.map(({ because }) => because)).toEqual(["saturated"]);
   });
 
+  test("the only candidate is planned with as long as it is well and has a place, and not a moment longer", () => {
+    const table = tables();
+    const only = route([a]);
+    const first = ahead(planInput(only, table));
+    expect(first).toEqual({ go: "ahead", mode: "normal", candidates: [{ candidate: a, tier: 0, probe: false }], skipped: [] });
+    expect(ahead(planInput(only, table))).toEqual(first);
+    expect(refused(planInput(only, table, { channelInFlight: () => 512 })).kind).toBe("saturated");
+    told(table, a.scopes.host, 30_000);
+    expect(refused(planInput(only, table)).kind).toBe("rate_limited");
+    table.health.clear();
+    halfOpen(table, a.scopes.credential);
+    expect(ahead(planInput(only, table))).toMatchObject({ mode: "last_resort", candidates: [{ candidate: a, probe: true }] });
+    table.health.clear();
+    expect(ahead(planInput(only, table))).toEqual(first);
+  });
+
   test("skips who is clearly too small for the prompt, unless all are", () => {
     const small = candidate("small", { contextTokens: 8_000 });
-    const asked = { ask: { promptTokensEstimate: 20_000 } };
+    const asked = { promptTokensEstimate: 20_000 };
     const found = ahead(planInput(route([small, b]), tables(), asked));
     expect(names(found)).toEqual(["b"]);
     expect(found.skipped.map(({ because }) => because)).toEqual(["context_too_small"]);
     expect(names(ahead(planInput(route([small]), tables(), asked)))).toEqual(["small"]);
-    expect(names(ahead(planInput(route([small, b]), tables(), { ask: { promptTokensEstimate: 9_000 } }))).length).toBe(2);
+    expect(names(ahead(planInput(route([small, b]), tables(), { promptTokensEstimate: 9_000 }))).length).toBe(2);
   });
 
   test("does not send a long prompt to a small fallback only because the large one is down", () => {
     const small = candidate("small", { contextTokens: 8_000 });
     const table = tables();
     told(table, b.scopes.deployment, 30_000);
-    expect(refused(planInput(route([b], [small]), table, { ask: { promptTokensEstimate: 50_000 } })).kind).toBe("rate_limited");
+    expect(refused(planInput(route([b], [small]), table, { promptTokensEstimate: 50_000 })).kind).toBe("rate_limited");
   });
 
   test("a half-open candidate is probed in its turn, with somebody to take over", () => {
@@ -324,7 +340,7 @@ describe("a plan, nobody being well", () => {
     const table = tables();
     told(table, a.scopes.deployment, 40_000);
     told(table, b.scopes.deployment, 20_000);
-    const found = refused(planInput(route([a, b]), table, { panic: { running: 0, normal: 1_000 } }));
+    const found = refused(planInput(route([a, b]), table, { lastResorts: 0, normalCalls: 1_000 }));
     expect(found).toMatchObject({ kind: "rate_limited", soonestMs: 20_000, waitMs: null });
     expect(found.skipped.map(({ cause }) => cause)).toEqual(["rate_limited", "rate_limited"]);
   });
@@ -363,10 +379,10 @@ describe("a plan, nobody being well", () => {
     const found = ahead(planInput(route([a, b]), table));
     expect(found.mode).toBe("last_resort");
     expect(names(found)).toEqual(["b"]);
-    expect(ahead(planInput(route([a, b]), table, { panic: { running: 4, normal: 50 } })).mode).toBe("last_resort");
-    const turnedAway = refused(planInput(route([a, b]), table, { panic: { running: 5, normal: 50 } }));
+    expect(ahead(planInput(route([a, b]), table, { lastResorts: 4, normalCalls: 50 })).mode).toBe("last_resort");
+    const turnedAway = refused(planInput(route([a, b]), table, { lastResorts: 5, normalCalls: 50 }));
     expect(turnedAway).toMatchObject({ kind: "no_channel", soonestMs: 2_000 });
-    expect(refused(planInput(route([a, b]), table, { panic: { running: 1, normal: 0 } })).kind).toBe("no_channel");
+    expect(refused(planInput(route([a, b]), table, { lastResorts: 1, normalCalls: 0 })).kind).toBe("no_channel");
   });
 
   test("panic never picks who asked us to stay away", () => {
@@ -402,7 +418,7 @@ describe("a plan, nobody being well", () => {
     open(table, b.scopes.deployment);
     const found = ahead(planInput(route([a, b]), table));
     expect(found).toMatchObject({ mode: "last_resort", candidates: [{ candidate: a, probe: true }] });
-    const turnedAway = refused(planInput(route([a, b]), table, { panic: { running: 1, normal: 0 } }));
+    const turnedAway = refused(planInput(route([a, b]), table, { lastResorts: 1, normalCalls: 0 }));
     expect(turnedAway.skipped.map(({ because }) => because).toSorted()).toEqual(["cooling", "half_open_alone"]);
   });
 

@@ -53,8 +53,9 @@ export interface PlanInput {
   /** Of the route; needed where it has a single deployment. */
   readonly throttle: Throttle | undefined;
   /** Calls of this route under way in last resort, and how many are under way in normal times. */
-  readonly panic: { readonly running: number; readonly normal: number };
-  readonly ask: { readonly promptTokensEstimate: number };
+  readonly lastResorts: number;
+  readonly normalCalls: number;
+  readonly promptTokensEstimate: number;
   /** Of the deadline for everything before first content. */
   readonly remainingMs: number;
   readonly nowMs: number;
@@ -79,6 +80,8 @@ const saturatedRetryMs = 1_000;
 
 export function plan(input: PlanInput): Plan {
   const { tiers } = input.route;
+  const only = tiers.length === 1 && tiers[0]!.length === 1 ? aloneWith(tiers[0]![0]!, input) : null;
+  if (only !== null) return only;
   const survey = newSurvey();
   const choices: Choice[] = [];
   for (let tier = 0; tier < tiers.length && (choices.length < choicesMax || survey.ready === 0); tier += 1) {
@@ -89,8 +92,31 @@ export function plan(input: PlanInput): Plan {
   if (survey.ready > 0) return { go: "ahead", mode: "normal", candidates: choices, skipped: survey.skipped };
   // The prompt looks too long for every one of them: then it is theirs to say so.
   const allTooSmall = survey.tooSmall > 0 && survey.tooSmall === survey.seen;
-  if (allTooSmall) return plan({ ...input, ask: { promptTokensEstimate: 0 } });
+  if (allTooSmall) return plan({ ...input, promptTokensEstimate: 0 });
   return withNobodyReady(input, survey, choices);
+}
+
+/** Where there is but one candidate, and it is ready, the plan is the same for every call, and made once; null where it is not. */
+function aloneWith(candidate: Candidate, input: PlanInput): Ahead | null {
+  const { channel } = candidate.deployment;
+  if (isTooSmall(channel, input) || isFull(channel, input)) return null;
+  if (condition(candidate.scopes, input.health, input.nowMs).kind !== "ready") return null;
+  let ahead = alone.get(candidate);
+  if (ahead === undefined) {
+    ahead = { go: "ahead", mode: "normal", candidates: [{ candidate, tier: 0, probe: false }], skipped: [] };
+    alone.set(candidate, ahead);
+  }
+  return ahead;
+}
+
+const alone = new WeakMap<Candidate, Ahead>();
+
+function isTooSmall({ capabilities: { contextTokens } }: Channel, { promptTokensEstimate }: PlanInput): boolean {
+  return contextTokens !== null && promptTokensEstimate > contextTokens * contextSlack;
+}
+
+function isFull(channel: Channel, { channelInFlight }: PlanInput): boolean {
+  return channelInFlight(channel) >= channel.concurrencyMax;
 }
 
 /** A candidate that may be asked now. */
@@ -233,8 +259,7 @@ function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, 
 function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Survey): Contender | null {
   const { channel } = candidate.deployment;
   survey.seen += 1;
-  const { contextTokens } = channel.capabilities;
-  if (contextTokens !== null && input.ask.promptTokensEstimate > contextTokens * contextSlack) {
+  if (isTooSmall(channel, input)) {
     survey.tooSmall += 1;
     return skip(survey, candidate, "context_too_small", null);
   }
@@ -249,7 +274,7 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
     }
     return skip(survey, candidate, "cooling", found);
   }
-  if (input.channelInFlight(channel) >= channel.concurrencyMax) {
+  if (isFull(channel, input)) {
     survey.saturated += 1;
     return skip(survey, candidate, "saturated", null);
   }
@@ -319,9 +344,9 @@ function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choi
   };
 }
 
-function lastResortAdmits({ route, throttle, panic, nowMs, dice }: PlanInput): boolean {
+function lastResortAdmits({ route, throttle, lastResorts, normalCalls, nowMs, dice }: PlanInput): boolean {
   if (hasOneDeployment(route)) return throttle === undefined || throttleAdmits(throttle, nowMs, dice);
-  return panic.running < Math.max(1, panicShare * panic.normal);
+  return lastResorts < Math.max(1, panicShare * normalCalls);
 }
 
 /** Nothing to fall back on: such a route is throttled in trouble instead of being shut off, so its requests are counted. */
