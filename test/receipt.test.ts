@@ -68,8 +68,17 @@ function recorded(tries: readonly Try[], facts: Partial<CallRecord> = {}): CallR
 
 const admission: Admission = {
   grant: { kind: "grant", standing: null, settle: () => {} },
-  receiptId: "0199",
-  startedWallMs: 1_700_000_000_000,
+  id: "0199",
+  requestId: "req_1",
+  keyId: "key",
+  operation: "chat",
+  model: "model",
+  stream: false,
+  startedMs: 1_700_000_000_000,
+  promptTokens: null,
+  audioSeconds: null,
+  characters: null,
+  nanos: null,
   closed: false,
 };
 

@@ -8,7 +8,7 @@ import type { TranscriptionAsk } from "../src/operations/transcription.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
 import { costNanos } from "../src/usage/cost.ts";
 import { dearestCost, demandOf, expectedUse, truthOf, type DemandOptions } from "../src/usage/demand.ts";
-import { averaged } from "../src/usage/output-average.ts";
+import { moved, newOutputAverage } from "../src/usage/output-average.ts";
 import type { Rates } from "../src/usage/price.ts";
 import { estimateTokens, TokenCount } from "../src/usage/token-estimate.ts";
 
@@ -358,15 +358,24 @@ describe("an estimate of tokens", () => {
 
 describe("the usual length of answers", () => {
   test("is their mean at first, and follows later ones slowly", () => {
-    expect([100, 200, 600].reduce<ReturnType<typeof averaged>>(averaged, null)?.tokens).toBe(300);
-    const settled = Array.from({ length: 100 }, () => 100).reduce<ReturnType<typeof averaged>>(averaged, null);
-    expect(averaged(settled, 1100)?.tokens).toBe(150);
+    const first = newOutputAverage();
+    for (const length of [100, 200, 600]) moved(first, length);
+    expect(first.tokens).toBe(300);
+    const settled = newOutputAverage();
+    for (let answer = 0; answer < 100; answer += 1) moved(settled, 100);
+    moved(settled, 1100);
+    expect(settled.tokens).toBe(150);
   });
 
   test("is not moved by what is no count", () => {
-    const settled = averaged(null, 100);
-    for (const wrong of [null, -1, Number.NaN, Infinity, 1e12]) expect(averaged(settled, wrong)).toEqual(settled);
-    expect(averaged(null, null)).toBeNull();
+    const averages = new OutputAverages();
+    for (const wrong of [null, -1, Number.NaN, Infinity, 1e12]) averages.learn("a", wrong);
+    expect(averages.of("a")).toBeNull();
+    averages.learn("a", 100);
+    for (const wrong of [null, -1, Number.NaN, Infinity, 1e12]) averages.learn("a", wrong);
+    expect(averages.of("a")).toBe(100);
+    averages.learn("a", 200);
+    expect(averages.of("a")).toBe(150);
   });
 
   test("is kept for so many, and those without news go first", () => {

@@ -1,12 +1,9 @@
+import type { Opening } from "../usage/receipt.ts";
 import type { Grant } from "./limiter.ts";
 
-/** A call that was let in: what was taken of its key's limits for it, and what its receipt begins with. */
-export interface Admission {
+/** A call that was let in: what its receipt begins with, and what was taken of its key's limits for it. */
+export interface Admission extends Opening {
   readonly grant: Grant;
-  /** Of its receipt. */
-  readonly receiptId: string;
-  /** When it began, on the wall clock. */
-  readonly startedWallMs: number;
   /** Its receipt is written. */
   closed: boolean;
 }

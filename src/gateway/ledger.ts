@@ -5,7 +5,7 @@ import type { Ask } from "../operations/ask.ts";
 import { failure } from "../operations/failure.ts";
 import { dearestCost, demandOf, truthOf } from "../usage/demand.ts";
 import type { Rates } from "../usage/price.ts";
-import type { Figures, Opening, Receipt } from "../usage/receipt.ts";
+import type { Figures, Receipt } from "../usage/receipt.ts";
 import type { Admission } from "./admission.ts";
 import type { CallFacts } from "./call.ts";
 import type { Grant, Limiter, Overrun } from "./limiter.ts";
@@ -27,6 +27,8 @@ export interface LedgerPorts {
 /** The books of the gateway: what a call may cost is taken from its key before it is made, what it did cost is written down after. */
 export class Ledger {
   private readonly outputs = new OutputAverages();
+  private closing: Promise<void> | null = null;
+  private kept: Kept = null;
 
   constructor(private readonly ports: LedgerPorts) {}
 
@@ -47,7 +49,7 @@ export class Ledger {
     if (metered && receipts.full) return noRoom;
     const startedMs = this.ports.wallMs();
     const demand = this.demand(ask, route, startedMs, metered);
-    const opening: Opening = {
+    const admission: Entering = {
       id: receiptId,
       requestId: facts.id,
       keyId: key.id,
@@ -59,33 +61,37 @@ export class Ledger {
       audioSeconds: ask.operation === "transcription" ? demand.audioSeconds : null,
       characters: ask.operation === "speech" ? ask.characters : null,
       nanos: demand.nanos,
+      grant: nothingTaken,
+      closed: false,
     };
     const grant = limiter.admit(key, ask.model, demand, receiptId);
-    if (metered || grant instanceof Promise) return this.enterLater(grant, opening, route, metered);
-    return this.enter(grant, opening, route);
+    if (metered || grant instanceof Promise) return this.enterLater(grant, admission, route, metered);
+    return this.enter(grant, admission, route);
   }
 
   private async enterLater(
     granting: Grant | Overrun | Promise<Grant | Overrun>,
-    opening: Opening,
+    admission: Entering,
     route: Route,
     metered: boolean,
   ): Promise<Admission | Overrun> {
     const grant = await granting;
-    if (!metered || grant.kind === "overrun") return this.enter(grant, opening, route);
+    if (!metered || grant.kind === "overrun") return this.enter(grant, admission, route);
     // Money that may be spent must be on record before it can be.
     try {
-      await this.ports.receipts.open(opening);
+      await this.ports.receipts.open(admission);
     } catch {
       return lostBook(grant);
     }
-    return admissionOf(grant, opening);
+    admission.grant = grant;
+    return admission;
   }
 
-  private enter(grant: Grant | Overrun, opening: Opening, route: Route): Admission | Overrun {
-    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, opening.startedMs) : grant;
-    this.ports.receipts.openSoon(opening);
-    return admissionOf(grant, opening);
+  private enter(grant: Grant | Overrun, admission: Entering, route: Route): Admission | Overrun {
+    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, admission.startedMs) : grant;
+    this.ports.receipts.openSoon(admission);
+    admission.grant = grant;
+    return admission;
   }
 
   /** Writes down how a call ended; where it had been let in, with its receipt and the truth about its limits. */
@@ -99,9 +105,18 @@ export class Ledger {
     const { delivered } = receipt;
     if (record.operation === "chat") this.outputs.learn(receipt.model, delivered.completionTokens);
     admission.grant.settle(record.tries.length === 0 ? null : truthOf(countedOf(receipt), receipt.billedNanos));
-    // A book that is closed already has the call as one that is under way, and so it is not forgotten.
-    return receipts.close(receipt).catch(() => {});
+    return this.keptWhen(receipts.close(receipt));
   };
+
+  /** Receipts that are written together come with the same promise, and one that cannot fail is made of it once. */
+  private keptWhen(closing: Promise<void>): Kept {
+    if (closing !== this.closing) {
+      this.closing = closing;
+      // A book that is closed already has the call as one that is under way, and so it is not forgotten.
+      this.kept = closing.catch(() => {});
+    }
+    return this.kept;
+  }
 
   /** Whatever goes wrong with it, what was taken for the call is not lost. */
   private receiptOf(record: CallRecord, admission: Admission): Receipt {
@@ -129,7 +144,7 @@ export class Ledger {
 
   /** What is expected; only money needs a price before the call, and then the most that anybody of the route could ask for. */
   private demand(ask: Ask, route: Route, atMs: number, metered: boolean): Demand {
-    const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
+    const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route), hard: false };
     const usual = demandOf(ask, null, options);
     return metered ? { ...usual, nanos: dearestCost(ask, this.ratesOn(route, atMs), options) } : usual;
   }
@@ -144,9 +159,10 @@ export class Ledger {
   }
 }
 
-function admissionOf(grant: Grant, { id, startedMs }: Opening): Admission {
-  return { grant, receiptId: id, startedWallMs: startedMs, closed: false };
-}
+/** An admission whose limits are still being asked. */
+type Entering = { -readonly [Name in keyof Admission]: Admission[Name] };
+
+const nothingTaken: Grant = { kind: "grant", standing: null, settle: () => {} };
 
 /** What counts against limits. Whoever leaves early, or is cut off, has still used what was made for it. */
 function countedOf({ state, delivered, attempts }: Receipt): Figures {

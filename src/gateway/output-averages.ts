@@ -1,11 +1,11 @@
-import { averaged, type OutputAverage } from "../usage/output-average.ts";
+import { isLength, moved, newOutputAverage, type OutputAverage } from "../usage/output-average.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 /** The averages of many models; those that were not learned from for longest are forgotten. */
 export class OutputAverages {
   private readonly averages: BoundedMap<string, OutputAverage>;
 
-  constructor(modelsMax = 10_000) {
+  constructor(private readonly modelsMax = 10_000) {
     this.averages = new BoundedMap(modelsMax);
   }
 
@@ -13,10 +13,15 @@ export class OutputAverages {
     return this.averages.get(name)?.tokens ?? null;
   }
 
+  /** A figure that cannot be a count changes nothing. */
   learn(name: string, completionTokens: number | null): void {
-    const average = averaged(this.averages.get(name) ?? null, completionTokens);
-    if (average === null) return;
-    this.averages.delete(name);
-    this.averages.set(name, average);
+    if (!isLength(completionTokens)) return;
+    const known = this.averages.get(name);
+    const average = known ?? newOutputAverage();
+    moved(average, completionTokens);
+    // Who is learned from goes to the end; as long as nobody may have to leave, the order does not matter.
+    const isCrowded = this.averages.size > this.modelsMax / 2;
+    if (known !== undefined && isCrowded) this.averages.delete(name);
+    if (known === undefined || isCrowded) this.averages.set(name, average);
   }
 }

@@ -12,12 +12,25 @@ export type RatesOf = (provider: string | null, model: string, atMs: number) => 
 
 /** The receipt of a call that is over: what each attempt used and cost, and what of it reached the client. */
 export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {
+  const { tries } = record;
   const attempts: AttemptReceipt[] = [];
-  for (const one of record.tries) attempts.push(attemptOf(one, record, admission, ratesOf));
-  const totals = totalsOf(attempts, record.tries);
-  const answered = speakerOf(record.tries);
+  let generatedTokens: number | null = null;
+  let billedNanos: number | null = 0;
+  let hedgeWasteNanos = 0;
+  let costUncertain = false;
+  let estimated = false;
+  for (const one of tries) {
+    const attempt = attemptOf(one, record, admission, ratesOf);
+    attempts.push(attempt);
+    generatedTokens = plus(generatedTokens, attempt.completionTokens);
+    billedNanos = billedNanos === null || attempt.nanos === null ? null : billedNanos + attempt.nanos;
+    if (one.failure === lostRace) hedgeWasteNanos += attempt.nanos ?? 0;
+    costUncertain ||= attempt.costUncertain;
+    estimated ||= attempt.estimated;
+  }
+  const answered = speakerOf(tries);
   return {
-    id: admission.receiptId,
+    id: admission.id,
     requestId: record.id,
     keyId: record.keyId ?? "",
     operation: record.operation,
@@ -28,15 +41,15 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     status: record.status,
     state: record.state,
     error: record.failure?.kind ?? null,
-    startedMs: admission.startedWallMs,
+    startedMs: admission.startedMs,
     tookMs: Math.round(record.endedMs - record.startedMs),
     firstContentMs: record.firstContentMs === null ? null : Math.round(record.firstContentMs),
     delivered: deliveredBy(record, attempts),
-    generatedTokens: totals.generatedTokens,
-    billedNanos: totals.billedNanos,
-    hedgeWasteNanos: totals.hedgeWasteNanos,
-    costUncertain: totals.costUncertain,
-    estimated: totals.estimated,
+    generatedTokens,
+    billedNanos,
+    hedgeWasteNanos,
+    costUncertain,
+    estimated,
     partial: record.state === "interrupted" || record.state === "abandoned",
     attempts,
     plan: record.plan === null ? null : stepsOf(record.plan, record),
@@ -51,33 +64,10 @@ function speakerOf(tries: readonly Try[]): Try | null {
   return null;
 }
 
-/** Over all attempts, in one go: every call has them made. */
-function totalsOf(
-  attempts: readonly AttemptReceipt[],
-  tries: readonly Try[],
-): Pick<Receipt, "generatedTokens" | "billedNanos" | "hedgeWasteNanos" | "costUncertain" | "estimated"> {
-  let generatedTokens: number | null = null;
-  let billedNanos: number | null = 0;
-  let hedgeWasteNanos = 0;
-  let costUncertain = false;
-  let estimated = false;
-  for (let at = 0; at < attempts.length; at += 1) {
-    const attempt = attempts[at]!;
-    generatedTokens = plus(generatedTokens, attempt.completionTokens);
-    billedNanos = billedNanos === null || attempt.nanos === null ? null : billedNanos + attempt.nanos;
-    if (tries[at]!.failure === lostRace) hedgeWasteNanos += attempt.nanos ?? 0;
-    costUncertain ||= attempt.costUncertain;
-    estimated ||= attempt.estimated;
-  }
-  return { generatedTokens, billedNanos, hedgeWasteNanos, costUncertain, estimated };
-}
-
 function attemptOf(one: Try, record: CallRecord, admission: Admission, ratesOf: RatesOf): AttemptReceipt {
   const burden = burdenOf(one);
-  const metered = burden === "none" || burden === "doubtful" ? null : used(one, burden, record);
-  const rates = ratesOf(one.provider, one.model, admission.startedWallMs);
-  const cost = metered === null ? free : costNanos(rates, metered.usage, one.expected);
-  const usage = metered?.usage ?? null;
+  const usage = burden === "none" || burden === "doubtful" ? null : used(one, burden, record);
+  const cost = usage === null ? free : costNanos(ratesOf(one.provider, one.model, admission.startedMs), usage, one.expected);
   return {
     promptTokens: usage?.promptTokens ?? null,
     cachedTokens: usage?.cachedTokens ?? null,
@@ -96,7 +86,7 @@ function attemptOf(one: Try, record: CallRecord, admission: Admission, ratesOf: 
     hedge: one.hedge,
     nanos: cost.nanos,
     costUncertain: burden === "doubtful" || burden === "begun" || burden === "broken",
-    estimated: metered !== null && (metered.estimated || cost.estimated),
+    estimated: usage !== null && (isGuessed(one, record) || cost.estimated),
   };
 }
 
@@ -125,33 +115,29 @@ const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
   "interrupted",
 ]);
 
-interface Used {
-  readonly usage: Metered;
-  readonly estimated: boolean;
-}
-
 /** What the upstream said, with our own estimates where it said nothing. */
-function used({ usage, expected, outputTokens, failure, tookMs }: Try, burden: Burden, { operation, stream }: CallRecord): Used {
+function used({ usage, expected, outputTokens, failure, tookMs }: Try, burden: Burden, { operation, stream }: CallRecord): Metered {
   const chat = operation === "chat";
+  if (chat && usage !== null && usage.promptTokens !== null && usage.completionTokens !== null) return usage;
   // Nothing is seen of an answer that comes whole until it is whole: whoever leaves before that has had some of it made.
   const unseen = burden === "begun" && !stream && failure?.kind === "client_gone";
   const output = unseen ? Math.min(expected.completionTokens ?? 0, Math.ceil(tookMs * tokensPerMs)) : outputTokens;
-  const promptTokens = usage?.promptTokens ?? (chat ? expected.promptTokens : null);
-  const completionTokens = usage?.completionTokens ?? (chat ? output : null);
-  const audioSeconds = usage?.audioSeconds ?? expected.audioSeconds ?? null;
-  const guessed = chat
-    ? usage === null || usage.promptTokens === null || usage.completionTokens === null
-    : usage?.estimated === true || (operation === "transcription" && usage?.audioSeconds == null);
   const figures: Metered = {
-    promptTokens,
-    completionTokens,
+    promptTokens: usage?.promptTokens ?? (chat ? expected.promptTokens : null),
+    completionTokens: usage?.completionTokens ?? (chat ? output : null),
     cachedTokens: usage?.cachedTokens ?? null,
     reasoningTokens: usage?.reasoningTokens ?? null,
-    audioSeconds,
+    audioSeconds: usage?.audioSeconds ?? expected.audioSeconds ?? null,
     // We know ourselves how long the text is.
     characters: usage?.characters ?? expected.characters ?? null,
   };
-  return { usage: usage === null || isPlain(usage) ? figures : { ...usage, ...figures }, estimated: guessed };
+  return usage === null || isPlain(usage) ? figures : { ...usage, ...figures };
+}
+
+/** Whether a figure that counts is our own. */
+function isGuessed({ usage }: Try, { operation }: CallRecord): boolean {
+  if (operation === "chat") return usage === null || usage.promptTokens === null || usage.completionTokens === null;
+  return usage?.estimated === true || (operation === "transcription" && usage?.audioSeconds == null);
 }
 
 /** Nothing but the figures that all have. */
@@ -169,13 +155,17 @@ const free = { nanos: 0, estimated: false };
  * and what followed from another channel. An attempt that has output is one that the client was promised.
  */
 function deliveredBy({ bytesOut, state, tries }: CallRecord, attempts: readonly AttemptReceipt[]): Figures {
-  const seen: AttemptReceipt[] = [];
   // A silent recording has an empty transcript, which is an answer all the same.
-  const reached = bytesOut > 0 || state === "complete";
-  for (let at = 0; at < attempts.length && reached; at += 1) {
-    if (attempts[at]!.outcome === "answered" || tries[at]!.outputTokens > 0) seen.push(attempts[at]!);
-  }
+  if (bytesOut === 0 && state !== "complete") return nothing;
+  // Nearly always there is one attempt, which says it all.
+  if (attempts.length === 1) return isSeen(tries[0]!) ? attempts[0]! : nothing;
+  const seen: AttemptReceipt[] = [];
+  for (let at = 0; at < attempts.length; at += 1) if (isSeen(tries[at]!)) seen.push(attempts[at]!);
   return sumOf(seen);
+}
+
+function isSeen({ outcome, outputTokens }: Try): boolean {
+  return outcome === "answered" || outputTokens > 0;
 }
 
 /** Several figures, one by one: what nobody told stays unknown. */
@@ -196,6 +186,8 @@ export function sumOf(figures: readonly Figures[]): Figures {
   }
   return { promptTokens, cachedTokens, completionTokens, reasoningTokens, audioSeconds, characters };
 }
+
+const nothing: Figures = sumOf([]);
 
 function plus(sum: number | null, more: number | null): number | null {
   return sum === null ? more : more === null ? sum : sum + more;

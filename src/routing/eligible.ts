@@ -22,8 +22,7 @@ export interface RequestLimits {
 /** The part of a route that can do what is asked at all, or what nobody on it can do. Trouble that passes is not its business. */
 export function eligible(route: Route, ask: Ask, splits: Splits, limits: RequestLimits): Eligible | Failure {
   const able = ableTo(ask.operation, route);
-  if (isFailure(able)) return able;
-  return ask.operation === "chat" ? { route: able, split: false } : eligibleForAudio(able, ask, splits, limits);
+  return isFailure(able) || ask.operation === "chat" ? able : eligibleForAudio(able.route, ask, splits, limits);
 }
 
 function eligibleForAudio(able: Route, ask: TranscriptionAsk | SpeechAsk, splits: Splits, limits: RequestLimits): Eligible | Failure {
@@ -82,17 +81,18 @@ function largest(route: Route, limit: "audioBytesMax" | "audioSecondsMax" | "inp
 }
 
 /** Asked on every call, and known as soon as the route is: remembered with it. */
-const known = new WeakMap<Route, Map<Operation, Route | Failure>>();
+const known = new WeakMap<Route, Map<Operation, Eligible | Failure>>();
 
-function ableTo(operation: Operation, route: Route): Route | Failure {
+function ableTo(operation: Operation, route: Route): Eligible | Failure {
   return known.get(route)?.get(operation) ?? learned(operation, route);
 }
 
-function learned(operation: Operation, route: Route): Route | Failure {
-  const able = kept(route, (candidate) => does(candidate, operation)) ?? notDone(route.model, operation);
-  const answers = known.get(route) ?? new Map<Operation, Route | Failure>();
-  known.set(route, answers.set(operation, able));
-  return able;
+function learned(operation: Operation, route: Route): Eligible | Failure {
+  const able = kept(route, (candidate) => does(candidate, operation));
+  const answer = able === null ? notDone(route.model, operation) : { route: able, split: false };
+  const answers = known.get(route) ?? new Map<Operation, Eligible | Failure>();
+  known.set(route, answers.set(operation, answer));
+  return answer;
 }
 
 function does({ deployment: { channel, model } }: Candidate, operation: Operation): boolean {

@@ -19,8 +19,7 @@ export interface DemandOptions {
 
 /** What a call is expected to take of its key's limits: reserved before it is made. Tokens are what is usual; money see `hard`. */
 export function demandOf(ask: Ask, rates: Rates | null, options: DemandOptions): Demand {
-  const { outputAverage, ceiling } = options;
-  const usual = expectedUse(ask, rates, { outputAverage, ceiling, hard: false });
+  const usual = expectedUse(ask, rates, options.hard === false ? options : { ...options, hard: false });
   if (rates === null) return truthOf(usual, null);
   return truthOf(usual, options.hard === false ? costNanos(rates, usual).nanos : dearestCost(ask, [rates], options));
 }
