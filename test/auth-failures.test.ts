@@ -15,9 +15,7 @@ describe("requests without a valid key", () => {
     const { failures } = world();
     for (let count = 0; count < 30; count += 1) expect(failures.note("10.0.0.1")).toBeNull();
     const refused = failures.note("10.0.0.1");
-    const response = asResponse(
-      errorAnswer(refused!, { requestId: "req_1", head: new AnswerHead("req_1"), retryAfterMs: refused!.retryAfterMs }),
-    );
+    const response = asResponse(errorAnswer(refused!, new AnswerHead("req_1"), refused!.retryAfterMs));
     expect(response.status).toBe(429);
     expect(response.headers.get("retry-after")).toBe("2");
     const { error } = (await response.json()) as { readonly error: Readonly<Record<string, unknown>> };

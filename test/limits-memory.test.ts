@@ -163,7 +163,7 @@ async function shown({
   failure,
   retryAfterMs,
 }: Overrun): Promise<{ readonly status: number; readonly retry: string | null; readonly error: unknown }> {
-  const response = asResponse(errorAnswer(failure, { requestId: "r", head: new AnswerHead("r"), retryAfterMs }));
+  const response = asResponse(errorAnswer(failure, new AnswerHead("r"), retryAfterMs));
   const { error } = (await response.json()) as { readonly error: unknown };
   const retry = response.headers.get("retry-after-ms") ?? response.headers.get("x-should-retry");
   return { status: response.status, retry, error };

@@ -1,6 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { RequestParser, statusFor, type RequestHead } from "../src/http/request-parser.ts";
+import { asksFirst, isPersistent, RequestParser, statusFor, type RequestLine } from "../src/http/request-parser.ts";
+import type { HeaderLines } from "../src/wire/header-lines.ts";
 import { allHeaders } from "./support/header-lines.ts";
 
 // Bears company: the memory it measures is its own.
@@ -35,13 +36,13 @@ interface Told {
  */
 function tell(chunks: Iterable<Uint8Array>): Told {
   const requests: Request[] = [];
-  let head: RequestHead | null = null;
+  let head: { readonly line: RequestLine; readonly headers: HeaderLines; readonly bodyBytes: number | null } | null = null;
   let parts: Uint8Array[] = [];
   let ended = false;
   const parser = new RequestParser({
-    head(found) {
+    head(line, headers, bodyBytes) {
       if (head !== null) throw new Error("a head out of order");
-      head = found;
+      head = { line, headers, bodyBytes };
     },
     body(bytes) {
       if (head === null || ended) throw new Error("a part of a body out of order");
@@ -55,16 +56,16 @@ function tell(chunks: Iterable<Uint8Array>): Told {
   });
   const note = (): void => {
     if (head === null) return;
-    const { method, target, headers, bodyBytes, modern, persistent, asksFirst } = head;
+    const { line, headers, bodyBytes } = head;
     const body = Buffer.concat(parts).toString("latin1");
     requests.push({
-      method,
-      target,
+      method: line.method,
+      target: line.target,
       headers: allHeaders(headers),
       bodyBytes,
-      modern,
-      persistent,
-      asksFirst,
+      modern: line.modern,
+      persistent: isPersistent(line, headers),
+      asksFirst: asksFirst(line, headers, bodyBytes),
       body,
       ended,
     });

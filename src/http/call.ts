@@ -1,4 +1,4 @@
-import type { Answer, Gateway } from "../gateway/gateway.ts";
+import type { Answer } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
 import type { Admission } from "../gateway/admission.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
@@ -12,27 +12,14 @@ import { mistake } from "../operations/mistakes.ts";
 import type { Operation } from "../operations/operation.ts";
 import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
-import { errorAnswer, statusOf, type ErrorContext } from "./errors.ts";
+import type { Arrival } from "./arrival.ts";
+import { errorAnswer, statusOf } from "./errors.ts";
 import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
 import type { Answerer, Incoming } from "./incoming.ts";
-import { shed, shedRetryMs, type Pressure } from "./load-shed.ts";
+import { shed, shedRetryMs } from "./load-shed.ts";
 import { OutgoingStream, type ByteSource } from "./outgoing-stream.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
-
-export interface CallContext {
-  /** Of its receipt, should it get one. */
-  readonly receiptId: string;
-  readonly requestId: string;
-  /** What every answer to this request carries. */
-  readonly head: AnswerHead;
-  readonly key: Key | Failure;
-  readonly snapshot: Snapshot;
-  readonly gateway: Gateway;
-  readonly pressure: () => Pressure;
-  readonly hasRoom: (bytes: number) => boolean;
-  readonly onBug: (error: unknown) => void;
-}
 
 /** One operation at the edge: what its requests look like. The rest of a call is the same for all. */
 export interface Door {
@@ -41,7 +28,7 @@ export interface Door {
   readonly called: string;
   /** What is wrong with a request, as far as its headers tell. */
   bars(request: Incoming): Failure | null;
-  read(request: Incoming, context: CallContext): Entry | Failure | Promise<Entry | Failure>;
+  read(arrival: Arrival, key: Key): Entry | Failure | Promise<Entry | Failure>;
 }
 
 /** A request that was read. */
@@ -55,43 +42,43 @@ export interface Entry {
 }
 
 /** A call from its first header to its last byte: admit, read, serve, write. Whatever happens, one line about it is recorded. */
-export function handleCall(request: Incoming, door: Door, context: CallContext): HttpAnswer | Promise<HttpAnswer> {
-  return new Visit(request, door, context).answer();
+export function handleCall(arrival: Arrival, door: Door, key: Key | Failure): void {
+  new Visit(arrival, door, key).begin();
 }
 
 /** What is known of a call, as it becomes known. */
 type Facts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
 
-/** One request of one client, until it is a call with an answer, or refused. */
+/** One request of one client, until it is a call with an answer, or refused. It answers the request itself. */
 class Visit implements Answerer {
   private readonly cancellation = new Cancellation();
   private readonly facts: Facts;
 
   constructor(
-    private readonly request: Incoming,
+    private readonly arrival: Arrival,
     private readonly door: Door,
-    private readonly context: CallContext,
+    private readonly key: Key | Failure,
   ) {
     const { cancellation } = this;
-    cancellation.keyId = isFailure(context.key) ? null : context.key.id;
+    cancellation.keyId = isFailure(key) ? null : key.id;
     this.facts = {
-      id: context.requestId,
+      id: arrival.head.requestId,
       keyId: cancellation.keyId,
       operation: door.operation,
       model: null,
       stream: false,
       bytesIn: 0,
-      startedMs: context.gateway.ports.nowMs(),
+      startedMs: arrival.edge.gateway.ports.nowMs(),
       admission: null,
     };
   }
 
   /** Whatever goes wrong on the way, the call is ended and the client is told. */
-  answer(): HttpAnswer | Promise<HttpAnswer> {
+  begin(): void {
     try {
-      return this.begin();
+      this.knock();
     } catch (error) {
-      return this.bug(error);
+      this.bug(error);
     }
   }
 
@@ -100,68 +87,71 @@ class Visit implements Answerer {
   }
 
   /** As far as the headers tell; then, when its body has come, the rest. Most have it with them, and nothing waits. */
-  private begin(): HttpAnswer | Promise<HttpAnswer> {
-    const { request, door, context, cancellation } = this;
-    const { gateway, key } = context;
+  private knock(): void {
+    const { arrival, door, key, cancellation } = this;
+    const { request, snapshot } = arrival;
+    const { gateway, pressure } = arrival.edge;
     request.answerer = this;
     if (request.isGone) cancellation.cancel(clientGone);
     gateway.calls.begin(cancellation);
 
     if (isFailure(key)) return this.refuse(key, key.retryAfterMs);
-    const strained = shed(context.pressure(), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
+    const strained = shed(pressure(), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
     if (strained !== null) {
-      if (strained === "memory_out") context.head.closes = true;
+      if (strained === "memory_out") arrival.head.closes = true;
       return this.refuse(failure("saturated", `too much to do: ${strained}`), shedRetryMs(gateway.ports.dice));
     }
-    const barred = bars(request, key, door, gateway.calls.size, context.snapshot);
+    const barred = bars(request, key, door, gateway.calls.size, snapshot);
     if (barred !== null) return this.refuse(barred);
     const spent = gateway.ledger.bars(key);
     if (spent !== null) return this.overrun(spent);
-    const entry = door.read(request, context);
-    return entry instanceof Promise ? this.enterLater(entry, key) : this.enter(entry, key);
+    const entry = door.read(arrival, key);
+    if (entry instanceof Promise) void this.enterLater(entry, key);
+    else this.enter(entry, key);
   }
 
-  private async enterLater(entry: Promise<Entry | Failure>, key: Key): Promise<HttpAnswer> {
+  private async enterLater(entry: Promise<Entry | Failure>, key: Key): Promise<void> {
     try {
-      return await this.enter(await unlessCancelled(entry, this.cancellation), key);
+      this.enter(await unlessCancelled(entry, this.cancellation), key);
     } catch (error) {
-      return this.bug(error);
+      this.bug(error);
     }
   }
 
-  private bug(error: unknown): HttpAnswer {
-    const { context, cancellation, facts } = this;
-    context.onBug(error);
+  private bug(error: unknown): void {
+    const { arrival, cancellation, facts } = this;
+    const { gateway, onBug } = arrival.edge;
+    onBug(error);
     cancellation.cancel(internalError);
     // What was taken for it is given back, and nothing is left open in the books.
-    if (facts.admission !== null) void context.gateway.refused(facts, internalError, statusOf(internalError));
-    context.gateway.calls.end(cancellation);
-    return errorAnswer(internalError, context);
+    if (facts.admission !== null) void gateway.refused(facts, internalError, statusOf(internalError));
+    gateway.calls.end(cancellation);
+    arrival.request.answer(errorAnswer(internalError, arrival.head));
   }
 
-  private refuse(why: Failure, waitMs: number | null = null): HttpAnswer {
-    const { gateway, head, requestId } = this.context;
-    void gateway.refused(this.facts, why, statusOf(why));
-    gateway.calls.end(this.cancellation);
+  private refuse(why: Failure, waitMs: number | null = null): void {
+    const { request, head, edge } = this.arrival;
+    void edge.gateway.refused(this.facts, why, statusOf(why));
+    edge.gateway.calls.end(this.cancellation);
     // Whoever is too slow to send a body would otherwise hold its connection for as long as it likes.
     if (why.status === 408) head.closes = true;
     const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
-    return errorAnswer(why, { requestId, head, retryAfterMs });
+    request.answer(errorAnswer(why, head, retryAfterMs));
   }
 
   /** Says how the key stands, and when asking again has a chance. */
-  private overrun({ failure: why, standing, retryAfterMs }: Overrun): HttpAnswer {
-    addStanding(this.context.head, standing);
-    return this.refuse(why, retryAfterMs);
+  private overrun({ failure: why, standing, retryAfterMs }: Overrun): void {
+    addStanding(this.arrival.head, standing);
+    this.refuse(why, retryAfterMs);
   }
 
   /** A request that was read becomes a call, unless something speaks against it. */
-  private enter(entry: Entry | Failure, key: Key): HttpAnswer | Promise<HttpAnswer> {
-    const { context, cancellation, facts } = this;
-    const { gateway, snapshot } = context;
+  private enter(entry: Entry | Failure, key: Key): void {
+    const { arrival, cancellation, facts } = this;
+    const { request, snapshot } = arrival;
     if (isFailure(entry)) {
       // The rest of the body may still be on its way.
-      if (entry === cancellation.failure) context.head.closes = true;
+      if (entry === cancellation.failure) arrival.head.closes = true;
       return this.refuse(entry);
     }
     const { ask } = entry;
@@ -177,40 +167,39 @@ class Visit implements Answerer {
     if (bound === null) return this.refuse(forbiddenModel(ask.model));
     const able = eligible(bound, ask, key.splits, snapshot.service);
     if (isFailure(able)) return this.refuse(able);
-    const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, headers: this.request, cancellation };
-    const admitting = gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
-    return admitting instanceof Promise ? this.serveLater(call, admitting) : this.serve(call, admitting);
+    const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation };
+    const admitting = arrival.edge.gateway.ledger.admit(arrival.receiptId, facts, key, ask, able.route);
+    if (admitting instanceof Promise) void this.admitLater(call, admitting);
+    else this.admit(call, admitting);
   }
 
-  private async serveLater(call: Call, admitting: Promise<Admission | Overrun>): Promise<HttpAnswer> {
+  private async admitLater(call: Call, admitting: Promise<Admission | Overrun>): Promise<void> {
     try {
-      return await this.serve(call, await admitting);
+      this.admit(call, await admitting);
     } catch (error) {
-      return this.bug(error);
+      this.bug(error);
     }
   }
 
-  private serve(call: Call, admission: Admission | Overrun): HttpAnswer | Promise<HttpAnswer> {
+  private admit(call: Call, admission: Admission | Overrun): void {
     if ("kind" in admission) return this.overrun(admission);
-    const { context } = this;
     this.facts.admission = admission;
-    addStanding(context.head, admission.grant.standing);
-    return this.respond(call);
+    addStanding(this.arrival.head, admission.grant.standing);
+    void this.serve(call);
   }
 
-  private async respond(call: Call): Promise<HttpAnswer> {
-    const { context } = this;
-    const { gateway, snapshot } = context;
+  private async serve(call: Call): Promise<void> {
+    const { arrival } = this;
+    const { gateway } = arrival.edge;
     try {
-      const { earlyHeadersMs } = snapshot.service;
+      const { earlyHeadersMs } = call.snapshot.service;
       const answering = gateway.serve(call);
       const isPatient = !call.facts.stream || this.door.operation === "speech" || earlyHeadersMs === 0;
       const answer = isPatient ? await answering : await within(answering, earlyHeadersMs, gateway.ports.after);
-      if (answer === null) return respondEarly(answering, call, context);
-      const made = respond(answer, call, context);
-      return made instanceof Promise ? await made : made;
+      if (answer?.kind === "failed") await answer.recorded(statusOf(answer.failure));
+      arrival.request.answer(answer === null ? answeredEarly(answering, call, arrival) : answered(answer, call.cancellation, arrival));
     } catch (error) {
-      return this.bug(error);
+      this.bug(error);
     }
   }
 }
@@ -242,35 +231,26 @@ function bars(request: Incoming, key: Key, door: Door, inFlight: number, snapsho
   return encoding === null || encoding === "identity" ? null : encodedBody;
 }
 
-function respond(answer: Answer, call: Call, context: CallContext): HttpAnswer | Promise<HttpAnswer> {
-  const { gateway, requestId, head } = context;
-  tell(head, answer, call.snapshot);
+function answered(answer: Answer, cancellation: Cancellation, arrival: Arrival): HttpAnswer {
+  const { head, snapshot, edge } = arrival;
+  tell(head, answer, snapshot);
   switch (answer.kind) {
     case "whole":
-      gateway.calls.end(call.cancellation);
+      edge.gateway.calls.end(cancellation);
       head.type = answer.type;
       return { status: 200, head, body: answer.body };
     case "failed":
-      return failed(answer, call, { requestId, head, retryAfterMs: answer.retryAfterMs }, gateway);
+      edge.gateway.calls.end(cancellation);
+      return errorAnswer(answer.failure, head, answer.retryAfterMs);
     case "stream":
-      return stream(answer.source, { type: answer.type, shape: answer.shape, early: false }, call.cancellation, context);
+      return stream(answer.source, { type: answer.type, shape: answer.shape, early: false }, cancellation, arrival);
   }
 }
 
-async function failed(
-  { failure: why, recorded }: Extract<Answer, { kind: "failed" }>,
-  { cancellation }: Call,
-  context: ErrorContext,
-  { calls }: Gateway,
-): Promise<HttpAnswer> {
-  await recorded(statusOf(why));
-  calls.end(cancellation);
-  return errorAnswer(why, context);
-}
-
 /** The wait for content grew long: the head leaves now, and whatever comes of the call follows in the stream. */
-function respondEarly(answering: Promise<Answer>, call: Call, context: CallContext): HttpAnswer {
+function answeredEarly(answering: Promise<Answer>, call: Call, arrival: Arrival): HttpAnswer {
   const { cancellation } = call;
+  const { gateway, onBug } = arrival.edge;
   let source: ByteSource | null = null;
   // Recorded here and not when it is read: a client may leave before anything is read for it.
   const recorded = answering.then(async (answer) => {
@@ -279,8 +259,8 @@ function respondEarly(answering: Promise<Answer>, call: Call, context: CallConte
   });
   // Nobody may be left to read it: what was taken for the call is given back all the same.
   recorded.catch((error: unknown) => {
-    context.onBug(error);
-    void context.gateway.refused(call.facts, internalError, 200);
+    onBug(error);
+    void gateway.refused(call.facts, internalError, 200);
   });
   const later: ByteSource = {
     async next() {
@@ -292,7 +272,7 @@ function respondEarly(answering: Promise<Answer>, call: Call, context: CallConte
     },
     cancel: (reason) => cancellation.cancel(reason),
   };
-  return stream(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, context);
+  return stream(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, arrival);
 }
 
 function once(bytes: Uint8Array): ByteSource {
@@ -315,8 +295,12 @@ interface Look {
 }
 
 /** Takes no call: a long stream must not hold its request in memory. */
-function stream(source: ByteSource, { type, shape, early }: Look, cancellation: Cancellation, context: CallContext): HttpAnswer {
-  const { gateway, snapshot, head, requestId } = context;
+function stream(
+  source: ByteSource,
+  { type, shape, early }: Look,
+  cancellation: Cancellation,
+  { head, snapshot, edge: { gateway } }: Arrival,
+): HttpAnswer {
   const { keepAliveMs, writeStallMs } = snapshot.service;
   const cancel = (reason: Failure): void => {
     source.cancel(reason);
@@ -328,7 +312,7 @@ function stream(source: ByteSource, { type, shape, early }: Look, cancellation: 
   const body = new OutgoingStream(
     { next: () => source.next(), cancel },
     {
-      requestId,
+      requestId: head.requestId,
       shape,
       // Nothing may be slipped in between bytes.
       keepAliveMs: shape === "events" ? keepAliveMs : 0,

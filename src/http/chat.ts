@@ -1,14 +1,14 @@
 import { readChatRequest } from "../operations/chat-request.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
-import type { CallContext, Door, Entry } from "./call.ts";
-import type { Incoming } from "./incoming.ts";
+import type { Arrival } from "./arrival.ts";
+import type { Door, Entry } from "./call.ts";
 import { barsNotJson, readJsonBody } from "./json-body.ts";
 
 /** POST /v1/chat/completions. */
 export const chat: Door = { operation: "chat", called: "chat completions", bars: barsNotJson, read };
 
-function read(request: Incoming, context: CallContext): Entry | Failure | Promise<Entry | Failure> {
-  const body = readJsonBody(request, context);
+function read(arrival: Arrival): Entry | Failure | Promise<Entry | Failure> {
+  const body = readJsonBody(arrival);
   return body instanceof Promise ? body.then(entry) : entry(body);
 }
 

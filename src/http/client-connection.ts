@@ -1,12 +1,14 @@
+import type { HeaderLines } from "../wire/header-lines.ts";
 import { release } from "../wire/released.ts";
 import { ClientOutput, type OutputOwner } from "./client-output.ts";
-import { IncomingBody, Incoming, type BodyFlow } from "./incoming.ts";
+import { Incoming, type Carrier } from "./incoming.ts";
 import type { AnswerHead, AnswerStream, HttpAnswer, WayOut } from "./http-answer.ts";
-import { RequestParser, type RequestHead, type RequestSink } from "./request-parser.ts";
+import { asksFirst, isPersistent, RequestParser, type RequestLine, type RequestSink } from "./request-parser.ts";
 
 /** What a connection needs of whoever listens. */
 export interface ConnectionHost {
-  answer(request: Incoming): HttpAnswer | Promise<HttpAnswer>;
+  /** Null where the request itself is told its answer, at once or later. */
+  answer(request: Incoming): HttpAnswer | Promise<HttpAnswer | null> | null;
   /** The answer to what could not be read, or did not come in time. */
   refusal(problem: string, status: number | null): HttpAnswer;
   /** The answer where ours cannot be made. */
@@ -24,7 +26,7 @@ export interface ConnectionHost {
 export type ClientSocket = Bun.Socket<ClientConnection>;
 
 /** One client's connection: its requests are read, answered and forgotten one after the other. */
-export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOwner {
+export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwner {
   private readonly parser: RequestParser = new RequestParser(this);
   /** The request that is being answered. */
   private request: Incoming | null = null;
@@ -100,7 +102,7 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
     if (!this.output.isEmpty && (this.lingering || this.answered)) return true;
     if (this.lingering || this.request === null || !this.parser.isOver) return false;
     if (this.stream !== null && this.streamHead === null) return !this.output.isEmpty || this.stream.murmur();
-    if (!this.request.head.modern) return false;
+    if (!this.request.line.modern) return false;
     this.output.text("HTTP/1.1 102 Processing\r\n\r\n");
     return true;
   }
@@ -163,11 +165,10 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
 
   // What the parser finds.
 
-  head(head: RequestHead): void {
-    const body = new IncomingBody(head.bodyBytes, this);
-    this.request = new Incoming(head, body, this);
+  head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void {
+    this.request = new Incoming(line, headers, bodyBytes, this);
     this.arrived = true;
-    this.asksFirst = head.asksFirst;
+    this.asksFirst = asksFirst(line, headers, bodyBytes);
     this.used = true;
     this.answered = false;
     this.discardedBytes = 0;
@@ -279,28 +280,28 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
   private dispatch(): void {
     this.arrived = false;
     const request = this.request!;
-    let answer: HttpAnswer | Promise<HttpAnswer>;
+    let answer: HttpAnswer | Promise<HttpAnswer | null> | null;
     try {
       answer = this.host.answer(request);
     } catch (error) {
       answer = this.host.bug(error);
     }
     if (answer instanceof Promise) void this.respondLater(request, answer);
-    else this.respond(request, answer);
+    else if (answer !== null) this.respond(request, answer);
   }
 
-  private async respondLater(request: Incoming, answering: Promise<HttpAnswer>): Promise<void> {
-    let answer: HttpAnswer;
+  private async respondLater(request: Incoming, answering: Promise<HttpAnswer | null>): Promise<void> {
+    let answer: HttpAnswer | null;
     try {
       answer = await answering;
     } catch (error) {
       answer = this.host.bug(error);
     }
-    this.respond(request, answer);
+    if (answer !== null) this.respond(request, answer);
   }
 
   /** What cannot be written is nobody's answer: the client is hung up on. */
-  private respond(request: Incoming, answer: HttpAnswer): void {
+  respond(request: Incoming, answer: HttpAnswer): void {
     try {
       this.reply(request, answer);
     } catch (error) {
@@ -311,15 +312,15 @@ export class ClientConnection implements RequestSink, BodyFlow, WayOut, OutputOw
 
   private reply(request: Incoming, answer: HttpAnswer): void {
     const { head, body } = answer;
-    if (this.isClosed || this.request !== request) {
+    if (this.isClosed || this.request !== request || this.answered || this.stream !== null) {
       if (typeof body === "object" && "begin" in body) body.gone();
       return;
     }
-    const { modern, persistent } = request.head;
+    const { line, headers } = request;
     // Nobody knows whether a client that was not told to go on will send its body all the same.
-    this.closes = head.closes || !persistent || this.host.stopping || this.asksFirst || (this.isHalf && !this.hasMore);
+    this.closes = head.closes || !isPersistent(line, headers) || this.host.stopping || this.asksFirst || (this.isHalf && !this.hasMore);
     if (typeof body === "object" && "begin" in body) {
-      this.chunked = modern;
+      this.chunked = line.modern;
       this.stream = body;
       this.streamHead = answer;
       body.begin(this);

@@ -3,20 +3,17 @@ import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
 import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
 
 /** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */
-export function errorAnswer(failure: Failure, context: ErrorContext): HttpAnswer {
-  const shown = shownOf(failure);
-  const { head } = context;
-  head.type = "application/json";
-  if (context.retryAfterMs !== undefined && context.retryAfterMs !== null) addRetryAfter(head, context.retryAfterMs);
-  else if (shown.final) head.add("x-should-retry", "false");
-  return { status: shown.status, head, body: envelope(failure, context.requestId) };
-}
-
-export interface ErrorContext {
-  readonly requestId: string;
-  readonly head: AnswerHead;
+export function errorAnswer(
+  failure: Failure,
+  head: AnswerHead,
   /** When asking again has a chance, if waiting helps at all. */
-  readonly retryAfterMs?: number | null;
+  retryAfterMs: number | null = null,
+): HttpAnswer {
+  const shown = shownOf(failure);
+  head.type = "application/json";
+  if (retryAfterMs !== null) addRetryAfter(head, retryAfterMs);
+  else if (shown.final) head.add("x-should-retry", "false");
+  return { status: shown.status, head, body: envelope(failure, head.requestId) };
 }
 
 /** The in-band form, for a stream whose status is already spent. No end mark follows it. */

@@ -46,7 +46,7 @@ export class AnswerHead {
   closes = false;
   private lines = "";
 
-  constructor(private readonly requestId: string) {}
+  constructor(readonly requestId: string) {}
 
   /** No name may be added twice. */
   add(name: string, value: string): void {

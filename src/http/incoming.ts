@@ -1,30 +1,45 @@
-import type { RequestHead } from "./request-parser.ts";
+import type { HeaderLines } from "../wire/header-lines.ts";
+import type { HttpAnswer } from "./http-answer.ts";
+import type { RequestLine } from "./request-parser.ts";
 
 /** A request as the rest of the edge sees it. */
 export class Incoming {
   /** Is told when the client leaves before it was answered. */
   answerer: Answerer | null = null;
   isGone = false;
-  readonly method: string;
-  readonly target: string;
+  readonly body: IncomingBody;
 
   constructor(
-    readonly head: RequestHead,
-    readonly body: IncomingBody,
-    private readonly flow: BodyFlow,
+    readonly line: RequestLine,
+    readonly headers: HeaderLines,
+    bodyBytes: number | null,
+    private readonly carrier: Carrier,
   ) {
-    this.method = head.method;
-    this.target = head.target;
+    this.body = new IncomingBody(bodyBytes, carrier);
+  }
+
+  get method(): string {
+    return this.line.method;
+  }
+
+  /** Exactly as it was sent. */
+  get target(): string {
+    return this.line.target;
   }
 
   /** Where the client is. */
   get address(): string {
-    return this.flow.address;
+    return this.carrier.address;
   }
 
   /** By lower-case name. */
   header(name: string): string | null {
-    return this.head.headers.get(name) ?? null;
+    return this.headers.get(name) ?? null;
+  }
+
+  /** Once at most, and to nobody where the client has left. */
+  answer(answer: HttpAnswer): void {
+    this.carrier.respond(this, answer);
   }
 
   gone(): void {
@@ -42,10 +57,15 @@ export interface Answerer {
   departed(): void;
 }
 
-/** The connection a body comes from, as far as its reader has a say in it. */
-export interface BodyFlow {
+/** The connection a request came over, and is answered on. */
+export interface Carrier extends BodyFlow {
   /** Of the client. */
   readonly address: string;
+  respond(request: Incoming, answer: HttpAnswer): void;
+}
+
+/** The connection a body comes from, as far as its reader has a say in it. */
+export interface BodyFlow {
   /** Someone wants the body: a client that asked first may send it. */
   wanted(): void;
   pause(): void;

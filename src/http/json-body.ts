@@ -1,6 +1,6 @@
 import type { Failure } from "../operations/failure.ts";
+import type { Arrival } from "./arrival.ts";
 import { readBody, wholeBody } from "./body.ts";
-import type { CallContext } from "./call.ts";
 import type { Incoming } from "./incoming.ts";
 import { notJson } from "./refusals.ts";
 
@@ -14,11 +14,10 @@ function isJson(type: string): boolean {
   return type === "application/json" || /^application\/json\s*(;|$)/i.test(type);
 }
 
-export function readJsonBody(
-  request: Incoming,
-  { gateway, snapshot, hasRoom }: CallContext,
-): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+export function readJsonBody({ request, snapshot, edge }: Arrival): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const { bodyBytesMax, bodyReadMs } = snapshot.service;
   const whole = wholeBody(request, bodyBytesMax);
-  return whole ?? readBody(request, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after, hasRoom });
+  if (whole !== null) return whole;
+  const { gateway, hasRoom } = edge;
+  return readBody(request, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after, hasRoom });
 }

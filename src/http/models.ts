@@ -17,10 +17,10 @@ export function listModels(snapshot: Snapshot, key: Key, head: AnswerHead): Http
 }
 
 /** A model the key may not use is answered as one that does not exist. One that is in no list may be served all the same. */
-export function showModel(snapshot: Snapshot, key: Key, id: string, requestId: string, head: AnswerHead): HttpAnswer {
+export function showModel(snapshot: Snapshot, key: Key, id: string, head: AnswerHead): HttpAnswer {
   const route = snapshot.routes.get(id) ?? (allowsModel(key, id) ? snapshot.wildcard?.(id) : null) ?? null;
   const usable = route === null ? null : usableBy(key, route);
-  if (usable === null) return errorAnswer(unknownModel(id), { requestId, head });
+  if (usable === null) return errorAnswer(unknownModel(id), head);
   return jsonAnswer(entry(snapshot, id, usable), head);
 }
 

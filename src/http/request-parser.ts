@@ -4,30 +4,34 @@ import { headTooLarge, MessageParser, type BodySink } from "../wire/message-pars
 
 /** What a parser finds in a request, told in order: its head, parts of its body, its end. */
 export interface RequestSink extends BodySink {
-  head(head: RequestHead): void;
+  /** How many bytes of body follow is null where chunks will tell. */
+  head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void;
 }
 
-export interface RequestHead {
+export interface RequestLine {
   readonly method: string;
   /** Exactly as it was sent. */
   readonly target: string;
-  /** By lower-case name; repeated headers are joined by a comma. */
-  readonly headers: HeaderLines;
-  /** How many bytes of body follow; null where chunks will tell. */
-  readonly bodyBytes: number | null;
   /** The client knows chunks, and keeps its connection unless it says otherwise. */
   readonly modern: boolean;
-  /** The client keeps the connection open after this request. */
-  readonly persistent: boolean;
-  /** The client sends its body when it is told to go on. */
-  readonly asksFirst: boolean;
+}
+
+/** Whether the client keeps the connection open after this request. */
+export function isPersistent({ modern }: RequestLine, headers: HeaderLines): boolean {
+  const connection = headers.get("connection");
+  return modern && (connection === undefined || !/\bclose\b/i.test(connection));
+}
+
+/** Whether the client sends its body only when it is told to go on. */
+export function asksFirst({ modern }: RequestLine, headers: HeaderLines, bodyBytes: number | null): boolean {
+  return modern && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue";
 }
 
 /** Reads the requests of one connection, one after the other: the next one when it is told to. */
 export class RequestParser extends MessageParser {
   /** The last request line and what it says: it is mostly the same one. */
-  private line = "";
-  private said: RegExpExecArray | null = null;
+  private first = "";
+  private line: RequestLine | null = null;
 
   constructor(private readonly requestSink: RequestSink) {
     super(requestSink, new HeadMemory(headersMax, "one_length"), headBytesMax);
@@ -51,13 +55,13 @@ export class RequestParser extends MessageParser {
 
   protected readHead(headers: HeaderLines): string | null {
     const { first } = headers;
-    if (first !== this.line) {
-      this.line = first;
-      this.said = requestLine.exec(first);
+    if (first !== this.first) {
+      this.first = first;
+      this.line = lineOf(first);
     }
-    const line = this.said;
+    const { line } = this;
     if (line === null) return notHttp;
-    const modern = line[3] === "1";
+    const { modern } = line;
     if (modern && !headers.has("host")) return "there is no Host header";
     const encoding = headers.get("transfer-encoding");
     const length = headers.get("content-length");
@@ -65,21 +69,17 @@ export class RequestParser extends MessageParser {
       if (length !== undefined) return "there are both a Content-Length and a Transfer-Encoding";
       if (!modern || encoding.toLowerCase() !== "chunked") return "there is an unknown Transfer-Encoding";
     } else if (length !== undefined && !lengthDigits.test(length)) return "there is no valid Content-Length";
-    const connection = headers.get("connection");
     const bodyBytes = encoding === undefined ? Number(length ?? 0) : null;
     this.frame(bodyBytes ?? "chunked");
-    this.requestSink.head({
-      method: line[1]!,
-      target: line[2]!,
-      headers,
-      bodyBytes,
-      modern,
-      persistent: modern && (connection === undefined || !/\bclose\b/i.test(connection)),
-      asksFirst: modern && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue",
-    });
+    this.requestSink.head(line, headers, bodyBytes);
     this.settleFrame();
     return null;
   }
+}
+
+function lineOf(first: string): RequestLine | null {
+  const said = requestLine.exec(first);
+  return said === null ? null : { method: said[1]!, target: said[2]!, modern: said[3] === "1" };
 }
 
 /** The status for what could not be read. */

@@ -1,7 +1,7 @@
-import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
+import type { Arrival, Edge } from "./arrival.ts";
 import type { AuthFailures } from "./auth-failures.ts";
 import { authenticate } from "./authenticate.ts";
 import { handleCall, type Door } from "./call.ts";
@@ -11,7 +11,6 @@ import { errorAnswer } from "./errors.ts";
 import { AnswerHead, type HttpAnswer } from "./http-answer.ts";
 import type { Incoming } from "./incoming.ts";
 import type { KeyRing } from "./key-ring.ts";
-import type { Pressure } from "./load-shed.ts";
 import { listModels, showModel } from "./models.ts";
 import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./refusals.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
@@ -32,23 +31,21 @@ export function listen(options: ListenOptions): Listener {
       answer: (request) => handle(request, options, ids),
       refusal: (problem, status) => {
         ids.next(options.wallMs());
-        const requestId = ids.name();
-        return errorAnswer(unreadable(problem, status ?? statusFor(problem)), { requestId, head: new AnswerHead(requestId) });
+        return errorAnswer(unreadable(problem, status ?? statusFor(problem)), new AnswerHead(ids.name()));
       },
       bug: (error) => {
         options.onBug(error);
-        return errorAnswer(internalError, { requestId: "", head: new AnswerHead("") });
+        return errorAnswer(internalError, new AnswerHead(""));
       },
     },
   );
 }
 
-export interface ListenOptions {
+export interface ListenOptions extends Edge {
   readonly host: string;
   readonly port: number;
   readonly reusePort: boolean;
   readonly connectionsMax: number;
-  readonly gateway: Gateway;
   /** What the gateway serves with at this moment; a call keeps what it began with. */
   readonly current: () => Current;
   readonly ready: () => boolean;
@@ -56,12 +53,7 @@ export interface ListenOptions {
   readonly degraded: () => readonly string[];
   /** Counts wrong keys by where they come from. */
   readonly strangers: AuthFailures;
-  /** How hard pressed the process is. */
-  readonly pressure: () => Pressure;
-  /** Whether there is memory for so many bytes more. */
-  readonly hasRoom: (bytes: number) => boolean;
   readonly wallMs: () => number;
-  readonly onBug: (error: unknown) => void;
 }
 
 export interface Current {
@@ -76,23 +68,19 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): HttpAnswer | Promise<HttpAnswer> {
+function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): HttpAnswer | Promise<HttpAnswer | null> | null {
   const wallMs = options.wallMs();
   const receiptId = ids.next(wallMs);
-  const requestId = givenRequestId(request.header("x-request-id")) ?? ids.name();
-  const head = new AnswerHead(requestId);
+  const head = new AnswerHead(givenRequestId(request.header("x-request-id")) ?? ids.name());
 
-  if (request.header("host")?.includes(",")) return errorAnswer(ambiguousHost, { requestId, head });
+  if (request.header("host")?.includes(",")) return errorAnswer(ambiguousHost, head);
   const path = pathOf(request.target);
   const route = routeOf(path);
   if (route === null)
-    return errorAnswer(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path), {
-      requestId,
-      head,
-    });
+    return errorAnswer(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path), head);
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
     head.add("allow", route.method);
-    return errorAnswer(wrongMethod(request.method, path), { requestId, head });
+    return errorAnswer(wrongMethod(request.method, path), head);
   }
   if (route.name === "healthz") {
     head.type = "text/plain";
@@ -101,50 +89,44 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
   const { snapshot, ring } = options.current();
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
-  if (query !== "" && mentionsKey(query)) return errorAnswer(keyInUrl, { requestId, head });
+  if (query !== "" && mentionsKey(query)) return errorAnswer(keyInUrl, head);
 
   const key = authenticate(request, ring, wallMs);
-  const arrival: Arrival = { request, route, receiptId, requestId, head, snapshot, options };
-  return key instanceof Promise ? answerLater(arrival, key) : answer(arrival, key);
+  const arrival: Arrival = { request, receiptId, head, snapshot, edge: options };
+  return key instanceof Promise ? answerLater(arrival, route, key, options) : answer(arrival, route, key, options);
 }
 
 /** Methods that no path has. */
 const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
-/** A request that somebody with a key may have sent. */
-interface Arrival {
-  readonly request: Incoming;
-  readonly route: Route;
-  readonly receiptId: string;
-  readonly requestId: string;
-  readonly head: AnswerHead;
-  readonly snapshot: Snapshot;
-  readonly options: ListenOptions;
+async function answerLater(
+  arrival: Arrival,
+  route: Route,
+  opened: Promise<Key | Failure>,
+  options: ListenOptions,
+): Promise<HttpAnswer | null> {
+  return answer(arrival, route, await opened, options);
 }
 
-async function answerLater(arrival: Arrival, opened: Promise<Key | Failure>): Promise<HttpAnswer> {
-  return answer(arrival, await opened);
-}
-
-function answer(arrival: Arrival, opened: Key | Failure): HttpAnswer | Promise<HttpAnswer> {
-  const { request, route, receiptId, requestId, head, snapshot, options } = arrival;
+/** Null where it is a call, which answers its request itself. */
+function answer(arrival: Arrival, route: Route, opened: Key | Failure, options: ListenOptions): HttpAnswer | null {
+  const { request, head, snapshot } = arrival;
   // Whoever guesses keys is slowed down; whoever has one is not, wherever it comes from.
   const guessed = isFailure(opened) && opened.status === 401 ? tooManyWrong(snapshot, options, request) : null;
   const key = guessed ?? opened;
   const door = doors.get(route.name);
   if (door !== undefined) {
-    const { gateway, pressure, hasRoom, onBug } = options;
-    return handleCall(request, door, { receiptId, requestId, head, key, snapshot, gateway, pressure, hasRoom, onBug });
+    handleCall(arrival, door, key);
+    return null;
   }
-  if (isFailure(key))
-    return errorAnswer(key, { requestId, head, retryAfterMs: key.kind === "store_unavailable" ? 1000 : key.retryAfterMs });
+  if (isFailure(key)) return errorAnswer(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs);
   switch (route.name) {
     case "models":
       return listModels(snapshot, key, head);
     case "model":
-      return showModel(snapshot, key, route.id, requestId, head);
+      return showModel(snapshot, key, route.id, head);
     default:
-      return errorAnswer(noResponses, { requestId, head });
+      return errorAnswer(noResponses, head);
   }
 }
 

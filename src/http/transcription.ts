@@ -1,9 +1,10 @@
 import { audioSeconds } from "../operations/audio-length.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { readTranscriptionRequest } from "../operations/transcription-request.ts";
-import type { CallContext, Door, Entry } from "./call.ts";
+import type { Key } from "../keys/key.ts";
+import type { Arrival } from "./arrival.ts";
+import type { Door, Entry } from "./call.ts";
 import { barsNotForm, readForm } from "./form.ts";
-import type { Incoming } from "./incoming.ts";
 import { splits } from "./splits.ts";
 import { Uploads } from "./uploads.ts";
 
@@ -20,18 +21,14 @@ function door(task: "transcribe" | "translate"): Door {
     operation: "transcription",
     called: task === "transcribe" ? "transcriptions" : "translations",
     bars: barsNotForm,
-    read: (request, context) => read(request, context, task),
+    read: (arrival, key) => read(arrival, key, task),
   };
 }
 
-async function read(
-  request: Incoming,
-  { gateway, snapshot, key }: CallContext,
-  task: "transcribe" | "translate",
-): Promise<Entry | Failure> {
+async function read({ request, snapshot, edge }: Arrival, key: Key, task: "transcribe" | "translate"): Promise<Entry | Failure> {
   const { audioBytesMax, longAudioBytesMax, uploadReadMs, uploadsMax } = snapshot.service;
   const fileBytesMax = splits(key, snapshot, "audio") ? longAudioBytesMax : audioBytesMax;
-  const limits = { fileBytesMax, readMs: uploadReadMs, after: gateway.ports.after };
+  const limits = { fileBytesMax, readMs: uploadReadMs, after: edge.gateway.ports.after };
   const form = await uploads.read(uploadsMax, () => readForm(request, limits));
   if (isFailure(form)) return form;
   const ask = readTranscriptionRequest(form.fields, form.file, task);

@@ -50,14 +50,14 @@ export function openFormServer(limits: Partial<FormLimits> = {}): FormServer {
     if (isFailure(form)) {
       outcomes.push(form);
       head.closes = form.status === 408;
-      return errorAnswer(form, { requestId: "r", head });
+      return errorAnswer(form, head);
     }
     const seen = await see(form);
     outcomes.push(seen);
     head.add("content-type", "application/json");
     return { status: 200, head, body: JSON.stringify(seen) };
   }
-  const broken = (detail: string): HttpAnswer => errorAnswer(failure("internal", detail), { requestId: "r", head: new AnswerHead("r") });
+  const broken = (detail: string): HttpAnswer => errorAnswer(failure("internal", detail), new AnswerHead("r"));
   const server = new Connections(
     { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
     { answer, refusal: broken, bug: (error) => broken(String(error)), nowMs: () => performance.now() },
