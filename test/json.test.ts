@@ -262,6 +262,23 @@ describe("a string is checked to its last byte, however long", () => {
     }
   });
 
+  test("whatever stands near the end of a document of about 64 KiB, from where on it is read where it lies", () => {
+    for (const oddity of oddities) {
+      for (let offset = 65_480; offset < 65_540; offset += 7) {
+        const bytes = encode(`{"k":"${"x".repeat(offset)}${oddity}${"y".repeat(offset % 3)}"}`);
+        for (let shift = 0; shift < 4; shift++) expectAgreement(shifted(bytes, shift));
+      }
+    }
+  });
+
+  test("nothing of a document before it has a part in one that breaks off", () => {
+    const text = `["${"x".repeat(60)}\\u00e9", 12.5e3, true, {"k": null}]`;
+    for (let length = 0; length < text.length; length++) {
+      scanJson(encode(text));
+      expect(scanJson(encode(text.slice(0, length)))).toMatchObject({ ok: false, at: length, message: `unexpected end at byte ${length}` });
+    }
+  });
+
   test("an image of megabytes passes, and one bad byte in it does not", () => {
     const bytes = encode(`{"model":"m","image":"${"iVBORw0K".repeat(400_000)}","n":1}`);
     const scan = scanJson(bytes);

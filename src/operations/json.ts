@@ -4,12 +4,12 @@
  * and all other bytes travel on untouched.
  */
 export function scanJson(bytes: Uint8Array, limits: JsonLimits = jsonLimits): JsonScan {
-  const walk = walkOver(bytes, limits);
+  const walk = bytes.length < copyMax ? walkOverCopy(bytes, limits) : walkOver(bytes, limits);
   const start = pastSpace(bytes, 0);
-  const offsets: number[] = [];
-  const end = pastDocument(walk, start, offsets);
+  const end = pastDocument(walk, bytes, start);
+  letGo(walk);
   if (end === failed) return { ok: false, reason: walk.reason, at: walk.at, message: walk.message };
-  return { ok: true, kind: kindAt(bytes, start), start, end, members: membersAt(bytes, offsets) };
+  return { ok: true, kind: kindAt(bytes, start), start, end, members: membersAt(bytes, walk.noted) };
 }
 
 /** What a document may cost us. A parser would spend seconds on a few megabytes of `[[[[` or `{},`. */
@@ -69,15 +69,20 @@ export function lastMember(members: readonly Member[], key: string): Member | un
 
 /** The members of an object within a document that was scanned before. */
 export function membersOf(bytes: Uint8Array, start: number, end: number): readonly Member[] {
-  const offsets: number[] = [];
-  if (pastObject(walkOver(bytes, unlimited), start, offsets) !== end) throw notScanned("object", start, end);
-  return membersAt(bytes, offsets);
+  const walk = walkOver(bytes, unlimited);
+  const reached = pastObject(walk, start);
+  letGo(walk);
+  if (reached !== end) throw notScanned("object", start, end);
+  return membersAt(bytes, walk.noted);
 }
 
 /** The elements of an array within a document that was scanned before. */
 export function elementsOf(bytes: Uint8Array, start: number, end: number): readonly Span[] {
   const elements: Span[] = [];
-  if (pastArray(walkOver(bytes, unlimited), start, elements) !== end) throw notScanned("array", start, end);
+  const walk = walkOver(bytes, unlimited);
+  const reached = pastArray(walk, start, elements);
+  letGo(walk);
+  if (reached !== end) throw notScanned("array", start, end);
   return elements;
 }
 
@@ -119,8 +124,10 @@ export function pastSpace(bytes: Uint8Array, from: number): number {
  * it; or they note what is wrong here and give `failed`, so that nothing is allocated or thrown along the way.
  */
 interface Walk {
-  readonly bytes: Uint8Array;
-  readonly limits: JsonLimits;
+  bytes: Uint8Array;
+  /** Where the document ends. */
+  length: number;
+  limits: JsonLimits;
   members: number;
   tokens: number;
   /** The end of the key met last. */
@@ -129,6 +136,8 @@ interface Walk {
   seen: number;
   /** The same memory four bytes at a time, once a long string makes it worth having. */
   words: Int32Array | null;
+  /** How many offsets of members are noted. */
+  noted: number;
   reason: "invalid" | "too_complex";
   at: number;
   message: string;
@@ -137,36 +146,76 @@ interface Walk {
 const failed = -1;
 const unlimited: JsonLimits = { depthMax: 0x3fffffff, membersMax: 0x3fffffff, tokensMax: 0x3fffffff };
 
+const nothing = new Uint8Array(0);
+
+/** One for all passes: a pass never waits and never starts another. */
+const onlyWalk: Walk = {
+  bytes: nothing,
+  length: 0,
+  limits: unlimited,
+  members: 0,
+  tokens: 0,
+  keyEnd: 0,
+  seen: 0,
+  words: null,
+  noted: 0,
+  reason: "invalid",
+  at: 0,
+  message: "",
+};
+
 function walkOver(bytes: Uint8Array, limits: JsonLimits): Walk {
-  return {
-    bytes,
-    limits,
-    members: 0,
-    tokens: 0,
-    keyEnd: 0,
-    seen: 0,
-    words: null,
-    reason: "invalid",
-    at: 0,
-    message: "",
-  };
+  const walk = onlyWalk;
+  walk.bytes = bytes;
+  walk.length = bytes.length;
+  walk.limits = limits;
+  walk.members = 0;
+  walk.tokens = 0;
+  walk.keyEnd = 0;
+  walk.seen = 0;
+  walk.words = null;
+  walk.noted = 0;
+  return walk;
 }
 
-/** Gives the end of the document's one value; only white space follows it. */
-function pastDocument(walk: Walk, start: number, offsets: number[]): number {
+/** What was passed is not kept until the next pass. */
+function letGo(walk: Walk): void {
+  walk.bytes = nothing;
+  walk.words = null;
+}
+
+/** Most documents are small: a copy of one, in a memory that can be read by the word as well, is quicker to pass. */
+function walkOverCopy(bytes: Uint8Array, limits: JsonLimits): Walk {
+  copy.set(bytes);
+  // No document has this byte in any place, so that nothing behind the end is ever looked at.
+  copy[bytes.length] = 0;
+  const walk = walkOver(copy, limits);
+  walk.length = bytes.length;
+  walk.words = copyWords;
+  return walk;
+}
+
+const copyMax = 64 * 1024;
+const copy = new Uint8Array(copyMax);
+const copyWords = new Int32Array(copy.buffer);
+/** Four for each member of the last object: of its key and of its value, where they start and end. */
+let offsets = new Int32Array(256);
+
+/** Gives the end of the one value of the document, which lies at its source as well; only white space follows it. */
+function pastDocument(walk: Walk, source: Uint8Array, start: number): number {
   const { bytes } = walk;
-  const end = bytes[start] === openBrace ? pastObject(walk, start, offsets) : pastValue(walk, start, 0);
+  const end = bytes[start] === openBrace ? pastObject(walk, start) : pastValue(walk, start, 0);
   if (end === failed) return failed;
   const rest = pastSpace(bytes, end);
-  if (rest < bytes.length) return unexpected(walk, rest);
+  if (rest < walk.length) return unexpected(walk, rest);
   // Outside of strings the grammar is ASCII, so only a string can have brought in anything else.
   if ((walk.seen & highBits) === 0) return end;
-  const malformed = malformedUtf8(bytes);
+  const malformed = malformedUtf8(source);
   return malformed === none ? end : fail(walk, "invalid", malformed, `malformed UTF-8 at byte ${malformed}`);
 }
 
-/** Notes four offsets for each member: of its key and of its value, where they start and end. */
-function pastObject(walk: Walk, open: number, offsets: number[]): number {
+/** Notes the offsets of each member. */
+function pastObject(walk: Walk, open: number): number {
   const { bytes } = walk;
   if (bytes[open] !== openBrace) return unexpected(walk, open);
   if (walk.limits.depthMax < 1) return tooDeep(walk, open);
@@ -180,13 +229,29 @@ function pastObject(walk: Walk, open: number, offsets: number[]): number {
     const { keyEnd } = walk;
     const end = pastValue(walk, start, 1);
     if (end === failed) return failed;
-    offsets.push(keyStart, keyEnd, start, end);
+    note(walk, keyStart, keyEnd, start, end);
     at = pastSpace(bytes, end);
     if (bytes[at] === closeBrace) return pastClose(walk, at);
     if (bytes[at] !== comma) return unexpected(walk, at);
     walk.tokens++;
     at = pastSpace(bytes, at + 1);
   }
+}
+
+function note(walk: Walk, keyStart: number, keyEnd: number, start: number, end: number): void {
+  const at = walk.noted;
+  if (at === offsets.length) offsets = grownOffsets(offsets);
+  offsets[at] = keyStart;
+  offsets[at + 1] = keyEnd;
+  offsets[at + 2] = start;
+  offsets[at + 3] = end;
+  walk.noted = at + 4;
+}
+
+function grownOffsets(full: Int32Array): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(full.length * 2);
+  larger.set(full);
+  return larger;
 }
 
 function pastArray(walk: Walk, open: number, elements: Span[]): number {
@@ -304,7 +369,7 @@ function pastLongString(walk: Walk, from: number): number {
   let at = from;
   for (;;) {
     // Plain bytes and simple escapes one by one, up to the border of a word; from there by the word.
-    const border = ((bytes.byteOffset + at + wordsAfter) & ~3) - bytes.byteOffset;
+    const border = ((bytes.byteOffset + at + (walk.words === null ? wordsAfter : wordsSoon)) & ~3) - bytes.byteOffset;
     let seen = 0;
     while (at < border) {
       const byte = bytes[at]!;
@@ -326,6 +391,8 @@ function pastLongString(walk: Walk, from: number): number {
 
 /** A second view of the memory costs as much as a few thousand bytes one by one. */
 const wordsAfter = 2048;
+/** Where there is one already. Leaping halts up to eight bytes short of what it is after. */
+const wordsSoon = 12;
 
 /**
  * Leaps over the plain part of a long string, eight bytes at a time, and halts no more than eight bytes short of a quote,
@@ -334,7 +401,7 @@ const wordsAfter = 2048;
 function pastWords(walk: Walk, from: number): number {
   const { bytes } = walk;
   const words = (walk.words ??= new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >>> 2));
-  const last = ((bytes.byteOffset + bytes.length) >>> 2) - 1;
+  const last = ((bytes.byteOffset + walk.length) >>> 2) - 1;
   let index = (bytes.byteOffset + from) >>> 2;
   let seen = 0;
   while (index < last) {
@@ -362,7 +429,7 @@ const highBits = 0x80808080 | 0;
 /** A surrogate may stand alone when it is escaped: the grammar has it so, and so does `JSON.parse`. */
 function pastEscape(walk: Walk, start: number): number {
   const { bytes } = walk;
-  if (start + 1 >= bytes.length) return unexpected(walk, start + 1);
+  if (start + 1 >= walk.length) return unexpected(walk, start + 1);
   if (bytes[start + 1] !== lowerU) return fail(walk, "invalid", start, `unknown escape at byte ${start}`);
   for (let at = start + 2; at < start + 6; at++) {
     if (hexDigits[bytes[at]!] !== 1) return unexpected(walk, at);
@@ -427,9 +494,9 @@ function literalAt(bytes: Uint8Array, start: number): "true" | "false" | "null" 
 }
 
 /** Made only once the document has proved good: a refused one should cost nothing but the pass. */
-function membersAt(bytes: Uint8Array, offsets: readonly number[]): readonly Member[] {
+function membersAt(bytes: Uint8Array, noted: number): readonly Member[] {
   const members: Member[] = [];
-  for (let index = 0; index < offsets.length; index += 4) {
+  for (let index = 0; index < noted; index += 4) {
     const keyStart = offsets[index]!;
     const key = keyText(bytes, keyStart, offsets[index + 1]!);
     const start = offsets[index + 2]!;
@@ -536,7 +603,7 @@ const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 const strictUtf8 = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
 
 function unexpected(walk: Walk, at: number): number {
-  if (at >= walk.bytes.length) return fail(walk, "invalid", at, `unexpected end at byte ${at}`);
+  if (at >= walk.length) return fail(walk, "invalid", at, `unexpected end at byte ${at}`);
   const [first, second, third] = walk.bytes;
   const isMark = at === 0 && first === 0xef && second === 0xbb && third === 0xbf;
   if (isMark) return fail(walk, "invalid", at, "unexpected byte order mark at byte 0");
