@@ -27,7 +27,7 @@ function tell(chunks: Iterable<Uint8Array>, { closes = false } = {}): Told {
   let ended = false;
   const parts: Uint8Array[] = [];
   const parser = new ResponseParser({
-    head({ status, persistent, headers }) {
+    head(status, headers, persistent) {
       if (head !== null || parts.length > 0 || ended) throw new Error("a head out of order");
       head = { status, persistent, headers: allHeaders(headers) };
     },
@@ -634,3 +634,28 @@ describe("whatever an upstream sends", () => {
 function outline(told: Told): string {
   return JSON.stringify(told);
 }
+
+test("a parser reads one response after the other, each for whoever asked for it and as if it were the first", () => {
+  const told: string[] = [];
+  const sink = (name: string): ConstructorParameters<typeof ResponseParser>[0] => ({
+    head: (status) => void told.push(`${name} ${status}`),
+    body: (bytes) => void told.push(`${name} ${Buffer.from(bytes).toString("latin1")}`),
+    end: () => void told.push(`${name} over`),
+  });
+  const parser = new ResponseParser(sink("nobody"));
+  // As many as one response may have before it.
+  const interims = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(16);
+  const answers = [
+    "content-length: 2\r\n\r\nok",
+    "transfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-trailer: 1\r\n\r\n",
+    "content-length: 2\r\n\r\nok",
+  ];
+  for (const [nth, answer] of answers.entries()) {
+    parser.next(sink(`${nth}`));
+    for (const bytes of bytewise(Buffer.from(`${interims}HTTP/1.1 200 OK\r\n${answer}`, "latin1")))
+      expect(parser.feed(Buffer.from(bytes))).toBeNull();
+    expect(parser.isOver).toBeTrue();
+    expect(told.splice(0)).toEqual([`${nth} 200`, `${nth} o`, `${nth} k`, `${nth} over`]);
+  }
+  expect(parser.tainted).toBeFalse();
+});

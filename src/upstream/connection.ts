@@ -8,7 +8,7 @@ import { codeOf, connectionFailure } from "./connection-failure.ts";
 import { ConnectionOutput } from "./connection-output.ts";
 import { overflow } from "./overflow.ts";
 import { readingTurns } from "./reading-turns.ts";
-import { rememberingHeads } from "./response-parser.ts";
+import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 
 /** Where a connection leads. Connections with the same key are interchangeable. */
 export interface Origin {
@@ -38,8 +38,7 @@ export class Connection {
   idleSinceMs = 0;
   /** How long the upstream says it keeps an idle connection. */
   keepAliveMs = Infinity;
-  /** Of the answers it has carried. */
-  readonly heads = rememberingHeads();
+  private readonly parser = new ResponseParser(nobody);
   readonly output: ConnectionOutput;
   private alive = true;
   private cause: Failure | null = null;
@@ -74,6 +73,20 @@ export class Connection {
   /** Everything written so far has been taken by the system, and everything that came by the user. */
   get isFlushed(): boolean {
     return this.output.isEmpty && !this.isStopped && (this.backlog?.length ?? 0) === 0;
+  }
+
+  /** Works for somebody who asks for something, and has the answer read with what it gives. */
+  begin(user: ConnectionUser & ResponseSink): ResponseParser {
+    this.user = user;
+    this.requests++;
+    this.parser.next(user);
+    return this.parser;
+  }
+
+  /** It is over: whoever it worked for, and all that was said, may be forgotten. */
+  leave(): void {
+    this.user = null;
+    this.parser.next(nobody);
   }
 
   /** What still comes is kept until it is wanted again. */
@@ -207,6 +220,8 @@ export class Connection {
     user?.closed(this.cause);
   }
 }
+
+const nobody: ResponseSink = { head() {}, body() {}, end() {} };
 
 /** A connection on its way, and how to call it off. */
 export interface Dial {

@@ -1,12 +1,13 @@
 import type { StreamedBody } from "../adapters/adapter.ts";
 import type { Exchange, Reply } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import type { HeaderLines } from "../wire/header-lines.ts";
 import { copiedBytesMax } from "../wire/message-parser.ts";
 import { connect, type Connection, type ConnectionUser, type Dial, type Origin } from "./connection.ts";
 import { detached, PartQueue } from "./part-queue.ts";
 import type { Pool } from "./pool.ts";
 import { replyOf, type ByteSource } from "./reply.ts";
-import { ResponseParser, type ResponseHead, type ResponseSink } from "./response-parser.ts";
+import type { ResponseParser, ResponseSink } from "./response-parser.ts";
 import { Upload } from "./upload.ts";
 
 export interface ExchangeOptions {
@@ -110,7 +111,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     if (problem !== null) this.fail(failure("disconnected", problem));
   }
 
-  head({ status, headers, persistent }: ResponseHead): void {
+  head(status: number, headers: HeaderLines, persistent: boolean): void {
     this.persistent = persistent;
     // An upstream that has refused a request wants no more of it; one that answers already may still read it.
     if (status >= 300) this.upload?.stop();
@@ -183,9 +184,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private begin(connection: Connection): void {
     const { head, body, sendMs = usualSendMs } = this.options;
     this.connection = connection;
-    connection.user = this;
-    connection.requests++;
-    this.parser = new ResponseParser(this, connection.heads);
+    this.parser = connection.begin(this);
     const { output } = connection;
     if (body instanceof Uint8Array) return output.joined(head, body);
     // Each of its characters is one byte.
@@ -208,7 +207,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.connection = null;
     upload?.stop();
     if (connection === null) return;
-    connection.user = null;
+    connection.leave();
     if (this.paused) connection.resume();
     if (this.persistent && !this.parser!.tainted && connection.isFlushed && upload?.isDone !== false) this.options.pool.give(connection);
     else connection.destroy();

@@ -18,7 +18,6 @@ export class Pool {
 
   give(connection: Connection): void {
     if (!connection.isOpen) return;
-    connection.user = null;
     connection.idleSinceMs = this.nowMs();
     const { key } = connection.origin;
     const waiting = this.idle.get(key);

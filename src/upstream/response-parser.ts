@@ -4,29 +4,25 @@ import { MessageParser, type BodySink } from "../wire/message-parser.ts";
 
 /** What a parser finds in a response, told in order: one head, parts of the body, the end. */
 export interface ResponseSink extends BodySink {
-  head(head: ResponseHead): void;
+  /** `persistent`: the upstream keeps the connection open after this response. */
+  head(status: number, headers: HeaderLines, persistent: boolean): void;
 }
 
-export interface ResponseHead {
-  readonly status: number;
-  /** By lower-case name; repeated headers are joined by a comma. */
-  readonly headers: HeaderLines;
-  /** The upstream keeps the connection open after this response. */
-  readonly persistent: boolean;
-}
-
-/** Reads one HTTP/1.1 response. */
-export class ResponseParser extends MessageParser {
+/** Reads the HTTP/1.1 responses of one connection, one after the other. */
+export class ResponseParser extends MessageParser<ResponseSink> {
   private interims = 0;
   /** Bytes came behind the end: whatever they are, the connection cannot be trusted with another request. */
   tainted = false;
 
-  constructor(
-    private readonly responseSink: ResponseSink,
-    /** Of the connection it comes from. */
-    heads: HeadMemory = rememberingHeads(),
-  ) {
-    super(responseSink, heads, headBytesMax);
+  constructor(sink: ResponseSink) {
+    super(sink, new HeadMemory(headersMax), headBytesMax);
+  }
+
+  /** Another response follows, for somebody else. */
+  next(sink: ResponseSink): void {
+    this.sink = sink;
+    this.interims = 0;
+    this.startOver();
   }
 
   /** Takes the next bytes. Returns what is wrong with them, or null. */
@@ -69,15 +65,10 @@ export class ResponseParser extends MessageParser {
     const keeps = modern || (encoding === undefined && connection.includes("keep-alive"));
     const persistent = framed && keeps && !connection.includes("close");
     this.frame(isBodiless(code) ? 0 : encoding !== undefined ? "chunked" : framed ? Number(length) : "until_close");
-    this.responseSink.head({ status: code, headers, persistent });
+    this.sink.head(code, headers, persistent);
     this.settleFrame();
     return null;
   }
-}
-
-/** For the responses of one connection. */
-export function rememberingHeads(): HeadMemory {
-  return new HeadMemory(headersMax);
 }
 
 /** What a status line says. Upstreams say the same over and over. */

@@ -15,7 +15,7 @@ export type Framing = number | "chunked" | "until_close";
  * Reads one HTTP/1.1 message, however the network cut it (RFC 9112). What could be read in two ways is refused rather
  * than guessed at, since one message read wrongly makes the next one somebody else's. Everything has a bound.
  */
-export abstract class MessageParser {
+export abstract class MessageParser<Sink extends BodySink = BodySink> {
   private state: "head" | "length" | "size" | "data" | "data_end" | "trailer" | "until_close" | "over" = "head";
   /** Bytes of a head or a line that is not complete yet, at the beginning of a memory that grows ahead of them. */
   private carry: Buffer | null = null;
@@ -27,7 +27,7 @@ export abstract class MessageParser {
   private gatheredLength = 0;
 
   constructor(
-    private readonly sink: BodySink,
+    protected sink: Sink,
     private readonly heads: HeadMemory,
     private readonly headBytesMax: number,
   ) {}
@@ -65,6 +65,8 @@ export abstract class MessageParser {
   protected startOver(): void {
     this.state = "head";
     this.trailerBytes = 0;
+    // A connection that waits keeps nothing of what it carried.
+    this.carry = null;
   }
 
   /** Takes bytes from a place on, until the message is over. Returns how far it came, or what is wrong with them. */
