@@ -32,27 +32,32 @@ class Socket implements OutputSocket {
 }
 
 const all = (length: number): number => length;
+const lines = Buffer.from("POST / HTTP/1.1\r\n");
+const body = Buffer.from("body");
+const request = "POST / HTTP/1.1\r\ncontent-length: 4\r\n\r\nbody";
 
 describe("a small request", () => {
   test("is taken by the system in one piece, and the stream sees nothing of it", () => {
     const socket = new Socket(all);
-    new ConnectionOutput(socket, true).joined("head ", Buffer.from("body"));
-    expect(socket.straight).toEqual(["head body"]);
+    new ConnectionOutput(socket, true).request(lines, 4, body);
+    expect(socket.straight).toEqual([request]);
     expect(socket.stream).toBe("");
   });
 
   test("goes on in the stream where the system takes a part of it", () => {
-    const socket = new Socket(() => 7);
-    new ConnectionOutput(socket, true).joined("head ", Buffer.from("body"));
-    expect(socket.straight).toEqual(["head bo"]);
-    expect(socket.stream).toBe("dy");
+    for (let taken = 1; taken < request.length; taken++) {
+      const socket = new Socket(() => taken);
+      new ConnectionOutput(socket, true).request(lines, 4, body);
+      expect(socket.straight).toEqual([request.slice(0, taken)]);
+      expect(socket.stream).toBe(request.slice(taken));
+    }
   });
 
   test.each([0, -1])("goes all through the stream where the system says %d", (said) => {
     const socket = new Socket(() => said);
-    new ConnectionOutput(socket, true).joined("head ", Buffer.from("body"));
+    new ConnectionOutput(socket, true).request(lines, 4, body);
     expect(socket.straight).toEqual([]);
-    expect(socket.stream).toBe("head body");
+    expect(socket.stream).toBe(request);
   });
 
   test("never overtakes what waits in the stream", () => {
@@ -60,37 +65,56 @@ describe("a small request", () => {
     const output = new ConnectionOutput(socket, true);
     output.write(Buffer.from("before"));
     expect(output.isEmpty).toBeFalse();
-    output.joined("head ", Buffer.from("body"));
+    output.request(lines, 4, body);
     expect(socket.straight).toEqual([]);
-    expect(socket.stream).toBe("before|head body");
+    expect(socket.stream).toBe(`before|${request}`);
   });
 
   test("keeps what was left of it when another one follows", () => {
     const socket = new Socket(() => 4);
     const output = new ConnectionOutput(socket, true);
-    output.joined("first ", Buffer.from("body"));
-    output.joined("other ", Buffer.from("text"));
-    expect(socket.stream).toBe("t body|other text");
+    output.request(lines, 4, body);
+    output.request(Buffer.from("GET /other HTTP/1.1\r\n"), null, new Uint8Array());
+    expect(socket.stream).toBe(`${request.slice(4)}|GET /other HTTP/1.1\r\n\r\n`);
   });
 
   test("goes through the stream where the socket has TLS, has nothing below it, or is closed", () => {
     const secure = new Socket(all);
-    new ConnectionOutput(secure, false).joined("head ", Buffer.from("body"));
-    expect([secure.straight, secure.stream]).toEqual([[], "head body"]);
+    new ConnectionOutput(secure, false).request(lines, 4, body);
+    expect([secure.straight, secure.stream]).toEqual([[], request]);
     for (const nothing of [undefined, null, {}]) {
       const socket = Object.assign(new Socket(all), { [below]: nothing });
-      new ConnectionOutput(socket, true).joined("head ", Buffer.from("body"));
-      expect(socket.stream).toBe("head body");
+      new ConnectionOutput(socket, true).request(lines, 4, body);
+      expect(socket.stream).toBe(request);
     }
   });
 });
 
-test("a large request is not copied", () => {
+test.each([0, 9, 10, 99, 100, 4096, 65_535, 1_000_000, 2 ** 31, 2 ** 32 + 7, 999_999_999_999_999])(
+  "says a length of %d in digits",
+  (length) => {
+    const socket = new Socket(all);
+    new ConnectionOutput(socket, true).request(lines, length, new Uint8Array());
+    expect(socket.straight).toEqual([`POST / HTTP/1.1\r\ncontent-length: ${length}\r\n\r\n`]);
+  },
+);
+
+test("says no length where there is no body", () => {
   const socket = new Socket(all);
-  const body = new Uint8Array(100_000);
-  new ConnectionOutput(socket, true).joined("head ", body);
+  new ConnectionOutput(socket, true).request(lines, null, new Uint8Array());
+  expect(socket.straight).toEqual(["POST / HTTP/1.1\r\n\r\n"]);
+});
+
+test("a large body is not copied, and a large head is whole", () => {
+  const socket = new Socket(all);
+  const large = new Uint8Array(100_000);
+  new ConnectionOutput(socket, true).request(lines, large.length, large);
   expect(socket.straight).toEqual([]);
-  expect(socket.streamed[1]).toBe(body);
+  expect(Buffer.from(socket.streamed[0]!).toString()).toBe("POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n");
+  expect(socket.streamed[1]).toBe(large);
+  const other = new Socket(all);
+  new ConnectionOutput(other, true).request(large, null, new Uint8Array());
+  expect(other.stream).toBe(`${Buffer.from(large).toString("latin1")}\r\n`);
 });
 
 describe("over a real connection", () => {
@@ -125,9 +149,9 @@ describe("over a real connection", () => {
       return write(bytes);
     };
     const came = once(peer, "data") as Promise<[Buffer]>;
-    output.joined("head ", Buffer.from("body"));
+    output.request(lines, 4, body);
     peer.resume();
-    expect((await came)[0].toString()).toBe("head body");
+    expect((await came)[0].toString()).toBe(request);
     expect(streamed).toBe(0);
   });
 
@@ -137,9 +161,9 @@ describe("over a real connection", () => {
     let sent = "";
     // Until the system is full, and then some more of both sizes.
     for (let behind = 0, nth = 0; behind < 8; nth++) {
-      const body = Buffer.alloc(nth % 3 === 0 ? 70_000 : 20_000, `${nth},`);
-      output.joined(`[${nth}]`, body);
-      sent += `[${nth}]${body.toString("latin1")}`;
+      const content = Buffer.alloc(nth % 3 === 0 ? 70_000 : 20_000, `${nth},`);
+      output.request(Buffer.from(`[${nth}]`), content.length, content);
+      sent += `[${nth}]content-length: ${content.length}\r\n\r\n${content.toString("latin1")}`;
       if (!output.isEmpty) behind++;
     }
     const came: Buffer[] = [];
@@ -152,18 +176,18 @@ describe("over a real connection", () => {
     await eventually("all of it has come", () => length >= sent.length, 20_000);
     expect(Buffer.concat(came).toString("latin1") === sent).toBeTrue();
     await eventually("nothing waits any more", () => output.isEmpty);
-    output.joined("last ", Buffer.from("word"));
-    await eventually("one more has come", () => length >= sent.length + 9);
-    expect(Buffer.concat(came).subarray(-9).toString()).toBe("last word");
+    output.request(lines, 4, body);
+    await eventually("one more has come", () => length >= sent.length + request.length);
+    expect(Buffer.concat(came).subarray(-request.length).toString()).toBe(request);
   });
 
   test("a socket that is closed is written to without a throw", async () => {
     const { socket } = await pair();
     const output = new ConnectionOutput(socket, true);
     socket.destroy();
-    output.joined("head ", Buffer.from("body"));
+    output.request(lines, 4, body);
     await once(socket, "close");
-    output.joined("head ", Buffer.from("body"));
+    output.request(lines, 4, body);
     expect(socket.destroyed).toBeTrue();
   });
 });

@@ -365,8 +365,8 @@ describe("a streamed body that is not taken", () => {
   function send(url: string, body: StreamedBody): HttpExchange {
     const { hostname, port } = new URL(url);
     const origin = { key: url, hostname, port: Number(port), secure: false, reach: "any" as const, socketPath: null };
-    const head = `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`;
-    return new HttpExchange({ origin, pool: new Pool(() => 1_000), connectMs: 10_000, sendMs, head, body });
+    const lines = Buffer.from("POST / HTTP/1.1\r\nhost: x\r\n");
+    return new HttpExchange({ origin, pool: new Pool(() => 1_000), connectMs: 10_000, sendMs }, lines, body);
   }
 
   test("fails as an upstream that is too late, from its beginning or from the middle, and nobody reads it on", async () => {

@@ -224,7 +224,7 @@ async function upstream(say: (socket: Socket) => void, secured = false): Promise
 function ask({ url }: Upstream, pool: Pool): HttpExchange {
   const secure = url.protocol === "https:";
   const origin = { key: url.href, hostname: url.hostname, port: Number(url.port), secure, reach: "any", socketPath: null } as const;
-  return new HttpExchange({ origin, pool, connectMs: 20_000, head: "GET / HTTP/1.1\r\nhost: a\r\n\r\n", body: null });
+  return new HttpExchange({ origin, pool, connectMs: 20_000 }, Buffer.from("GET / HTTP/1.1\r\nhost: a\r\n"), null);
 }
 
 /** Many that are answered and read nothing, until more waits for them than may wait in memory. */

@@ -25,20 +25,50 @@ export class ConnectionOutput {
     this.socket.write(bytes, (error) => taken(error == null));
   }
 
-  /** Each character of a head is one byte. A small body leaves in one packet with it; a large one is not copied for that. */
-  joined(head: string, body: Uint8Array): void {
-    const length = head.length + body.length;
-    if (length > scratch.length) {
-      this.write(Buffer.from(head, "latin1"));
-      this.write(body);
+  /**
+   * A request: the lines of its head, the one that says how long its body is, and the body as far as it is there. What is
+   * small leaves in one packet; a large body is not copied for that.
+   */
+  request(lines: Uint8Array, bodyLength: number | null, body: Uint8Array): void {
+    const isSmall = lines.length + lengthBytesMax + body.length <= scratch.length;
+    if (!isSmall) {
+      this.write(Buffer.concat([lines, scratch.subarray(0, putLength(bodyLength, 0))]));
+      if (body.length > 0) this.write(body);
       return;
     }
-    scratch.write(head, 0, "latin1");
-    scratch.set(body, head.length);
+    scratch.set(lines);
+    const headLength = putLength(bodyLength, lines.length);
+    scratch.set(body, headLength);
+    const length = headLength + body.length;
     const taken = this.isPlain && this.isEmpty ? Math.max(0, this.socket[below]?.write?.(scratch, 0, length) ?? 0) : 0;
     if (taken < length) this.write(Buffer.from(scratch.subarray(taken, length)));
   }
 }
+
+/** Puts what ends a head into the scratch memory. Returns where it is over. */
+function putLength(bodyLength: number | null, from: number): number {
+  let at = from;
+  if (bodyLength !== null) {
+    scratch.set(lengthName, at);
+    at = putDigits(bodyLength, at + lengthName.length);
+    scratch.set(lineEnd, at);
+    at += lineEnd.length;
+  }
+  scratch.set(lineEnd, at);
+  return at + lineEnd.length;
+}
+
+function putDigits(number: number, at: number): number {
+  let end = at + 1;
+  for (let rest = number; rest >= 10; rest = Math.floor(rest / 10)) end++;
+  for (let place = end - 1, rest = number; place >= at; place--, rest = Math.floor(rest / 10)) scratch[place] = 0x30 + (rest % 10);
+  return end;
+}
+
+const lengthName = Buffer.from("content-length: ");
+const lineEnd = Buffer.from("\r\n");
+/** With the digits of any length there is. */
+const lengthBytesMax = 64;
 
 /** What the runtime calls that which lies below the stream of a socket. */
 export const below = "_handle";

@@ -10,16 +10,14 @@ import { replyOf, type ByteSource } from "./reply.ts";
 import type { ResponseParser, ResponseSink } from "./response-parser.ts";
 import { Upload } from "./upload.ts";
 
-export interface ExchangeOptions {
-  /** Where it goes; a place that moves is asked for whenever a connection is needed. */
+/** How an upstream is reached. Many exchanges go the same way. */
+export interface Way {
+  /** Where it leads; a place that moves is asked for whenever a connection is needed. */
   readonly origin: Origin | (() => Promise<Origin | Failure>);
   readonly pool: Pool;
   readonly connectMs: number;
   /** How long the upstream may take nothing of a streamed body; 30 seconds unless it says. */
   readonly sendMs?: number;
-  /** The request, ready to be written. */
-  readonly head: string;
-  readonly body: Uint8Array | StreamedBody | null;
 }
 
 /**
@@ -47,11 +45,16 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private keepsChunk = false;
   private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
 
-  constructor(private readonly options: ExchangeOptions) {
+  constructor(
+    private readonly way: Way,
+    /** The head of the request, without what follows from its body. */
+    private readonly lines: Uint8Array,
+    private readonly content: Uint8Array | StreamedBody | null,
+  ) {
     const { promise, resolve } = Promise.withResolvers<Reply | Failure>();
     this.reply = promise;
     this.answer = resolve;
-    this.find(options.pool);
+    this.find(way.pool);
   }
 
   abort(): void {
@@ -153,7 +156,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   /** Looks for a connection: one that waits in the pool, or a fresh one. */
   private find(pool: Pool | null): void {
-    const { origin } = this.options;
+    const { origin } = this.way;
     if (typeof origin === "function") void this.locate(origin, pool);
     else this.take(origin, pool);
   }
@@ -173,7 +176,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   private async open(origin: Origin): Promise<void> {
-    this.dial = connect(origin, this.options.connectMs);
+    this.dial = connect(origin, this.way.connectMs);
     const connection = await this.dial.opened;
     this.dial = null;
     if (isFailure(connection)) return this.fail(connection);
@@ -182,18 +185,16 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   private begin(connection: Connection): void {
-    const { head, body, sendMs = usualSendMs } = this.options;
+    const { lines, content } = this;
     this.connection = connection;
     this.parser = connection.begin(this);
-    const { output } = connection;
-    if (body instanceof Uint8Array) return output.joined(head, body);
-    // Each of its characters is one byte.
-    output.write(Buffer.from(head, "latin1"));
-    if (body !== null) this.beginUpload(connection, body, sendMs);
+    const isThere = content instanceof Uint8Array;
+    connection.output.request(lines, content === null ? null : content.length, isThere ? content : nothing);
+    if (content !== null && !isThere) this.beginUpload(connection, content);
   }
 
-  private beginUpload(connection: Connection, body: StreamedBody, sendMs: number): void {
-    this.upload = new Upload(connection, body, (cause) => this.unsent(cause), sendMs);
+  private beginUpload(connection: Connection, content: StreamedBody): void {
+    this.upload = new Upload(connection, content, (cause) => this.unsent(cause), this.way.sendMs ?? usualSendMs);
   }
 
   /** An upstream that answers already may have no use for the rest: how long that may take is not for the upload to say. */
@@ -209,7 +210,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     if (connection === null) return;
     connection.leave();
     if (this.paused) connection.resume();
-    if (this.persistent && !this.parser!.tainted && connection.isFlushed && upload?.isDone !== false) this.options.pool.give(connection);
+    if (this.persistent && !this.parser!.tainted && connection.isFlushed && upload?.isDone !== false) this.way.pool.give(connection);
     else connection.destroy();
   }
 
@@ -250,6 +251,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     waiting?.(cause);
   }
 }
+
+const nothing = new Uint8Array();
 
 /** The system tells of room only when much of its buffer is free again: a shorter bound would take the slow for dead. */
 const usualSendMs = 30_000;

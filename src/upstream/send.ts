@@ -4,7 +4,7 @@ import type { Exchange, Send } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import { oneLine } from "../wire/header-value.ts";
 import type { Origin } from "./connection.ts";
-import { HttpExchange } from "./exchange.ts";
+import { HttpExchange, type Way } from "./exchange.ts";
 import { Pool } from "./pool.ts";
 import { proxiedExchange } from "./proxied.ts";
 
@@ -18,34 +18,27 @@ export function makeSend(
   engineSocket: EngineSocket = noEngines,
 ): Send {
   const pool = new Pool(nowMs);
-  const heads = new WeakMap<UpstreamRequest["headers"], KnownHead>();
+  const lasts = new WeakMap<UpstreamRequest["headers"], LastRequest>();
   const places = { any: new Map<string, Place>(), public: new Map<string, Place>() };
 
   return function send(request, { channel, credential }) {
     const key = secret(channel, credential);
-    if (channel.proxy !== null) {
-      const { authHeader, authPrefix } = channel.address;
-      const auth = authValue(authPrefix, key);
-      return proxiedExchange(
-        request,
-        { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [authHeader]: auth }) },
-        channel.proxy,
-      );
-    }
-    const { origin, path } = placeOf(request.url, channel.reach);
-    if (origin === null) return engineExchange(request, path, channel.timeouts.connectMs);
-    const head = withLength(linesOf(request, path, channel, key), request.body);
-    return new HttpExchange({ origin, pool, connectMs: channel.timeouts.connectMs, head, body: request.body });
+    // Most requests of a channel have the same headers, and then go the same way with the same head but for their length.
+    const last = lasts.get(request.headers);
+    if (last !== undefined && isLike(last, request, channel, key)) return new HttpExchange(last.way, last.lines, request.body);
+    return channel.proxy === null ? direct(request, channel, key) : proxied(request, channel, channel.proxy, key);
   };
 
-  /** Most requests of a channel have the same headers, and then the same head but for their length. */
-  function linesOf(request: UpstreamRequest, path: string, channel: Channel, key: string | undefined): string {
-    const known = heads.get(request.headers);
-    if (known?.channel === channel && known.path === path && known.key === key && known.method === request.method) return known.lines;
+  function direct(request: UpstreamRequest, channel: Channel, key: string | undefined): Exchange {
+    const { url, method } = request;
+    const { connectMs } = channel.timeouts;
+    const { origin, path } = placeOf(url, channel.reach);
+    if (origin === null) return engineExchange(request, path, connectMs);
     const { authHeader, authPrefix, host } = channel.address;
     const lines = headLines(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
-    heads.set(request.headers, { channel, path, key, method: request.method, lines });
-    return lines;
+    const way = { origin, pool, connectMs };
+    lasts.set(request.headers, { channel, url, key, method, way, lines });
+    return new HttpExchange(way, lines, request.body);
   }
 
   /** Few addresses are asked over and over; those that hold a model's name may be many. */
@@ -68,7 +61,7 @@ export function makeSend(
    */
   function engineExchange(request: UpstreamRequest, target: string, connectMs: number): Exchange {
     const [path = ""] = target.split("?", 1);
-    const head = withLength(headLines(request, target, { host: "local", authHeader: "authorization", auth: null }), request.body);
+    const lines = headLines(request, target, { host: "local", authHeader: "authorization", auth: null });
     let asked: string | null = null;
     let aborted = false;
     const attempt = (lost: string | null): HttpExchange => {
@@ -77,7 +70,7 @@ export function makeSend(
         asked = typeof socket === "string" ? socket : null;
         return typeof socket === "string" ? engineOrigin(socket) : socket;
       };
-      return new HttpExchange({ origin, pool, connectMs, head, body: request.body });
+      return new HttpExchange({ origin, pool, connectMs }, lines, request.body);
     };
     let exchange = attempt(null);
     const reply = exchange.reply.then((first) => {
@@ -121,6 +114,12 @@ const placesMax = 1024;
 const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };
 const ownLines = "accept-encoding: identity\r\nuser-agent: sluice\r\n";
 
+function proxied(request: UpstreamRequest, { address }: Channel, proxy: string, key: string | undefined): Exchange {
+  const auth = authValue(address.authPrefix, key);
+  const headers = { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [address.authHeader]: auth }) };
+  return proxiedExchange(request, headers, proxy);
+}
+
 function authValue(prefix: string, secret: string | undefined): string | null {
   return secret === undefined || secret === "" ? null : prefix + secret;
 }
@@ -131,16 +130,22 @@ interface OwnWords {
   readonly auth: string | null;
 }
 
-/** The beginning of a request, as it was made for the last one with the same headers. */
-interface KnownHead {
+/** The last request with the same headers, and what was made of it. */
+interface LastRequest {
   readonly channel: Channel;
-  readonly path: string;
+  readonly url: string;
   readonly key: string | undefined;
   readonly method: string;
-  readonly lines: string;
+  readonly way: Way;
+  readonly lines: Uint8Array;
 }
 
-function headLines({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: OwnWords): string {
+function isLike(last: LastRequest, { url, method }: UpstreamRequest, channel: Channel, key: string | undefined): boolean {
+  return last.channel === channel && last.url === url && last.key === key && last.method === method;
+}
+
+/** The head of a request but for the length of its body. Each of its characters is one byte. */
+function headLines({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: OwnWords): Uint8Array {
   let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
   if (auth !== null) head += `${authHeader}: ${oneLine(auth, "")}\r\n`;
   for (const name in headers) {
@@ -148,11 +153,7 @@ function headLines({ method, headers }: UpstreamRequest, path: string, { host, a
     if (name === "user-agent" || name === "accept-encoding" || (name === authHeader && auth !== null)) continue;
     head += `${name}: ${oneLine(headers[name]!, "")}\r\n`;
   }
-  return head;
-}
-
-function withLength(lines: string, body: UpstreamRequest["body"]): string {
-  return body === null ? `${lines}\r\n` : `${lines}content-length: ${body.length}\r\n\r\n`;
+  return Buffer.from(head, "latin1");
 }
 
 function pathStart(url: string): number {
