@@ -182,7 +182,7 @@ async function play({ begin, end, mended }: Loss, leave: () => void): Promise<Ou
   const lost = await degraded(gateway);
   await end(stage);
   leave();
-  if (mended === undefined) await eventually("Redis is back", async () => (await degraded(gateway)).length === 0, 25_000);
+  if (mended === undefined) await eventually("Redis is back", async () => (await degraded(gateway)).length === 0, 60_000);
   const back = await offer([gateway], keys.after, { clients: 2, forMs: 5_000, enough: (so) => so.length >= 90 });
   return {
     many: tally([...warm.many, ...many]),

@@ -65,12 +65,12 @@ for (const [name, skipped, open] of stores) {
     test("end by themselves, and a shorter one does not cut a longer one short", async () => {
       const hints = await open();
       const scope = `passing/${name}`;
-      await hints.tell({ scope, cause: "gone soon", forMs: 150 });
-      await hints.tell({ scope, cause: "gone soon", forMs: 50 });
+      await hints.tell({ scope, cause: "gone soon", forMs: 1_500 });
+      await hints.tell({ scope, cause: "gone soon", forMs: 500 });
       const mine = (await hints.read()).filter((hint) => hint.scope === scope);
       expect(mine).toHaveLength(1);
-      expect(mine[0]!.forMs).toBeGreaterThan(60);
-      await eventually("it is gone", async () => !(await hints.read()).some((hint) => hint.scope === scope), 2_000);
+      expect(mine[0]!.forMs).toBeGreaterThan(600);
+      await eventually("it is gone", async () => !(await hints.read()).some((hint) => hint.scope === scope), 5_000);
     });
 
     test("that are absurd are bounded", async () => {

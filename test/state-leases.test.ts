@@ -30,6 +30,11 @@ function newKey(): string {
   return `lease-${(serial += 1)}`;
 }
 
+/** Where a store is not lost, one that a busy machine keeps waiting must not be taken for it. */
+const patientMs = 5_000;
+/** As the gateway has it. */
+const deadlineMs = 100;
+
 function overRedis(
   options: Partial<KeeperOptions> & { readonly port?: number } = {},
 ): Keeper & { readonly counts: SharedCounts & { asked: number } } {
@@ -37,7 +42,7 @@ function overRedis(
   const link = new RedisLink({ url: `redis://127.0.0.1:${port}` });
   links.push(link);
   const counts = counted(new RedisCounts(link, { span: span(slotMs) }));
-  const made = keeper({ counts, drop: () => link.drop(), ...options });
+  const made = keeper({ counts, drop: () => link.drop(), deadlineMs: patientMs, ...options });
   keepers.push(made);
   return { ...made, counts };
 }
@@ -102,7 +107,7 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
   });
 
   test("are exceeded by a burst by no more than a store that hesitates allows, whatever is leased", async () => {
-    const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
+    const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4, deadlineMs }));
     const key = newKey();
     const claims = [requests(key, 200), tokens(key, 1_000_000, 10)];
     const results = await Promise.all(Array.from({ length: 800 }, async (_, call) => admitted(processes[skewed(call)]!.rates, claims)));
@@ -296,6 +301,8 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
 });
 
 describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRedis}`, () => {
+  /** Who waits for the store waits for the deadline; below this it was something else on the machine. */
+  const waitsMs = deadlineMs * 0.8;
   let proxy: FaultProxy;
 
   beforeAll(async () => {
@@ -322,20 +329,19 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   }
 
   test("frozen: costs five calls a deadline and the others nothing, and comes back by itself", async () => {
-    const { rates, guard } = overRedis({ skipMs: 400 });
+    const { rates, guard } = overRedis({ deadlineMs, skipMs: 400 });
     const key = newKey();
     const claims = [requests(key, 40)];
     await admitted(rates, claims);
     await redis.pause();
     try {
       const took = await timed(rates, claims, 100);
-      const slow = took.filter((ms) => ms > 20);
-      expect(slow.length).toBeLessThanOrEqual(5);
+      expect(took.filter((ms) => ms > waitsMs).length).toBeLessThanOrEqual(5);
       expect(Math.max(...took)).toBeLessThan(200);
       expect(guard.health()).toBe("degraded");
       await Bun.sleep(600);
       // Whether it is back is none of the calls' concern.
-      expect(Math.max(...(await timed(rates, claims, 50)))).toBeLessThan(20);
+      expect(Math.max(...(await timed(rates, claims, 50)))).toBeLessThan(waitsMs);
     } finally {
       redis.resume();
     }
@@ -345,7 +351,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   test.each([40, 40_000])(
     "frozen under load, a limit of %d: five calls pay the deadline at the most, the others next to nothing",
     async (limit) => {
-      const { rates } = overRedis({ skipMs: 60_000 });
+      const { rates } = overRedis({ deadlineMs, skipMs: 60_000 });
       const key = newKey();
       await admitted(rates, [requests(key, limit)]);
       await redis.pause();
@@ -358,7 +364,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
           return ok;
         });
         expect(took.length).toBeGreaterThan(200);
-        expect(took.filter((ms) => ms > 60).length).toBeLessThanOrEqual(5);
+        expect(took.filter((ms) => ms > waitsMs).length).toBeLessThanOrEqual(5);
         expect(Math.max(...took)).toBeLessThan(200);
       } finally {
         redis.resume();
@@ -370,13 +376,13 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     ["refused", (): void => proxy.refuse()],
     ["cut", (): void => (proxy.cut(), proxy.refuse())],
   ] as const)("%s: fails at once", async (_, fault) => {
-    const { rates, guard } = overRedis({ port: proxy.port, skipMs: 300 });
+    const { rates, guard } = overRedis({ deadlineMs, port: proxy.port, skipMs: 300 });
     const key = newKey();
     await admitted(rates, [requests(key, 40)]);
     fault();
     proxy.cut();
     const took = await timed(rates, [requests(key, 40)], 60);
-    expect(Math.max(...took)).toBeLessThan(60);
+    expect(Math.max(...took)).toBeLessThan(waitsMs);
     expect(guard.health()).toBe("degraded");
     proxy.mend();
     await eventually("it is asked again", () => guard.health() === "ok", 3_000);
@@ -384,12 +390,12 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   });
 
   test("slow: is as good as lost", async () => {
-    const { rates } = overRedis({ port: proxy.port });
+    const { rates } = overRedis({ deadlineMs, port: proxy.port });
     const key = newKey();
     await admitted(rates, [requests(key, 40)]);
     proxy.delay(5_000);
     const took = await timed(rates, [requests(key, 40)], 60);
-    expect(took.filter((ms) => ms > 20).length).toBeLessThanOrEqual(5);
+    expect(took.filter((ms) => ms > waitsMs).length).toBeLessThanOrEqual(5);
     expect(Math.max(...took)).toBeLessThan(200);
   });
 
@@ -402,7 +408,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   }
 
   test("split: every process keeps to its part: what it had, and an even part of what was left", async () => {
-    const processes = Array.from({ length: 4 }, () => overRedis({ port: proxy.port, processes: 4 }));
+    const processes = Array.from({ length: 4 }, () => overRedis({ deadlineMs, port: proxy.port, processes: 4 }));
     const key = newKey();
     const claims = [requests(key, 400)];
     for (let call = 0; call < 50; call += 1) await admitted(processes[0]!.rates, claims);
@@ -425,7 +431,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   });
 
   test("what was admitted without it is counted when it is back", async () => {
-    const [cut, well] = [overRedis({ port: proxy.port, processes: 2, skipMs: 2_000 }), overRedis({ processes: 2 })];
+    const [cut, well] = [overRedis({ deadlineMs, port: proxy.port, processes: 2, skipMs: 2_000 }), overRedis({ processes: 2 })];
     const key = newKey();
     proxy.refuse();
     proxy.cut();
@@ -443,7 +449,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   });
 
   test("what was admitted without it takes its room as soon as it is back, before it was told", async () => {
-    const [cut, well] = [overRedis({ port: proxy.port, processes: 2, skipMs: 1_500 }), overRedis({ processes: 2 })];
+    const [cut, well] = [overRedis({ deadlineMs, port: proxy.port, processes: 2, skipMs: 1_500 }), overRedis({ processes: 2 })];
     const key = newKey();
     const claims = [requests(key, 300)];
     let through = 0;
@@ -467,7 +473,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   });
 
   test("slow for a moment: what it took for calls that went on without it is given back", async () => {
-    const { rates, guard, counts } = overRedis({ port: proxy.port });
+    const { rates, guard, counts } = overRedis({ deadlineMs, port: proxy.port });
     const key = newKey();
     const limit = 10_000;
     for (let call = 0; call < 40; call += 1) expect(await admitted(rates, [requests(key, limit)])).toBe(true);
@@ -487,7 +493,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     ["open", true],
     ["closed", false],
   ] as const)("%s: as it is told", async (onStoreLoss, expected) => {
-    const { rates, guard } = overRedis({ port: proxy.port, onStoreLoss });
+    const { rates, guard } = overRedis({ deadlineMs, port: proxy.port, onStoreLoss });
     const key = newKey();
     proxy.refuse();
     proxy.cut();
@@ -500,7 +506,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   });
 
   test("that restarts empty harms nobody", async () => {
-    const { rates, guard } = overRedis({ skipMs: 200 });
+    const { rates, guard } = overRedis({ deadlineMs, skipMs: 200 });
     const key = newKey();
     const held = granted(await rates.take([requests(key, 40)], place(key, 4, `${key}-a`)));
     await redis.kill9();
@@ -512,7 +518,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   });
 
   test("whose data makes no sense, or that takes no writes, is as good as lost, and nobody is harmed", async () => {
-    const { rates, guard } = overRedis({ skipMs: 100 });
+    const { rates, guard } = overRedis({ deadlineMs, skipMs: 100 });
     const link = new RedisLink({ url: redis.url });
     links.push(link);
     const key = newKey();
