@@ -113,7 +113,7 @@ export class Chaos implements AsyncDisposable {
     this.#released = Promise.withResolvers();
   }
 
-  async waitFor(holds: (ledger: Ledger) => boolean, withinMs = 5_000): Promise<void> {
+  async waitFor(holds: (ledger: Ledger) => boolean, withinMs = 10_000): Promise<void> {
     await eventually(`what is awaited of upstream ${this.name}`, () => holds(this.ledger), withinMs);
   }
 

@@ -21,7 +21,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const gateway = new Gateway(child, directory, options.directory === undefined);
   try {
-    await gateway.ready(options.readyWithinMs ?? 10_000);
+    await gateway.ready(options.readyWithinMs ?? 30_000);
   } catch (error) {
     await gateway.kill();
     throw error;
@@ -92,7 +92,7 @@ export class Gateway implements AsyncDisposable {
     return this.logs.filter((line) => line["event"] === "call");
   }
 
-  async waitForLog(holds: (line: LogLine) => boolean, withinMs = 5_000): Promise<LogLine> {
+  async waitForLog(holds: (line: LogLine) => boolean, withinMs = 10_000): Promise<LogLine> {
     await eventually("a line of the log", () => this.logs.some(holds), withinMs);
     return this.logs.find(holds) as LogLine;
   }
@@ -109,7 +109,7 @@ export class Gateway implements AsyncDisposable {
   }
 
   /** SIGTERM, and SIGKILL to one that has not gone in time. Resolves with the exit code. */
-  async stop(graceMs = 5_000): Promise<number> {
+  async stop(graceMs = 15_000): Promise<number> {
     this.#child.kill("SIGTERM");
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), graceMs);
     const code = await this.exited;

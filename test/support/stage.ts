@@ -33,7 +33,7 @@ export class Stage {
   /** A test that plays one fault on upstreams of its own, and holds the invariants over everything that was asked. */
   row(promise: string, play: (row: Row) => Promise<void>, options: RowOptions = {}): void {
     const group = this.group(options);
-    test(promise, () => this.play(group, play, demandsOf(options)), options.withinMs ?? 20_000);
+    test(promise, () => this.play(group, play, demandsOf(options)), options.withinMs ?? 60_000);
   }
 
   /** The same in several variants at once, each on upstreams of its own: most of a fault is waiting. */
@@ -56,7 +56,7 @@ export class Stage {
         };
         return this.playAll(groups, playOne, demandsOf(options));
       },
-      options.withinMs ?? 20_000,
+      options.withinMs ?? 60_000,
     );
   }
 
