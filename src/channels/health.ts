@@ -349,7 +349,7 @@ function streakMax(otherRequests: number, otherFailures: number): number {
   return Math.max(streakUsual, (streakUsual * Math.log(failedShareUsual)) / Math.log(otherFailures / otherRequests));
 }
 
-/** The ids of every scope a success is good news for. */
+/** The ids of every scope that a candidate has. */
 export function scopeIds(scopes: Scopes): readonly string[] {
   const { host, credential, deployment, quota } = scopes;
   return quota === null ? [host, credential, deployment] : [host, credential, deployment, quota];

@@ -193,14 +193,19 @@ export class Board {
     return new Ticket(this, candidate, probe, model, load, nowMs);
   }
 
-  succeeded({ candidate, model, beganMs }: Ticket, nowMs: number): void {
-    for (const scope of scopeIds(candidate.scopes)) {
-      const before = this.healths.get(scope);
-      const after = afterSuccess(before, nowMs, beganMs);
-      if (after !== before) this.healths.set(scope, after);
-    }
+  succeeded({ candidate: { scopes }, model, beganMs }: Ticket, nowMs: number): void {
+    this.goodNews(scopes.host, nowMs, beganMs);
+    this.goodNews(scopes.credential, nowMs, beganMs);
+    this.goodNews(scopes.deployment, nowMs, beganMs);
+    if (scopes.quota !== null) this.goodNews(scopes.quota, nowMs, beganMs);
     const state = this.routes.get(model);
     if (state !== undefined) countAccept(state.throttle, nowMs);
+  }
+
+  private goodNews(scope: string, nowMs: number, beganMs: number): void {
+    const before = this.healths.get(scope);
+    const after = afterSuccess(before, nowMs, beganMs);
+    if (after !== before) this.healths.set(scope, after);
   }
 
   failed({ candidate, probe, beganMs }: Ticket, failure: Failure, nowMs: number): void {

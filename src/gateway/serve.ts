@@ -19,7 +19,7 @@ import type { CallRecord, Kept, Try } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
 import type { RouteState } from "./board.ts";
-import { patienceMs, Trial, type TrialUser } from "./trial.ts";
+import { patienceMs, Trial, type Outcome, type TrialUser } from "./trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
@@ -56,7 +56,7 @@ export function serve(call: Call, gateway: Gateway): Promise<Answer> {
 }
 
 class Course implements TrialUser<Won | null> {
-  private readonly failures: Tried[] = [];
+  private failures: readonly Tried[] = none;
   private readonly trials: Trial[] = [];
   private readonly deadlineMs: number;
   /** It counts as running, in this way, until it ends. */
@@ -90,7 +90,16 @@ class Course implements TrialUser<Won | null> {
 
     let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
     for (;;) {
-      const won = await this.attempt(choice, plan);
+      const trial = this.begin(choice, false);
+      const hedgeMs = this.hedgeDelayMs(choice.candidate);
+      let won: Won | null;
+      if (hedgeMs !== null) won = await this.hedged(trial, hedgeMs, plan);
+      else {
+        // As `Trial.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
+        const sending = trial.send();
+        const reading = trial.read(sending instanceof Promise ? await sending : sending);
+        won = this.tried(trial, trial.conclude(reading instanceof Promise ? await reading : reading));
+      }
       if (won !== null) {
         const kept = this.keep(won);
         if (kept !== null) await kept;
@@ -223,19 +232,17 @@ class Course implements TrialUser<Won | null> {
     });
   }
 
-  /** One attempt, or two when the first is slow and hedging is on. Failures are noted; `null` when nobody won. */
-  private attempt(choice: { readonly candidate: Candidate; readonly probe: boolean }, plan: Ahead): Promise<Won | null> {
+  /** How long an attempt may take before another one is made beside it; null where none is. */
+  private hedgeDelayMs(candidate: Candidate): number | null {
     const { call, gateway } = this;
-    const first = this.begin(choice, false);
-    const running = this.settled(first);
     const { routing } = call.snapshot;
-    if (routing.hedgeAfterMs === null) return running;
-    const delayMs = hedgeDelayMs(routing, gateway.board.loadOf(choice.candidate), gateway.ports.nowMs());
-    return delayMs === null ? running : this.hedged(first, running, delayMs, plan);
+    return routing.hedgeAfterMs === null ? null : hedgeDelayMs(routing, gateway.board.loadOf(candidate), gateway.ports.nowMs());
   }
 
-  private async hedged(first: Trial, running: Promise<Won | null>, delayMs: number, plan: Ahead): Promise<Won | null> {
+  /** One attempt, or two when the first is slow. Failures are noted; `null` when nobody won. */
+  private async hedged(first: Trial, delayMs: number, plan: Ahead): Promise<Won | null> {
     const { call, gateway } = this;
+    const running = first.run(this);
     const early = await Promise.race([running, pause(delayMs, call.cancellation, gateway.ports)]);
     if (early !== "paused") return early;
     const mate = this.hedgeMate(plan);
@@ -243,7 +250,7 @@ class Course implements TrialUser<Won | null> {
     const second = this.begin({ candidate: mate, probe: false }, true);
     return this.firstWin([
       { trial: first, running },
-      { trial: second, running: this.settled(second) },
+      { trial: second, running: second.run(this) },
     ]);
   }
 
@@ -284,18 +291,14 @@ class Course implements TrialUser<Won | null> {
   }
 
   private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, hedge: boolean): Trial {
-    const trial = new Trial(this.call, this.call.ask, this.gateway, { choice, deadlineMs: this.remainingMs(), hedge });
+    const trial = new Trial(this.call, this.call.ask, this.gateway, choice, this.remainingMs(), hedge);
     this.trials.push(trial);
     return trial;
   }
 
-  private settled(trial: Trial): Promise<Won | null> {
-    return trial.run(this);
-  }
-
-  tried(trial: Trial, outcome: Whole | LiveStream | Failure): Won | null {
+  tried(trial: Trial, outcome: Outcome): Won | null {
     if (!isFailure(outcome)) return { trial, outcome };
-    this.failures.push({ candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs });
+    this.failures = [...this.failures, { candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs }];
     return null;
   }
 
@@ -369,7 +372,7 @@ class Course implements TrialUser<Won | null> {
     const ask = able === undefined || call.ask.operation !== "chat" ? call.ask : goingOn(call.ask, text);
     if (ask === null) return null;
     const { timeouts } = choice.candidate.deployment.channel;
-    const trial = new Trial(call, ask, gateway, { choice, deadlineMs: timeouts.firstContentMs, hedge: false });
+    const trial = new Trial(call, ask, gateway, choice, timeouts.firstContentMs, false);
     this.trials.push(trial);
     return trial.run({
       tried: (_, outcome) => {
@@ -461,6 +464,8 @@ interface Won {
   readonly trial: Trial;
   readonly outcome: Whole | LiveStream;
 }
+
+const none: readonly Tried[] = [];
 
 function triesOf(trials: readonly Trial[]): readonly Try[] {
   const tries: Try[] = [];

@@ -1,4 +1,4 @@
-import type { Adapter, Encoded, Target } from "../adapters/adapter.ts";
+import type { Adapter, Codec, Encoded, Target } from "../adapters/adapter.ts";
 import type { Candidate, Timeouts } from "../channels/channel.ts";
 import type { Ask } from "../operations/ask.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
@@ -6,25 +6,30 @@ import type { Operation } from "../operations/operation.ts";
 import type { Metered } from "../operations/usage.ts";
 import type { Whole } from "../operations/whole.ts";
 import { expectedUse } from "../usage/demand.ts";
-import { Attempt } from "./attempt.ts";
+import { Attempt, type AttemptOptions } from "./attempt.ts";
 import type { Ticket } from "./board.ts";
 import type { Call } from "./call.ts";
+import type { Cancellation } from "./cancellation.ts";
 import type { Gateway } from "./gateway.ts";
 import { LiveStream } from "./live-stream.ts";
 import { outputEstimate } from "./output-estimate.ts";
+import type { Ports, Reply } from "./ports.ts";
 import { lostRace, type Try } from "./record.ts";
 
 /** One attempt with its bookkeeping: encoded for its candidate, booked on the board, ended exactly once. */
-export class Trial {
+export class Trial implements AttemptOptions {
   readonly candidate: Candidate;
+  readonly cancellation: Cancellation;
+  readonly codec: Pick<Codec<never>, "explain">;
+  readonly stream: boolean;
+  readonly patienceMs: number;
+  readonly startedMs: number;
   readonly clampedTo: number | null;
   readonly voice: string | null;
   readonly dropped: readonly string[];
-  private readonly startedMs: number;
   private readonly ticket: Ticket;
   private readonly attempt: Attempt;
   private readonly operation: Operation;
-  private readonly hedge: boolean;
   private readonly askedTokens: number;
   private readonly expected: Metered;
   private encoded: Encoded | Failure | null;
@@ -35,9 +40,12 @@ export class Trial {
     call: Call,
     ask: Ask,
     private readonly gateway: Gateway,
-    options: TrialOptions,
+    choice: { readonly candidate: Candidate; readonly probe: boolean },
+    /** What is left of the call's time before its first content. */
+    readonly deadlineMs: number,
+    private readonly hedge: boolean,
   ) {
-    const { candidate } = options.choice;
+    const { candidate } = choice;
     const { channel } = candidate.deployment;
     const adapter = gateway.adapters.get(channel.dialect);
     const lesson = gateway.board.lessonOf(candidate);
@@ -50,46 +58,54 @@ export class Trial {
       forwarded: forwarded(call, channel.forwardHeaders),
     });
     const sendable = isFailure(encoded) ? null : encoded;
-    const stream = sendable?.answer.kind === "stream";
+    this.stream = sendable?.answer.kind === "stream";
+    this.patienceMs = patienceMs(ask.operation, this.stream, channel.timeouts);
+    this.codec = codecOf(adapter, ask.operation);
+    this.cancellation = call.cancellation;
     this.encoded = encoded;
     this.clampedTo = sendable?.clampedTo ?? null;
     this.voice = sendable?.voice ?? null;
     this.dropped = sendable?.dropped ?? nothing;
     this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
     this.operation = ask.operation;
-    this.hedge = options.hedge;
     this.expected = expectedOf(ask);
     this.startedMs = gateway.ports.nowMs();
-    this.ticket = gateway.board.begin(options.choice, call.route.model, this.startedMs);
-    this.attempt = new Attempt(candidate, {
-      ports: gateway.ports,
-      codec: codecOf(adapter, ask.operation),
-      cancellation: call.cancellation,
-      timeouts: channel.timeouts,
-      stream,
-      patienceMs: patienceMs(ask.operation, stream, channel.timeouts),
-      startedMs: this.startedMs,
-      deadlineMs: options.deadlineMs,
-    });
+    this.ticket = gateway.board.begin(choice, call.route.model, this.startedMs);
+    this.attempt = new Attempt(candidate, this);
   }
 
-  /**
-   * A whole answer or a failure ends the trial; a stream ends it through `succeed` or `fail`, whenever it does. What
-   * comes of it is handed on in the same turn.
-   */
+  get ports(): Ports {
+    return this.gateway.ports;
+  }
+
+  get timeouts(): Timeouts {
+    return this.candidate.deployment.channel.timeouts;
+  }
+
+  /** All of it: asked, read, concluded. What comes of it is handed on in the same turn. */
   async run<Then>(user: TrialUser<Then>): Promise<Then> {
-    const { attempt } = this;
+    const sending = this.send();
+    const reading = this.read(sending instanceof Promise ? await sending : sending);
+    return user.tried(this, this.conclude(reading instanceof Promise ? await reading : reading));
+  }
+
+  /** Asks, and gives the head of the answer. */
+  send(): Promise<Reply | Failure> | Failure {
+    const encoded = this.encoded!;
+    return isFailure(encoded) ? encoded : this.attempt.send(encoded.request);
+  }
+
+  /** Reads the answer: all of it, or up to its first output. */
+  read(reply: Reply | Failure): Outcome | Promise<Outcome> {
     const encoded = this.encoded!;
     // A long stream must not hold its request in memory.
     this.encoded = null;
-    let read: Whole | LiveStream | Failure | Promise<Whole | LiveStream | Failure>;
-    if (isFailure(encoded)) read = encoded;
-    else {
-      const sending = attempt.send(encoded.request);
-      read = attempt.read(sending instanceof Promise ? await sending : sending, encoded.answer);
-      if (read instanceof Promise) read = await read;
-    }
-    const outcome = attempt.conclude(read);
+    return isFailure(encoded) ? encoded : this.attempt.read(reply, encoded.answer);
+  }
+
+  /** A whole answer or a failure ends the trial; a stream ends it through `succeed` or `fail`, whenever it does. */
+  conclude(read: Outcome): Outcome {
+    const outcome = this.attempt.conclude(read);
     if (outcome instanceof LiveStream) {
       this.answered = outcome;
       this.ticket.firstContent(this.gateway.ports.nowMs());
@@ -102,7 +118,7 @@ export class Trial {
       this.ticket.firstContent(nowMs);
       this.succeed(nowMs);
     }
-    return user.tried(this, outcome);
+    return outcome;
   }
 
   succeed(nowMs = this.gateway.ports.nowMs()): void {
@@ -171,16 +187,12 @@ function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
   return blame === "gateway" || kind === "client_gone" || kind === "key_revoked" ? "abandoned" : "failed";
 }
 
-/** Whoever waits for what comes of a trial. */
-export interface TrialUser<Then> {
-  tried(trial: Trial, outcome: Whole | LiveStream | Failure): Then;
-}
+/** What comes of a trial. */
+export type Outcome = Whole | LiveStream | Failure;
 
-export interface TrialOptions {
-  readonly choice: { readonly candidate: Candidate; readonly probe: boolean };
-  /** What is left of the call's time before its first content. */
-  readonly deadlineMs: number;
-  readonly hedge: boolean;
+/** Whoever waits for it. */
+export interface TrialUser<Then> {
+  tried(trial: Trial, outcome: Outcome): Then;
 }
 
 /** What it will take to answer, as far as can be told by what was asked for. */

@@ -16,6 +16,9 @@ export class Watch implements Bell {
   private eventMs: number;
   private pausedMs: number | null = null;
   private armedMs = Infinity;
+  /** What could be due next, and when. */
+  private next: Alarm = "first";
+  private nextMs = Infinity;
 
   constructor(
     private readonly ports: Pick<Ports, "nowMs" | "bells">,
@@ -75,53 +78,58 @@ export class Watch implements Bell {
   }
 
   private arm(nowMs?: number): void {
-    const { atMs } = this.due();
-    if (atMs >= this.armedMs || this.phase === "over") return;
-    this.armedMs = atMs;
-    this.ports.bells.set(this, Math.max(0, atMs - (nowMs ?? this.ports.nowMs())));
+    this.look();
+    if (this.nextMs >= this.armedMs || this.phase === "over") return;
+    this.armedMs = this.nextMs;
+    this.ports.bells.set(this, Math.max(0, this.nextMs - (nowMs ?? this.ports.nowMs())));
   }
 
   /** Looks what is due. */
   ring(): void {
     this.armedMs = Infinity;
     if (this.phase === "over") return;
-    const { atMs, alarm } = this.due();
-    if (atMs <= this.ports.nowMs()) {
+    this.look();
+    if (this.nextMs <= this.ports.nowMs()) {
       this.phase = "over";
-      this.watched.alarm(alarm);
+      this.watched.alarm(this.next);
     }
     this.arm();
   }
 
-  private due(): { readonly atMs: number; readonly alarm: Alarm } {
+  private look(): void {
     const { timeouts, stream, patienceMs, deadlineMs } = this.limits;
     const first = this.startedMs + Math.min(deadlineMs, patienceMs);
     const firstAlarm: Alarm = deadlineMs < patienceMs ? "deadline" : "first";
     const total = this.startedMs + timeouts.totalMs;
     switch (this.phase) {
       case "waiting":
-        return { atMs: first, alarm: firstAlarm };
+        return this.expect(firstAlarm, first);
       case "reading": {
-        if (stream) return { atMs: first, alarm: firstAlarm };
+        if (stream) return this.expect(firstAlarm, first);
         const idle = this.byteMs + timeouts.idleMs;
         const end = Math.min(total, this.startedMs + deadlineMs);
-        return idle < end ? { atMs: idle, alarm: "idle" } : { atMs: end, alarm: end === total ? "total" : "deadline" };
+        return idle < end ? this.expect("idle", idle) : this.expect(end === total ? "total" : "deadline", end);
       }
       case "committed":
       case "finished": {
         const silentMs = this.phase === "finished" ? Math.min(lingerMs, timeouts.idleMs) : timeouts.idleMs;
         // While nobody reads only the total can be due; a look before anything else could be is soon enough.
         if (this.pausedMs !== null)
-          return { atMs: Math.min(total, this.ports.nowMs() + Math.min(silentMs, timeouts.progressMs)), alarm: "total" };
+          return this.expect("total", Math.min(total, this.ports.nowMs() + Math.min(silentMs, timeouts.progressMs)));
         const idle = this.byteMs + silentMs;
-        if (this.phase === "finished") return { atMs: idle, alarm: "lingering" };
+        if (this.phase === "finished") return this.expect("lingering", idle);
         const progress = this.eventMs + timeouts.progressMs;
-        if (total <= idle && total <= progress) return { atMs: total, alarm: "total" };
-        return idle <= progress ? { atMs: idle, alarm: "idle" } : { atMs: progress, alarm: "progress" };
+        if (total <= idle && total <= progress) return this.expect("total", total);
+        return idle <= progress ? this.expect("idle", idle) : this.expect("progress", progress);
       }
       case "over":
-        return { atMs: Infinity, alarm: "total" };
+        return this.expect("total", Infinity);
     }
+  }
+
+  private expect(alarm: Alarm, atMs: number): void {
+    this.next = alarm;
+    this.nextMs = atMs;
   }
 }
 
