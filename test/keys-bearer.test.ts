@@ -11,13 +11,13 @@ describe("an Authorization header", () => {
     ["Bearer abc ", "abc"],
     ["Bearer sk-gw_x~!$%&'*+.^_|/=", "sk-gw_x~!$%&'*+.^_|/="],
   ])("«%s» carries one token", (header, token) => {
-    expect(parseBearer(header)).toEqual({ kind: "token", token });
+    expect(parseBearer(header)).toBe(token);
   });
 
   test.each([["Bearer abc, Bearer def"], ["Bearer abc,Bearer abc"], ["Bearer abc,"], [","], ["Basic x, Bearer abc"]])(
     "«%s» is ambiguous",
     (header) => {
-      expect(parseBearer(header).kind).toBe("ambiguous");
+      expect(parseBearer(header)).toEqual({ kind: "ambiguous" });
     },
   );
 
@@ -40,7 +40,7 @@ describe("an Authorization header", () => {
     ["Bearer \u{1f511}"],
     [`Bearer ${"a".repeat(506)}`],
   ])("«%s» is malformed", (header) => {
-    expect(parseBearer(header).kind).toBe("malformed");
+    expect(parseBearer(header)).toEqual({ kind: "malformed" });
   });
 
   test("that is not there, or says nothing, is missing", () => {
@@ -48,7 +48,7 @@ describe("an Authorization header", () => {
   });
 
   test("up to 512 characters is read", () => {
-    expect(parseBearer(`Bearer ${"a".repeat(505)}`).kind).toBe("token");
+    expect(parseBearer(`Bearer ${"a".repeat(505)}`)).toBe("a".repeat(505));
   });
 
   test("never gives a token that could not be sent back, whatever it holds", () => {
@@ -59,11 +59,11 @@ describe("an Authorization header", () => {
           fc.string({ unit: "binary" }).map((text) => `Bearer ${text}`),
         ),
         (header) => {
-          const bearer = parseBearer(header);
-          if (bearer.kind !== "token") return;
-          expect(isBearerToken(bearer.token)).toBe(true);
-          expect(bearer.token).toMatch(/^[\x21-\x7e]+$/);
-          expect(parseBearer(`Bearer ${bearer.token}`)).toEqual(bearer);
+          const token = parseBearer(header);
+          if (typeof token !== "string") return;
+          expect(isBearerToken(token)).toBe(true);
+          expect(token).toMatch(/^[\x21-\x7e]+$/);
+          expect(parseBearer(`Bearer ${token}`)).toBe(token);
         },
       ),
     );

@@ -43,12 +43,12 @@ async function identify(headers: Headers, authority: Authority): Promise<KnownCa
 }
 
 async function fromToken(header: string, { services, givenDigest }: Authority): Promise<KnownCaller | Refusal> {
-  const bearer = parseBearer(header);
-  if (bearer.kind !== "token") return unauthorized;
-  const digest = services.adminDigest(bearer.token);
+  const given = parseBearer(header);
+  if (typeof given !== "string") return unauthorized;
+  const digest = services.adminDigest(given);
   if (givenDigest !== null && sameText(digest, givenDigest)) return { kind: "token", name: "given at start", role: "admin" };
   // A client's key, a mistyped token and noise do not reach the store.
-  if (typeof parseToken(bearer.token, adminTokenPrefix) === "string") return unauthorized;
+  if (typeof parseToken(given, adminTokenPrefix) === "string") return unauthorized;
   const token = await services.storage.accounts.token(digest);
   return token === null || token.revokedMs !== null ? unauthorized : { kind: "token", name: token.name, role: token.role };
 }

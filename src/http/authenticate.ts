@@ -7,12 +7,11 @@ import type { KeyRing } from "./key-ring.ts";
 
 /** Who is asking, judged from the headers alone: no body is read for a stranger. */
 export function authenticate(request: Incoming, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
-  const bearer = parseBearer(request.header("authorization"));
-  if (bearer.kind === "ambiguous") return ambiguous;
+  const token = parseBearer(request.header("authorization"));
+  if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
   const other = request.header("x-api-key");
-  if (bearer.kind !== "token") return unauthorized;
-  if (other !== null && other !== bearer.token) return ambiguous;
-  const opened = ring.find(bearer.token);
+  if (other !== null && other !== token) return ambiguous;
+  const opened = ring.find(token);
   return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, wallMs)) : admitted(opened, wallMs);
 }
 

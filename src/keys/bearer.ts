@@ -1,30 +1,42 @@
-/** What an `Authorization` header says. Only `token` carries anything on; the others are refused, each in its way. */
-export type Bearer =
-  | { readonly kind: "token"; readonly token: string }
-  | { readonly kind: "missing" }
-  /** More than one credential: servers join repeated headers with a comma, and choosing one would be a guess. */
-  | { readonly kind: "ambiguous" }
-  | { readonly kind: "malformed" };
+/**
+ * Why an `Authorization` header carries no token; each is refused in its way. Ambiguous is more than one credential: servers
+ * join repeated headers with a comma, and choosing one would be a guess.
+ */
+export interface NoToken {
+  readonly kind: "missing" | "ambiguous" | "malformed";
+}
 
 /** Longer than any key; a header beyond it is not worth hashing. */
 export const bearerCharactersMax = 512;
 
 const scheme = "bearer ";
 
-/** Reads the header's value: one scheme, in any case, and one token. */
-export function parseBearer(header: string | null): Bearer {
-  if (header === null || header === "") return { kind: "missing" };
-  if (header.length > bearerCharactersMax) return { kind: "malformed" };
-  if (header.includes(",")) return { kind: "ambiguous" };
-  if (!hasScheme(header)) return { kind: "malformed" };
-  const token = trimSpaces(header.slice(scheme.length));
-  return isBearerToken(token) ? { kind: "token", token } : { kind: "malformed" };
+/** The token in the header's value: one scheme, in any case, and one token. */
+export function parseBearer(header: string | null): string | NoToken {
+  if (header === null || header === "") return missing;
+  if (header.length > bearerCharactersMax) return malformed;
+  if (header.includes(",")) return ambiguous;
+  if (!hasScheme(header)) return malformed;
+  let start = scheme.length;
+  let end = header.length;
+  while (start < end && header.charCodeAt(start) === space) start++;
+  while (end > start && header.charCodeAt(end - 1) === space) end--;
+  return isTokenIn(header, start, end) ? header.slice(start, end) : malformed;
 }
+
+const missing: NoToken = { kind: "missing" };
+const ambiguous: NoToken = { kind: "ambiguous" };
+const malformed: NoToken = { kind: "malformed" };
+const space = 0x20;
 
 /** Whether a text can travel as a token: visible ASCII without a comma, and short enough. */
 export function isBearerToken(text: string): boolean {
-  if (text.length === 0 || text.length > bearerCharactersMax - scheme.length) return false;
-  for (let at = 0; at < text.length; at++) {
+  return isTokenIn(text, 0, text.length);
+}
+
+function isTokenIn(text: string, start: number, end: number): boolean {
+  if (start === end || end - start > bearerCharactersMax - scheme.length) return false;
+  for (let at = start; at < end; at++) {
     const code = text.charCodeAt(at);
     if (code <= 0x20 || code >= 0x7f || code === 0x2c) return false;
   }
@@ -39,12 +51,4 @@ function hasScheme(header: string): boolean {
     if (lower !== scheme.charCodeAt(at)) return false;
   }
   return true;
-}
-
-function trimSpaces(text: string): string {
-  let start = 0;
-  let end = text.length;
-  while (start < end && text[start] === " ") start++;
-  while (end > start && text[end - 1] === " ") end--;
-  return text.slice(start, end);
 }
