@@ -19,8 +19,8 @@ export interface Arrival {
 /** What all requests of a listener share. */
 export interface Edge {
   readonly gateway: Gateway;
-  /** How hard pressed the process is. */
-  readonly pressure: () => Pressure;
+  /** How hard pressed the process is at this moment. */
+  readonly pressure: (nowMs: number) => Pressure;
   /** Whether there is memory for so many bytes more. */
   readonly hasRoom: (bytes: number) => boolean;
   readonly onBug: (error: unknown) => void;

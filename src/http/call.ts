@@ -96,7 +96,7 @@ class Visit implements Answerer {
     gateway.calls.begin(cancellation);
 
     if (isFailure(key)) return this.refuse(key, key.retryAfterMs);
-    const strained = shed(pressure(), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
+    const strained = shed(pressure(this.facts.startedMs), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
     if (strained !== null) {
       if (strained === "memory_out") arrival.head.closes = true;
       return this.refuse(failure("saturated", `too much to do: ${strained}`), shedRetryMs(gateway.ports.dice));

@@ -64,10 +64,13 @@ export class LoopDelay {
 
   delayMs(nowMs: number): number {
     this.forget(nowMs);
-    const sorted = this.samples.map(({ lateMs }) => lateMs).toSorted((one, other) => one - other);
     // After a long block requests may be handled before the timer is: then it is late already, and nobody has said so.
-    const worstMs = Math.max(sorted.at(-1) ?? 0, nowMs - this.dueMs);
+    let worstMs = Math.max(0, nowMs - this.dueMs);
+    for (const { lateMs } of this.samples) worstMs = Math.max(worstMs, lateMs);
+    // Where it was never late enough to matter, it was not so as a rule.
+    if (worstMs <= loopDelayMsMax) return 0;
     if (worstMs >= blockMs) return worstMs;
+    const sorted = this.samples.map(({ lateMs }) => lateMs).toSorted((one, other) => one - other);
     // One short block, such as a reload, is over when it is noticed; a loop that is late most of the time has too much to do.
     return sorted[Math.floor(sorted.length / 2)] ?? 0;
   }
@@ -83,8 +86,8 @@ const spanMs = 1_000;
 const blockMs = 2_000;
 
 export interface PressureGauge {
-  /** Cheap enough for every request. */
-  readonly pressure: () => Pressure;
+  /** At this moment. Cheap enough for every request: as long as nothing changes, it is a comparison. */
+  readonly pressure: (nowMs: number) => Pressure;
   /** Whether there is memory for so much more. Measured when it is asked for: a few large bodies fill it within a moment. */
   readonly hasRoom: (bytes: number) => boolean;
   stop(): void;
@@ -93,21 +96,20 @@ export interface PressureGauge {
 /** Watches the process, by a timer that does not keep it alive. */
 export function watchPressure(nowMs: () => number, memoryShare: MemoryShare = memoryShareOf()): PressureGauge {
   const loop = new LoopDelay(nowMs());
-  let known: Pressure = { loopDelayMs: 0, memoryShare: memoryShare() };
+  const known = { loopDelayMs: 0, memoryShare: memoryShare() };
   let measuredMs = nowMs();
   const timer = setInterval(() => loop.tick(nowMs()), loopTickMs);
   timer.unref();
   const memoryTimer = setInterval(() => {
-    known = { ...known, memoryShare: memoryShare() };
+    known.memoryShare = memoryShare();
   }, memoryTickMs);
   memoryTimer.unref();
   return {
-    pressure: () => {
-      const now = nowMs();
+    pressure: (askedMs) => {
       // Within a tick only a block could change it, and a block shows in the clock.
-      if (now - measuredMs >= loopTickMs) {
-        known = { ...known, loopDelayMs: loop.delayMs(now) };
-        measuredMs = now;
+      if (askedMs - measuredMs >= loopTickMs) {
+        known.loopDelayMs = loop.delayMs(askedMs);
+        measuredMs = askedMs;
       }
       return known;
     },
