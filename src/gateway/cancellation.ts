@@ -14,6 +14,8 @@ export class Cancellation {
   failure: Failure | null = null;
   /** Whose call it is; null until that is known. */
   keyId: string | null = null;
+  /** Among the calls under way; null where it is none of them. */
+  place: number | null = null;
   /** Mostly there is one, its attempt. */
   private only: CancellationListener | null = null;
   private others: CancellationListener[] | null = null;
