@@ -27,7 +27,8 @@ export const openai: Adapter = {
 };
 
 function encodeChat(ask: ChatAsk, target: Target): Encoded {
-  const splices: Splice[] = [];
+  const splices = changes;
+  splices.length = 0;
   renameModel(ask, target, splices);
   const clampedTo = clamp(ask, target, splices);
   const hidesUsage = meter(ask, target, splices);
@@ -43,6 +44,9 @@ function encodeChat(ask: ChatAsk, target: Target): Encoded {
     voice: null,
   };
 }
+
+/** One list for all requests: encoding never waits, and most change nothing. */
+const changes: Splice[] = [];
 
 const wholeAnswer: WholeAnswer = { kind: "whole", read: readAnswer };
 
