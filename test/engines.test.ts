@@ -480,7 +480,7 @@ class World {
       headers: { accept: "*/*" },
       body: typeof body === "string" ? new TextEncoder().encode(body) : body,
     } as const;
-    return this.send(request, { channel: channelWith(connectMs), credential: "" });
+    return this.send(request, channelWith(connectMs), "");
   }
 
   async reply(path: string, body: string | StreamedBody, connectMs?: number): Promise<Reply> {
@@ -532,7 +532,7 @@ describe("a request to an engine", () => {
     for (const index of [0, 0, 1, 1, 0]) {
       current = index;
       const request = { method: "POST", url: "engine://local/v1/chat/completions", headers: {}, body: Buffer.from("{}") } as const;
-      const reply = (await send(request, { channel: channelWith(1_000), credential: "" }).reply) as Reply;
+      const reply = (await send(request, channelWith(1_000), "").reply) as Reply;
       expect(Buffer.from((await reply.bytes(10)) as Uint8Array).toString()).toBe(`${index}`);
     }
     expect(accepted).toEqual([1, 1]);
@@ -639,7 +639,7 @@ describe("a request to an engine", () => {
       },
     );
     const request = { method: "GET", url: "engine://local/v1/x", headers: {}, body: null } as const;
-    expect(await send(request, { channel: channelWith(1_000), credential: "" }).reply).toMatchObject({ kind: "unreachable" });
+    expect(await send(request, channelWith(1_000), "").reply).toMatchObject({ kind: "unreachable" });
     expect(lost).toEqual([null, join(folder, "nothing")]);
   });
 
@@ -666,7 +666,7 @@ describe("a request to an engine", () => {
         () => Promise.resolve(socket),
       );
       const request = { method: "GET", url: "engine://local/v1/x", headers: {}, body: null } as const;
-      expect(await send(request, { channel: channelWith(1_000), credential: "" }).reply).toMatchObject({
+      expect(await send(request, channelWith(1_000), "").reply).toMatchObject({
         kind: "unreachable",
         scope: "host",
       });
@@ -679,7 +679,7 @@ describe("a request to an engine", () => {
       () => 0,
     );
     const request = { method: "GET", url: "engine://local/v1/x", headers: {}, body: null } as const;
-    expect(await send(request, { channel: channelWith(1_000), credential: "" }).reply).toMatchObject({ kind: "misconfigured" });
+    expect(await send(request, channelWith(1_000), "").reply).toMatchObject({ kind: "misconfigured" });
   });
 });
 

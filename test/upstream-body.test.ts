@@ -165,7 +165,7 @@ class Client {
 
   send(url: string, body: StreamedBody | Uint8Array | null): Exchange {
     const request = { method: body === null ? "GET" : "POST", url: `${url}/v1/audio`, headers: { "x-given": "1" }, body } as const;
-    return this.#send(request, { channel: channelTo(url, this.proxy), credential: "key" });
+    return this.#send(request, channelTo(url, this.proxy), "key");
   }
 
   async reply(url: string, body: StreamedBody | Uint8Array | null): Promise<Reply> {

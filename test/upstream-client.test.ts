@@ -156,7 +156,7 @@ class Client {
 
   send(url: string, { path = "/v1/chat", headers = {}, body = null, channel = {} }: Question = {}): Exchange {
     const method = body === null ? "GET" : "POST";
-    return this.#send({ method, url: url + path, headers, body }, { channel: channelTo(url, channel), credential: "key" });
+    return this.#send({ method, url: url + path, headers, body }, channelTo(url, channel), "key");
   }
 
   async reply(url: string, question: Question = {}): Promise<Reply> {

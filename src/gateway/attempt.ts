@@ -40,7 +40,7 @@ export class Attempt implements CancellationListener, Watched {
   send(request: UpstreamRequest): Promise<Reply | Failure> | Failure {
     if (this.reason !== null) return this.reason;
     const { deployment, credential } = this.candidate;
-    this.exchange = this.options.ports.send(request, { channel: deployment.channel, credential });
+    this.exchange = this.options.ports.send(request, deployment.channel, credential);
     return this.exchange.reply;
   }
 

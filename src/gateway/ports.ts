@@ -74,7 +74,7 @@ export interface AudioPart {
 export type CutTrouble = { readonly kind: "absent"; readonly missing: string } | { readonly kind: "failed"; readonly failure: Failure };
 
 /** Sends one request. Never throws: a refusal to connect, a reset or an abort is a failure like any other. */
-export type Send = (request: UpstreamRequest, by: { readonly channel: Channel; readonly credential: string }) => Exchange;
+export type Send = (request: UpstreamRequest, channel: Channel, credential: string) => Exchange;
 
 /** A request on its way. */
 export interface Exchange {

@@ -16,7 +16,8 @@ export async function discoverModels(channel: Channel, adapter: Adapter | undefi
       headers: { accept: "application/json", ...channel.headers },
       body: null,
     },
-    { channel, credential: channel.credentials[0] ?? "" },
+    channel,
+    channel.credentials[0] ?? "",
   );
   let late = false;
   const timer = setTimeout(() => {

@@ -21,7 +21,7 @@ export function makeSend(
   const lasts = new WeakMap<UpstreamRequest["headers"], LastRequest>();
   const places = { any: new Map<string, Place>(), public: new Map<string, Place>() };
 
-  return function send(request, { channel, credential }) {
+  return function send(request, channel, credential) {
     const key = secret(channel, credential);
     // Most requests of a channel have the same headers, and then go the same way with the same head but for their length.
     const last = lasts.get(request.headers);
