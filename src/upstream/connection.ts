@@ -36,8 +36,9 @@ export class Connection {
   /** How many requests it has carried. */
   requests = 0;
   idleSinceMs = 0;
-  /** How long the upstream says it keeps an idle connection. */
+  /** How long the upstream says it keeps an idle connection, and in which words. */
   keepAliveMs = Infinity;
+  private keepAlive = "";
   private readonly parser = new ResponseParser(nobody);
   readonly output: ConnectionOutput;
   private alive = true;
@@ -81,6 +82,14 @@ export class Connection {
     this.requests++;
     this.parser.next(user);
     return this.parser;
+  }
+
+  /** The upstream says how long it keeps the connection, mostly the same after each answer. We are to be the first to close. */
+  keepsAlive(keepAlive: string): void {
+    if (keepAlive === this.keepAlive) return;
+    this.keepAlive = keepAlive;
+    const seconds = /timeout=(\d+)/.exec(keepAlive)?.[1];
+    if (seconds !== undefined) this.keepAliveMs = Math.max(0, Number(seconds) - 2) * 1000;
   }
 
   /** It is over: whoever it worked for, and all that was said, may be forgotten. */

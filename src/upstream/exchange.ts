@@ -119,8 +119,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     // An upstream that has refused a request wants no more of it; one that answers already may still read it.
     if (status >= 300) this.upload?.stop();
     const keepAlive = headers.get("keep-alive");
-    const seconds = keepAlive === undefined ? undefined : /timeout=(\d+)/.exec(keepAlive)?.[1];
-    if (seconds !== undefined && this.connection !== null) this.connection.keepAliveMs = Math.max(0, Number(seconds) - 2) * 1000;
+    if (keepAlive !== undefined) this.connection?.keepsAlive(keepAlive);
     const { answer } = this;
     this.answer = null;
     answer?.(replyOf(status, headers, this));

@@ -11,6 +11,9 @@ export interface ResponseSink extends BodySink {
 /** Reads the HTTP/1.1 responses of one connection, one after the other. */
 export class ResponseParser extends MessageParser<ResponseSink> {
   private interims = 0;
+  /** The last status line and what it says: an upstream says the same over and over. */
+  private line = "";
+  private said: Status | null = null;
   /** Bytes came behind the end: whatever they are, the connection cannot be trusted with another request. */
   tainted = false;
 
@@ -45,8 +48,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   }
 
   protected readHead(headers: HeaderLines): string | null {
-    const { first } = headers;
-    const status = statusOf(first);
+    const status = this.statusOf(headers.first);
     if (status === null) return notHttp;
     const { code, modern } = status;
     if (code === 101) return "the upstream switched protocols";
@@ -69,17 +71,16 @@ export class ResponseParser extends MessageParser<ResponseSink> {
     this.settleFrame();
     return null;
   }
-}
 
-/** What a status line says. Upstreams say the same over and over. */
-function statusOf(line: string): Status | null {
-  const known = statuses.get(line);
-  if (known !== undefined) return known;
-  const said = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(line);
-  if (said === null) return null;
-  const status = { code: Number(said[2]), modern: said[1] === "1" };
-  if (statuses.size < statusesMax && line.length <= 64) statuses.set(line, status);
-  return status;
+  private statusOf(line: string): Status | null {
+    if (line === this.line) return this.said;
+    const said = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(line);
+    const status = said === null ? null : { code: Number(said[2]), modern: said[1] === "1" };
+    if (line.length > knownLineMax) return status;
+    this.line = line;
+    this.said = status;
+    return status;
+  }
 }
 
 interface Status {
@@ -88,11 +89,9 @@ interface Status {
   readonly modern: boolean;
 }
 
-const statuses = new Map<string, Status>();
-const statusesMax = 256;
-
 const notHttp = "it is not HTTP";
 const headBytesMax = 32 * 1024;
+const knownLineMax = 64;
 const interimsMax = 16;
 const headersMax = 256;
 const beginning = Buffer.from("HTTP/1.");
