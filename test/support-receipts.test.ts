@@ -61,6 +61,17 @@ describe("a receipt is compared with what the upstream knows", () => {
     expect(faultOfAttempt(claim, truth, true)).toBeString();
   });
 
+  test("and an answer that was sound came too late only where the upstream could not act for most of its time", async () => {
+    const late = { ...half, error: "timed_out" as const, tookMs: 200 };
+    await Bun.sleep(50);
+    expect(faultOfAttempt(late, seen({ at: performance.now() + late.tookMs }), true)).toBeString();
+    const at = performance.now() + late.tookMs;
+    Bun.sleepSync(late.tookMs);
+    await Bun.sleep(50);
+    expect(faultOfAttempt(late, seen({ at }), true)).toBeNull();
+    expect(faultOfAttempt({ ...late, error: "interrupted" }, seen({ at }), true)).toBeString();
+  });
+
   test("and an attempt that was never made, or is not told of, is noticed", () => {
     const truth = { truth: seen(), repeatable: false };
     expect(matched([said()], [truth])).toHaveLength(1);

@@ -1,6 +1,7 @@
 import type { AttemptReceipt, Receipt } from "../../src/usage/receipt.ts";
 import { estimateTokens } from "../../src/usage/token-estimate.ts";
 import type { Attempt, Ledger } from "./chaos/ledger.ts";
+import { heldUpMs } from "./held-up.ts";
 import { nanosOf } from "./receipts.ts";
 
 /** One attempt as its upstream knows it. */
@@ -97,8 +98,8 @@ function faultOfFailure(said: AttemptReceipt, truth: Attempt): string | null {
     if (status !== truth.statusSent) return `status ${status}, where ${truth.statusSent} was sent`;
     return made === null && !said.costUncertain ? null : `a refusal is not free: ${error}`;
   }
-  if (outcome === "failed" && !truth.behaviour.startsWith("fault:") && truth.endedBy === "complete" && !isUnwritten(truth))
-    return `${error}, and it was sound`;
+  const sound = !truth.behaviour.startsWith("fault:") && truth.endedBy === "complete" && !isUnwritten(truth);
+  if (outcome === "failed" && sound && !wasLate(said, truth)) return `${error}, and it was sound`;
   if (!said.costUncertain) return made === null && !hasSpoken(truth) ? null : `certain about ${truth.behaviour}`;
   // What was told of a stream that broke off counts; otherwise it is what arrived of what was sent. Of one that tells it twice, a
   // client may have left between the two.
@@ -112,6 +113,11 @@ function faultOfFailure(said: AttemptReceipt, truth: Attempt): string | null {
   const unseen = truth.streamed || error !== "client_gone" ? 0 : Math.ceil((tookMs + 1) / 10);
   const bound = Math.max(most, unseen, truth.behaviour.includes("flood") ? truth.bytesSent : 0);
   return (made ?? 0) <= bound ? null : `${made} tokens where at most ${bound} were made`;
+}
+
+/** Sound, but when its time was over: most of that the upstream, which is of this process, could not act. */
+function wasLate({ error, tookMs }: AttemptReceipt, { at }: Attempt): boolean {
+  return error === "timed_out" && heldUpMs(at - tookMs) > tookMs / 2;
 }
 
 /** Its refusal need not have been heard. */
