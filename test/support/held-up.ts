@@ -6,7 +6,13 @@ export function heldUpMs(sinceMs: number): number {
   return delays.reduce((sum, { atMs, lateMs }) => (atMs >= sinceMs ? sum + lateMs : sum), 0);
 }
 
-const everyMs = 20;
+/** How long of a stretch of time, once it is over: known as soon as the timer has rung again. */
+export function heldUpWithinMs(fromMs: number, toMs: number): number {
+  const shares = delays.map(({ atMs, lateMs }) => Math.min(atMs, toMs) - Math.max(atMs - lateMs, fromMs));
+  return shares.reduce((sum, share) => sum + Math.max(0, share), 0);
+}
+
+export const everyMs = 20;
 const delaysMax = 4_096;
 const delays: { readonly atMs: number; readonly lateMs: number }[] = [];
 let dueMs = performance.now() + everyMs;

@@ -16,10 +16,12 @@ export interface MemberOptions {
   readonly prefix: string;
   /** The window is 61 of these. Everything else that has to do with it is as much shorter. */
   readonly slotMs: number;
+  /** How long Redis may take to answer. Default: as in the gateway. */
+  readonly deadlineMs?: number;
 }
 
 /** One of several processes over one Redis and one store, wired as the gateway wires it, on a minute that is shorter. */
-export function joined({ name, port, absences, prefix, slotMs }: MemberOptions): Member {
+export function joined({ name, port, absences, prefix, slotMs, deadlineMs = 100 }: MemberOptions): Member {
   const nowMs = (): number => performance.now();
   const link = new RedisLink({ url: `redis://127.0.0.1:${port}` });
   const counts = new RedisCounts(link, { prefix, span: span(slotMs) });
@@ -29,6 +31,7 @@ export function joined({ name, port, absences, prefix, slotMs }: MemberOptions):
     probe: () => census.attend(),
     overdue: () => link.drop(),
     skipMs: slotMs * 10,
+    deadlineMs,
   });
   const census: Census = new Census({ counts, guard, process: name, nowMs, after, everyMs: slotMs * 2 });
   const partition = new Partition({
