@@ -109,11 +109,9 @@ describe("a reload", () => {
     const [a, b] = rig.config.channels;
     const replies = await underLoad(rig.gateway, async () => {
       for (let round = 0; round < 4; round += 1) {
-        const before = reloads(rig.gateway);
         const channels = round % 2 === 0 ? [a, b, { ...b, name: "new", models: ["brand-new"] }] : rig.config.channels;
         await rig.gateway.rewriteConfig(changed({ channels }));
-        await eventually("reloaded", () => reloads(rig.gateway) > before);
-        expect((await models()).includes("brand-new")).toBe(round % 2 === 0);
+        await eventually("reloaded", async () => (await models()).includes("brand-new") === (round % 2 === 0));
       }
     });
     expect(failures(replies)).toEqual([]);
@@ -128,13 +126,13 @@ describe("a reload", () => {
     await eventually("reloaded", () => reloads(rig.gateway) > count);
     expect(await version()).toBe(before);
     await rig.gateway.rewriteConfig(changed({ expose: "none" }));
-    await eventually("reloaded", () => reloads(rig.gateway) > count + 1);
-    expect(await version()).not.toBe(before);
-    expect(rig.gateway.logs.findLast(({ event }) => event === "reloaded")).toMatchObject({ config: await version() });
+    await eventually("reloaded", async () => (await version()) !== before);
+    const now = await version();
+    await eventually("it is told", () => rig.gateway.logs.findLast(({ event }) => event === "reloaded")?.["config"] === now);
     const hidden = await rig.chat();
     expect([hidden.status, hidden.channel, hidden.response.header("x-sluice-attempts")]).toEqual([200, null, null]);
     await rig.gateway.rewriteConfig(rig.config);
-    await eventually("reloaded", () => reloads(rig.gateway) > count + 2);
+    await eventually("reloaded", async () => (await version()) === before);
     await rig.check();
   });
 
@@ -170,7 +168,8 @@ describe("a reload", () => {
   // A key that is taken out of the file is revoked, and its streams end: reload-revocation.test.ts.
   test("leaves a running stream alone, even if it removes its channel", async () => {
     const { a, b } = rig.upstream;
-    const call = await rig.open({ model: "only-a", x_tokens: 40, x_pace_ms: 25 }, { stream: true });
+    a.script(["fault:held-after@3"]);
+    const call = await rig.open({ model: "only-a", x_tokens: 40 }, { stream: true });
     await call.untilBody(300);
     const before = reloads(rig.gateway);
     const otherKey = "sk-other-canary-0123456789abcdef";
@@ -191,6 +190,7 @@ describe("a reload", () => {
       await chat(rig.gateway, {}, { key: otherKey }),
     ];
     expect([unknown.status, known.status, known.channel]).toEqual([404, 200, "b"]);
+    a.release();
     const reply = await call.reply;
     expect([reply.done, reply.finishReason, reply.content]).toEqual([
       true,
@@ -206,7 +206,7 @@ describe("a reload", () => {
 
   test("lets a call under way fail over to a channel that is no longer there, with the key it had", async () => {
     const { a, b } = rig.upstream;
-    for (const upstream of [a, b]) upstream.behaviour = "fault:delay@700+status@500";
+    for (const upstream of [a, b]) upstream.behaviour = "fault:held+status@500";
     const call = await rig.open();
     await eventually("somebody is asked", () => rig.path(call).length > 0);
     for (const upstream of [a, b]) upstream.behaviour = null;
@@ -214,6 +214,7 @@ describe("a reload", () => {
     const before = reloads(rig.gateway);
     await rig.gateway.rewriteConfig(changed({ channels: rig.config.channels.filter(({ name }) => name !== other.name) }));
     await eventually("reloaded", () => reloads(rig.gateway) > before);
+    for (const upstream of [a, b]) upstream.release();
     const reply = await call.reply;
     expect([reply.status, reply.channel]).toEqual([200, other.name]);
     expect(header(other.ledger.ofCall(call.call ?? "")[0]!, "authorization")).toBe(`Bearer ${upstreamKey(other.name)}`);
@@ -261,38 +262,38 @@ describe("the end", () => {
   }
 
   test("F63: SIGTERM says so at once, goes on accepting for a while, lets streams finish, and exits with 0", async () => {
-    await using rig = await setUp({ a: {} }, { server: { linger: "600ms", drain: "10s" } });
+    await using rig = await setUp({ a: {} }, { server: { linger: "2s", drain: "10s" } });
     const { gateway } = rig;
     expect([(await rawRequest(`${gateway.url}/readyz`)).status, (await rawRequest(`${gateway.url}/readyz`)).json()]).toMatchObject([
       200,
       { status: "ready" },
     ]);
     const long = await Promise.all(
-      Array.from({ length: 10 }, (_, at) => rig.open({ x_tokens: 60, x_pace_ms: 25 }, { stream: at % 2 === 0, timeoutMs: 20_000 })),
+      Array.from({ length: 10 }, (_, at) => rig.open({ x_tokens: 120, x_pace_ms: 25 }, { stream: at % 2 === 0, timeoutMs: 20_000 })),
     );
     await rig.upstream.a.waitFor(({ chats }) => chats.length === 10);
     const signalledAt = performance.now();
     gateway.signal("SIGTERM");
-    await eventually("readiness is withdrawn", async () => (await readiness(gateway)) === 503, 400);
+    await eventually("readiness is withdrawn", async () => (await readiness(gateway)) === 503, 1_500);
     expect((await rawRequest(`${gateway.url}/healthz`)).status).toBe(200);
     // The load balancer has not noticed yet.
     const late = await rig.chat();
     expect(late.status).toBe(200);
-    expect(performance.now() - signalledAt).toBeLessThan(600);
+    expect(performance.now() - signalledAt).toBeLessThan(2_000);
     await eventually("nobody new is let in", async () =>
       RawConnection.open(gateway.url).then(
         (open) => (open.close(), false),
         () => true,
       ),
     );
-    expect(performance.now() - signalledAt).toBeGreaterThan(590);
+    expect(performance.now() - signalledAt).toBeGreaterThan(1_990);
 
     for (const call of long) {
       const reply = await call.reply;
       expect([reply.status, reply.finishReason, reply.error]).toEqual([200, "stop", null]);
     }
     expect(await gateway.exited).toBe(0);
-    expect(performance.now() - signalledAt).toBeLessThan(6_000);
+    expect(performance.now() - signalledAt).toBeLessThan(10_000);
     await eventually("its last lines are read", () => gateway.logs.some(({ event }) => event === "stopped"));
     expect(gateway.accessLines().filter(({ state }) => state === "complete").length).toBe(12);
   });

@@ -51,6 +51,20 @@ export const connectionFaults: Faults = {
   async held(exchange) {
     await exchange.untilReleased();
   },
+  /** In the middle, until the upstream's `release`; then the rest. */
+  async "held-after"(exchange, argument) {
+    const steps = stepsFrom(exchange, argument, 1);
+    await begin(exchange, steps);
+    await exchange.untilReleased();
+    if (exchange.ask.stream) {
+      await sendSteps(exchange, steps, voice(exchange).count);
+      await closeStream(exchange);
+    } else {
+      const body = wholeBody(exchange);
+      await exchange.sendBody(body.subarray(body.length >> 1));
+      await exchange.complete();
+    }
+  },
   async delay(exchange, argument) {
     await exchange.pause(numberFrom(argument, 50));
   },
