@@ -127,6 +127,30 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
+    test("keeps many rows as they are, whether they have values in common or not", async () => {
+      const database = await open();
+      await database.run(sql`create table things (id bigint primary key, kind text, amount bigint, place text)`);
+      const rows = new Insertion({
+        into: "things",
+        columns: { id: "number", kind: "text", amount: "number", place: "text" },
+        conflict: sql`on conflict (id) do nothing`,
+        tells: "id",
+        storable: true,
+        alike: ["kind", "place"],
+      });
+      // Some hundred alike, then one in a hundred, then each, that is another; and a few that fill no statement.
+      const kindAt = (id: number): string => (id < 200 ? "usual" : id < 500 ? (id % 100 === 0 ? "rare" : "usual") : `own ${id}`);
+      const all = Array.from({ length: 777 }, (_, id) => [id, kindAt(id), id * 3, id % 400 === 0 ? null : "here"] as const);
+      expect(await database.transaction(async (inside) => rows.addAll(inside, all))).toBe(777);
+      const again = all.map(([id, kind, , place]) => [id + 100, kind, 0, place] as const);
+      expect(await database.transaction(async (inside) => rows.addAll(inside, again))).toBe(100);
+      const kept = await database.all<{ id: number; kind: string; amount: number; place: string | null }>(
+        sql`select id, kind, amount, place from things where id < 777 order by id`,
+      );
+      expect(kept.map(({ id, kind, amount, place }) => [id, kind, amount, place] as const)).toEqual(all);
+      await database.close();
+    });
+
     test("keeps a statement out of the transaction that is asked for right after it", async () => {
       const database = await open();
       const alone = database.run(sql`update revision set value = value + 100`);

@@ -51,6 +51,25 @@ export const receiptRows = new Insertion({
   conflict: sql`on conflict (id) do nothing`,
   tells: "id",
   storable: true,
+  alike: [
+    "request_id",
+    "key_id",
+    "operation",
+    "model",
+    "channel",
+    "upstream_model",
+    "stream",
+    "status",
+    "state",
+    "error",
+    "audio_ms",
+    "characters",
+    "hedge_waste_nanos",
+    "cost_uncertain",
+    "estimated",
+    "partial",
+    "plan",
+  ],
 });
 
 /** Where a column stands in the values of a row. */
