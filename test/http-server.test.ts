@@ -64,7 +64,7 @@ class Edge {
     await this.server.close();
   }
 
-  #answer(request: Incoming): HttpAnswer | Promise<HttpAnswer> {
+  #answer(request: Incoming): HttpAnswer | Promise<HttpAnswer> | null {
     this.seen.push(`${request.method} ${request.target}`);
     const [, path = "", size = "0"] = request.target.split("/");
     const whole = (body: Uint8Array | string): HttpAnswer => ({ status: 200, head: new AnswerHead("r"), body });
@@ -99,6 +99,12 @@ class Edge {
         return { status: 200, head: new AnswerHead("r"), body: this.#stream(Number(size), 16, 1) };
       case "pace":
         return this.#paced(request, target(request.target));
+      case "told":
+        request.answer(whole(request.target));
+        return null;
+      case "twice":
+        request.answer(whole(patterned(0, Number(size))));
+        return whole("again");
       case "big":
         return whole(patterned(0, Number(size)));
       case "refuse":
@@ -422,6 +428,18 @@ describe("requests on one connection", () => {
     expect((await next(connection)).text).toBe("/held");
     for (let at = 0; at < count; at++) expect((await next(connection, "GET")).text).toBe(`/now/${at}`);
     await sent;
+    connection.close();
+  });
+
+  test("are answered by whoever tells them their answer, and once, even if they are told another", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    for (const bytes of [10, 8_000_000]) {
+      await connection.send(bytesOf(get("/told/1") + get(`/twice/${bytes}`) + get("/now/1")));
+      expect(shown([await next(connection, "GET")])).toEqual(["200 /told/1"]);
+      expect((await next(connection, "GET")).bodyLength).toBe(bytes);
+      expect(shown([await next(connection, "GET")])).toEqual(["200 /now/1"]);
+    }
     connection.close();
   });
 

@@ -50,9 +50,16 @@ interface AnswerFacts {
   readonly dropped?: readonly string[];
 }
 
+/** Whoever waits for what becomes of a call. It is told in the turn in which that is known. */
+export interface AnswerUser {
+  answered(answer: Answer): void;
+  /** A bug: nothing becomes of it. */
+  broke(error: unknown): void;
+}
+
 /** Serves one call: plan, try, judge, until there is an answer or no sense in trying on. */
-export function serve(call: Call, gateway: Gateway): Promise<Answer> {
-  return new Course(call, gateway).run();
+export function serve(call: Call, gateway: Gateway, user: AnswerUser): void {
+  void new Course(call, gateway).run(user);
 }
 
 class Course implements TrialUser<Won | null> {
@@ -78,45 +85,49 @@ class Course implements TrialUser<Won | null> {
     this.deadlineMs = soon ? routing.streamDeadlineMs : routing.wholeDeadlineMs;
   }
 
-  async run(): Promise<Answer> {
-    const { call, gateway } = this;
-    const planning = this.planPatiently();
-    let plan = planning instanceof Promise ? await planning : planning;
-    this.planned = plan;
-    if (plan.go === "refuse") return this.refused(plan);
-    const clientRetries = call.headers.header("x-stainless-retry-count");
-    this.mode = plan.mode;
-    this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
+  async run(user: AnswerUser): Promise<void> {
+    try {
+      const { call, gateway } = this;
+      const planning = this.planPatiently();
+      let plan = planning instanceof Promise ? await planning : planning;
+      this.planned = plan;
+      if (plan.go === "refuse") return user.answered(this.refused(plan));
+      const clientRetries = call.headers.header("x-stainless-retry-count");
+      this.mode = plan.mode;
+      this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
 
-    let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
-    for (;;) {
-      const trial = this.begin(choice, false);
-      const hedgeMs = this.hedgeDelayMs(choice.candidate);
-      let won: Won | null;
-      if (hedgeMs !== null) won = await this.hedged(trial, hedgeMs, plan);
-      else {
-        // As `Trial.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
-        const sending = trial.send();
-        const reading = trial.read(sending instanceof Promise ? await sending : sending);
-        won = this.tried(trial, trial.conclude(reading instanceof Promise ? await reading : reading));
+      let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
+      for (;;) {
+        const trial = this.begin(choice, false);
+        const hedgeMs = this.hedgeDelayMs(choice.candidate);
+        let won: Won | null;
+        if (hedgeMs !== null) won = await this.hedged(trial, hedgeMs, plan);
+        else {
+          // As `Trial.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
+          const sending = trial.send();
+          const reading = trial.read(sending instanceof Promise ? await sending : sending);
+          won = this.tried(trial, trial.conclude(reading instanceof Promise ? await reading : reading));
+        }
+        if (won !== null) {
+          const kept = this.keep(won);
+          if (kept !== null) await kept;
+          return user.answered(this.answered(won, plan));
+        }
+        if (call.cancellation.failure !== null) return user.answered(this.failed(call.cancellation.failure));
+        const verdict = await this.decide(plan);
+        if (call.cancellation.failure !== null) return user.answered(this.failed(call.cancellation.failure));
+        if (verdict.go === "stop") {
+          const later = await this.planAgain();
+          if (call.cancellation.failure !== null) return user.answered(this.failed(call.cancellation.failure));
+          if (later === null) return user.answered(this.failed(this.finalFailure(), verdict.because));
+          plan = later;
+          choice = plan.candidates[0]!;
+          continue;
+        }
+        choice = verdict;
       }
-      if (won !== null) {
-        const kept = this.keep(won);
-        if (kept !== null) await kept;
-        return this.answered(won, plan);
-      }
-      if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
-      const verdict = await this.decide(plan);
-      if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
-      if (verdict.go === "stop") {
-        const later = await this.planAgain();
-        if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
-        if (later === null) return this.failed(this.finalFailure(), verdict.because);
-        plan = later;
-        choice = plan.candidates[0]!;
-        continue;
-      }
-      choice = verdict;
+    } catch (error) {
+      user.broke(error);
     }
   }
 

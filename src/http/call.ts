@@ -1,4 +1,4 @@
-import type { Answer } from "../gateway/gateway.ts";
+import type { Answer, AnswerUser } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
 import type { Admission } from "../gateway/admission.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
@@ -50,7 +50,7 @@ export function handleCall(arrival: Arrival, door: Door, key: Key | Failure): vo
 type Facts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
 
 /** One request of one client, until it is a call with an answer, or refused. It answers the request itself. */
-class Visit implements Answerer {
+class Visit implements Answerer, AnswerUser {
   private readonly cancellation = new Cancellation();
   private readonly facts: Facts;
 
@@ -78,7 +78,7 @@ class Visit implements Answerer {
     try {
       this.knock();
     } catch (error) {
-      this.bug(error);
+      this.broke(error);
     }
   }
 
@@ -114,11 +114,11 @@ class Visit implements Answerer {
     try {
       this.enter(await unlessCancelled(entry, this.cancellation), key);
     } catch (error) {
-      this.bug(error);
+      this.broke(error);
     }
   }
 
-  private bug(error: unknown): void {
+  broke(error: unknown): void {
     const { arrival, cancellation, facts } = this;
     const { gateway, onBug } = arrival.edge;
     onBug(error);
@@ -177,7 +177,7 @@ class Visit implements Answerer {
     try {
       this.admit(call, await admitting);
     } catch (error) {
-      this.bug(error);
+      this.broke(error);
     }
   }
 
@@ -185,21 +185,36 @@ class Visit implements Answerer {
     if ("kind" in admission) return this.overrun(admission);
     this.facts.admission = admission;
     addStanding(this.arrival.head, admission.grant.standing);
-    void this.serve(call);
+    const { earlyHeadersMs } = call.snapshot.service;
+    const isPatient = !call.facts.stream || call.ask.operation === "speech" || earlyHeadersMs === 0;
+    if (isPatient) this.arrival.edge.gateway.serveTo(this, call);
+    else void this.serveSoon(call, earlyHeadersMs);
   }
 
-  private async serve(call: Call): Promise<void> {
+  private async serveSoon(call: Call, earlyHeadersMs: number): Promise<void> {
     const { arrival } = this;
     const { gateway } = arrival.edge;
     try {
-      const { earlyHeadersMs } = call.snapshot.service;
       const answering = gateway.serve(call);
-      const isPatient = !call.facts.stream || this.door.operation === "speech" || earlyHeadersMs === 0;
-      const answer = isPatient ? await answering : await within(answering, earlyHeadersMs, gateway.ports.after);
-      if (answer?.kind === "failed") await answer.recorded(statusOf(answer.failure));
-      arrival.request.answer(answer === null ? answeredEarly(answering, call, arrival) : answered(answer, call.cancellation, arrival));
+      const answer = await within(answering, earlyHeadersMs, gateway.ports.after);
+      if (answer === null) arrival.request.answer(answeredEarly(answering, call, arrival));
+      else this.answered(answer);
     } catch (error) {
-      this.bug(error);
+      this.broke(error);
+    }
+  }
+
+  answered(answer: Answer): void {
+    if (answer.kind === "failed") void this.failed(answer);
+    else this.arrival.request.answer(answered(answer, this.cancellation, this.arrival));
+  }
+
+  private async failed(answer: Extract<Answer, { kind: "failed" }>): Promise<void> {
+    try {
+      await answer.recorded(statusOf(answer.failure));
+      this.arrival.request.answer(answered(answer, this.cancellation, this.arrival));
+    } catch (error) {
+      this.broke(error);
     }
   }
 }
