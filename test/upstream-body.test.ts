@@ -287,6 +287,18 @@ describe("a streamed body", () => {
     expect(upstream.peers.length).toBe(1);
   });
 
+  test("of nothing has arrived with its head: its connection is used again, also where its end is found late", async () => {
+    const client = new Client();
+    const upstream = await Upstream.start(keepsAnswering);
+    for (const nth of ["1", "2"]) {
+      const ended = Promise.withResolvers<void>();
+      const body = new Body([new Uint8Array()], undefined, () => ended.promise);
+      expect(await client.ask(upstream.url, body)).toBe(nth);
+      ended.resolve();
+      await eventually("it was read to its end", () => body.isOver);
+    }
+  });
+
   test.skipIf(certificates === null)("arrives whole over TLS at an upstream that reads slowly", async () => {
     const client = new Client();
     const arrived: Received[] = [];

@@ -5,8 +5,8 @@ import { pieces } from "./pieces.ts";
 
 /** A streamed body on its way over one connection: the next piece is read when the system has taken the one before. */
 export class Upload {
-  /** All of it was taken. */
-  isDone = false;
+  /** Of its bytes, those that were not taken yet. */
+  private left: number;
   private stopped = false;
   private wake: (() => void) | null = null;
 
@@ -17,7 +17,13 @@ export class Upload {
     /** How long the upstream may take nothing of what waits. */
     private readonly stallMs: number,
   ) {
+    this.left = body.length;
     void this.run();
+  }
+
+  /** All of it was taken: of an empty one that is so at once, whenever its end is found. */
+  get isDone(): boolean {
+    return this.left === 0;
   }
 
   /** Not another byte is sent. */
@@ -32,9 +38,9 @@ export class Upload {
       if (isFailure(piece)) return this.failed(piece);
       await this.sent(piece);
       if (this.stopped) return;
+      this.left -= piece.length;
       free(piece);
     }
-    this.isDone = !this.stopped;
   }
 
   private sent(piece: Uint8Array): Promise<void> {
