@@ -10,7 +10,7 @@ import { readReport, summarise, type FileReport } from "./test-report.ts";
  */
 
 /** Many times what the longest takes. */
-const fileMsMax = 300_000;
+const fileMsMax = 600_000;
 const files = process.argv.slice(2);
 const company = files.filter((file) => existsSync(file) && bearsCompany(file));
 const alone = files.filter((file) => !company.includes(file));

@@ -215,14 +215,14 @@ describe("the process that cuts", () => {
 
   test("does not take it for a stall that its parts are not taken, or its file does not come", async () => {
     const wav = wavOf(tones());
-    const flags = ["--seconds", "5", "--bytes", String(wav.length), "--stall-seconds", "0.4"];
+    const flags = ["--seconds", "5", "--bytes", String(wav.length), "--stall-seconds", "1"];
     const child = Bun.spawn([process.execPath, program, ...flags], { stdin: "pipe", stdout: "pipe", stderr: "ignore", timeout: 20_000 });
     await child.stdin.write(wav.subarray(0, 1000));
     await child.stdin.flush();
-    await Bun.sleep(1500);
+    await Bun.sleep(2500);
     void child.stdin.write(wav.subarray(1000));
     void child.stdin.end();
-    await Bun.sleep(1500);
+    await Bun.sleep(2500);
     expect(Buffer.from(await new Response(child.stdout).bytes()).toString("latin1")).toEndWith('{"type":"end"}');
     expect(await child.exited).toBe(0);
   });

@@ -12,8 +12,6 @@ import type { Progress } from "../packages/embedded/src/addons/progress.ts";
 import { removeAddon } from "../packages/embedded/src/addons/remove.ts";
 import { eventually } from "./support/eventually.ts";
 
-// Bears company: its timer ends a connection, sooner or later.
-
 // npm starts slowly on a busy machine.
 setDefaultTimeout(60_000);
 
@@ -86,9 +84,11 @@ class Registry {
     if (this.silentAfter !== null) {
       response.write(bytes.subarray(from, from + this.silentAfter));
     } else if (this.breakAfter !== null) {
-      // What was written must be on its way before the end, or it is lost with it.
-      response.write(bytes.subarray(from, from + this.breakAfter), () => setTimeout(() => response.destroy(), 50));
+      const until = from + this.breakAfter;
       this.breakAfter = null;
+      response.write(bytes.subarray(from, until));
+      // What is not on the disk by then would be lost with the connection.
+      void eventually("what was sent is on the disk", () => fetchedBytes() === until).finally(() => response.destroy());
     } else {
       response.end(bytes.subarray(from));
     }
@@ -314,9 +314,12 @@ describe("adding a model", () => {
     const stop = new AbortController();
     // The first package comes whole, the second not.
     const begun = options({ signal: stop.signal });
+    let stopping: Promise<void> | null = null;
     const stopInSecond = (step: Progress): void => {
       if (step.step === "unpacking") registry.silentAfter = 40_000;
-      if (step.step === "fetching" && step.what.startsWith("@tiny")) stop.abort();
+      if (step.step === "fetching" && step.what.startsWith("@tiny"))
+        stopping ??= eventually("it has come", () => fetchedBytes() === 40_000);
+      void stopping?.finally(() => stop.abort());
     };
     expect(await addAddon(addon, { ...begun, onProgress: stopInSecond })).toMatchObject({ kind: "interrupted" });
     expect(addonState(addon, dataDir)).toBe("incomplete");
