@@ -7,7 +7,7 @@ import { startGateway } from "./support/gateway.ts";
 import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, setUp, upstreamKey, type ChannelSettings, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 /**
  * Most tests here share one gateway. Each declares a group: channels that serve one model, on upstreams and so hosts of
@@ -191,7 +191,7 @@ describe("a failure before the first content is made good by another channel", (
 });
 
 describe("F49: when everybody fails, the client is told", () => {
-  const short = { timeouts: { first_content: "300ms", first_byte: "300ms" } };
+  const short = { timeouts: { first_content: "800ms", first_byte: "800ms" } };
   const unreachable = group({ a: { base_url: nobody }, b: { base_url: nobody.replace("127.0.0.1", "127.0.0.2") } });
   const overloaded = group({ a: {}, b: {} });
   const limited = group({ a: {}, b: {} });
@@ -250,7 +250,7 @@ describe("F49: when everybody fails, the client is told", () => {
     expect([reply.status, reply.error?.type, reply.error?.code]).toEqual([504, "api_error", "upstream_timeout"]);
     expect(hints(reply).shouldRetry).toBe("false");
     expect(hung.path(reply).length).toBe(2);
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(performance.now() - startedAt).toBeLessThan(3_500);
     await rig.check();
   });
 
@@ -469,8 +469,12 @@ describe("calls whose channel goes down under all of them", () => {
 
   test("take no place there that it does not have", async () => {
     const b = narrowing.member("b");
-    b.behaviour = "fault:delay@400";
-    const replies = await fallen(narrowing.model, narrowing.member("a"));
+    // Its places are taken until all the others have gone elsewhere.
+    b.behaviour = "fault:held";
+    const falling = fallen(narrowing.model, narrowing.member("a"));
+    await narrowing.member("c").waitFor(({ chats }) => chats.length === 20);
+    b.release();
+    const replies = await falling;
     expect(replies.filter(({ status }) => status !== 200)).toEqual([]);
     expect(b.ledger.chats.length).toBe(5);
     await rig.check();
@@ -657,7 +661,7 @@ describe.concurrent("over time", () => {
     const bad = "fault:status@500";
     a.script(Array.from({ length: 100 }, () => [good, bad, good, good, bad, good, good, bad, good, good]).flat());
     let replies: readonly { readonly at: number; readonly reply: ChatReply }[] = [];
-    replies = await load(own, "moody", async () => eventually("enough", () => a.ledger.chats.length >= 120, 15_000));
+    replies = await load(own, "moody", async () => eventually("enough", () => a.ledger.chats.length >= 120, 40_000));
     expect(failed(replies)).toBe(0);
     const late = replies.slice(-Math.floor(replies.length / 3));
     expect(late.filter(({ reply }) => own.path(reply).includes("a")).length).toBeGreaterThan(late.length * 0.25);
