@@ -89,7 +89,7 @@ function survivors(slot: string): { readonly openings: readonly Opening[]; reado
   for (const segment of segmentsIn(slot)) {
     const bytes = readFileSync(segmentFile(slot, segment));
     for (let at = 0, frame = frameAt(bytes, 0); frame.kind === "frame"; at = frame.to, frame = frameAt(bytes, at)) {
-      const line = lineOf(bytes.toString("utf8", frame.from, frame.to));
+      const line = lineOf(frame.text);
       if (line?.kind === "opening") openings.push(line.opening);
       if (line?.kind === "receipt") receipts.push(line.receipt);
     }

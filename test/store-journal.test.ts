@@ -75,6 +75,14 @@ test("a record is on the disk when its promise resolves, for nobody else to read
   expect(statSync(journal.slotFolder).mode & 0o777).toBe(0o700);
 });
 
+test("names that no store takes come out of a journal as what can be kept of them", async () => {
+  const journal = journalIn(freshFolder());
+  const names = ["plain", "\0", "a\0b", "\ud800x", "é", "😀", 'a "name"', "x".repeat(500)];
+  for (const name of names) await journal.close(sampleReceipt({ keyId: name, model: name, channel: name, requestId: name }));
+  // It is looked there that each row is that of its receipt.
+  expect(saidIn(journal.slotFolder).receipts.length).toBe(names.length);
+});
+
 test("all records of one turn share one promise", async () => {
   const journal = journalIn(freshFolder());
   const one = journal.close(sampleReceipt());

@@ -21,9 +21,9 @@ export function roomFor(text: string): number {
 }
 
 /** `short`: the bytes end within it, so more may come. */
-export type Found = { readonly kind: "frame"; readonly from: number; readonly to: number } | { readonly kind: "short" | "bad" };
+export type Found = { readonly kind: "frame"; readonly text: string; readonly to: number } | { readonly kind: "short" | "bad" };
 
-/** The frame that begins here, as the place of its text. */
+/** The frame that begins here: its text, and where it ends. */
 export function frameAt(bytes: Buffer, at: number): Found {
   if (bytes.length - at < frameHeadBytes) return short;
   const length = bytes.readUInt32LE(at);
@@ -31,7 +31,9 @@ export function frameAt(bytes: Buffer, at: number): Found {
   const from = at + frameHeadBytes;
   const to = from + length;
   if (to > bytes.length) return short;
-  return Bun.hash.crc32(bytes.subarray(from, to)) === bytes.readUInt32LE(at + 4) ? { kind: "frame", from, to } : bad;
+  // Bytes that are no text do not become one with the same checksum.
+  const text = bytes.toString("utf8", from, to);
+  return Bun.hash.crc32(text) === bytes.readUInt32LE(at + 4) ? { kind: "frame", text, to } : bad;
 }
 
 /** Where the next whole frame begins, at or after a place; null where there is none. */

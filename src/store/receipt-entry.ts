@@ -17,12 +17,13 @@ export function entryOf(receipt: Receipt): ReceiptEntry {
 
 /**
  * The entry of a line of the journal; null where the line is of another kind. It is what `entryOf` makes of the receipt that the
- * line tells, without making the receipt: thousands of them come in a second. Throws where the line has a wrong shape.
+ * line tells, without making the receipt: thousands of them come in a second. `isPlain`: all of its texts are printable ASCII.
+ * Throws where the line has a wrong shape.
  */
-export function entryOfLine(line: unknown): ReceiptEntry | null {
+export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null {
   const parts = new Parts(line);
   if (parts.next() !== receiptKind) return null;
-  const id = name(parts.text());
+  const id = name(parts.text(), isPlain);
   const requestId = parts.maybeText();
   const keyId = parts.text();
   const operation = parts.oneOf(operations);
@@ -54,16 +55,16 @@ export function entryOfLine(line: unknown): ReceiptEntry | null {
   return {
     row: [
       id,
-      maybeName(requestId),
-      name(keyId),
+      maybeName(requestId, isPlain),
+      name(keyId, isPlain),
       operation,
-      name(model),
-      maybeName(channel),
-      maybeName(upstreamModel),
+      name(model, isPlain),
+      maybeName(channel, isPlain),
+      maybeName(upstreamModel, isPlain),
       flag(stream),
       status(httpStatus),
       state,
-      maybeName(error),
+      maybeName(error, isPlain),
       count(startedMs),
       count(tookMs),
       maybeCount(firstContentMs),

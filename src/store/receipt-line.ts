@@ -132,13 +132,10 @@ function clipped(text: string): string {
 /** Far beyond what the routing rules allow. */
 const attemptsMax = 1_000;
 
-/** Which kind of line a text is, told from its bytes without reading all of it. */
-export function isOpeningLine(bytes: Buffer, from: number): boolean {
-  return bytes[from + 1] === digitOne && bytes[from + 2] === comma;
+/** Which kind of line a text is, told from its beginning without reading all of it. */
+export function isOpeningLine(text: string): boolean {
+  return text.startsWith("[1,");
 }
-
-const digitOne = "1".charCodeAt(0);
-const comma = ",".charCodeAt(0);
 
 /** What a line says; null where it is none that this version knows. */
 export function lineOf(text: string): Line | null {

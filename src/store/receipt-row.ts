@@ -190,14 +190,14 @@ export function maybeNanos(value: number | null): number | null {
   return value === null ? null : bounded(value, nanosMax);
 }
 
-/** What is indexed must be short, and the same in the receipt and in its sums. */
-export function name(value: string): string {
-  const isFine = value.length <= nameCharactersMax && value.isWellFormed() && !value.includes("\0");
+/** What is indexed must be short, and the same in the receipt and in its sums. `isPlain`: it is known to be printable ASCII. */
+export function name(value: string, isPlain = false): string {
+  const isFine = value.length <= nameCharactersMax && (isPlain || (value.isWellFormed() && !value.includes("\0")));
   return isFine ? value : keepable(value, nameCharactersMax);
 }
 
-export function maybeName(value: string | null): string | null {
-  return value === null ? null : name(value);
+export function maybeName(value: string | null, isPlain = false): string | null {
+  return value === null ? null : name(value, isPlain);
 }
 
 function text(value: string | null): string | null {

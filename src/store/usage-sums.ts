@@ -113,6 +113,8 @@ const nothing: readonly number[] = figureNames.map(() => 0);
 class Sums {
   /** By their spans: nearly all that comes together is of the same one. */
   private readonly spans = new Map<number, Map<string, Sum>>();
+  /** The one that was added to last: where few keys call much, it is mostly the next one too. */
+  private last: Sum | null = null;
 
   constructor(private readonly spanMs: number) {}
 
@@ -137,6 +139,16 @@ class Sums {
 
   private of(keyId: string, atMs: number, model: string, channel: string, operation: string): Sum {
     const beganMs = atMs - (atMs % this.spanMs);
+    const { last } = this;
+    if (
+      last !== null &&
+      last.atMs === beganMs &&
+      last.keyId === keyId &&
+      last.model === model &&
+      last.channel === channel &&
+      last.operation === operation
+    )
+      return last;
     let span = this.spans.get(beganMs);
     if (span === undefined) {
       span = new Map();
@@ -149,6 +161,7 @@ class Sums {
       sum = { keyId, atMs: beganMs, model, channel, operation, figures: nothing.slice(), minutes: new Minutes() };
       span.set(key, sum);
     }
+    this.last = sum;
     return sum;
   }
 
