@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import type { Opening, Receipt } from "../usage/receipt.ts";
-import { frameAt, frameHeadBytes, nextFrame, textBytesMax } from "./journal-frame.ts";
+import { frameAt, nextFrame, textBytesMax } from "./journal-frame.ts";
 import { entryOfLine, type ReceiptEntry } from "./receipt-entry.ts";
 import { isOpeningLine, lineOf, lineOfParsed, type Head } from "./receipt-line.ts";
 
@@ -57,7 +57,7 @@ export class SegmentReader {
         if (frame.kind === "short" && bytes.length === buffer.length) break;
         return this.behindDamage(position + at, limits, found);
       }
-      if ((limits.openings || !isOpeningLine(frame.text)) && !finds(found, frame.text, frame.to - at - frameHeadBytes)) {
+      if ((limits.openings || !isOpeningLine(frame.text)) && !finds(found, frame.text)) {
         unknown += 1;
         // One word for all of them, as there may be a million.
         if (unknown === 1) {
@@ -128,12 +128,12 @@ interface Found {
   readonly damages: string[];
 }
 
-/** False where the text is no line that this version knows. `bytes`: how many it has. */
-function finds(found: Found, text: string, bytes: number): boolean {
+/** False where the text is no line that this version knows. */
+function finds(found: Found, text: string): boolean {
   try {
     const parsed: unknown = JSON.parse(text);
-    // All of it is ASCII, and nothing in it is written in another way than it reads.
-    const isPlain = text.length === bytes && !text.includes("\\");
+    // A NUL, or half of a character, is not in a text of UTF-8 but as an escape.
+    const isPlain = !text.includes("\\");
     const entry = entryOfLine(parsed, isPlain);
     if (entry !== null) {
       found.receipts.push(entry);

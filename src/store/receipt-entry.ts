@@ -17,7 +17,7 @@ export function entryOf(receipt: Receipt): ReceiptEntry {
 
 /**
  * The entry of a line of the journal; null where the line is of another kind. It is what `entryOf` makes of the receipt that the
- * line tells, without making the receipt: thousands of them come in a second. `isPlain`: all of its texts are printable ASCII.
+ * line tells, without making the receipt: thousands of them come in a second. `isPlain`: every store takes what its texts are made of.
  * Throws where the line has a wrong shape.
  */
 export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null {

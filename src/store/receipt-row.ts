@@ -190,7 +190,7 @@ export function maybeNanos(value: number | null): number | null {
   return value === null ? null : bounded(value, nanosMax);
 }
 
-/** What is indexed must be short, and the same in the receipt and in its sums. `isPlain`: it is known to be printable ASCII. */
+/** What is indexed must be short, and the same in the receipt and in its sums. `isPlain`: it is known that every store takes its characters. */
 export function name(value: string, isPlain = false): string {
   const isFine = value.length <= nameCharactersMax && (isPlain || (value.isWellFormed() && !value.includes("\0")));
   return isFine ? value : keepable(value, nameCharactersMax);
