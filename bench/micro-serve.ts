@@ -128,7 +128,7 @@ const codec = adapters.get("openai")!.chat!;
 const channel = snapshot.channels[0]!;
 await measure("an await of nothing", () => Promise.resolve());
 await measure("read a request", read);
-await measure("plan", () => board.plan(route, 20, 60_000));
+await measure("plan", () => board.plan(route, 20, 60_000, ports.nowMs()));
 await measure("book an attempt", () => {
   const ticket = board.begin({ candidate: route.tiers[0]![0]!, probe: false }, "bench-model", ports.nowMs());
   ticket.firstContent(ports.nowMs());

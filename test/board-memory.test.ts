@@ -20,9 +20,9 @@ function boardWith(routes: readonly Route[]) {
   board.forgetStrangers(snapshot as unknown as Snapshot);
   const call = (route: Route, outcome: "served" | "failed" | "missing"): void => {
     clock.nowMs += 1;
-    const plan = board.plan(route, 10, 60_000);
+    const plan = board.plan(route, 10, 60_000, clock.nowMs);
     if (plan.go === "refuse") return;
-    const running = board.callBegins(route.model, plan.mode, false);
+    const running = board.callBegins(route.model, plan.mode, false, clock.nowMs);
     const ticket = board.begin(plan.candidates[0]!, route.model, clock.nowMs);
     if (outcome === "served") {
       ticket.firstContent(clock.nowMs + 1);

@@ -51,9 +51,8 @@ export class Board {
   }
 
   /** `again`: the same call asks a second time, after a wait. */
-  plan(route: Route, promptTokensEstimate: number, remainingMs: number, again = false): Plan {
+  plan(route: Route, promptTokensEstimate: number, remainingMs: number, nowMs: number, again = false): Plan {
     const { dice } = this.ports;
-    const nowMs = this.ports.nowMs();
     const state = this.route(route.model);
     const planned = plan({
       route,
@@ -115,8 +114,7 @@ export class Board {
   }
 
   /** A call was let in; `retried` says that its client itself repeats an earlier one. Whoever begins one ends it, with what this gives. */
-  callBegins(model: string, mode: Ahead["mode"], retried: boolean): RouteState {
-    const nowMs = this.ports.nowMs();
+  callBegins(model: string, mode: Ahead["mode"], retried: boolean, nowMs: number): RouteState {
     const state = this.route(model);
     if (retried) countClientRetry(state.budget, nowMs);
     else countFirst(state.budget, nowMs);

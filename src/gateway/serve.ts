@@ -94,11 +94,12 @@ class Course implements TrialUser<Won | null> {
       if (plan.go === "refuse") return user.answered(this.refused(plan));
       const clientRetries = call.headers.header("x-stainless-retry-count");
       this.mode = plan.mode;
-      this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0");
+      let nowMs = gateway.ports.nowMs();
+      this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0", nowMs);
 
       let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
-      for (;;) {
-        const trial = this.begin(choice, false);
+      for (; ; nowMs = gateway.ports.nowMs()) {
+        const trial = this.begin(choice, false, nowMs);
         const hedgeMs = this.hedgeDelayMs(choice.candidate);
         let won: Won | null;
         if (hedgeMs !== null) won = await this.hedged(trial, hedgeMs, plan);
@@ -146,7 +147,8 @@ class Course implements TrialUser<Won | null> {
   private plan(again = false): Plan {
     const { route, ask } = this.call;
     const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
-    return this.gateway.board.plan(route, tokens, this.remainingMs(), again);
+    const nowMs = this.gateway.ports.nowMs();
+    return this.gateway.board.plan(route, tokens, this.remainingMs(nowMs), nowMs, again);
   }
 
   /** Where nobody may be asked now: the plan after a short wait, or, where calls may wait for longer, when it is their turn. */
@@ -188,7 +190,8 @@ class Course implements TrialUser<Won | null> {
   private async planWithPlace(first: Refused): Promise<Plan> {
     const { route, cancellation } = this.call;
     const { places } = this.gateway.board;
-    const untilMs = this.gateway.ports.nowMs() + Math.min(placeWaitMaxMs, this.remainingMs());
+    const nowMs = this.gateway.ports.nowMs();
+    const untilMs = nowMs + Math.min(placeWaitMaxMs, this.remainingMs(nowMs));
     let plan: Plan = first;
     while (isFull(plan)) {
       const freed = await places.wait({ route: route.model, channels: fullChannels(plan), untilMs, cancellation });
@@ -209,7 +212,7 @@ class Course implements TrialUser<Won | null> {
     const { model } = call.route;
     const nowMs = gateway.ports.nowMs();
     this.waitsUntilMs ??= nowMs + call.snapshot.routing.waitMs;
-    const deadlineMs = Math.min(this.waitsUntilMs, nowMs + this.remainingMs());
+    const deadlineMs = Math.min(this.waitsUntilMs, nowMs + this.remainingMs(nowMs));
     let plan = first;
     // Who had its turn and was turned away has its place at the head again.
     for (let again = this.inTurn; plan.go === "refuse" || (!again && room.waiting(model) > 0); again = true) {
@@ -231,7 +234,7 @@ class Course implements TrialUser<Won | null> {
       plan,
       tried,
       deadlineMs: this.deadlineMs,
-      remainingMs: this.remainingMs(),
+      remainingMs: this.remainingMs(gateway.ports.nowMs()),
       attemptTimerMs: patienceMs(call.ask.operation, call.facts.stream, timeouts),
       bodyBytes,
       upload: call.ask.operation === "transcription",
@@ -258,7 +261,7 @@ class Course implements TrialUser<Won | null> {
     if (early !== "paused") return early;
     const mate = this.hedgeMate(plan);
     if (mate === null || call.cancellation.failure !== null) return running;
-    const second = this.begin({ candidate: mate, probe: false }, true);
+    const second = this.begin({ candidate: mate, probe: false }, true, gateway.ports.nowMs());
     return this.firstWin([
       { trial: first, running },
       { trial: second, running: second.run(this) },
@@ -301,8 +304,8 @@ class Course implements TrialUser<Won | null> {
     });
   }
 
-  private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, hedge: boolean): Trial {
-    const trial = new Trial(this.call, this.call.ask, this.gateway, choice, this.remainingMs(), hedge);
+  private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, hedge: boolean, nowMs: number): Trial {
+    const trial = new Trial(this.call, this.call.ask, this.gateway, choice, nowMs, this.remainingMs(nowMs), hedge);
     this.trials.push(trial);
     return trial;
   }
@@ -383,7 +386,7 @@ class Course implements TrialUser<Won | null> {
     const ask = able === undefined || call.ask.operation !== "chat" ? call.ask : goingOn(call.ask, text);
     if (ask === null) return null;
     const { timeouts } = choice.candidate.deployment.channel;
-    const trial = new Trial(call, ask, gateway, choice, timeouts.firstContentMs, false);
+    const trial = new Trial(call, ask, gateway, choice, gateway.ports.nowMs(), timeouts.firstContentMs, false);
     this.trials.push(trial);
     return trial.run({
       tried: (_, outcome) => {
@@ -462,12 +465,8 @@ class Course implements TrialUser<Won | null> {
     });
   }
 
-  private elapsedMs(): number {
-    return this.gateway.ports.nowMs() - this.call.facts.startedMs;
-  }
-
-  private remainingMs(): number {
-    return this.deadlineMs - this.elapsedMs();
+  private remainingMs(nowMs: number): number {
+    return this.deadlineMs - (nowMs - this.call.facts.startedMs);
   }
 }
 

@@ -23,7 +23,6 @@ export class Trial implements AttemptOptions {
   readonly codec: Pick<Codec<never>, "explain">;
   readonly stream: boolean;
   readonly patienceMs: number;
-  readonly startedMs: number;
   readonly clampedTo: number | null;
   readonly voice: string | null;
   readonly dropped: readonly string[];
@@ -41,6 +40,7 @@ export class Trial implements AttemptOptions {
     ask: Ask,
     private readonly gateway: Gateway,
     choice: { readonly candidate: Candidate; readonly probe: boolean },
+    readonly startedMs: number,
     /** What is left of the call's time before its first content. */
     readonly deadlineMs: number,
     private readonly hedge: boolean,
@@ -69,8 +69,7 @@ export class Trial implements AttemptOptions {
     this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
     this.operation = ask.operation;
     this.expected = expectedOf(ask);
-    this.startedMs = gateway.ports.nowMs();
-    this.ticket = gateway.board.begin(choice, call.route.model, this.startedMs);
+    this.ticket = gateway.board.begin(choice, call.route.model, startedMs);
     this.attempt = new Attempt(candidate, this);
   }
 
