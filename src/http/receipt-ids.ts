@@ -18,12 +18,12 @@ export class ReceiptIds {
     if (wallMs > this.timeMs) this.turn(wallMs);
     // More than a clock's tick has room for, or a clock that was set back: the time of the ids goes on by itself.
     else if (this.count === countMax) this.turn(this.timeMs + 1);
-    return this.idHead + counts[this.count++]! + this.idTail;
+    return `${this.idHead}${counts[this.count++]!}${this.idTail}`;
   }
 
   /** The name that this request goes by, unless its client brought one: as `requestNameOf` would make it of the last id. */
   name(): string {
-    return this.nameHead + counts[this.count - 1]! + this.nameTail;
+    return `${this.nameHead}${counts[this.count - 1]!}${this.nameTail}`;
   }
 
   private turn(timeMs: number): void {
