@@ -50,12 +50,15 @@ function putLength(bodyLength: number | null, from: number): number {
   let at = from;
   if (bodyLength !== null) {
     scratch.set(lengthName, at);
-    at = putDigits(bodyLength, at + lengthName.length);
-    scratch.set(lineEnd, at);
-    at += lineEnd.length;
+    at = putLineEnd(putDigits(bodyLength, at + lengthName.length));
   }
-  scratch.set(lineEnd, at);
-  return at + lineEnd.length;
+  return putLineEnd(at);
+}
+
+function putLineEnd(at: number): number {
+  scratch[at] = 13;
+  scratch[at + 1] = 10;
+  return at + 2;
 }
 
 function putDigits(number: number, at: number): number {
@@ -66,7 +69,6 @@ function putDigits(number: number, at: number): number {
 }
 
 const lengthName = Buffer.from("content-length: ");
-const lineEnd = Buffer.from("\r\n");
 /** With the digits of any length there is. */
 const lengthBytesMax = 64;
 
