@@ -41,33 +41,40 @@ function isWorthKnowing(heads: number): boolean {
   return heads > 1 && (heads <= 8 || heads % 16 === 0);
 }
 
-/** A head that has the names of the known one, in the same order; null where it has not. */
-function likeKnown({ lines, names, bytes: knownBytes, distinct }: Known, bytes: Buffer, start: number, end: number): HeaderLines | null {
+/** A head that has the names of the known one, in the same order; null where it has not. One that is the same in every byte is not made again. */
+function likeKnown(
+  { lines, head, values: knownValues, bytes: knownBytes, distinct }: Known,
+  bytes: Buffer,
+  start: number,
+  end: number,
+): HeaderLines | null {
   if (!distinct) return null;
   const { value: knownFirst, length: firstLength } = lines[0]!;
   const isKnown = isSame(bytes, start, end, knownBytes, 0, firstLength);
   const firstEnd = isKnown ? start + firstLength : bytes.indexOf(lineFeed, start) + 1;
   const first = isKnown ? knownFirst : textIn(bytes, start, firstEnd - 2);
   if (first === null) return null;
-  const values: string[] = [];
+  let values: string[] | null = null;
   let at = firstEnd;
   let knownAt = firstLength;
   for (let index = 1; index < lines.length; index++) {
     const before = lines[index]!;
     if (!before.secret && isSame(bytes, at, end, knownBytes, knownAt, before.length)) {
-      values.push(before.value);
+      values?.push(before.value);
       at += before.length;
     } else {
       const from = pastName(bytes, at, before.name);
       const feed = from === 0 ? -1 : bytes.indexOf(lineFeed, from);
       const value = feed < 0 || feed >= end ? null : textIn(bytes, from, feed - 1);
       if (value === null) return null;
+      values ??= knownValues.slice(0, index - 1);
       values.push(withoutBlanks(value, 0));
       at = feed + 1;
     }
     knownAt += before.length;
   }
-  return at === end - 2 ? new HeaderLines(first, names, values) : null;
+  if (at !== end - 2) return null;
+  return isKnown && values === null ? head : new HeaderLines(first, head.names, values ?? knownValues);
 }
 
 /** Where the value begins of a line with this name, in whatever case; 0 where it has another name. */
@@ -95,8 +102,10 @@ export const malformedLine = "a line of the head is malformed";
 interface Known {
   readonly bytes: Buffer;
   readonly lines: readonly Line[];
-  /** Of all lines but the first. */
-  readonly names: readonly string[];
+  /** Of all lines but the first; without what is secret. */
+  readonly values: readonly string[];
+  /** What was read in them. Where something is secret, no other head is the same. */
+  readonly head: HeaderLines;
   /** No name stands there twice. */
   readonly distinct: boolean;
 }
@@ -118,8 +127,11 @@ function remembered(bytes: Buffer, start: number, end: number, lines: readonly L
     at += line.length;
     return line.secret ? { ...line, value: "" } : line;
   });
-  const names = known.slice(1).map(({ name }) => name);
-  return { bytes: kept, lines: known, names, distinct: new Set(names).size === names.length };
+  const headers = known.slice(1);
+  const names = headers.map(({ name }) => name);
+  const values = headers.map(({ value }) => value);
+  const head = new HeaderLines(known[0]!.value, names, values);
+  return { bytes: kept, lines: known, values, head, distinct: new Set(names).size === names.length };
 }
 
 function isSame(bytes: Buffer, at: number, end: number, known: Buffer, knownAt: number, length: number): boolean {
