@@ -145,7 +145,7 @@ describe("a request", () => {
     await fc.assert(
       fc.asyncProperty(requests(streaming), async (pieces) => {
         const { reply, arrived } = await send(pieces);
-        expect(reply.done).toBe(true);
+        expect([reply.status, reply.done]).toEqual([200, true]);
         expect(arrived).toBe(joined(pieces, "becomes"));
       }),
       { numRuns: 60 },
@@ -153,7 +153,7 @@ describe("a request", () => {
     await fc.assert(
       fc.asyncProperty(requests(fc.constant([[same('"stream" :true')]])), async (pieces) => {
         const { reply, arrived } = await send(pieces);
-        expect(reply.done).toBe(true);
+        expect([reply.status, reply.done]).toEqual([200, true]);
         expect(arrived).toContain(inserted);
         expect(arrived.replace(inserted, "")).toBe(joined(pieces, "becomes"));
       }),
