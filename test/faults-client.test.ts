@@ -210,9 +210,10 @@ describe("F34: a client that leaves takes the upstream with it while it", () => 
     const backingOff = await openNamed({ model: "limited" });
     const refused = await attemptOf(backingOff);
     await eventually("the refusal is out", () => refused.endedBy === "complete");
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await rig.gateway.waitForLog(({ event, scope }) => event === "cooling" && String(scope).includes("limited"));
     const heldBack = await openNamed({ model: "limited" });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // Long enough to be read.
+    await Bun.sleep(300);
     const abortedAt = performance.now();
     backingOff.abort();
     heldBack.abort();
@@ -229,7 +230,8 @@ describe("F34: a client that leaves takes the upstream with it while it", () => 
     const before = rig.upstreams.map(({ ledger }) => ledger.connectionsAccepted);
     const connection = await RawConnection.open(rig.gateway.url);
     await connection.send(head({ "x-request-id": "half-a-request", "Content-Length": "1000" }, '{"model":"flows",'));
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // Long enough to be read.
+    await Bun.sleep(300);
     connection.close();
     expect(await rig.accessLine("half-a-request")).toMatchObject({ status: 499, state: "abandoned", attempts: 0, model: null });
     expect(rig.upstreams.map(({ ledger }) => ledger.connectionsAccepted)).toEqual(before);

@@ -26,8 +26,8 @@ test("F69: a process that stood still for two seconds blames nobody for its own 
   const flowing = await open(20, { model: "flows", x_tokens: 80, x_pace_ms: 50 }, true);
   for (const call of flowing) await call.untilBody(100);
   const waiting = [
-    ...(await open(20, { model: "first-content", x_first_ms: 900 }, true)),
-    ...(await open(20, { model: "whole", x_first_ms: 900 }, false)),
+    ...(await open(20, { model: "first-content", x_first_ms: 500 }, true)),
+    ...(await open(20, { model: "whole", x_first_ms: 500 }, false)),
   ];
   const asked = ({ call }: ChatCall): boolean => rig.upstream.a.ledger.ofCall(call ?? "").length === 1;
   await rig.upstream.a.waitFor(() => waiting.every(asked));

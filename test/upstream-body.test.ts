@@ -11,6 +11,7 @@ import { isFailure, type Failure } from "../src/operations/failure.ts";
 import { HttpExchange } from "../src/upstream/exchange.ts";
 import { Pool } from "../src/upstream/pool.ts";
 import { makeSend } from "../src/upstream/send.ts";
+import { untilRead } from "./support/chaos/unread.ts";
 import { eventually } from "./support/eventually.ts";
 import { makeCertificates } from "./support/tls.ts";
 
@@ -507,7 +508,7 @@ describe("a streamed body that is answered before it is sent", () => {
     },
     resets: (peer) => {
       peer.socket.pause();
-      peer.socket.write(refusal, () => setTimeout(() => peer.socket.resetAndDestroy(), 5));
+      peer.socket.write(refusal, () => void untilRead(peer.socket, 5).then(() => peer.socket.resetAndDestroy()));
     },
     "says it in two pieces": (peer) => {
       peer.say(refusal.slice(0, -4));

@@ -1,8 +1,17 @@
 import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
+import { eventually } from "../eventually.ts";
+
+// Bears company: it waits for as long as it is told to, or longer.
+
+/** A reset destroys what the peer has not read yet: one that reads is left the time for it, and a short rest in any case. */
+export async function untilRead(socket: Socket, restMs = 20): Promise<void> {
+  await Bun.sleep(restMs);
+  await eventually("the peer has read all", () => socket.destroyed || !unreadBytes(socket), 1_000).catch(() => {});
+}
 
 /** How many bytes wait in the system for a peer on this machine to read them; null where the system does not tell, or it is gone. */
-export function unreadBytes({ localPort, remotePort }: Socket): number | null {
+function unreadBytes({ localPort, remotePort }: Socket): number | null {
   if (localPort === undefined || remotePort === undefined) return null;
   // Number, local address, remote address, state, and the two queues as `to send:to read`, all in hexadecimal digits.
   const line = new RegExp(`^ *\\d+: [0-9A-F]+:${digits(remotePort)} [0-9A-F]+:${digits(localPort)} .. [0-9A-F]+:([0-9A-F]+) `, "m");

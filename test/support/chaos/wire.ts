@@ -1,6 +1,5 @@
 import type { Socket } from "node:net";
-import { eventually } from "../eventually.ts";
-import { unreadBytes } from "./unread.ts";
+import { untilRead } from "./unread.ts";
 
 // Bears company: it waits for as long as it is told to, or longer.
 
@@ -68,7 +67,7 @@ export class Wire {
   /** RST, after a short rest. A reset would destroy what the peer has not read yet: one that reads is left the time for it. */
   async reset(restMs = 20): Promise<void> {
     await this.pause(restMs);
-    if (restMs > 0) await eventually("the peer has read all", () => this.#departed || !unreadBytes(this.#socket), 1_000).catch(() => {});
+    if (restMs > 0 && !this.#departed) await untilRead(this.#socket, 0);
     this.#socket.resetAndDestroy();
   }
 
