@@ -6,7 +6,7 @@ import { startChaos } from "./support/chaos.ts";
 import { eventually } from "./support/eventually.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const adminToken = "5f1c07d2a94be863c1d7f02b9a6e4835d0c2";
 const model = "explained";

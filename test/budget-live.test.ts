@@ -10,7 +10,7 @@ import { startGateway, type Gateway } from "./support/gateway.ts";
 import { dollars, openKeys, type Keys, type MadeKey } from "./support/keys.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 /** A tenth of a cent for each token of an answer: a call that asks for ten may cost a cent. */
 const prices = [{ model: "priced*", input: 0, output: 1_000 }];

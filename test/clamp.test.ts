@@ -3,7 +3,7 @@ import type { Attempt } from "./support/chaos/ledger.ts";
 import type { ChatReply } from "./support/client.ts";
 import { setUp, upstreamKey, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const ceiling = 1_000;
 const defaultCeiling = 16_384;

@@ -3,7 +3,7 @@ import { verifyPassword } from "../src/admin/password.ts";
 import { CommandLine } from "./support/command-line.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const password = "quiet otters sing at dawn";
 

@@ -4,7 +4,7 @@ import { CommandLine } from "./support/command-line.ts";
 import { ada } from "./support/storage-world.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 interface Entry {
   readonly id: string;

@@ -7,7 +7,7 @@ import { eventually } from "./support/eventually.ts";
 import { startGateway } from "./support/gateway.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 interface Named {
   readonly id: string;

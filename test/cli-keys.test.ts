@@ -15,7 +15,7 @@ import { startGateway } from "./support/gateway.ts";
 import { ada } from "./support/storage-world.ts";
 
 // Every command is a process of its own; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 interface ShownKey {
   readonly id: string;

@@ -3,7 +3,7 @@ import { shippedPrices } from "../src/usage/shipped-prices.ts";
 import { CommandLine } from "./support/command-line.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 interface ShownPrice {
   readonly id: string | null;

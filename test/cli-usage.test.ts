@@ -9,7 +9,7 @@ import { startGateway } from "./support/gateway.ts";
 import { sampleOpening, sampleReceipt } from "./support/journal-receipts.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 type Row = Readonly<Record<string, string | number | null>>;
 

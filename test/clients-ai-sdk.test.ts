@@ -6,7 +6,7 @@ import { z } from "zod";
 import { openWorld, type World } from "./support/client-world.ts";
 import { eventually } from "./support/eventually.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 // `generateObject` is on its way out and says so; whoever still uses it must be served all the same.
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 

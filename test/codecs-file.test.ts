@@ -23,7 +23,7 @@ import { noise } from "./support/noise.ts";
 import { likeness, loudness, speechLike } from "./support/signal.ts";
 
 // Codecs are work, and the machine may have other work.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const seconds = 2;
 const spoken = speechLike(24_000, seconds);

@@ -13,7 +13,7 @@ import { joinedSamples, likeness, loudness, speechLike } from "./support/signal.
 // Bears company: the memory it measures is its own.
 
 // Codecs are work, and the machine may have other work.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const seconds = 3;
 const durationMsMax = 60;

@@ -4,7 +4,7 @@ import { ConnectionsByPlace } from "../src/http/connections-by-place.ts";
 import { eventually } from "./support/eventually.ts";
 import { setUp } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 /** One request on a connection of its own that stays open; null: the connection was reset. */
 async function visit(url: string, from = "127.0.0.1"): Promise<Socket | null> {

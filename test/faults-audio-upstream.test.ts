@@ -10,7 +10,7 @@ import { rawRequest, type RawOptions } from "./support/raw-request.ts";
 import type { RawResponse } from "./support/raw-response.ts";
 import { cuesIn } from "./support/transcription-world.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let chaos: Chaos;
 

@@ -6,7 +6,7 @@ import { eventually } from "./support/eventually.ts";
 import type { LogLine } from "./support/gateway.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const bodyLimit = 64 * 1024;
 const bodyReadMs = 600;

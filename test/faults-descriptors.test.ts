@@ -6,7 +6,7 @@ import { chat, openChat, RawConnection } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway } from "./support/gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const key = "sk-client-canary-0123456789abcdef";
 const openFiles = 256;

@@ -3,7 +3,7 @@ import { chat, RawConnection } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { clientKey, setUp } from "./support/rig.ts";
 
-setDefaultTimeout(40_000);
+setDefaultTimeout(60_000);
 
 test("F72: two thousand clients within a tenth of a second of a start are served, or told when to come back, and then all is well", async () => {
   await using rig = await setUp({ a: {} });

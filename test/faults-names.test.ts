@@ -4,7 +4,7 @@ import { chat, type ChatReply } from "./support/client.ts";
 import { startGateway, type Gateway } from "./support/gateway.ts";
 import { startNameServer } from "./support/name-server.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const names = await startNameServer();
 const missing = "skipped" in names ? ` (skipped: ${names.skipped})` : "";

@@ -12,7 +12,7 @@ import { refusedUrl } from "./support/refused-port.ts";
 import { joinedSamples } from "./support/signal.ts";
 import { Stage, type Row } from "./support/stage.ts";
 
-setDefaultTimeout(40_000);
+setDefaultTimeout(60_000);
 
 const writeStallMs = 1_200;
 /** The promise is 50 ms; a machine that runs other tests as well may be late itself. */

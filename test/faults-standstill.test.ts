@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { ChatCall, ChatReply } from "./support/client.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 /** Longer than every patience below, so that all of it is over when the process goes on. */
 const standsStillMs = 2_300;

@@ -7,7 +7,7 @@ import { expectTranscript, expectUpload, lastAttempt } from "./support/audio-out
 import { expectRefusal } from "./support/outcome.ts";
 import { Stage } from "./support/stage.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const mebibyte = 1024 * 1024;
 const directory = mkdtempSync(join(tmpdir(), "sluice-small-disk-"));

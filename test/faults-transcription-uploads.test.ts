@@ -7,7 +7,7 @@ import { RawConnection } from "./support/raw-connection.ts";
 import { RawResponse } from "./support/raw-response.ts";
 import { clientKey, Stage, type Row } from "./support/stage.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const mebibyte = 1024 * 1024;
 const uploads = 3;

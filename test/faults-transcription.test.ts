@@ -18,7 +18,7 @@ import { RawConnection } from "./support/raw-connection.ts";
 import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, Stage, type Row } from "./support/stage.ts";
 
-setDefaultTimeout(40_000);
+setDefaultTimeout(60_000);
 
 const mebibyte = 1024 * 1024;
 /** The promise is 50 ms; a machine that runs other tests as well may be late itself. */

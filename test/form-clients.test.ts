@@ -6,7 +6,7 @@ import OpenAI, { APIError, toFile } from "openai";
 import { framed, hashOf, openFormServer, type FormServer, type Seen } from "./support/form-server.ts";
 import { rawRequest } from "./support/raw-request.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let server: FormServer;
 let client: OpenAI;

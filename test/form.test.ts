@@ -10,7 +10,7 @@ import { RawConnection } from "./support/raw-connection.ts";
 import { openRequest, rawRequest, type RawOptions } from "./support/raw-request.ts";
 import { RawResponse } from "./support/raw-response.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let server: FormServer;
 

@@ -3,7 +3,7 @@ import type { ChatReply } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const hedgeAfterMs = 150;
 const first = { tier: 1 };

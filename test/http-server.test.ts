@@ -11,7 +11,7 @@ import { RawConnection, RawResponse } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(15_000);
+setDefaultTimeout(60_000);
 
 /** A real listener whose answers are told by the path, with a clock that only the test moves unless it says otherwise. */
 class Edge {

@@ -8,7 +8,7 @@ import { eventually } from "./support/eventually.ts";
 import { newToken, openKeys, type Keys, type KeySpec, type MadeKey } from "./support/keys.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 let rig: Rig<"a" | "b" | "local">;
 let keys: Keys;

@@ -12,7 +12,7 @@ import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway, type LogLine } from "./support/gateway.ts";
 import { clientKey, setUp, upstreamKey, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 function reloads(gateway: Gateway): number {
   return gateway.logs.filter(({ event }) => event === "reloaded").length;

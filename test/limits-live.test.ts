@@ -7,7 +7,7 @@ import { eventually } from "./support/eventually.ts";
 import { openKeys, type Keys } from "./support/keys.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 let rig: Rig<"a">;
 let keys: Keys;

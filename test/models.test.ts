@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { rawRequest, type RawResponse } from "./support/client.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const narrowKey = "sk-narrow-canary-0123456789abcdef";
 const mergedKey = "sk-family-canary-0123456789abcdef";

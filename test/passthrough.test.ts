@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { ChatReply } from "./support/client.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let rig: Rig<"a" | "pool">;
 

@@ -4,7 +4,7 @@ import { eventually } from "./support/eventually.ts";
 import { lacking, startRealServer, type RealServer, type RealServerName } from "./support/real-servers.ts";
 import { clientKey, isBusy, longStory, openRealWorld, type RealWorld } from "./support/real-servers-world.ts";
 
-setDefaultTimeout(40_000);
+setDefaultTimeout(60_000);
 
 const upstreamKey = "sk-of-the-real-server";
 

@@ -7,7 +7,7 @@ import { rawRequest } from "./support/raw-request.ts";
 import { attempt, inputNanos, nanosOf, outputNanos, price, Receipts, tokens } from "./support/receipts.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 let rig: Rig<"a" | "b">;
 let receipts: Receipts;

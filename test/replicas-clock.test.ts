@@ -8,7 +8,7 @@ import { present, remark, type Skipped } from "./support/servers/obtain.ts";
 import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
-setDefaultTimeout(40_000);
+setDefaultTimeout(60_000);
 
 const wrongClock = findLibrary();
 const postgres = await startPostgres({ fsync: false });

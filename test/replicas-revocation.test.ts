@@ -14,7 +14,7 @@ import { present, remark } from "./support/servers/obtain.ts";
 import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const postgres = await startPostgres({ fsync: false });
 const redis = await startRedis();

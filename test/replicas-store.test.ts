@@ -11,7 +11,7 @@ import { present, remark } from "./support/servers/obtain.ts";
 import { startPostgres, type TestPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
-setDefaultTimeout(40_000);
+setDefaultTimeout(60_000);
 
 const connectionsMax = 40;
 const postgres = await startPostgres({ fsync: false, settings: { max_connections: String(connectionsMax) } });

@@ -12,7 +12,7 @@ import { startGateway, type Gateway } from "./support/gateway.ts";
 import { rawRequest } from "./support/raw-request.ts";
 import { ben, count, makeKey, mostAtOnce, offer, opened, tally, type MadeKey } from "./support/replicas.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const workers = 3;
 

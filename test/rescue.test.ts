@@ -3,7 +3,7 @@ import type { ChatReply } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 /** `a` is asked first; `fluent` continues an unfinished message, `plain` can only start over; `spare` comes last. */
 let rig: Rig<"a" | "fluent" | "plain" | "spare">;

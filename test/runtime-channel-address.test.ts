@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startGateway } from "./support/gateway.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const adminToken = "b7f1c93e5ad8460f92e47a1c3d5b8e60f4a7";
 

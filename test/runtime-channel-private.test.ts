@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { eventually } from "./support/eventually.ts";
 import { startGateway } from "./support/gateway.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const adminToken = "b7f1c93e5ad8460f92e47a1c3d5b8e60f4a7";
 

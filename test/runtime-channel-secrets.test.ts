@@ -7,7 +7,7 @@ import { startGateway, type Gateway } from "./support/gateway.ts";
 
 // Bears company: it waits for what must not happen, and a slower machine only makes that less likely.
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const secret = "sk-upstream-canary-0123456789-wxyz";
 const adminToken = "b7f1c93e5ad8460f92e47a1c3d5b8e60f4a7";

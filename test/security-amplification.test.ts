@@ -6,7 +6,7 @@ import { leastCpuMs } from "./support/cpu.ts";
 import { eventually } from "./support/eventually.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 /** The longest list that is likely to be asked for. */
 const models = Array.from({ length: 10_000 }, (_, at) => `model-${at}`);

@@ -4,7 +4,7 @@ import { readChatRequest } from "../src/operations/chat-request.ts";
 import { isFailure } from "../src/operations/failure.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const messages = [{ role: "user", content: "hello" }];
 const tool = { type: "function", function: { name: "f", parameters: {} } };

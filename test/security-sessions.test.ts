@@ -6,7 +6,7 @@ import { sql } from "../src/store/sql.ts";
 import { callAdmin, goodPassword, startAdmin, type AdminWorld, type Called } from "./support/admin.ts";
 
 // Passwords are costly on purpose.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;

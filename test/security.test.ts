@@ -8,7 +8,7 @@ import { leastCpuMs } from "./support/cpu.ts";
 import { startGateway } from "./support/gateway.ts";
 import { clientKey, setUp, upstreamKey, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const { token: madeKey } = makeToken((count) => crypto.getRandomValues(new Uint8Array(count)));
 const narrowKey = "sk-narrow-canary-0123456789abcdef";

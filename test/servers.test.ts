@@ -10,7 +10,7 @@ import { present, remark } from "./support/servers/obtain.ts";
 import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 // No machine is lost here, so no commit has to wait for the disk.
 const found = { postgres: await startPostgres({ fsync: false }), redis: await startRedis() };

@@ -10,7 +10,7 @@ import { eventually } from "./support/eventually.ts";
 import { field, file, framed, openFilesIn, openFormServer } from "./support/form-server.ts";
 import { rawRequest } from "./support/raw-request.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 let directory: string;
 

@@ -9,7 +9,7 @@ import { joined, type Member } from "./support/partition-rig.ts";
 import { present, remark } from "./support/servers/obtain.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const found = await startRedis();
 const noRedis = remark(found);

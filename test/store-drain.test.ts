@@ -21,7 +21,7 @@ import { eventually } from "./support/eventually.ts";
 import { sampleOpening, sampleReceipt } from "./support/journal-receipts.ts";
 
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const ends: (() => Promise<unknown> | void)[] = [];
 afterAll(async () => {

@@ -16,7 +16,7 @@ import { engines } from "./support/databases.ts";
 import { sampleReceipt } from "./support/journal-receipts.ts";
 
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const all: ReceiptQuery = { keyId: null, model: null, channel: null, state: null, sinceMs: null, untilMs: null, before: null, limit: 100 };
 const hour = 3_600_000;

@@ -11,7 +11,7 @@ import { engines } from "./support/databases.ts";
 import { sampleReceipt } from "./support/journal-receipts.ts";
 
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const hour = 3_600_000;
 const beganMs = Date.UTC(2026, 1, 27, 5);

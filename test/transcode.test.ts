@@ -13,7 +13,7 @@ import { joinedSamples, likeness, speechLike } from "./support/signal.ts";
 import { eventually } from "./support/eventually.ts";
 
 // Codecs are work, and the machine may have other work.
-setDefaultTimeout(30_000);
+setDefaultTimeout(60_000);
 
 const seconds = 1.5;
 const spoken = speechLike(24_000, seconds);

@@ -373,7 +373,7 @@ describe("a streamed body", () => {
 });
 
 describe("a streamed body that is not taken", () => {
-  const sendMs = 250;
+  const sendMs = 500;
 
   function send(url: string, body: StreamedBody): HttpExchange {
     const { hostname, port } = new URL(url);

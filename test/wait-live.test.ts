@@ -4,7 +4,7 @@ import { eventually } from "./support/eventually.ts";
 import { openKeys, type Keys } from "./support/keys.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
-setDefaultTimeout(20_000);
+setDefaultTimeout(60_000);
 
 const otherKey = "sk-other-canary-0123456789abcdef";
 const keysOfFile = [
