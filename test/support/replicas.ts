@@ -250,6 +250,11 @@ export function quantile(replies: readonly TimedReply[], share: number): number 
   return times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? Number.NaN;
 }
 
+/** The slowest of two lots of calls differ by this much on a busy machine; who waits for a lost store waits for a second and more. */
+export function noticeablyMore(ms: number): number {
+  return ms * 1.5 + 250;
+}
+
 export async function degraded({ url }: { readonly url: string }): Promise<readonly string[]> {
   const ready = await rawRequest(`${url}/readyz`, { timeoutMs: 2_000 });
   if (ready.status !== 200) throw new Error(`not ready: ${ready.status}`);
