@@ -306,18 +306,18 @@ describe("a parent", () => {
 describe("lines of several processes", () => {
   test("are written whole, in pieces that the system keeps together", () => {
     const pieces: string[] = [];
-    const write = wholeLines((text) => {
-      pieces.push(text);
-      return text.length;
+    const write = wholeLines((bytes) => {
+      pieces.push(new TextDecoder().decode(bytes));
+      return bytes.length;
     }, 10);
-    const text = "abc\nd\neé\nfghijklmnopqrst\nuv\nw";
-    expect(write(text)).toBe(text.length);
+    const bytes = Buffer.from("abc\nd\neé\nfghijklmnopqrst\nuv\nw");
+    expect(write(bytes)).toBe(bytes.length);
     expect(pieces).toEqual(["abc\nd\neé\n", "fghijklmnopqrst\n", "uv\nw"]);
   });
 
   test("that were not taken are not counted as written", () => {
-    const write = wholeLines((text) => Math.min(text.length, 3), 5);
-    expect(write("ab\ncd\nefgh\n")).toBe(9);
-    expect(write("abcd\nefgh\n")).toBe(3);
+    const write = wholeLines((bytes) => Math.min(bytes.length, 3), 5);
+    expect(write(Buffer.from("ab\ncd\nefgh\n"))).toBe(9);
+    expect(write(Buffer.from("abcd\nefgh\n"))).toBe(3);
   });
 });

@@ -3,15 +3,18 @@
  * than the rest of its bookkeeping. A reader that does not keep up loses lines, counted, and never stops the gateway.
  */
 export class Log {
-  private waiting: string[] = [];
-  private waitingLength = 0;
+  /** Lines that nobody has taken yet lie between `from` and `to`. */
+  private waiting = Buffer.allocUnsafe(gatherBytes);
+  private from = 0;
+  private to = 0;
   private dropped = 0;
   private timeMs = 0;
   private timeText = "";
   private timer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
-    private readonly write: (text: string) => number,
+    /** Says how much of it was taken. */
+    private readonly write: (bytes: Uint8Array) => number,
     private readonly level: LogLevel = "info",
   ) {}
 
@@ -40,13 +43,11 @@ export class Log {
   flush(): void {
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;
-    if (this.waitingLength === 0) return;
-    const text = `${this.waiting.join("\n")}\n`;
-    const written = this.write(text);
-    const left = text.slice(written);
-    this.waiting = left === "" ? [] : [left.slice(0, -1)];
-    this.waitingLength = left.length;
-    if (left !== "") this.later();
+    if (this.from === this.to) return;
+    this.from += this.write(this.waiting.subarray(this.from, this.to));
+    if (this.from < this.to) return this.later();
+    this.from = this.to = 0;
+    if (this.waiting.length > gatherBytes) this.waiting = Buffer.allocUnsafe(gatherBytes);
   }
 
   /** For a line that is written now. Many are in one millisecond, and a date costs as much to print as the rest of a line. */
@@ -64,16 +65,27 @@ export class Log {
   }
 
   private line(line: LogLine): void {
-    if (this.waitingLength > waitingMax) {
+    if (this.to - this.from > waitingMax) {
       this.dropped++;
       return;
     }
     const text = JSON.stringify(this.dropped > 0 ? { ...line, dropped_lines: this.dropped } : line);
     this.dropped = 0;
-    this.waiting.push(text);
-    this.waitingLength += text.length + 1;
-    if (this.waitingLength > flushAt) this.flush();
+    this.makeRoom(text.length * 3 + 1);
+    this.to += this.waiting.write(text, this.to);
+    this.waiting[this.to++] = newline;
+    if (this.to - this.from > flushAt) this.flush();
     else this.later();
+  }
+
+  private makeRoom(bytes: number): void {
+    if (this.to + bytes <= this.waiting.length) return;
+    const held = this.to - this.from;
+    const grown = Buffer.allocUnsafe(Math.max(gatherBytes, (held + bytes) * 2));
+    this.waiting.copy(grown, 0, this.from, this.to);
+    this.waiting = grown;
+    this.from = 0;
+    this.to = held;
   }
 
   private later(): void {
@@ -98,6 +110,8 @@ export interface LogLine {
   readonly event: string;
 }
 
+const newline = "\n".charCodeAt(0);
+const gatherBytes = 64 * 1024;
 const flushMs = 50;
 const flushAt = 32 * 1024;
 const waitingMax = 4 * 1024 * 1024;
