@@ -129,7 +129,9 @@ class Admission implements Grant {
     readonly gauges: Gauges,
     demand: Demand,
   ) {
-    this.claims = gauges.rates.map((gauge) => ({ id: gauge.id, limit: gauge.limit, amount: amountOn(gauge, demand, 0) }));
+    const claims: Claim[] = [];
+    for (const gauge of gauges.rates) claims.push({ id: gauge.id, limit: gauge.limit, amount: amountOn(gauge, demand, 0) });
+    this.claims = claims;
     this.nanos = demand.nanos ?? 0;
   }
 

@@ -48,7 +48,12 @@ export class MemoryRates implements RateKeeper {
     const entry = this.entries.get(id);
     if (entry === undefined) return { remaining: limit, resetMs: 0, waitMs: amount > limit ? Infinity : 0 };
     const nowMs = this.nowMs();
-    return { ...lookAt(entry.window, limit, nowMs), waitMs: waitMs(entry.window, limit, wholeAmount(amount, 0), nowMs) };
+    const { window } = entry;
+    return {
+      remaining: Math.max(0, limit - used(window, nowMs)),
+      resetMs: resetMs(window, nowMs),
+      waitMs: waitMs(window, limit, wholeAmount(amount, 0), nowMs),
+    };
   }
 
   placesTaken(id: string): number {
