@@ -251,12 +251,12 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     // An answer that is there at once comes back to this loop, and not to another one inside it.
     this.feeding = true;
     while (from < chunk.length && !this.lingering && !this.isClosed) {
-      if (this.request === null && !this.parser.isInHead) {
-        from = afterLineEnds(chunk, from);
-        if (from === chunk.length) break;
-        this.sinceMs = this.host.nowMs();
-      }
+      const begins = this.request === null && !this.parser.isInHead;
+      if (begins) from = afterLineEnds(chunk, from);
+      if (from === chunk.length) break;
       const taken = this.parser.feed(chunk, from);
+      // Most heads come at once, and are not waited for.
+      if (begins && this.parser.isInHead) this.sinceMs = this.host.nowMs();
       if (typeof taken === "string") {
         this.unreadable(taken);
         break;
