@@ -3,13 +3,10 @@ import type net from "node:net";
 /**
  * What is sent over one connection. A small request leaves past the stream layer of its socket, straight to the system:
  * the layer costs more than all the rest of writing it. What the system does not take at once goes the way of the stream,
- * as does whatever comes behind it. TLS has its own way of refusing a part, which the stream knows.
+ * as does whatever comes behind it.
  */
 export class ConnectionOutput {
-  constructor(
-    private readonly socket: OutputSocket,
-    private readonly isPlain: boolean,
-  ) {}
+  constructor(private readonly socket: OutputSocket) {}
 
   /** The system has taken everything. */
   get isEmpty(): boolean {
@@ -40,7 +37,7 @@ export class ConnectionOutput {
     const headLength = putLength(bodyLength, lines.length);
     scratch.set(body, headLength);
     const length = headLength + body.length;
-    const taken = this.isPlain && this.isEmpty ? Math.max(0, this.socket[below]?.write?.(scratch, 0, length) ?? 0) : 0;
+    const taken = this.isEmpty ? Math.max(0, this.socket[below]?.write?.(scratch, 0, length) ?? 0) : 0;
     if (taken < length) this.write(Buffer.from(scratch.subarray(taken, length)));
   }
 }

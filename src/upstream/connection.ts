@@ -57,7 +57,7 @@ export class Connection {
     readonly origin: Origin,
     private readonly socket: net.Socket,
   ) {
-    this.output = new ConnectionOutput(socket, !origin.secure);
+    this.output = new ConnectionOutput(socket);
     const push = socket.push.bind(socket);
     socket.push = (chunk: Buffer | null) => (chunk !== null && this.passes(chunk)) || push(chunk);
     socket.on("data", (chunk: Buffer) => this.received(chunk));
