@@ -298,6 +298,28 @@ async function askStale(upstream: Upstream, calls: number): Promise<void> {
   await eventually("nothing but the last one is left", () => upstream.open <= 1);
 }
 
+test("a stream that goes on does not hold its request in memory", async () => {
+  const client = new Client();
+  const upstream = await Upstream.start({ asked: (peer) => peer.say("HTTP/1.1 200 OK\r\n\r\nfirst words") });
+  const bodies: WeakRef<Buffer>[] = [];
+  const open = async (): Promise<Exchange> => {
+    const body = Buffer.alloc(50_000);
+    bodies.push(new WeakRef(body));
+    const exchange = client.send(upstream.url, { body });
+    await ((await exchange.reply) as Reply).next();
+    return exchange;
+  };
+  const exchanges: Exchange[] = [];
+  for (let count = 0; count < 20; count++) exchanges.push(await open());
+  // A few may still lie where the collector cannot tell.
+  await eventually("most requests are gone", () => {
+    Bun.gc(true);
+    return bodies.filter((body) => body.deref() !== undefined).length < 5;
+  });
+  for (const exchange of exchanges) exchange.abort();
+  await upstream.allClosed();
+});
+
 describe("a kept connection that the upstream closes in the moment of reuse", () => {
   test.each(Object.entries(hangUps))("is replaced without a word, 120 times over: %s", async (_, behaviour) => {
     await askStale(await Upstream.start(behaviour), 120);

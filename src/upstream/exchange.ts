@@ -49,7 +49,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     private readonly way: Way,
     /** The head of the request, without what follows from its body. */
     private readonly lines: Uint8Array,
-    private readonly content: Uint8Array | StreamedBody | null,
+    private content: Uint8Array | StreamedBody | null,
   ) {
     const { promise, resolve } = Promise.withResolvers<Reply | Failure>();
     this.reply = promise;
@@ -87,6 +87,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   received(chunk: Buffer): boolean {
     this.heard = true;
+    // It is not sent again, and a long answer must not hold its request in memory.
+    this.content = null;
     // Of a head it is not known who looks at it.
     this.keepsChunk = this.answer !== null;
     this.chunk = chunk;
