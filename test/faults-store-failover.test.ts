@@ -2,7 +2,7 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { bystander } from "./support/bystander.ts";
 import { eventually } from "./support/eventually.ts";
 import { forMs, paced } from "./support/paced.ts";
-import { count, degraded, noticeablyMore, quantile, startReplicas, tally, timed, type MadeKey, type Replicas } from "./support/replicas.ts";
+import { count, degraded, expectNoLater, quantile, startReplicas, tally, timed, type MadeKey, type Replicas } from "./support/replicas.ts";
 import { present, remark } from "./support/servers/obtain.ts";
 import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
@@ -74,7 +74,7 @@ describe.skipIf(missing !== "")(`F57: a failover of PostgreSQL that takes 20 s${
 
     expect(tally(during)).toEqual({ "200": during.length });
     expect(during.filter(({ atMs }) => atMs > killedMs && atMs < restartedMs).length).toBeGreaterThan(400);
-    expect(quantile(during, 0.99)).toBeLessThanOrEqual(noticeablyMore(Math.max(quantile(quiet, 0.99), quantile(unaffected, 0.99))));
+    expectNoLater(during, Math.max(quantile(quiet, 0.99), quantile(unaffected, 0.99)));
     expect(Object.keys(tally(spending)).filter((kind) => !/^(200|503 store_unavailable|429 insufficient_quota)$/.test(kind))).toEqual([]);
 
     const paid = count(spending, 200);
