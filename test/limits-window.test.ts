@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { rateLimitHeaders } from "../src/http/rate-limit-headers.ts";
+import { rateLimitLines } from "../src/http/rate-limit-headers.ts";
 import { amountMax, wholeAmount } from "../src/limits/amount.ts";
 import { goDuration } from "../src/limits/go-duration.ts";
 import { leaseSize } from "../src/limits/lease-size.ts";
@@ -177,20 +177,13 @@ describe("durations in headers", () => {
 
 describe("the headers of a standing", () => {
   test("are three for each limit that the key has, and none without limits", () => {
-    expect(rateLimitHeaders(null)).toEqual([]);
-    expect(rateLimitHeaders({ requests: null, tokens: null })).toEqual([]);
-    expect(
-      rateLimitHeaders({
-        requests: { limit: 60, remaining: 59, resetMs: 1_000 },
-        tokens: { limit: 9_000, remaining: -0.5, resetMs: 360_000 },
-      }),
-    ).toEqual([
-      ["x-ratelimit-limit-requests", "60"],
-      ["x-ratelimit-remaining-requests", "59"],
-      ["x-ratelimit-reset-requests", "1s"],
-      ["x-ratelimit-limit-tokens", "9000"],
-      ["x-ratelimit-remaining-tokens", "0"],
-      ["x-ratelimit-reset-tokens", "6m0s"],
-    ]);
+    expect(rateLimitLines({ requests: null, tokens: null })).toBe("");
+    const requests = { limit: 60, remaining: 59, resetMs: 1_000 };
+    const tokens = { limit: 9_000, remaining: -0.5, resetMs: 360_000 };
+    const ofRequests = "x-ratelimit-limit-requests: 60\r\nx-ratelimit-remaining-requests: 59\r\nx-ratelimit-reset-requests: 1s\r\n";
+    const ofTokens = "x-ratelimit-limit-tokens: 9000\r\nx-ratelimit-remaining-tokens: 0\r\nx-ratelimit-reset-tokens: 6m0s\r\n";
+    expect(rateLimitLines({ requests, tokens: null })).toBe(ofRequests);
+    expect(rateLimitLines({ requests: null, tokens })).toBe(ofTokens);
+    expect(rateLimitLines({ requests, tokens })).toBe(ofRequests + ofTokens);
   });
 });

@@ -18,7 +18,7 @@ import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
 import type { Answerer, Incoming } from "./incoming.ts";
 import { shed, shedRetryMs } from "./load-shed.ts";
 import { OutgoingStream, type ByteSource } from "./outgoing-stream.ts";
-import { rateLimitHeaders } from "./rate-limit-headers.ts";
+import { rateLimitLines } from "./rate-limit-headers.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
 
 /** One operation at the edge: what its requests look like. The rest of a call is the same for all. */
@@ -372,7 +372,7 @@ function within<T>(promise: Promise<T>, ms: number, after: (ms: number, then: ()
 }
 
 function addStanding(head: AnswerHead, standing: Standing | null): void {
-  if (standing !== null) for (const [name, value] of rateLimitHeaders(standing)) head.add(name, value);
+  if (standing !== null) head.addLines(rateLimitLines(standing));
 }
 
 const clientGone = failure("client_gone", "the client left");

@@ -53,6 +53,11 @@ export class AnswerHead {
     this.lines += `${name}: ${oneLine(value, "?")}\r\n`;
   }
 
+  /** Lines of our own making, each with its end. */
+  addLines(lines: string): void {
+    this.lines += lines;
+  }
+
   /** All of it but what tells how the body is framed. */
   writeTo(out: HeadSink): void {
     if (this.requestId !== "") {

@@ -37,7 +37,7 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     if (impossible !== null) return impossible;
     if (!admission.needsRates) return money(admission, 0);
     const [room] = gauges.rooms;
-    const taking = rates.take(admission.claims, room === undefined ? null : { ...room, call });
+    const taking = rates.take(admission.claims, room === undefined ? null : { id: room.id, limit: room.limit, call });
     return taking instanceof Promise ? afterLateRates(admission, taking, call) : afterRates(admission, taking, call);
   }
 
@@ -54,10 +54,10 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
   function afterRates(admission: Admission, taking: Taking, call: string): Grant | Overrun | Promise<Grant | Overrun> {
     admission.see(taking.looks);
     if (!taking.ok) return admission.overrun(taking);
-    admission.takings.push(taking);
+    admission.took(taking);
     const room = admission.gauges.rooms[1];
     if (room === undefined) return money(admission, 0);
-    const second = rates.take([], { ...room, call });
+    const second = rates.take([], { id: room.id, limit: room.limit, call });
     return second instanceof Promise ? afterLateRoom(admission, second) : afterRoom(admission, second);
   }
 
@@ -73,7 +73,7 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
 
   function afterRoom(admission: Admission, taking: Taking): Grant | Overrun | Promise<Grant | Overrun> {
     if (!taking.ok) return admission.withdrawn(admission.overrun(taking));
-    admission.takings.push(taking);
+    admission.took(taking);
     return money(admission, 0);
   }
 
@@ -116,14 +116,20 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
   return { bars, admit };
 }
 
+type Taken = Taking & { readonly ok: true };
+
+const none: readonly Reservation[] = [];
+
 /** A call on its way through its limits; once through, it is the grant. */
 class Admission implements Grant {
   readonly kind = "grant";
   readonly claims: readonly Claim[];
-  readonly takings: (Taking & { readonly ok: true })[] = [];
+  /** Of the rates and the first place, and of the second place. */
+  private first: Taken | null = null;
+  private second: Taken | null = null;
   readonly nanos: number;
   standing: Standing | null = null;
-  private readonly reservations: Reservation[] = [];
+  private reservations: readonly Reservation[] = none;
 
   constructor(
     readonly gauges: Gauges,
@@ -139,17 +145,27 @@ class Admission implements Grant {
     return this.claims.length > 0 || this.gauges.rooms.length > 0;
   }
 
+  took(taken: Taken): void {
+    if (this.first === null) this.first = taken;
+    else this.second = taken;
+  }
+
   settle(truth: Demand | null): void {
-    const { rates } = this.gauges;
-    const amounts = this.claims.map(({ amount }, at) => (truth === null ? 0 : amountOn(rates[at]!, truth, amount)));
-    for (const taking of this.takings) taking.settle(taking === this.takings[0] ? amounts : []);
+    const { gauges, claims } = this;
+    const amounts: number[] = [];
+    for (let at = 0; at < claims.length; at += 1) amounts.push(truth === null ? 0 : amountOn(gauges.rates[at]!, truth, claims[at]!.amount));
+    this.first?.settle(amounts);
+    this.second?.settle([]);
     for (const reservation of this.reservations) reservation.settle(truth === null ? null : truth.nanos);
   }
 
   /** What no wait could make room for. */
   impossible(): Overrun | null {
-    const at = this.claims.findIndex(({ amount, limit }) => amount > limit);
-    return at === -1 ? null : neverFits(this.gauges.rates[at]!, null);
+    for (let at = 0; at < this.claims.length; at += 1) {
+      const { amount, limit } = this.claims[at]!;
+      if (amount > limit) return neverFits(this.gauges.rates[at]!, null);
+    }
+    return null;
   }
 
   see(looks: readonly Look[]): void {
@@ -166,7 +182,7 @@ class Admission implements Grant {
 
   reserved(line: BudgetLine, answer: Reservation | Refused, wallMs: () => number): Overrun | null {
     if (answer.ok) {
-      this.reservations.push(answer);
+      this.reservations = this.reservations === none ? [answer] : [...this.reservations, answer];
       return null;
     }
     if (answer.why === "unavailable") return this.withdrawn(storeOverrun("no money is held, and the store does not answer", this.standing));
