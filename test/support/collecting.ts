@@ -6,6 +6,7 @@ if (isMainThread) {
   process.on("SIGUSR2", () => {
     Bun.gc(true);
     const { rss, arrayBuffers } = process.memoryUsage();
-    console.log(JSON.stringify({ event: "collected", rss, arrayBuffers, objects: heapStats().objectCount }));
+    // Not among the lines of the log: of those a full pipe may have taken the last one in part.
+    console.error(JSON.stringify({ event: "collected", rss, arrayBuffers, objects: heapStats().objectCount }));
   });
 }
