@@ -3,7 +3,7 @@ import { prepareBootstrap } from "./admin/bootstrap.ts";
 import { listenAdmin, type AdminListener } from "./admin/listener.ts";
 import { resourceRoutes } from "./admin/routes.ts";
 import type { Services } from "./admin/services.ts";
-import { StartProblem } from "./cli/start-problem.ts";
+import { configExitCode, StartProblem } from "./cli/start-problem.ts";
 import type { Settings } from "./config/settings.ts";
 import type { Durable } from "./durable.ts";
 
@@ -57,6 +57,3 @@ export async function openAdminDoor({ settings, durable, services, token, onBug 
     );
   }
 }
-
-/** EX_CONFIG of sysexits.h. */
-const configExitCode = 78;

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { givenTokenProblem } from "./admin/given-token.ts";
 import type { App, Surroundings } from "./app.ts";
-import { StartProblem } from "./cli/start-problem.ts";
+import { configExitCode, StartProblem } from "./cli/start-problem.ts";
 import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
 import type { StoreRequest } from "./cli/command-place.ts";
@@ -25,9 +25,6 @@ import { stateOf, watchFile } from "./config/watch.ts";
 import { Log } from "./telemetry/log.ts";
 import { writeStdout } from "./telemetry/stdout.ts";
 import manifest from "../package.json" with { type: "json" };
-
-/** EX_CONFIG of sysexits.h. */
-const configExitCode = 78;
 
 const invocation = parseArguments(process.argv.slice(2), manifest.version);
 switch (invocation.command) {

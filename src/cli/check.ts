@@ -1,3 +1,5 @@
+import { configExitCode } from "./start-problem.ts";
+
 /** What came of checking a configuration. */
 export interface CheckReport {
   /** `null` when the environment was checked instead of a file. */
@@ -15,9 +17,6 @@ export interface CheckProblem {
   readonly reason: string;
   readonly mend: string;
 }
-
-/** EX_CONFIG of sysexits.h. */
-const configExitCode = 78;
 
 /** The text to print and the code to exit with. `render` puts one problem into words. */
 export function renderCheck(

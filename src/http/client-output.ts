@@ -1,3 +1,5 @@
+import { putDecimal } from "../wire/decimal.ts";
+
 /** Where the bytes go. */
 export interface OutputSocket {
   /** Returns how many bytes the system took; less than nothing where it takes none. */
@@ -98,14 +100,7 @@ export class ClientOutput {
   /** A whole number, in decimal. */
   putNumber(value: number): void {
     if (scratch.length - filled < numberMax) this.send();
-    let digits = 1;
-    for (let over = value; over >= 10; over = Math.floor(over / 10)) digits++;
-    let rest = value;
-    for (let at = filled + digits - 1; at >= filled; at--) {
-      scratch[at] = 0x30 + (rest % 10);
-      rest = Math.floor(rest / 10);
-    }
-    filled += digits;
+    filled = putDecimal(scratch, filled, value);
   }
 
   /** What is in the scratch memory is copied where the system does not take it at once. */

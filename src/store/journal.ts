@@ -1,4 +1,5 @@
 import { open } from "node:fs/promises";
+import { WaitingBytes } from "../files/waiting-bytes.ts";
 import { StorageTrouble } from "../gateway/storage.ts";
 import type { ReceiptBook } from "../gateway/receipt-book.ts";
 import type { Opening, Receipt } from "../usage/receipt.ts";
@@ -94,10 +95,8 @@ class FileJournal implements Journal {
   private segment: Segment;
   private nextSegment: boolean;
 
-  /** Frames that the disk has not taken yet lie between `from` and `to`. */
-  private waiting = Buffer.allocUnsafe(gatherBytes);
-  private from = 0;
-  private to = 0;
+  /** Frames that the disk has not taken yet. */
+  private readonly waiting = new WaitingBytes(gatherBytes, gatherBytesKept);
   /** A part of them is written, so that the rest belongs into the same segment. */
   private torn = false;
   /** Who waits for them. */
@@ -194,7 +193,7 @@ class FileJournal implements Journal {
   }
 
   flush(): Promise<void> {
-    if (this.from === this.to && this.unsynced.length === 0) return done;
+    if (this.waiting.length === 0 && this.unsynced.length === 0) return done;
     return this.waited();
   }
 
@@ -206,7 +205,7 @@ class FileJournal implements Journal {
   private async end(): Promise<void> {
     await this.flush();
     // A disk that refused may have room by now.
-    if (this.from < this.to) this.write();
+    if (this.waiting.length > 0) this.write();
     this.ended = true;
     for (const timer of [this.retry, this.patience, this.syncTimer, this.soonTimer]) if (timer !== null) clearTimeout(timer);
     await this.leaving;
@@ -217,7 +216,7 @@ class FileJournal implements Journal {
 
   private keeps(line: string): boolean {
     if (this.ended) return false;
-    if (this.to - this.from > this.options.memoryBytesMax) {
+    if (this.waiting.length > this.options.memoryBytesMax) {
       this.memoryFull = true;
       this.lost += 1;
       this.tell();
@@ -240,29 +239,20 @@ class FileJournal implements Journal {
     return this.turn.promise;
   }
 
-  private makeRoom(bytes: number): void {
-    if (this.to + bytes <= this.waiting.length) return;
-    const held = this.to - this.from;
-    const grown = Buffer.allocUnsafe(Math.max(gatherBytes, (held + bytes) * 2));
-    this.waiting.copy(grown, 0, this.from, this.to);
-    this.waiting = grown;
-    this.from = 0;
-    this.to = held;
-  }
-
   /** Everything that came in during one turn of the event loop goes out in one piece. */
   private readonly write = (): void => {
     this.scheduled = false;
+    const { waiting } = this;
     try {
       if (this.nextSegment && !this.torn) this.startSegment();
-      while (this.from < this.to) {
-        const wanted = Math.min(this.to - this.from, pieceBytesMax);
-        const wrote = this.segment.write(this.waiting, this.from, this.from + wanted);
+      while (waiting.length > 0) {
+        const wanted = Math.min(waiting.length, pieceBytesMax);
+        const wrote = this.segment.write(waiting.bytes, waiting.from, waiting.from + wanted);
         if (wrote > 0) this.dirty = true;
-        this.from += wrote;
-        this.torn = this.from < this.to;
+        waiting.from += wrote;
+        this.torn = waiting.length > 0;
         if (wrote === 0) throw new Error("the disk takes no more");
-        if (wrote === wanted && this.from < this.to) {
+        if (wrote === wanted && waiting.length > 0) {
           // A long wait in memory goes out in pieces, so that calls go on meanwhile.
           this.scheduled = true;
           setImmediate(this.write);
@@ -277,8 +267,7 @@ class FileJournal implements Journal {
   };
 
   private taken(): void {
-    this.from = this.to = 0;
-    if (this.waiting.length > gatherBytesKept) this.waiting = Buffer.allocUnsafe(gatherBytes);
+    this.waiting.clear();
     for (const id of this.over) this.underWay.delete(id);
     this.mark = { segment: this.segment.number, position: this.segment.bytes, receipts: this.mark.receipts + this.over.length };
     this.over = [];
@@ -307,12 +296,13 @@ class FileJournal implements Journal {
     this.nextSegment = false;
     this.leaving = Promise.all([this.leaving, this.synced(old).then(() => old.close()), syncFolder(this.slotFolder)]);
 
-    const held = Buffer.from(this.waiting.subarray(this.from, this.to));
-    this.from = this.to = 0;
+    const { waiting } = this;
+    const held = Buffer.from(waiting.bytes.subarray(waiting.from, waiting.to));
+    waiting.clear();
     this.putHead();
     for (const line of this.underWay.values()) this.put(line);
-    this.makeRoom(held.length);
-    this.to += held.copy(this.waiting, this.to);
+    waiting.makeRoom(held.length);
+    waiting.to += held.copy(waiting.bytes, waiting.to);
     this.measureDisk();
   }
 
@@ -323,8 +313,9 @@ class FileJournal implements Journal {
   }
 
   private put(line: string): void {
-    this.makeRoom(roomFor(line));
-    this.to = putFrame(this.waiting, this.to, line);
+    const { waiting } = this;
+    waiting.makeRoom(roomFor(line));
+    waiting.to = putFrame(waiting.bytes, waiting.to, line);
   }
 
   private refused(error: unknown): void {

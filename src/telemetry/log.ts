@@ -1,12 +1,12 @@
+import { WaitingBytes } from "../files/waiting-bytes.ts";
+
 /**
  * The log: one JSON object a line. Lines are gathered and written together, because a write for each call costs more
  * than the rest of its bookkeeping. A reader that does not keep up loses lines, counted, and never stops the gateway.
  */
 export class Log {
-  /** Lines that nobody has taken yet lie between `from` and `to`. */
-  private waiting = Buffer.allocUnsafe(gatherBytes);
-  private from = 0;
-  private to = 0;
+  /** Lines that nobody has taken yet. */
+  private readonly waiting = new WaitingBytes(gatherBytes);
   private dropped = 0;
   private timeMs = 0;
   private timeText = "";
@@ -43,11 +43,11 @@ export class Log {
   flush(): void {
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;
-    if (this.from === this.to) return;
-    this.from += this.write(this.waiting.subarray(this.from, this.to));
-    if (this.from < this.to) return this.later();
-    this.from = this.to = 0;
-    if (this.waiting.length > gatherBytes) this.waiting = Buffer.allocUnsafe(gatherBytes);
+    const { waiting } = this;
+    if (waiting.length === 0) return;
+    waiting.from += this.write(waiting.bytes.subarray(waiting.from, waiting.to));
+    if (waiting.length > 0) return this.later();
+    waiting.clear();
   }
 
   /** For a line that is written now. Many are in one millisecond, and a date costs as much to print as the rest of a line. */
@@ -65,27 +65,18 @@ export class Log {
   }
 
   private line(line: LogLine): void {
-    if (this.to - this.from > waitingMax) {
+    const { waiting } = this;
+    if (waiting.length > waitingMax) {
       this.dropped++;
       return;
     }
     const text = JSON.stringify(this.dropped > 0 ? { ...line, dropped_lines: this.dropped } : line);
     this.dropped = 0;
-    this.makeRoom(text.length * 3 + 1);
-    this.to += this.waiting.write(text, this.to);
-    this.waiting[this.to++] = newline;
-    if (this.to - this.from > flushAt) this.flush();
+    waiting.makeRoom(text.length * 3 + 1);
+    waiting.to += waiting.bytes.write(text, waiting.to);
+    waiting.bytes[waiting.to++] = newline;
+    if (waiting.length > flushAt) this.flush();
     else this.later();
-  }
-
-  private makeRoom(bytes: number): void {
-    if (this.to + bytes <= this.waiting.length) return;
-    const held = this.to - this.from;
-    const grown = Buffer.allocUnsafe(Math.max(gatherBytes, (held + bytes) * 2));
-    this.waiting.copy(grown, 0, this.from, this.to);
-    this.waiting = grown;
-    this.from = 0;
-    this.to = held;
   }
 
   private later(): void {

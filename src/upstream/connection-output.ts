@@ -1,4 +1,5 @@
 import type net from "node:net";
+import { putDecimal } from "../wire/decimal.ts";
 
 /**
  * What is sent over one connection. A small request leaves past the stream layer of its socket, straight to the system:
@@ -47,7 +48,7 @@ function putLength(bodyLength: number | null, from: number): number {
   let at = from;
   if (bodyLength !== null) {
     scratch.set(lengthName, at);
-    at = putLineEnd(putDigits(bodyLength, at + lengthName.length));
+    at = putLineEnd(putDecimal(scratch, at + lengthName.length, bodyLength));
   }
   return putLineEnd(at);
 }
@@ -56,13 +57,6 @@ function putLineEnd(at: number): number {
   scratch[at] = 13;
   scratch[at + 1] = 10;
   return at + 2;
-}
-
-function putDigits(number: number, at: number): number {
-  let end = at + 1;
-  for (let rest = number; rest >= 10; rest = Math.floor(rest / 10)) end++;
-  for (let place = end - 1, rest = number; place >= at; place--, rest = Math.floor(rest / 10)) scratch[place] = 0x30 + (rest % 10);
-  return end;
 }
 
 const lengthName = Buffer.from("content-length: ");
