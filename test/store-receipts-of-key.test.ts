@@ -161,6 +161,15 @@ describe.each(engines)("the receipts of a key on $name", (engine) => {
     expect(await listed()).toEqual([other.id, later.id]);
   });
 
+  it("are found where an id is of a later moment than its call, which is the last that is asked for", async () => {
+    await using database = await engine.open();
+    const startedMs = beganMs + 10;
+    const set = sampleReceipt({ startedMs, id: Bun.randomUUIDv7("hex", startedMs + 5), keyId: "key-1" });
+    await add(database, [set]);
+    const query = { ...all, keyId: "key-1", untilMs: startedMs + 2 };
+    expect((await makeReceiptStorage(database).list(query)).map(({ id }) => id)).toEqual([set.id]);
+  });
+
   it("of a store of the first version are found after the step, and its sums are what they were", async () => {
     const first =
       engine.name === "sqlite"

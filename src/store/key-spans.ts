@@ -33,7 +33,7 @@ export async function* spansOfKey(database: Database, query: KeyQuery): AsyncGen
   // Of the oldest hour there may be only some sums left.
   const hoursFromMs = firstHour === null ? endMs : firstHour + hourMs;
   yield* byHours(database, query, Math.max(hoursFromMs, startOf(sinceMs, hourMs)), untilMs);
-  yield* byDays(database, query, startOf(sinceMs, dayMs), Math.min(hoursFromMs, untilMs));
+  yield* byDays(database, query, { sinceMs: startOf(sinceMs, dayMs), untilMs, hoursFromMs });
 }
 
 export type KeyQuery = ReceiptQuery & { readonly keyId: string };
@@ -83,12 +83,23 @@ function spansOfHour(atMs: number, sums: readonly HourRow[]): Spans {
   return { spans, calls };
 }
 
-async function* byDays(database: Database, query: KeyQuery, sinceMs: number, untilMs: number): AsyncGenerator<Spans> {
-  if (sinceMs >= untilMs) return;
+interface DaysAsked {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+  /** From here on the hours tell it. */
+  readonly hoursFromMs: number;
+}
+
+/** A day is not cut where the calls that are asked for end: an id may be of a later moment than the start of its call. */
+async function* byDays(database: Database, query: KeyQuery, { sinceMs, untilMs, hoursFromMs }: DaysAsked): AsyncGenerator<Spans> {
+  const beginBeforeMs = Math.min(untilMs, hoursFromMs);
+  if (sinceMs >= beginBeforeMs) return;
   const days = await database.all<{ readonly at_ms: number; readonly matching: number }>(sql`
     select at_ms, cast(sum(${callsOf(query)}) as bigint) as matching from usage_days
-    where ${conditionsOf(query)} and at_ms >= ${sinceMs} and at_ms < ${untilMs} group by at_ms order by at_ms desc`);
-  for (const { at_ms, matching } of days) yield { spans: [{ fromMs: at_ms, toMs: Math.min(at_ms + dayMs, untilMs) }], calls: matching };
+    where ${conditionsOf(query)} and at_ms >= ${sinceMs} and at_ms < ${beginBeforeMs} group by at_ms order by at_ms desc`);
+  for (const { at_ms, matching } of days) {
+    yield { spans: [{ fromMs: at_ms, toMs: Math.min(at_ms + dayMs, hoursFromMs) }], calls: matching };
+  }
 }
 
 function conditionsOf(query: KeyQuery): Sql {
