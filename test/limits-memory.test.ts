@@ -32,8 +32,8 @@ describe("rates in memory", () => {
     expect(short).toMatchObject({ ok: false, shortId: "b", waitMs: 60_500, looks: [{ remaining: 6 }, { remaining: 70 }] });
     expect(rates.placesTaken("p")).toBe(0);
     expect(taken(rates.take([claim("a", 10, 6), claim("b", 100, 70)], place)).looks).toEqual([
-      { remaining: 0, resetMs: 60_500 },
-      { remaining: 0, resetMs: 60_500 },
+      { limit: 10, remaining: 0, resetMs: 60_500 },
+      { limit: 100, remaining: 0, resetMs: 60_500 },
     ]);
     expect(rates.take([claim("c", 1, 1)], place)).toMatchObject({ ok: false, shortId: "p" });
     expect(rates.look(claim("c", 1, 1)).remaining).toBe(1);
@@ -47,7 +47,7 @@ describe("rates in memory", () => {
     expect(rates.placesTaken("p")).toBe(1);
     taking.settle([3]);
     expect(rates.placesTaken("p")).toBe(0);
-    expect(rates.look(claim("a", 10, 8))).toEqual({ remaining: 7, resetMs: 30_500, waitMs: 30_500 });
+    expect(rates.look(claim("a", 10, 8))).toEqual({ limit: 10, remaining: 7, resetMs: 30_500, waitMs: 30_500 });
     expect(() => taking.settle([3])).toThrow("twice");
     expect(rates.placesTaken("p")).toBe(0);
   });
@@ -388,7 +388,11 @@ describe("rates that are kept elsewhere", () => {
   });
 
   test("that fail refuse with 503 and take nothing", async () => {
-    const rates = { take: () => Promise.reject(new Error("gone")), look: () => ({ remaining: 1, resetMs: 0 }), placesTaken: () => 0 };
+    const rates = {
+      take: () => Promise.reject(new Error("gone")),
+      look: () => ({ limit: 2, remaining: 1, resetMs: 0 }),
+      placesTaken: () => 0,
+    };
     const till = new Till();
     const limiter = makeLimiter({ rates, budgets: till, wallMs: Date.now });
     const refused = overrun(await limiter.admit(keyWith({ requests: 2, budget: { nanos: 5, period: "day" } }), "m", demand(), "a"));

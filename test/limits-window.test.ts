@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { rateLimitLines } from "../src/http/rate-limit-headers.ts";
+import type { Standing } from "../src/gateway/limiter.ts";
+import { putStanding } from "../src/http/rate-limit-headers.ts";
 import { amountMax, wholeAmount } from "../src/limits/amount.ts";
 import { goDuration } from "../src/limits/go-duration.ts";
 import { leaseSize } from "../src/limits/lease-size.ts";
 import { adjust, fits, newWindow, resetMs, take, used, waitMs } from "../src/limits/window.ts";
+import { textOf } from "./support/http-answer.ts";
 
 const gap = fc.oneof(fc.integer({ min: 0, max: 900 }), fc.integer({ min: 0, max: 20_000 }), fc.integer({ min: 0, max: 130_000 }));
 const steps = fc.array(fc.record({ gap, amount: fc.integer({ min: 0, max: 50 }), truth: fc.integer({ min: 0, max: 60 }) }), {
@@ -177,13 +179,30 @@ describe("durations in headers", () => {
 
 describe("the headers of a standing", () => {
   test("are three for each limit that the key has, and none without limits", () => {
-    expect(rateLimitLines({ requests: null, tokens: null })).toBe("");
+    const lines = (standing: Standing): string[] =>
+      textOf((out) => putStanding(out, standing))
+        .split("\r\n")
+        .slice(1)
+        .sort();
+    expect(lines({ requests: null, tokens: null })).toEqual([]);
     const requests = { limit: 60, remaining: 59, resetMs: 1_000 };
     const tokens = { limit: 9_000, remaining: -0.5, resetMs: 360_000 };
-    const ofRequests = "x-ratelimit-limit-requests: 60\r\nx-ratelimit-remaining-requests: 59\r\nx-ratelimit-reset-requests: 1s\r\n";
-    const ofTokens = "x-ratelimit-limit-tokens: 9000\r\nx-ratelimit-remaining-tokens: 0\r\nx-ratelimit-reset-tokens: 6m0s\r\n";
-    expect(rateLimitLines({ requests, tokens: null })).toBe(ofRequests);
-    expect(rateLimitLines({ requests: null, tokens })).toBe(ofTokens);
-    expect(rateLimitLines({ requests, tokens })).toBe(ofRequests + ofTokens);
+    const ofRequests = ["x-ratelimit-limit-requests: 60", "x-ratelimit-reset-requests: 1s", "x-ratelimit-remaining-requests: 59"];
+    const ofTokens = ["x-ratelimit-limit-tokens: 9000", "x-ratelimit-reset-tokens: 6m0s", "x-ratelimit-remaining-tokens: 0"];
+    expect(lines({ requests, tokens: null })).toEqual(ofRequests.toSorted());
+    expect(lines({ requests: null, tokens })).toEqual(ofTokens.toSorted());
+    expect(lines({ requests, tokens })).toEqual([...ofRequests, ...ofTokens].sort());
+    // Another key, and another moment.
+    const later = { limit: 60, remaining: 3, resetMs: 999.5 };
+    const wider = { limit: 61, remaining: 3, resetMs: 1_001 };
+    for (const standing of [later, wider, later, requests]) {
+      const spelled = [`limit-requests: ${standing.limit}`, `remaining-requests: ${standing.remaining}`];
+      expect(lines({ requests: standing, tokens })).toEqual(
+        [...spelled, `reset-requests: ${goDuration(standing.resetMs)}`]
+          .map((line) => `x-ratelimit-${line}`)
+          .concat(ofTokens)
+          .sort(),
+      );
+    }
   });
 });

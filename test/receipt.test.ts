@@ -79,6 +79,7 @@ const admission: Admission = {
   audioSeconds: null,
   characters: null,
   nanos: null,
+  onRecord: null,
   closed: false,
 };
 
@@ -291,6 +292,13 @@ describe("the books", () => {
   test("that are closed already do not make a call fail", async () => {
     const { ledger, entered } = books(() => Promise.reject(new Error("closed")));
     expect(await ledger.record(recorded([tried()], { admission: entered }))).toBeUndefined();
+  });
+
+  test("give back what was taken for a call that cannot be on record, and refuse it", () => {
+    const { ledger, settled, entered } = books();
+    const refusal = ledger.lost({ ...entered, onRecord: Promise.resolve() });
+    expect([refusal.failure.kind, refusal.retryAfterMs]).toEqual(["store_unavailable", 5_000]);
+    expect(settled).toEqual([null]);
   });
 
   test("have nothing of a call that was not let in", () => {

@@ -62,36 +62,35 @@ export class Ledger {
       characters: ask.operation === "speech" ? ask.characters : null,
       nanos: demand.nanos,
       grant: nothingTaken,
+      onRecord: null,
       closed: false,
     };
     const grant = limiter.admit(key, ask.model, demand, receiptId);
-    if (metered || grant instanceof Promise) return this.enterLater(grant, admission, route, metered);
-    return this.enter(grant, admission, route);
+    return grant instanceof Promise ? this.enterLater(grant, admission, route, metered) : this.enter(grant, admission, route, metered);
   }
 
   private async enterLater(
-    granting: Grant | Overrun | Promise<Grant | Overrun>,
+    granting: Promise<Grant | Overrun>,
     admission: Entering,
     route: Route,
     metered: boolean,
   ): Promise<Admission | Overrun> {
-    const grant = await granting;
-    if (!metered || grant.kind === "overrun") return this.enter(grant, admission, route);
-    // Money that may be spent must be on record before it can be.
-    try {
-      await this.ports.receipts.open(admission);
-    } catch {
-      return lostBook(grant);
-    }
+    return this.enter(await granting, admission, route, metered);
+  }
+
+  private enter(grant: Grant | Overrun, admission: Entering, route: Route, metered: boolean): Admission | Overrun {
+    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, admission.startedMs) : grant;
     admission.grant = grant;
+    // Money that may be spent must be on record before it can be.
+    if (metered) admission.onRecord = this.ports.receipts.open(admission);
+    else this.ports.receipts.openSoon(admission);
     return admission;
   }
 
-  private enter(grant: Grant | Overrun, admission: Entering, route: Route): Admission | Overrun {
-    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, admission.startedMs) : grant;
-    this.ports.receipts.openSoon(admission);
-    admission.grant = grant;
-    return admission;
+  /** What was to be on record before its call is made cannot be: the call is not made. */
+  lost(admission: Admission): Overrun {
+    admission.grant.settle(null);
+    return noRoom;
   }
 
   /** Writes down how a call ended; where it had been let in, with its receipt and the truth about its limits. */
@@ -146,14 +145,19 @@ export class Ledger {
   private demand(ask: Ask, route: Route, atMs: number, metered: boolean): Demand {
     const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route), hard: false };
     const usual = demandOf(ask, null, options);
-    return metered ? { ...usual, nanos: dearestCost(ask, this.ratesOn(route, atMs), options) } : usual;
+    if (!metered) return usual;
+    const { tokens, audioSeconds, characters } = usual;
+    return { tokens, audioSeconds, characters, nanos: dearestCost(ask, this.ratesOn(route, atMs), options) };
   }
 
   /** Candidates are many, and prices few. */
-  private ratesOn({ tiers }: Route, atMs: number): ReadonlySet<Rates | null> {
-    const found = new Set<Rates | null>();
+  private ratesOn({ tiers }: Route, atMs: number): readonly (Rates | null)[] {
+    const found: (Rates | null)[] = [];
     for (const members of tiers) {
-      for (const { deployment } of members) found.add(this.ports.ratesOf(deployment.channel.provider, deployment.model, atMs));
+      for (const { deployment } of members) {
+        const rates = this.ports.ratesOf(deployment.channel.provider, deployment.model, atMs);
+        if (!found.includes(rates)) found.push(rates);
+      }
     }
     return found;
   }
@@ -186,12 +190,6 @@ function ceilingOf({ tiers }: Route): number | null {
     }
   }
   return highest;
-}
-
-/** Without a book there is no call whose cost must be known. */
-function lostBook(grant: Grant): Overrun {
-  grant.settle(null);
-  return noRoom;
 }
 
 const noRoom: Overrun = {

@@ -1,4 +1,4 @@
-/** What every answer of one second begins with, made once for each status: the status, the time of day, and what is always said. */
+/** What every answer of one second begins with, made once for each status: the status, the time of day, what is always said, and the name of the request's id. */
 export class AnswerOpenings {
   private readonly made = new Map<number, Uint8Array>();
   private madeMs = -Infinity;
@@ -19,7 +19,7 @@ function openingOf(status: number): Uint8Array {
   return encoder.encode(`HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\ndate: ${date}\r\n${always}`);
 }
 
-const always = "vary: authorization\r\nx-content-type-options: nosniff\r\n";
+const always = "vary: authorization\r\nx-content-type-options: nosniff\r\nx-request-id: ";
 
 const reasons: Readonly<Record<number, string>> = {
   200: "OK",

@@ -2,7 +2,7 @@ import type { Answer, AnswerUser } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
 import type { Admission } from "../gateway/admission.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
-import type { Overrun, Standing } from "../gateway/limiter.ts";
+import type { Overrun } from "../gateway/limiter.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
@@ -18,7 +18,6 @@ import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
 import type { Answerer, Incoming } from "./incoming.ts";
 import { shed, shedRetryMs } from "./load-shed.ts";
 import { OutgoingStream, type ByteSource } from "./outgoing-stream.ts";
-import { rateLimitLines } from "./rate-limit-headers.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
 
 /** One operation at the edge: what its requests look like. The rest of a call is the same for all. */
@@ -141,7 +140,7 @@ class Visit implements Answerer, AnswerUser {
 
   /** Says how the key stands, and when asking again has a chance. */
   private overrun({ failure: why, standing, retryAfterMs }: Overrun): void {
-    addStanding(this.arrival.head, standing);
+    this.arrival.head.standing = standing;
     this.refuse(why, retryAfterMs);
   }
 
@@ -182,9 +181,27 @@ class Visit implements Answerer, AnswerUser {
   }
 
   private admit(call: Call, admission: Admission | Overrun): void {
-    if ("kind" in admission) return this.overrun(admission);
+    if ("kind" in admission) this.overrun(admission);
+    else if (admission.onRecord === null) this.serve(call, admission);
+    else void this.serveOnRecord(call, admission, admission.onRecord);
+  }
+
+  private async serveOnRecord(call: Call, admission: Admission, onRecord: Promise<void>): Promise<void> {
+    try {
+      await onRecord;
+    } catch {
+      return this.overrun(this.arrival.edge.gateway.ledger.lost(admission));
+    }
+    try {
+      this.serve(call, admission);
+    } catch (error) {
+      this.broke(error);
+    }
+  }
+
+  private serve(call: Call, admission: Admission): void {
     this.facts.admission = admission;
-    addStanding(this.arrival.head, admission.grant.standing);
+    this.arrival.head.standing = admission.grant.standing;
     const { earlyHeadersMs } = call.snapshot.service;
     const isPatient = !call.facts.stream || call.ask.operation === "speech" || earlyHeadersMs === 0;
     if (isPatient) this.arrival.edge.gateway.serveTo(this, call);
@@ -369,10 +386,6 @@ function within<T>(promise: Promise<T>, ms: number, after: (ms: number, then: ()
       },
     );
   });
-}
-
-function addStanding(head: AnswerHead, standing: Standing | null): void {
-  if (standing !== null) head.addLines(rateLimitLines(standing));
 }
 
 const clientGone = failure("client_gone", "the client left");

@@ -335,28 +335,26 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   private sendWhole({ status, head }: HttpAnswer, bytes: Uint8Array, hasBody: boolean, nowMs: number): void {
     const { output } = this;
     output.begin();
-    this.putHead(status, head, nowMs);
-    output.put(lengthName);
+    this.putHead(status, head, nowMs, true);
     output.putNumber(bytes.length);
-    output.put(headEnd);
+    output.put(this.closes ? closingHeadEnd : headEnd);
     if (hasBody) output.put(bytes);
     output.send();
   }
 
-  private putHead(status: number, head: AnswerHead, nowMs: number): void {
+  private putHead(status: number, head: AnswerHead, nowMs: number, sized: boolean): void {
     const { output } = this;
     output.put(this.host.opening(status, nowMs));
-    head.writeTo(output);
-    if (this.closes) output.put(closeLine);
+    head.writeTo(output, sized);
   }
 
   private putStreamHead(): void {
     const { streamHead } = this;
     if (streamHead === null) return;
     this.streamHead = null;
-    this.putHead(streamHead.status, streamHead.head, this.host.nowMs());
-    if (this.chunked) this.output.put(chunkedHeadEnd);
-    else this.output.putLineEnd();
+    this.putHead(streamHead.status, streamHead.head, this.host.nowMs(), false);
+    if (this.chunked) this.output.put(chunkedLine);
+    this.output.put(this.closes ? closingHeadEnd : headEnd);
   }
 
   /** The first bytes are there in a moment, or the head leaves without them. */
@@ -464,10 +462,9 @@ function afterLineEnds(chunk: Buffer, from: number): number {
 const encoder = new TextEncoder();
 const nothing = new Uint8Array(0);
 
-const closeLine = Buffer.from("connection: close\r\n");
-const lengthName = Buffer.from("content-length: ");
 const headEnd = Buffer.from("\r\n\r\n");
-const chunkedHeadEnd = Buffer.from("transfer-encoding: chunked\r\n\r\n");
+const closingHeadEnd = Buffer.from("\r\nconnection: close\r\n\r\n");
+const chunkedLine = Buffer.from("\r\ntransfer-encoding: chunked");
 const lastChunk = Buffer.from("0\r\n\r\n");
 
 /** Longer than the pools of common clients and load balancers keep an idle connection. */

@@ -1,4 +1,6 @@
+import type { Standing } from "../gateway/limiter.ts";
 import { oneLine } from "../wire/header-value.ts";
+import { putStanding } from "./rate-limit-headers.ts";
 
 /** What a request is answered with, for the connection to write. */
 export interface HttpAnswer {
@@ -35,13 +37,20 @@ export interface HeadSink {
   put(bytes: Uint8Array): void;
   /** Each of its characters is one byte. */
   putText(text: string): void;
+  /** A whole number, in decimal. */
+  putNumber(value: number): void;
 }
 
-/** The headers of an answer that not every answer has. Nothing is made of them before they are written. */
+/**
+ * The headers of an answer that not every answer has. Nothing is made of them before they are written, and each begins with the end
+ * of the line before it.
+ */
 export class AnswerHead {
   /** The media type of the body. */
   type: string | null = null;
   cacheControl: string = noStore;
+  /** How the key that asked stands. */
+  standing: Standing | null = null;
   /** The connection ends with this answer. */
   closes = false;
   private lines = "";
@@ -50,33 +59,24 @@ export class AnswerHead {
 
   /** No name may be added twice. */
   add(name: string, value: string): void {
-    this.lines += `${name}: ${oneLine(value, "?")}\r\n`;
+    this.lines += `\r\n${name}: ${oneLine(value, "?")}`;
   }
 
-  /** Lines of our own making, each with its end. */
-  addLines(lines: string): void {
-    this.lines += lines;
-  }
-
-  /** All of it but what tells how the body is framed. */
-  writeTo(out: HeadSink): void {
-    if (this.requestId !== "") {
-      out.put(requestIdName);
-      out.putText(this.requestId);
-      out.put(lineEnd);
-    }
+  /** All of it but what tells how the body is framed, from the request's id on; `sized`: with the name of the length that follows. */
+  writeTo(out: HeadSink, sized: boolean): void {
+    out.putText(this.requestId);
+    if (this.standing !== null) putStanding(out, this.standing);
     if (this.lines !== "") out.putText(this.lines);
-    if (this.type === json) out.put(jsonLine);
-    else if (this.type !== null) out.putText(`content-type: ${oneLine(this.type, "?")}\r\n`);
-    if (this.cacheControl === noStore) out.put(noStoreLine);
-    else out.putText(`cache-control: ${this.cacheControl}\r\n`);
+    if (this.type === json && this.cacheControl === noStore) return out.put(sized ? usualSized : usual);
+    if (this.type !== null) out.putText(`\r\ncontent-type: ${oneLine(this.type, "?")}`);
+    out.putText(`\r\ncache-control: ${this.cacheControl}`);
+    if (sized) out.put(lengthName);
   }
 }
 
-/** What nearly every answer says is there to be copied. */
+/** What nearly every answer says is there to be copied, in one piece. */
 const json = "application/json";
 const noStore = "no-store";
-const requestIdName = Buffer.from("x-request-id: ");
-const jsonLine = Buffer.from(`content-type: ${json}\r\n`);
-const noStoreLine = Buffer.from(`cache-control: ${noStore}\r\n`);
-const lineEnd = Buffer.from("\r\n");
+const usual = Buffer.from(`\r\ncontent-type: ${json}\r\ncache-control: ${noStore}`);
+const lengthName = Buffer.from("\r\ncontent-length: ");
+const usualSized = Buffer.concat([usual, lengthName]);

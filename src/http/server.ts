@@ -23,19 +23,21 @@ import { transcription, translation } from "./transcription.ts";
 /** The data plane: one listener that parses, asks the gateway and writes. It holds no admin route at all. */
 export function listen(options: ListenOptions): Listener {
   const ids = new ReceiptIds();
+  /** For an answer to what did not become a request. */
+  const newHead = (): AnswerHead => {
+    ids.next(options.wallMs());
+    return new AnswerHead(ids.name());
+  };
   const perAddressMax = (): number | null => options.current().snapshot.service.connectionsPerAddressMax;
   return new Connections(
     { ...options, perAddressMax },
     {
       nowMs: options.gateway.ports.nowMs,
       answer: (request) => handle(request, options, ids),
-      refusal: (problem, status) => {
-        ids.next(options.wallMs());
-        return errorAnswer(unreadable(problem, status ?? statusFor(problem)), new AnswerHead(ids.name()));
-      },
+      refusal: (problem, status) => errorAnswer(unreadable(problem, status ?? statusFor(problem)), newHead()),
       bug: (error) => {
         options.onBug(error);
-        return errorAnswer(internalError, new AnswerHead(""));
+        return errorAnswer(internalError, newHead());
       },
     },
   );

@@ -32,6 +32,7 @@ export type Taking =
   | { readonly ok: false; readonly shortId: string; readonly waitMs: number; readonly looks: readonly Look[] };
 
 export interface Look {
+  readonly limit: number;
   readonly remaining: number;
   /** Until all of the limit is free again. */
   readonly resetMs: number;

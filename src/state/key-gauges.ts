@@ -3,6 +3,7 @@ import type { Key } from "../keys/key.ts";
 import { mayOverlap } from "../keys/rule-models.ts";
 import { wholeAmount } from "../limits/amount.ts";
 import type { Budget, Demand, ModelLimits, Rates } from "../limits/limits.ts";
+import type { Claim } from "../limits/rate-keeper.ts";
 import type { BudgetLine } from "./budget-account.ts";
 
 /** One limit per minute that a call of a key is held to. */
@@ -16,6 +17,8 @@ export interface Gauge {
   readonly limit: number;
   /** The models it is for; null for all of them. */
   readonly pattern: string | null;
+  /** A claim of the least there is: every call's, where calls are what is counted. */
+  readonly one: Claim;
 }
 
 /** How many calls at the same time. */
@@ -52,6 +55,11 @@ export class KeyGauges {
   }
 }
 
+/** What a call takes of a gauge, by what is expected of it. */
+export function claimOn(gauge: Gauge, demand: Demand): Claim {
+  return gauge.what === "requests" ? gauge.one : { id: gauge.id, limit: gauge.limit, amount: amountOn(gauge, demand, 0) };
+}
+
 /** What a call counts for on a gauge; a figure that is none counts as `otherwise`. */
 export function amountOn({ what }: Gauge, demand: Demand, otherwise: number): number {
   switch (what) {
@@ -75,8 +83,12 @@ function ruleGauges(keyId: string, rules: readonly ModelLimits[], at: number): G
 
 function gaugesOf(keyId: string, rates: Rates, budget: Budget | null, pattern: string | null, exceptModels: readonly string[]): Gauges {
   const suffix = pattern === null ? "" : ` ${pattern}`;
-  const gauge = (what: Gauge["what"], figure: number | null, unit = 1): readonly Gauge[] =>
-    figure === null ? [] : [{ id: `${keyId} ${what}${suffix}`, what, figure, limit: Math.floor(figure * unit), pattern }];
+  const gauge = (what: Gauge["what"], figure: number | null, unit = 1): readonly Gauge[] => {
+    if (figure === null) return [];
+    const id = `${keyId} ${what}${suffix}`;
+    const limit = Math.floor(figure * unit);
+    return [{ id, what, figure, limit, pattern, one: { id, limit, amount: 1 } }];
+  };
   return laidOut(
     [
       ...gauge("requests", rates.requests),

@@ -103,7 +103,7 @@ export class LeasedRates implements RateKeeper {
     if (!this.options.guard.open && inHand(account, nowMs) < amount) return this.lookAlone({ id, limit, amount }, nowMs);
     const { remaining, resetMs } = this.lookOf(id, limit, nowMs);
     // Others may have given some back since we heard of it, so nobody is turned away for it.
-    return { remaining: Math.max(remaining, Math.min(amount, limit)), resetMs, waitMs: 0 };
+    return { limit, remaining: Math.max(remaining, Math.min(amount, limit)), resetMs, waitMs: 0 };
   }
 
   placesTaken(id: string): number {
@@ -329,7 +329,9 @@ export class LeasedRates implements RateKeeper {
       claims.map((claim) => this.ownPart(claim, rule, nowMs)),
       place === null ? null : { ...place, limit: this.ownPart({ ...place, amount: 1 }, rule, nowMs).limit },
     );
-    if (!taking.ok) return taking;
+    // The limit is what it is, however small our part of it.
+    const looks = taking.looks.map((look, at) => ({ ...look, limit: claims[at]!.limit }));
+    if (!taking.ok) return { ...taking, looks };
     const parts = claims.map(({ id, amount }): Parts => {
       const owed = wholeAmount(amount, 0);
       this.corrections.owe(id, owed);
@@ -338,9 +340,9 @@ export class LeasedRates implements RateKeeper {
     const hold = place === null ? null : this.places.holdOf(place);
     this.holdBegins(hold);
     this.tick();
-    if (hold === null) return new Admitted(this, claims, parts, taking, hold, taking.looks);
+    if (hold === null) return new Admitted(this, claims, parts, taking, hold, looks);
     this.unseenPlaces.set(hold.id, (this.unseenPlaces.get(hold.id) ?? 0) + 1);
-    return new Admitted(this, claims, parts, this.withUnseenPlace(hold.id, taking), hold, taking.looks);
+    return new Admitted(this, claims, parts, this.withUnseenPlace(hold.id, taking), hold, looks);
   }
 
   private ownPart({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): Claim {
@@ -390,10 +392,11 @@ export class LeasedRates implements RateKeeper {
 
   private lookAlone(claim: Claim, nowMs: number): Look {
     const rule = this.options.onStoreLoss ?? "split";
-    const { remaining, resetMs } = this.lookOf(claim.id, claim.limit, nowMs);
-    if (rule === "open") return { remaining: Math.max(remaining, claim.amount), resetMs, waitMs: 0 };
-    if (rule === "closed" || this.isUnseenTooMuch(claim, rule, nowMs)) return { remaining: 0, resetMs, waitMs: lostWaitMs };
-    return this.options.local.look(this.ownPart(claim, rule, nowMs));
+    const { limit } = claim;
+    const { remaining, resetMs } = this.lookOf(claim.id, limit, nowMs);
+    if (rule === "open") return { limit, remaining: Math.max(remaining, claim.amount), resetMs, waitMs: 0 };
+    if (rule === "closed" || this.isUnseenTooMuch(claim, rule, nowMs)) return { limit, remaining: 0, resetMs, waitMs: lostWaitMs };
+    return { ...this.options.local.look(this.ownPart(claim, rule, nowMs)), limit };
   }
 
   /** What the store took for a call after we had gone on without it. */
@@ -470,8 +473,8 @@ export class LeasedRates implements RateKeeper {
   private lookOf(id: string, limit: number, nowMs: number): Look {
     const account = this.accounts.get(id);
     const { resetMs } = this.options.local.look({ id, limit, amount: 0 });
-    if (account === undefined) return { remaining: limit, resetMs };
-    return { remaining: Math.min(limit, account.remaining + inHand(account, nowMs)), resetMs };
+    if (account === undefined) return { limit, remaining: limit, resetMs };
+    return { limit, remaining: Math.min(limit, account.remaining + inHand(account, nowMs)), resetMs };
   }
 
   private usedHere(id: string): number {

@@ -3,7 +3,7 @@ import type { Key } from "../keys/key.ts";
 import type { Demand } from "../limits/limits.ts";
 import type { Claim, Look, RateKeeper, Taking } from "../limits/rate-keeper.ts";
 import type { BudgetLine, Refused, Reservation } from "./budget-account.ts";
-import { amountOn, KeyGauges, type Gauge, type Gauges } from "./key-gauges.ts";
+import { amountOn, claimOn, KeyGauges, type Gauge, type Gauges } from "./key-gauges.ts";
 import { budgetOverrun, neverFits, priceOverrun, rateOverrun, roomOverrun, storeOverrun } from "./overrun.ts";
 
 export interface LimiterParts {
@@ -104,7 +104,7 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     for (const room of own.rooms) if (rates.placesTaken(room.id) >= room.limit) return roomOverrun(room, null);
     for (const gauge of own.rates) {
       if (gauge.what !== "requests") continue;
-      const look = rates.look({ id: gauge.id, limit: gauge.limit, amount: 1 });
+      const look = rates.look(gauge.one);
       if (look.remaining >= 1) continue;
       // Without a better word: as if what is used were spread evenly.
       const waitMs = look.waitMs ?? look.resetMs / Math.max(1, gauge.limit);
@@ -136,7 +136,7 @@ class Admission implements Grant {
     demand: Demand,
   ) {
     const claims: Claim[] = [];
-    for (const gauge of gauges.rates) claims.push({ id: gauge.id, limit: gauge.limit, amount: amountOn(gauge, demand, 0) });
+    for (const gauge of gauges.rates) claims.push(claimOn(gauge, demand));
     this.claims = claims;
     this.nanos = demand.nanos ?? 0;
   }
@@ -201,17 +201,17 @@ function standingOf(gauges: readonly Gauge[], looks: readonly Look[]): Standing 
   let requests: Remaining | null = null;
   let tokens: Remaining | null = null;
   for (let at = 0; at < gauges.length; at += 1) {
-    const { what, limit } = gauges[at]!;
+    const { what } = gauges[at]!;
     const look = looks[at];
     if (look === undefined) continue;
-    if (what === "requests") requests = tighter(requests, limit, look);
-    else if (what === "tokens") tokens = tighter(tokens, limit, look);
+    if (what === "requests") requests = tighter(requests, look);
+    else if (what === "tokens") tokens = tighter(tokens, look);
   }
   return requests === null && tokens === null ? null : { requests, tokens };
 }
 
-function tighter(known: Remaining | null, limit: number, { remaining, resetMs }: Look): Remaining {
-  return known !== null && known.remaining <= remaining ? known : { limit, remaining, resetMs };
+function tighter(known: Remaining | null, look: Look): Remaining {
+  return known !== null && known.remaining <= look.remaining ? known : look;
 }
 
 /** Nothing was taken, so there is nothing to settle. */

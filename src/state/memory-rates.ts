@@ -46,10 +46,11 @@ export class MemoryRates implements RateKeeper {
 
   look({ id, limit, amount }: Claim): Look {
     const entry = this.entries.get(id);
-    if (entry === undefined) return { remaining: limit, resetMs: 0, waitMs: amount > limit ? Infinity : 0 };
+    if (entry === undefined) return { limit, remaining: limit, resetMs: 0, waitMs: amount > limit ? Infinity : 0 };
     const nowMs = this.nowMs();
     const { window } = entry;
     return {
+      limit,
       remaining: Math.max(0, limit - used(window, nowMs)),
       resetMs: resetMs(window, nowMs),
       waitMs: waitMs(window, limit, wholeAmount(amount, 0), nowMs),
@@ -150,7 +151,7 @@ class Took {
 }
 
 function lookAt(window: Window, limit: number, nowMs: number): Look {
-  return { remaining: Math.max(0, limit - used(window, nowMs)), resetMs: resetMs(window, nowMs) };
+  return { limit, remaining: Math.max(0, limit - used(window, nowMs)), resetMs: resetMs(window, nowMs) };
 }
 
 /** Nobody knows when a call ends; a second is the least that clients obey. */

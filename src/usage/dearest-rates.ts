@@ -6,10 +6,21 @@ import type { Rates } from "./price.ts";
  * dearest part costs that it may be.
  */
 export function dearestRates(rates: Rates, ask: Ask): Rates {
-  const { input, cachedInput, cacheWrite, output, reasoning, longInput, longCachedInput, longCacheWrite, longOutput } = rates;
   // Sound may be anywhere in the messages of a chat; an answer is spoken only where that is asked for.
-  const audioInput = ask.operation === "speech" ? undefined : rates.audioInput;
-  const audioOutput = isSpoken(ask) ? rates.audioOutput : undefined;
+  const hears = ask.operation !== "speech";
+  const speaks = isSpoken(ask);
+  let known = made.get(rates);
+  if (known === undefined) made.set(rates, (known = []));
+  return (known[(hears ? 1 : 0) + (speaks ? 2 : 0)] ??= dearestOf(rates, hears, speaks));
+}
+
+/** Every call of a key with a budget asks for them, and prices are few. */
+const made = new WeakMap<Rates, Rates[]>();
+
+function dearestOf(rates: Rates, hears: boolean, speaks: boolean): Rates {
+  const { input, cachedInput, cacheWrite, output, reasoning, longInput, longCachedInput, longCacheWrite, longOutput } = rates;
+  const audioInput = hears ? rates.audioInput : undefined;
+  const audioOutput = speaks ? rates.audioOutput : undefined;
   return {
     ...rates,
     ...rate("input", dearest(input, cachedInput, cacheWrite, audioInput)),
@@ -22,7 +33,8 @@ export function dearestRates(rates: Rates, ask: Ask): Rates {
 function isSpoken(ask: Ask): boolean {
   switch (ask.operation) {
     case "chat":
-      return ask.members.some(({ key }) => key === "modalities" || key === "audio");
+      for (const { key } of ask.members) if (key === "modalities" || key === "audio") return true;
+      return false;
     case "transcription":
       return false;
     case "speech":

@@ -29,10 +29,11 @@ export function demandOf(ask: Ask, rates: Rates | null, options: DemandOptions):
  * known. Which one that is depends on the call: one has a dear prompt, another a dear answer.
  */
 export function dearestCost(ask: Ask, ratesOfAll: Iterable<Rates | null>, options: Omit<DemandOptions, "hard">): number | null {
+  const longest: DemandOptions = { outputAverage: options.outputAverage, ceiling: options.ceiling, hard: true };
   let most: number | null = null;
   for (const rates of ratesOfAll) {
     if (rates === null) return null;
-    const { nanos } = costNanos(dearestRates(rates, ask), expectedUse(ask, rates, { ...options, hard: true }));
+    const { nanos } = costNanos(dearestRates(rates, ask), expectedUse(ask, rates, longest));
     if (nanos === null) return null;
     most = Math.max(most ?? 0, nanos);
   }
