@@ -1,19 +1,21 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
-import { bearsCompany } from "./test-company.ts";
+import { bearsCompany, mostlyWaits } from "./test-company.ts";
 import { readReport, summarise, type FileReport } from "./test-report.ts";
 
 /**
  * Runs test files, each in a process of its own, and ends with one line that counts. Those that bear company come first,
- * two at a time; then each of the others has the machine to itself. What a file says is kept together.
+ * two at a time; then those that mostly wait, with each other; then each of the others has the machine to itself. What a file says
+ * is kept together.
  */
 
 /** Many times what the longest takes. */
 const fileMsMax = 600_000;
 const files = process.argv.slice(2);
 const company = files.filter((file) => existsSync(file) && bearsCompany(file));
-const alone = files.filter((file) => !company.includes(file));
+const waiting = files.filter((file) => existsSync(file) && !company.includes(file) && mostlyWaits(file));
+const alone = files.filter((file) => !company.includes(file) && !waiting.includes(file));
 // Where the first that needs a PostgreSQL leaves an empty cluster for the others (test/support/servers/postgres.ts).
 const cluster = mkdtempSync(join(tmpdir(), "sluice-cluster-"));
 // How each file ended, as its shell tells it.
@@ -31,19 +33,23 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 
 const reports: FileReport[] = [];
 let endingsMade = 0;
-const queue = [...company];
-const lane = async (next: () => string | undefined): Promise<void> => {
-  for (let file = next(); file !== undefined; file = next()) reports.push(await run(file, company.length === 1));
-};
-// From both ends, so that those of one kind, which often need the same of the machine, seldom meet.
-const ends = [() => queue.shift(), () => queue.pop()];
-await Promise.all(ends.slice(0, availableParallelism()).map(lane));
+for (const group of [company, waiting]) await together(group);
 for (const file of alone) reports.push(await run(file, true));
 
 console.log(summarise(reports).join("\n"));
 const failed = reports.some((report) => report.failed > 0);
 const passed = reports.some((report) => report.passed > 0);
 process.exitCode = failed || !passed ? 1 : 0;
+
+/** Two at a time, from both ends, so that those of one kind, which often need the same of the machine, seldom meet. */
+async function together(group: readonly string[]): Promise<void> {
+  const queue = [...group];
+  const lane = async (next: () => string | undefined): Promise<void> => {
+    for (let file = next(); file !== undefined; file = next()) reports.push(await run(file, group.length === 1));
+  };
+  const ends = [() => queue.shift(), () => queue.pop()];
+  await Promise.all(ends.slice(0, availableParallelism()).map(lane));
+}
 
 /** What ended a process, as a shell tells it. */
 function signalOf(exitCode: number): string | undefined {

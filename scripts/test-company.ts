@@ -19,6 +19,14 @@ export function bearsCompany(file: string, read: (file: string) => string = read
   return bears(resolve(file));
 }
 
+/**
+ * Which test files may have one of their own kind beside them: their times are real, but they work so little meanwhile that two of
+ * them leave the machine idle. A line of the file says so, and why: `// Mostly waits: …`.
+ */
+export function mostlyWaits(file: string, read: (file: string) => string = readText): boolean {
+  return /^\/\/ Mostly waits: \S/m.test(read(file));
+}
+
 export function speaksOfTime(text: string): boolean {
   return measures.test(text);
 }

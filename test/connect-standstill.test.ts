@@ -5,6 +5,8 @@ import { Connection, connect, type Origin } from "../src/upstream/connection.ts"
 import { digBlackHole, type BlackHole } from "./support/black-hole.ts";
 import { makeCertificates } from "./support/tls.ts";
 
+// Mostly waits: for addresses that do not answer.
+
 const connectMs = 200;
 const standsStillMs = 1_500;
 const certificates = await makeCertificates();

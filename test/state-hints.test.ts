@@ -12,6 +12,8 @@ import { after } from "./support/joint-rig.ts";
 import { present, remark } from "./support/servers/obtain.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
+// Mostly waits: for hints to reach others and to end.
+
 const found = await startRedis();
 const noRedis = remark(found);
 const redis = present(found);

@@ -11,6 +11,8 @@ import { admitted, counted, granted, keeper, place, requests, span, tokens, type
 import { present, remark } from "./support/servers/obtain.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
+// Mostly waits: for leases to end; a tenth of one core is the most it uses.
+
 const found = await startRedis();
 const noRedis = remark(found);
 const redis = present(found);

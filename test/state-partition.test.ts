@@ -9,6 +9,8 @@ import { joined, type Member } from "./support/partition-rig.ts";
 import { present, remark } from "./support/servers/obtain.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
+// Mostly waits: for windows and partitions to pass; it computes next to nothing.
+
 setDefaultTimeout(60_000);
 
 const found = await startRedis();

@@ -11,6 +11,8 @@ import { findRedis, present, remark } from "./support/servers/obtain.ts";
 import { startRedis } from "./support/servers/redis.ts";
 import { makeCertificates } from "./support/tls.ts";
 
+// Mostly waits: for expiries in Redis.
+
 const found = await startRedis();
 const noRedis = remark(found);
 const redis = present(found);

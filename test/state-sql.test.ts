@@ -8,6 +8,8 @@ import { engines, freshDataDir, postgresServer } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";
 import { admitted, keeper, place, requests, span, tokens, type Keeper, type KeeperOptions } from "./support/joint-rig.ts";
 
+// Mostly waits: for leases and deadlines of its store.
+
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`counts in ${engine.name}`, () => {
     let opened: Promise<Database> | null = null;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { bearsCompany, saysWhy, speaksOfTime } from "../scripts/test-company.ts";
+import { bearsCompany, mostlyWaits, saysWhy, speaksOfTime } from "../scripts/test-company.ts";
 import { readReport, summarise } from "../scripts/test-report.ts";
 
 const root = resolve(import.meta.dir, "..");
@@ -40,6 +40,12 @@ describe("a file of tests", () => {
     expect(told({ "one.test.ts": `// Bears company:\n${clock}` })).toBe(false);
     expect(told({ "one.test.ts": `import { a } from "./support/a.ts";\n${why}`, "support/a.ts": clock })).toBe(false);
   });
+});
+
+test("a file of tests that mostly waits says so, and why", () => {
+  const told = (line: string): boolean => mostlyWaits("one.test.ts", () => `import "./a.ts";\n${line}\n`);
+  expect(told("// Mostly waits: for leases to end.")).toBe(true);
+  for (const line of ["// Mostly waits:", "const why = 1; // Mostly waits: for leases to end.", ""]) expect(told(line)).toBe(false);
 });
 
 describe("the files of this suite", () => {
