@@ -39,6 +39,18 @@ describe("rates in memory", () => {
     expect(rates.look(claim("c", 1, 1)).remaining).toBe(1);
   });
 
+  test("say without looking at the clock that a claim fits, and never where it does not", () => {
+    const clock = clockAt();
+    const rates = new MemoryRates(clock.read);
+    expect([rates.surelyFits(claim("a", 3, 3)), rates.surelyFits(claim("a", 3, 4))]).toEqual([true, false]);
+    taken(rates.take([claim("a", 3, 2)], null));
+    expect([rates.surelyFits(claim("a", 3, 1)), rates.surelyFits(claim("a", 3, 2))]).toEqual([true, false]);
+    clock.nowMs += 120_000;
+    // It would fit by now; whoever wants to know that has to look.
+    expect(rates.surelyFits(claim("a", 3, 2))).toBe(false);
+    expect(rates.look(claim("a", 3, 2)).waitMs).toBe(0);
+  });
+
   test("put the truth in the place of a claim, in the slot where it was made, and free the place once", () => {
     const clock = clockAt();
     const rates = new MemoryRates(clock.read);
@@ -377,7 +389,7 @@ describe("rates that are kept elsewhere", () => {
   test("may answer later, and are not counted twice when a second place is refused", async () => {
     const memory = new MemoryRates(clockAt().read);
     const later = { take: (...asked: Parameters<MemoryRates["take"]>) => Promise.resolve(memory.take(...asked)) };
-    const rates = { ...later, look: memory.look.bind(memory), placesTaken: memory.placesTaken.bind(memory) };
+    const rates = { ...later, surelyFits: () => false, look: memory.look.bind(memory), placesTaken: memory.placesTaken.bind(memory) };
     const limiter = makeLimiter({ rates, budgets: new Till(), wallMs: Date.now });
     const key = keyWith({ requests: 2, concurrency: 5, models: [rule("*", { concurrency: 1 })] });
     const first = await limiter.admit(key, "m", demand(), "a");
@@ -390,6 +402,7 @@ describe("rates that are kept elsewhere", () => {
   test("that fail refuse with 503 and take nothing", async () => {
     const rates = {
       take: () => Promise.reject(new Error("gone")),
+      surelyFits: () => false,
       look: () => ({ limit: 2, remaining: 1, resetMs: 0 }),
       placesTaken: () => 0,
     };

@@ -23,10 +23,10 @@ export class Timers implements Bells {
     return () => this.clear(bell);
   }
 
-  set(bell: Bell, ms: number): void {
+  set(bell: Bell, ms: number, nowMs = this.nowMs()): void {
     this.clear(bell);
-    if (ms < coarseFromMs) return this.setSoon(bell, ms);
-    const tick = Math.ceil((this.nowMs() + ms) / tickMs);
+    if (ms < coarseFromMs) return this.setSoon(bell, ms, nowMs);
+    const tick = Math.ceil((nowMs + ms) / tickMs);
     bell.place = tick;
     const due = this.ticks.get(tick);
     if (due === undefined) this.ticks.set(tick, new Set([bell]));
@@ -43,9 +43,9 @@ export class Timers implements Bells {
     this.soon.delete(bell);
   }
 
-  private setSoon(bell: Bell, ms: number): void {
+  private setSoon(bell: Bell, ms: number, nowMs: number): void {
     bell.place = isSoon;
-    const dueMs = this.nowMs() + ms;
+    const dueMs = nowMs + ms;
     const ring = (): void => {
       this.soon.delete(bell);
       bell.place = nowhere;

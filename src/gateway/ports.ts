@@ -30,7 +30,8 @@ export interface Bell {
 
 /** The same as `after`, for what every call has: it costs a call no memory. */
 export interface Bells {
-  set(bell: Bell, ms: number): void;
+  /** `nowMs`: for whoever knows it already. */
+  set(bell: Bell, ms: number, nowMs?: number): void;
   clear(bell: Bell): void;
 }
 

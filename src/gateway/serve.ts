@@ -70,6 +70,7 @@ class Course implements TrialUser<Won | null> {
   private running: RouteState | null = null;
   private mode: Ahead["mode"] = "normal";
   private planned: Plan | null = null;
+  private plannedMs = 0;
   /** It waited for its turn, and those behind it want to know how it went. */
   private inTurn = false;
   /** However often it waits, not longer than this. */
@@ -94,7 +95,7 @@ class Course implements TrialUser<Won | null> {
       if (plan.go === "refuse") return user.answered(this.refused(plan));
       const clientRetries = call.headers.header("x-stainless-retry-count");
       this.mode = plan.mode;
-      let nowMs = gateway.ports.nowMs();
+      let nowMs = planning instanceof Promise ? gateway.ports.nowMs() : this.plannedMs;
       this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0", nowMs);
 
       let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
@@ -148,6 +149,7 @@ class Course implements TrialUser<Won | null> {
     const { route, ask } = this.call;
     const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
     const nowMs = this.gateway.ports.nowMs();
+    this.plannedMs = nowMs;
     return this.gateway.board.plan(route, tokens, this.remainingMs(nowMs), nowMs, again);
   }
 

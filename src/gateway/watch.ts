@@ -77,11 +77,12 @@ export class Watch implements Bell {
     this.ports.bells.clear(this);
   }
 
-  private arm(nowMs?: number): void {
+  private arm(knownMs?: number): void {
     this.look();
     if (this.nextMs >= this.armedMs || this.phase === "over") return;
     this.armedMs = this.nextMs;
-    this.ports.bells.set(this, Math.max(0, this.nextMs - (nowMs ?? this.ports.nowMs())));
+    const nowMs = knownMs ?? this.ports.nowMs();
+    this.ports.bells.set(this, Math.max(0, this.nextMs - nowMs), nowMs);
   }
 
   /** Looks what is due. */

@@ -14,7 +14,7 @@ import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
 import type { Arrival } from "./arrival.ts";
 import { errorAnswer, statusOf } from "./errors.ts";
-import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
+import { headerLine, type AnswerHead, type HttpAnswer } from "./http-answer.ts";
 import type { Answerer, Incoming } from "./incoming.ts";
 import { shed, shedRetryMs } from "./load-shed.ts";
 import { OutgoingStream, type ByteSource } from "./outgoing-stream.ts";
@@ -364,9 +364,23 @@ function tell(head: AnswerHead, answer: Answer, { service }: Snapshot): void {
   if (answer.dropped !== undefined && answer.dropped.length > 0) head.add("x-sluice-dropped-params", headerSafe(answer.dropped.join(", ")));
   if (answer.voice !== null) head.add("x-sluice-voice", headerSafe(answer.voice));
   if (!service.exposeChannels) return;
+  if (answer.channel !== null && answer.attempts === 1) return head.addLines(atOnceLines(answer.channel));
   if (answer.channel !== null) head.add("x-sluice-channel", answer.channel);
   if (answer.attempts > 0) head.add("x-sluice-attempts", String(answer.attempts));
 }
+
+/** Nearly every answer comes from one of few channels, and at the first attempt. */
+function atOnceLines(channel: string): string {
+  let lines = atOnce.get(channel);
+  if (lines === undefined) {
+    if (atOnce.size >= atOnceMax) atOnce.clear();
+    atOnce.set(channel, (lines = `${headerLine("x-sluice-channel", channel)}${headerLine("x-sluice-attempts", "1")}`));
+  }
+  return lines;
+}
+
+const atOnce = new Map<string, string>();
+const atOnceMax = 10_000;
 
 function headerSafe(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, "?");

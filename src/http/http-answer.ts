@@ -59,7 +59,12 @@ export class AnswerHead {
 
   /** No name may be added twice. */
   add(name: string, value: string): void {
-    this.lines += `\r\n${name}: ${oneLine(value, "?")}`;
+    this.lines += headerLine(name, value);
+  }
+
+  /** Lines as `add` makes them, for what many answers say alike. */
+  addLines(lines: string): void {
+    this.lines += lines;
   }
 
   /** All of it but what tells how the body is framed, from the request's id on; `sized`: with the name of the length that follows. */
@@ -68,10 +73,15 @@ export class AnswerHead {
     if (this.standing !== null) putStanding(out, this.standing);
     if (this.lines !== "") out.putText(this.lines);
     if (this.type === json && this.cacheControl === noStore) return out.put(sized ? usualSized : usual);
-    if (this.type !== null) out.putText(`\r\ncontent-type: ${oneLine(this.type, "?")}`);
+    if (this.type !== null) out.putText(headerLine("content-type", this.type));
     out.putText(`\r\ncache-control: ${this.cacheControl}`);
     if (sized) out.put(lengthName);
   }
+}
+
+/** A line that begins with the end of the one before. */
+export function headerLine(name: string, value: string): string {
+  return `\r\n${name}: ${oneLine(value, "?")}`;
 }
 
 /** What nearly every answer says is there to be copied, in one piece. */

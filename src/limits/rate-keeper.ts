@@ -2,6 +2,8 @@
 export interface RateKeeper {
   /** All claims and the place, or none of them. */
   take(claims: readonly Claim[], place: Place | null): Taking | Promise<Taking>;
+  /** Whether a claim fits for sure, told at next to no cost; where it may not, `look` knows more. */
+  surelyFits(claim: Claim): boolean;
   /** What is left, as far as this process knows it without asking; for a refusal before anything is read. */
   look(claim: Claim): Look;
   /** How many calls hold a place, as far as this process knows. */

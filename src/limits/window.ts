@@ -33,9 +33,8 @@ export function take(window: Window, amount: number, nowMs: number): number {
   return window.newest;
 }
 
-/** Corrects what was counted in a slot. What has left the window stays gone, and no slot falls below nothing. */
-export function adjust(window: Window, slot: number, delta: number, nowMs: number): void {
-  roll(window, nowMs);
+/** Corrects what was counted in a slot, whatever time it is. What has left the window stays gone, and no slot falls below nothing. */
+export function adjust(window: Window, slot: number, delta: number): void {
   if (slot > window.newest || slot <= window.newest - slotsKept) return;
   const at = slot % slotsKept;
   const before = window.slots[at]!;

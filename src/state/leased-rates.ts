@@ -95,6 +95,11 @@ export class LeasedRates implements RateKeeper {
     return promise;
   }
 
+  /** What others use is not known here. */
+  surelyFits(): boolean {
+    return false;
+  }
+
   look({ id, limit, amount }: Claim): Look {
     const nowMs = this.nowMs();
     if (amount > limit) return { ...this.lookOf(id, limit, nowMs), waitMs: Infinity };

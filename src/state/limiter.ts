@@ -103,7 +103,7 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     const { own } = gaugesOf(key);
     for (const room of own.rooms) if (rates.placesTaken(room.id) >= room.limit) return roomOverrun(room, null);
     for (const gauge of own.rates) {
-      if (gauge.what !== "requests") continue;
+      if (gauge.what !== "requests" || rates.surelyFits(gauge.one)) continue;
       const look = rates.look(gauge.one);
       if (look.remaining >= 1) continue;
       // Without a better word: as if what is used were spread evenly.

@@ -41,7 +41,13 @@ export class MemoryRates implements RateKeeper {
       looks.push(lookAt(windows[at]!, limit, nowMs));
     }
     if (room !== null) room.taken += 1;
-    return new Took(this.nowMs, claims, windows, slot, room, looks);
+    return new Took(claims, windows, slot, room, looks);
+  }
+
+  /** With time a window holds less, never more. */
+  surelyFits({ id, limit, amount }: Claim): boolean {
+    const used = this.entries.get(id)?.window.total ?? 0;
+    return used + wholeAmount(amount, 0) <= limit;
   }
 
   look({ id, limit, amount }: Claim): Look {
@@ -127,7 +133,6 @@ class Took {
   private open = true;
 
   constructor(
-    private readonly nowMs: () => number,
     private readonly claims: readonly Claim[],
     private readonly windows: readonly Window[],
     private readonly slot: number,
@@ -139,13 +144,11 @@ class Took {
     if (!this.open) throw new Error("what a call took of its limits was settled twice");
     this.open = false;
     if (this.room !== null) this.room.taken -= 1;
-    let nowMs = -1;
     for (let at = 0; at < this.windows.length; at += 1) {
       const before = wholeAmount(this.claims[at]!.amount, 0);
       const truth = wholeAmount(amounts[at] ?? before, before);
       if (truth === before) continue;
-      if (nowMs < 0) nowMs = this.nowMs();
-      adjust(this.windows[at]!, this.slot, truth - before, nowMs);
+      adjust(this.windows[at]!, this.slot, truth - before);
     }
   }
 }
