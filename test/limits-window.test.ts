@@ -100,6 +100,9 @@ describe("a sliding minute", () => {
     const slot = take(window, 10, 5_000);
     adjust(window, slot, 90);
     expect(used(window, 66_000)).toBe(0);
+    // Its place is another second's by now.
+    adjust(window, slot, 90);
+    expect(used(window, 66_000)).toBe(0);
     const later = take(window, 10, 66_000);
     adjust(window, later, -25);
     expect(used(window, 66_500)).toBe(0);

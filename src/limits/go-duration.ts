@@ -1,18 +1,6 @@
 /** A duration as the `x-ratelimit-reset-…` headers spell it: `0s`, `12ms`, `1.2s`, `6m0s`, `1h0m0s`. Rounded up to a millisecond. */
 export function goDuration(ms: number): string {
   const whole = ms > 0 ? Math.min(Math.ceil(ms), Number.MAX_SAFE_INTEGER) : 0;
-  if (whole !== lastMs) {
-    lastText = spelled(whole);
-    lastMs = whole;
-  }
-  return lastText;
-}
-
-/** The calls of a millisecond, and the limits of a call, are mostly told the same. */
-let lastMs = -1;
-let lastText = "";
-
-function spelled(whole: number): string {
   if (whole === 0) return "0s";
   if (whole < 1_000) return `${whole}ms`;
   const hours = Math.floor(whole / 3_600_000);
