@@ -291,14 +291,22 @@ describe("keys of the configuration file", () => {
 
 describe("looking for keys", () => {
   test("S16: takes what is searched for literally, and bounds everything", async () => {
-    const { call, look } = await actors({ services: { fileKeys: () => [fileKey] } });
-    for (const name of ["Alpha", "beta 100%", "gamma_1"]) await call("POST", "/keys", { name, owner: name === "Alpha" ? "Bella" : null });
+    const { world, look } = await actors({ services: { fileKeys: () => [fileKey] } });
+    // Ids of our own: one of chance may hold any two letters that are looked for.
+    for (const [id, name, owner] of [
+      ["k001", "Alpha", "Bella"],
+      ["k002", "beta 100%", null],
+      ["k003", "gamma_1", null],
+    ] as const) {
+      await world.storage.keys.create(id, { ...newKey, name, owner }, { digest: id.repeat(8), last4: "abcd" }, tester);
+    }
     const names = async (query: string): Promise<readonly string[]> =>
       listed(await look(`/keys?${query}`))
         .keys.map(({ name }) => name)
         .toSorted();
     expect(await names("search=BE")).toEqual(["Alpha", "beta 100%"]);
     expect(await names("search=CI")).toEqual(["ci"]);
+    expect(await names("search=K003")).toEqual(["gamma_1"]);
     expect(await names("search=%25")).toEqual(["beta 100%"]);
     expect(await names("search=_")).toEqual(["gamma_1"]);
     expect(await names(`search=${encodeURIComponent("%%%%____")}`)).toEqual([]);
