@@ -3,6 +3,7 @@
  * `sh bin/bun bench/micro-leases.ts [redis://…]`; without an address it starts a `redis-server` of its own.
  */
 import { MemoryRates } from "../src/state/memory-rates.ts";
+import { ListedNeed } from "../src/limits/listed-need.ts";
 import type { RateKeeper } from "../src/limits/rate-keeper.ts";
 import { LeasedRates } from "../src/state/leased-rates.ts";
 import { RedisCounts } from "../src/state/redis-counts.ts";
@@ -52,7 +53,7 @@ async function measured(
         { id: `${key} rpm`, limit: limits.requests, amount: 1 },
         { id: `${key} tpm`, limit: limits.tokens, amount: 100 },
       ];
-      const answer = rates.take(claims, places ? { id: `${key} places`, limit: 100, call: `${name}-${call}` } : null);
+      const answer = rates.take(new ListedNeed(claims, places ? { id: `${key} places`, limit: 100, call: `${name}-${call}` } : null));
       const taking = answer instanceof Promise ? await answer : answer;
       if (taking.ok) taking.settle([1, 90]);
       // Calls come from sockets: the loop turns.
@@ -76,7 +77,7 @@ async function measuredPaced(name: string, perSecond: number, perMinute: number)
   while (nowMs() - beganMs < 3_000) {
     for (const due = ((nowMs() - beganMs) * perSecond) / 1_000; calls < due; calls += 1) {
       const began = nowMs();
-      const taking = leased.take([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null);
+      const taking = leased.take(new ListedNeed([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null));
       busyMs += nowMs() - began;
       void Promise.resolve(taking).then((settled) => settled.ok && settled.settle([1]));
     }

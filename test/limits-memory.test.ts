@@ -10,6 +10,7 @@ import type { Claim, Taking } from "../src/limits/rate-keeper.ts";
 import type { BudgetLine, Refused, Reservation } from "../src/state/budget-account.ts";
 import { makeLimiter } from "../src/state/limiter.ts";
 import { MemoryRates } from "../src/state/memory-rates.ts";
+import { take } from "./support/need.ts";
 
 function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number } {
   const clock = { nowMs: startMs, read: () => clock.nowMs };
@@ -27,15 +28,14 @@ describe("rates in memory", () => {
   test("take all claims and the place, or none of them", () => {
     const rates = new MemoryRates(clockAt().read);
     const place = { id: "p", limit: 1, call: "c" };
-    taken(rates.take([claim("a", 10, 4), claim("b", 100, 30)], null));
-    const short = rates.take([claim("a", 10, 6), claim("b", 100, 71)], place);
-    expect(short).toMatchObject({ ok: false, shortId: "b", waitMs: 60_500, looks: [{ remaining: 6 }, { remaining: 70 }] });
+    taken(take(rates, [claim("a", 10, 4), claim("b", 100, 30)], null));
+    const short = take(rates, [claim("a", 10, 6), claim("b", 100, 71)], place);
+    expect(short).toMatchObject({ ok: false, shortId: "b", waitMs: 60_500 });
+    expect([short.remaining(0), short.remaining(1)]).toEqual([6, 70]);
     expect(rates.placesTaken("p")).toBe(0);
-    expect(taken(rates.take([claim("a", 10, 6), claim("b", 100, 70)], place)).looks).toEqual([
-      { limit: 10, remaining: 0, resetMs: 60_500 },
-      { limit: 100, remaining: 0, resetMs: 60_500 },
-    ]);
-    expect(rates.take([claim("c", 1, 1)], place)).toMatchObject({ ok: false, shortId: "p" });
+    const all = taken(take(rates, [claim("a", 10, 6), claim("b", 100, 70)], place));
+    expect([all.remaining(0), all.remaining(1), all.resetMs(0), all.resetMs(1)]).toEqual([0, 0, 60_500, 60_500]);
+    expect(take(rates, [claim("c", 1, 1)], place)).toMatchObject({ ok: false, shortId: "p" });
     expect(rates.look(claim("c", 1, 1)).remaining).toBe(1);
   });
 
@@ -43,7 +43,7 @@ describe("rates in memory", () => {
     const clock = clockAt();
     const rates = new MemoryRates(clock.read);
     expect([rates.surelyFits(claim("a", 3, 3)), rates.surelyFits(claim("a", 3, 4))]).toEqual([true, false]);
-    taken(rates.take([claim("a", 3, 2)], null));
+    taken(take(rates, [claim("a", 3, 2)], null));
     expect([rates.surelyFits(claim("a", 3, 1)), rates.surelyFits(claim("a", 3, 2))]).toEqual([true, false]);
     clock.nowMs += 120_000;
     // It would fit by now; whoever wants to know that has to look.
@@ -54,7 +54,7 @@ describe("rates in memory", () => {
   test("put the truth in the place of a claim, in the slot where it was made, and free the place once", () => {
     const clock = clockAt();
     const rates = new MemoryRates(clock.read);
-    const taking = taken(rates.take([claim("a", 10, 8)], { id: "p", limit: 3, call: "c" }));
+    const taking = taken(take(rates, [claim("a", 10, 8)], { id: "p", limit: 3, call: "c" }));
     clock.nowMs += 30_000;
     expect(rates.placesTaken("p")).toBe(1);
     taking.settle([3]);
@@ -67,20 +67,20 @@ describe("rates in memory", () => {
   test("keep the claim where the truth is no figure, and count at most what can be counted", () => {
     const rates = new MemoryRates(clockAt().read);
     for (const truth of [Number.NaN, -3, Number.NEGATIVE_INFINITY]) {
-      taken(rates.take([claim(`a${truth}`, 10, 8)], null)).settle([truth]);
+      taken(take(rates, [claim(`a${truth}`, 10, 8)], null)).settle([truth]);
       expect(rates.look(claim(`a${truth}`, 10, 1)).remaining).toBe(2);
     }
-    taken(rates.take([claim("huge", 10, 1)], null)).settle([Infinity]);
+    taken(take(rates, [claim("huge", 10, 1)], null)).settle([Infinity]);
     expect(rates.look(claim("huge", 10, 1)).remaining).toBe(0);
   });
 
   test("forget what has been idle, keep what is used, and never hold more than their bound", () => {
     const clock = clockAt();
     const rates = new MemoryRates(clock.read, 100);
-    const busy = taken(rates.take([claim("busy", 10, 1)], { id: "busy place", limit: 5, call: "c" }));
+    const busy = taken(take(rates, [claim("busy", 10, 1)], { id: "busy place", limit: 5, call: "c" }));
     for (let id = 0; id < 1_000; id += 1) {
       clock.nowMs += 10;
-      taken(rates.take([claim(`k${id}`, 10, 1)], null));
+      taken(take(rates, [claim(`k${id}`, 10, 1)], null));
       expect(rates.size).toBeLessThanOrEqual(100);
     }
     // The quietest of those looked at go, so the newest are still there.
@@ -89,14 +89,14 @@ describe("rates in memory", () => {
     busy.settle([1]);
     expect(rates.placesTaken("busy place")).toBe(0);
     clock.nowMs += 61_000;
-    for (let id = 0; id < 60; id += 1) rates.take([claim(`n${id}`, 10, 1)], null);
+    for (let id = 0; id < 60; id += 1) take(rates, [claim(`n${id}`, 10, 1)], null);
     expect(rates.size).toBeLessThanOrEqual(61);
   });
 
   test("cost a newcomer as much when there are many as when there are few", () => {
     // A look at each of those that are there, for each newcomer, would take minutes.
     const rates = new MemoryRates(clockAt().read, 50_000);
-    for (let id = 0; id < 400_000; id += 1) rates.take([claim(`k${id}`, 10, 1)], null);
+    for (let id = 0; id < 400_000; id += 1) take(rates, [claim(`k${id}`, 10, 1)], null);
     expect(rates.size).toBe(50_000);
   });
 
@@ -107,7 +107,7 @@ describe("rates in memory", () => {
         const open: (Taking & { readonly ok: true })[] = [];
         for (const at of steps) {
           if (at === null) {
-            const taking = rates.take([], { id: "p", limit, call: "c" });
+            const taking = take(rates, [], { id: "p", limit, call: "c" });
             expect(taking.ok).toBe(open.length < limit);
             if (taking.ok) open.push(taking);
           } else open.splice(at % Math.max(1, open.length), 1)[0]?.settle([]);
@@ -196,12 +196,11 @@ describe("a key's limits", () => {
     grant(limiter.admit(key, "m", demand(), "c")).settle(demand());
     clock.nowMs += 5_000;
     expect(limiter.bars(key)).toBeNull();
-    expect(grant(limiter.admit(key, "m", demand(), "c")).standing).toEqual({
-      requests: { limit: 2, remaining: 0, resetMs: 60_500 },
-      tokens: null,
-    });
+    const standing = { requestsLimit: 2, requestsRemaining: 0, requestsResetMs: 60_500, tokensLimit: null };
+    expect(grant(limiter.admit(key, "m", demand(), "c")).standing).toMatchObject(standing);
     const refused = overrun(limiter.admit(key, "m", demand(), "c"));
-    expect(refused.standing?.requests).toEqual({ limit: 2, remaining: 0, resetMs: 60_500 });
+    expect(refused.standing).toMatchObject(standing);
+    expect(limiter.bars(key)?.standing).toEqual({ ...standing, tokensRemaining: 0, tokensResetMs: 0 });
     expect(await shown(refused)).toMatchObject({
       status: 429,
       retry: "55500",
@@ -221,14 +220,14 @@ describe("a key's limits", () => {
     const { limiter } = world();
     const key = keyWith({ tokens: 100, audioSeconds: 2, characters: 50 });
     const first = grant(limiter.admit(key, "m", demand({ tokens: 60, audioSeconds: 1.5, characters: 10 }), "c"));
-    expect(first.standing).toEqual({ requests: null, tokens: { limit: 100, remaining: 40, resetMs: 60_500 } });
+    expect(first.standing).toMatchObject({ requestsLimit: null, tokensLimit: 100, tokensRemaining: 40, tokensResetMs: 60_500 });
     expect(overrun(limiter.admit(key, "m", demand({ tokens: 41 }), "c")).failure.publicMessage).toContain("100 tokens per minute");
     expect(overrun(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).failure.publicMessage).toContain(
       "2 seconds of audio per minute",
     );
     expect(overrun(limiter.admit(key, "m", demand({ characters: 41 }), "c")).failure.publicMessage).toContain("50 characters per minute");
     first.settle(demand({ tokens: 10, audioSeconds: Number.NaN, characters: 50 }));
-    expect(grant(limiter.admit(key, "m", demand({ tokens: 90 }), "c")).standing?.tokens?.remaining).toBe(0);
+    expect(grant(limiter.admit(key, "m", demand({ tokens: 90 }), "c")).standing?.tokensRemaining).toBe(0);
     expect(overrun(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).retryAfterMs).toBe(60_000);
     expect(overrun(limiter.admit(key, "m", demand({ characters: 1 }), "c")).retryAfterMs).toBe(60_000);
   });
@@ -283,12 +282,12 @@ describe("a key's limits", () => {
       models: [rule("big-*", { requests: 2, concurrency: 1 }), rule("*", { requests: 5 })],
     });
     const big = grant(limiter.admit(key, "big-1", demand(), "a"));
-    expect(big.standing?.requests).toMatchObject({ limit: 2, remaining: 1 });
+    expect(big.standing).toMatchObject({ requestsLimit: 2, requestsRemaining: 1 });
     const refused = overrun(limiter.admit(key, "big-2", demand(), "b"));
     expect(refused.failure.code).toBe("concurrency_limit");
     expect(refused.failure.publicMessage).toContain('for the models "big-*"');
     // The refusal took nothing of the key's own: nine are left, of which the other rule allows five.
-    expect(grant(limiter.admit(key, "small", demand(), "c")).standing?.requests).toMatchObject({ limit: 5, remaining: 4 });
+    expect(grant(limiter.admit(key, "small", demand(), "c")).standing).toMatchObject({ requestsLimit: 5, requestsRemaining: 4 });
     big.settle(demand());
     grant(limiter.admit(key, "big-2", demand(), "d")).settle(demand());
     expect(overrun(limiter.admit(key, "big-2", demand(), "e")).failure.publicMessage).toContain(
@@ -325,7 +324,7 @@ describe("a key's budgets", () => {
     const { limiter, till } = world();
     till.refusal = { ok: false, why: "spent", spentNanos: 10_000_000_000 };
     const refused = overrun(limiter.admit(keyWith({ requests: 5, budget }), "m", demand({ nanos: 9 }), "c"));
-    expect(refused.standing?.requests?.limit).toBe(5);
+    expect(refused.standing?.requestsLimit).toBe(5);
     expect(await shown(refused)).toMatchObject({
       status: 429,
       retry: "false",

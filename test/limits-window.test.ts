@@ -187,21 +187,22 @@ describe("the headers of a standing", () => {
         .split("\r\n")
         .slice(1)
         .sort();
-    expect(lines({ requests: null, tokens: null })).toEqual([]);
-    const requests = { limit: 60, remaining: 59, resetMs: 1_000 };
-    const tokens = { limit: 9_000, remaining: -0.5, resetMs: 360_000 };
+    const none = { requestsLimit: null, requestsRemaining: 0, requestsResetMs: 0, tokensLimit: null, tokensRemaining: 0, tokensResetMs: 0 };
+    expect(lines(none)).toEqual([]);
+    const requests = { requestsLimit: 60, requestsRemaining: 59, requestsResetMs: 1_000 };
+    const tokens = { tokensLimit: 9_000, tokensRemaining: -0.5, tokensResetMs: 360_000 };
     const ofRequests = ["x-ratelimit-limit-requests: 60", "x-ratelimit-reset-requests: 1s", "x-ratelimit-remaining-requests: 59"];
     const ofTokens = ["x-ratelimit-limit-tokens: 9000", "x-ratelimit-reset-tokens: 6m0s", "x-ratelimit-remaining-tokens: 0"];
-    expect(lines({ requests, tokens: null })).toEqual(ofRequests.toSorted());
-    expect(lines({ requests: null, tokens })).toEqual(ofTokens.toSorted());
-    expect(lines({ requests, tokens })).toEqual([...ofRequests, ...ofTokens].sort());
+    expect(lines({ ...none, ...requests })).toEqual(ofRequests.toSorted());
+    expect(lines({ ...none, ...tokens })).toEqual(ofTokens.toSorted());
+    expect(lines({ ...requests, ...tokens })).toEqual([...ofRequests, ...ofTokens].sort());
     // Another key, and another moment.
-    const later = { limit: 60, remaining: 3, resetMs: 999.5 };
-    const wider = { limit: 61, remaining: 3, resetMs: 1_001 };
+    const later = { requestsLimit: 60, requestsRemaining: 3, requestsResetMs: 999.5 };
+    const wider = { requestsLimit: 61, requestsRemaining: 3, requestsResetMs: 1_001 };
     for (const standing of [later, wider, later, requests]) {
-      const spelled = [`limit-requests: ${standing.limit}`, `remaining-requests: ${standing.remaining}`];
-      expect(lines({ requests: standing, tokens })).toEqual(
-        [...spelled, `reset-requests: ${goDuration(standing.resetMs)}`]
+      const spelled = [`limit-requests: ${standing.requestsLimit}`, `remaining-requests: ${standing.requestsRemaining}`];
+      expect(lines({ ...standing, ...tokens })).toEqual(
+        [...spelled, `reset-requests: ${goDuration(standing.requestsResetMs)}`]
           .map((line) => `x-ratelimit-${line}`)
           .concat(ofTokens)
           .sort(),

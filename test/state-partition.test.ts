@@ -8,6 +8,7 @@ import { admitted, place, requests } from "./support/joint-rig.ts";
 import { joined, type Member } from "./support/partition-rig.ts";
 import { present, remark } from "./support/servers/obtain.ts";
 import { startRedis } from "./support/servers/redis.ts";
+import { take } from "./support/need.ts";
 
 // Mostly waits: for windows and partitions to pass; it computes next to nothing.
 
@@ -158,7 +159,7 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
     const held = [];
     for (const { rates } of [a, b]) {
       for (let call = 0; call < 30; call += 1) {
-        const taking = await rates.take([], place("room", 20, `${call}`));
+        const taking = await take(rates, [], place("room", 20, `${call}`));
         if (taking.ok) held.push(taking);
       }
     }

@@ -7,6 +7,7 @@ import { contractSlotMs, testCountsContract } from "./support/counts-contract.ts
 import { engines, freshDataDir, postgresServer } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";
 import { admitted, keeper, place, requests, span, tokens, type Keeper, type KeeperOptions } from "./support/joint-rig.ts";
+import { take } from "./support/need.ts";
 
 // Mostly waits: for leases and deadlines of its store.
 
@@ -47,7 +48,7 @@ for (const engine of engines) {
       const claims = [requests("crossed", 40), tokens("crossed", 45, 1)];
       const results = await Promise.all(
         Array.from({ length: 60 }, async (_, call) =>
-          rates.take(call % 2 === 0 ? claims : claims.toReversed(), place("crossed", 100, `call-${call}`)),
+          take(rates, call % 2 === 0 ? claims : claims.toReversed(), place("crossed", 100, `call-${call}`)),
         ),
       );
       expect(results.filter(({ ok }) => ok)).toHaveLength(40);

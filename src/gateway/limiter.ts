@@ -28,15 +28,13 @@ export interface Overrun {
   readonly standing: Standing | null;
 }
 
-/** The figures of the convention's headers; only those of limits that the key has. */
+/** The figures of the convention's headers; null is the limit that the key does not have, and then its other figures say nothing. */
 export interface Standing {
-  readonly requests: Remaining | null;
-  readonly tokens: Remaining | null;
-}
-
-export interface Remaining {
-  readonly limit: number;
-  readonly remaining: number;
+  readonly requestsLimit: number | null;
+  readonly requestsRemaining: number;
   /** Until all of the limit is free again. */
-  readonly resetMs: number;
+  readonly requestsResetMs: number;
+  readonly tokensLimit: number | null;
+  readonly tokensRemaining: number;
+  readonly tokensResetMs: number;
 }

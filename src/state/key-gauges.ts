@@ -55,11 +55,6 @@ export class KeyGauges {
   }
 }
 
-/** What a call takes of a gauge, by what is expected of it. */
-export function claimOn(gauge: Gauge, demand: Demand): Claim {
-  return gauge.what === "requests" ? gauge.one : { id: gauge.id, limit: gauge.limit, amount: amountOn(gauge, demand, 0) };
-}
-
 /** What a call counts for on a gauge; a figure that is none counts as `otherwise`. */
 export function amountOn({ what }: Gauge, demand: Demand, otherwise: number): number {
   switch (what) {

@@ -1,6 +1,8 @@
 import { wholeAmount } from "../limits/amount.ts";
 import { keyOf, minute, placeWaitMs, type Granted, type Hold, type SharedCounts, type Taken, type Want } from "../limits/joint-counts.ts";
-import type { Claim, Look, Place, RateKeeper, Taking } from "../limits/rate-keeper.ts";
+import { claimsOf, ListedNeed, placeOf } from "../limits/listed-need.ts";
+import type { Claim, Look, Need, Place, RateKeeper, Standings, Taking } from "../limits/rate-keeper.ts";
+import { Refusal } from "../limits/refusal.ts";
 import { afterHearing } from "./held-up.ts";
 import { givenBack, inHand, isExact, isRefused, newAccount, partAlone, wishFor, type Account } from "./leased-account.ts";
 import { LeasedCorrections } from "./leased-corrections.ts";
@@ -32,7 +34,7 @@ export type StoreLossRule = "split" | "open" | "closed";
 
 /** A keeper that answers at once. */
 export interface LocalRates extends RateKeeper {
-  take(claims: readonly Claim[], place: Place | null): Taking;
+  take(need: Need): Taking;
 }
 
 /**
@@ -69,10 +71,12 @@ export class LeasedRates implements RateKeeper {
     this.places = new LeasedPlaces(counts, guard, nowMs, options.holdMs ?? 30_000);
   }
 
-  take(claims: readonly Claim[], place: Place | null): Taking | Promise<Taking> {
+  take(need: Need): Taking | Promise<Taking> {
     const nowMs = this.nowMs();
+    const claims = claimsOf(need);
+    const place = placeOf(need);
     const first = claims[0]?.id ?? place?.id;
-    if (first === undefined) return this.options.local.take(claims, place);
+    if (first === undefined) return this.options.local.take(need);
     const refusal = this.refusal(claims, place, nowMs);
     if (refusal !== null) return refusal;
     const key = keyOf(first);
@@ -130,7 +134,7 @@ export class LeasedRates implements RateKeeper {
   }
 
   /** The truth about a call is known. For what it took, see `Admitted`. */
-  settled(claims: readonly Claim[], parts: readonly Parts[], shadow: AdmittedLocally, hold: Hold | null, amounts: readonly number[]): void {
+  settled(claims: readonly Claim[], parts: readonly Parts[], shadow: Settled, hold: Hold | null, amounts: readonly number[]): void {
     const nowMs = this.nowMs();
     for (const [at, claim] of claims.entries()) {
       const claimed = wholeAmount(claim.amount, 0);
@@ -160,7 +164,11 @@ export class LeasedRates implements RateKeeper {
   }
 
   private refused(claims: readonly Claim[], shortId: string, waitMs: number, nowMs: number): Taking {
-    return { ok: false, shortId, waitMs, looks: claims.map(({ id, limit }) => this.lookOf(id, limit, nowMs)) };
+    return new Refusal(
+      shortId,
+      waitMs,
+      claims.map(({ id, limit }) => this.lookOf(id, limit, nowMs)),
+    );
   }
 
   private fromLeases(claims: readonly Claim[], nowMs: number): Taking | null {
@@ -313,9 +321,9 @@ export class LeasedRates implements RateKeeper {
       const account = this.accounts.get(id);
       if (account !== undefined) account.spent += wholeAmount(amount, 0);
     }
+    const unlimited = claims.map(({ id, amount }) => ({ id, amount, limit: Infinity }));
     const shadow = this.options.local.take(
-      claims.map(({ id, amount }) => ({ id, amount, limit: Infinity })),
-      hold === null ? null : { id: hold.id, call: hold.call, limit: Infinity },
+      new ListedNeed(unlimited, hold === null ? null : { id: hold.id, call: hold.call, limit: Infinity }),
     );
     if (!shadow.ok) throw new Error("a call without limits was refused");
     this.holdBegins(hold);
@@ -330,13 +338,11 @@ export class LeasedRates implements RateKeeper {
     if (rule === "closed") return this.refused(claims, claims[0]?.id ?? place?.id ?? "", lostWaitMs, nowMs);
     const tooMuch = claims.find((claim) => this.isUnseenTooMuch(claim, rule, nowMs))?.id ?? this.fullUnseen(place, rule, nowMs);
     if (tooMuch !== undefined) return this.refused(claims, tooMuch, lostWaitMs, nowMs);
-    const taking = this.options.local.take(
-      claims.map((claim) => this.ownPart(claim, rule, nowMs)),
-      place === null ? null : { ...place, limit: this.ownPart({ ...place, amount: 1 }, rule, nowMs).limit },
-    );
-    // The limit is what it is, however small our part of it.
-    const looks = taking.looks.map((look, at) => ({ ...look, limit: claims[at]!.limit }));
-    if (!taking.ok) return { ...taking, looks };
+    const ownPlace = place === null ? null : { ...place, limit: this.ownPart({ ...place, amount: 1 }, rule, nowMs).limit };
+    const ownClaims = claims.map((claim) => this.ownPart(claim, rule, nowMs));
+    const taking = this.options.local.take(new ListedNeed(ownClaims, ownPlace));
+    if (!taking.ok) return taking;
+    const looks = claims.map(({ limit }, at) => ({ limit, remaining: taking.remaining(at), resetMs: taking.resetMs(at) }));
     const parts = claims.map(({ id, amount }): Parts => {
       const owed = wholeAmount(amount, 0);
       this.corrections.owe(id, owed);
@@ -379,14 +385,14 @@ export class LeasedRates implements RateKeeper {
     return Math.min(unseen, unseenAtFirst / others);
   }
 
-  private withUnseenPlace(id: string, taking: AdmittedLocally): AdmittedLocally {
+  private withUnseenPlace(id: string, taking: Settled): Settled {
     const settle = (amounts: readonly number[]): void => {
       taking.settle(amounts);
       const left = (this.unseenPlaces.get(id) ?? 1) - 1;
       if (left > 0) this.unseenPlaces.set(id, left);
       else this.unseenPlaces.delete(id);
     };
-    return { ok: true, looks: taking.looks, settle };
+    return { settle };
   }
 
   /** What all those together may use that have the store; never too little for this one call. */
@@ -529,9 +535,10 @@ interface Parts {
   readonly owed: number;
 }
 
-type AdmittedLocally = Extract<Taking, { readonly ok: true }>;
+/** What was taken here, to be put right with the rest. */
+type Settled = Pick<Extract<Taking, { readonly ok: true }>, "settle">;
 
-class Admitted {
+class Admitted implements Standings {
   readonly ok = true;
   private open = true;
 
@@ -539,10 +546,18 @@ class Admitted {
     private readonly rates: LeasedRates,
     private readonly claims: readonly Claim[],
     private readonly parts: readonly Parts[],
-    private readonly shadow: AdmittedLocally,
+    private readonly shadow: Settled,
     private readonly hold: Hold | null,
-    readonly looks: readonly Look[],
+    private readonly looks: readonly Look[],
   ) {}
+
+  remaining(at: number): number {
+    return this.looks[at]!.remaining;
+  }
+
+  resetMs(at: number): number {
+    return this.looks[at]!.resetMs;
+  }
 
   settle(amounts: readonly number[]): void {
     if (!this.open) throw new Error("what a call took of its limits was settled twice");

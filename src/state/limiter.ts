@@ -1,9 +1,10 @@
-import type { Grant, Limiter, Overrun, Remaining, Standing } from "../gateway/limiter.ts";
+import type { Grant, Limiter, Overrun, Standing } from "../gateway/limiter.ts";
 import type { Key } from "../keys/key.ts";
 import type { Demand } from "../limits/limits.ts";
-import type { Claim, Look, RateKeeper, Taking } from "../limits/rate-keeper.ts";
+import { ListedNeed } from "../limits/listed-need.ts";
+import type { Need, RateKeeper, Standings, Taking } from "../limits/rate-keeper.ts";
 import type { BudgetLine, Refused, Reservation } from "./budget-account.ts";
-import { amountOn, claimOn, KeyGauges, type Gauge, type Gauges } from "./key-gauges.ts";
+import { amountOn, KeyGauges, type Gauges, type Room } from "./key-gauges.ts";
 import { budgetOverrun, neverFits, priceOverrun, rateOverrun, roomOverrun, storeOverrun } from "./overrun.ts";
 
 export interface LimiterParts {
@@ -32,12 +33,11 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     const gauges = gaugesOf(key).for(model);
     if (gauges.isEmpty) return unlimitedGrant;
     if (gauges.budgets.length > 0 && demand.nanos === null && key.limits.unpriced === "refuse") return priceOverrun(model, null);
-    const admission = new Admission(gauges, demand);
+    const admission = new Admission(gauges, demand, call);
     const impossible = admission.impossible();
     if (impossible !== null) return impossible;
     if (!admission.needsRates) return money(admission, 0);
-    const [room] = gauges.rooms;
-    const taking = rates.take(admission.claims, room === undefined ? null : { id: room.id, limit: room.limit, call });
+    const taking = rates.take(admission);
     return taking instanceof Promise ? afterLateRates(admission, taking, call) : afterRates(admission, taking, call);
   }
 
@@ -52,12 +52,12 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
   }
 
   function afterRates(admission: Admission, taking: Taking, call: string): Grant | Overrun | Promise<Grant | Overrun> {
-    admission.see(taking.looks);
+    admission.see(taking);
     if (!taking.ok) return admission.overrun(taking);
     admission.took(taking);
     const room = admission.gauges.rooms[1];
     if (room === undefined) return money(admission, 0);
-    const second = rates.take([], { id: room.id, limit: room.limit, call });
+    const second = rates.take(new ListedNeed([], { id: room.id, limit: room.limit, call }));
     return second instanceof Promise ? afterLateRoom(admission, second) : afterRoom(admission, second);
   }
 
@@ -108,7 +108,9 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
       if (look.remaining >= 1) continue;
       // Without a better word: as if what is used were spread evenly.
       const waitMs = look.waitMs ?? look.resetMs / Math.max(1, gauge.limit);
-      return rateOverrun(gauge, gauge.limit < 1 ? Infinity : waitMs, standingOf([gauge], [look]));
+      const { limit, remaining, resetMs } = look;
+      const standing = { ...noStanding, requestsLimit: limit, requestsRemaining: remaining, requestsResetMs: resetMs };
+      return rateOverrun(gauge, gauge.limit < 1 ? Infinity : waitMs, standing);
     }
     return null;
   }
@@ -120,29 +122,60 @@ type Taken = Taking & { readonly ok: true };
 
 const none: readonly Reservation[] = [];
 
-/** A call on its way through its limits; once through, it is the grant. */
-class Admission implements Grant {
+/**
+ * A call on its way through its limits; once through, it is the grant. It is what it needs of them, and how its key stands: every call
+ * has all three, so that nothing is made for them.
+ */
+class Admission implements Grant, Need, Standing {
   readonly kind = "grant";
-  readonly claims: readonly Claim[];
   /** Of the rates and the first place, and of the second place. */
   private first: Taken | null = null;
   private second: Taken | null = null;
-  readonly nanos: number;
-  standing: Standing | null = null;
+  requestsLimit: number | null = null;
+  requestsRemaining = 0;
+  requestsResetMs = 0;
+  tokensLimit: number | null = null;
+  tokensRemaining = 0;
+  tokensResetMs = 0;
   private reservations: readonly Reservation[] = none;
 
   constructor(
     readonly gauges: Gauges,
-    demand: Demand,
-  ) {
-    const claims: Claim[] = [];
-    for (const gauge of gauges.rates) claims.push(claimOn(gauge, demand));
-    this.claims = claims;
-    this.nanos = demand.nanos ?? 0;
+    private readonly demand: Demand,
+    readonly call: string,
+  ) {}
+
+  get claims(): number {
+    return this.gauges.rates.length;
+  }
+
+  id(at: number): string {
+    return this.gauges.rates[at]!.id;
+  }
+
+  limit(at: number): number {
+    return this.gauges.rates[at]!.limit;
+  }
+
+  amount(at: number): number {
+    return amountOn(this.gauges.rates[at]!, this.demand, 0);
+  }
+
+  /** The key's own; another one for the model is taken after it. */
+  get room(): Room | null {
+    return this.gauges.rooms[0] ?? null;
+  }
+
+  get nanos(): number {
+    return this.demand.nanos ?? 0;
+  }
+
+  get standing(): Standing | null {
+    return this.requestsLimit === null && this.tokensLimit === null ? null : this;
   }
 
   get needsRates(): boolean {
-    return this.claims.length > 0 || this.gauges.rooms.length > 0;
+    return this.claims > 0 || this.gauges.rooms.length > 0;
   }
 
   took(taken: Taken): void {
@@ -151,9 +184,9 @@ class Admission implements Grant {
   }
 
   settle(truth: Demand | null): void {
-    const { gauges, claims } = this;
-    const amounts: number[] = [];
-    for (let at = 0; at < claims.length; at += 1) amounts.push(truth === null ? 0 : amountOn(gauges.rates[at]!, truth, claims[at]!.amount));
+    const { rates } = this.gauges;
+    amounts.length = 0;
+    for (let at = 0; at < rates.length; at += 1) amounts.push(truth === null ? 0 : amountOn(rates[at]!, truth, this.amount(at)));
     this.first?.settle(amounts);
     this.second?.settle([]);
     for (const reservation of this.reservations) reservation.settle(truth === null ? null : truth.nanos);
@@ -161,15 +194,31 @@ class Admission implements Grant {
 
   /** What no wait could make room for. */
   impossible(): Overrun | null {
-    for (let at = 0; at < this.claims.length; at += 1) {
-      const { amount, limit } = this.claims[at]!;
-      if (amount > limit) return neverFits(this.gauges.rates[at]!, null);
+    for (let at = 0; at < this.claims; at += 1) {
+      if (this.amount(at) > this.limit(at)) return neverFits(this.gauges.rates[at]!, null);
     }
     return null;
   }
 
-  see(looks: readonly Look[]): void {
-    this.standing = standingOf(this.gauges.rates, looks);
+  /** Of the key's own limit and the one for the model, the tighter. */
+  see(standings: Standings): void {
+    const { rates } = this.gauges;
+    for (let at = 0; at < rates.length; at += 1) {
+      const { what, limit } = rates[at]!;
+      if (what !== "requests" && what !== "tokens") continue;
+      const remaining = standings.remaining(at);
+      if (what === "requests") {
+        if (this.requestsLimit !== null && this.requestsRemaining <= remaining) continue;
+        this.requestsLimit = limit;
+        this.requestsRemaining = remaining;
+        this.requestsResetMs = standings.resetMs(at);
+      } else {
+        if (this.tokensLimit !== null && this.tokensRemaining <= remaining) continue;
+        this.tokensLimit = limit;
+        this.tokensRemaining = remaining;
+        this.tokensResetMs = standings.resetMs(at);
+      }
+    }
   }
 
   overrun({ shortId, waitMs }: Taking & { readonly ok: false }): Overrun {
@@ -196,23 +245,17 @@ class Admission implements Grant {
   }
 }
 
-/** The tightest of each: of the key's own limit and the one for the model. */
-function standingOf(gauges: readonly Gauge[], looks: readonly Look[]): Standing | null {
-  let requests: Remaining | null = null;
-  let tokens: Remaining | null = null;
-  for (let at = 0; at < gauges.length; at += 1) {
-    const { what } = gauges[at]!;
-    const look = looks[at];
-    if (look === undefined) continue;
-    if (what === "requests") requests = tighter(requests, look);
-    else if (what === "tokens") tokens = tighter(tokens, look);
-  }
-  return requests === null && tokens === null ? null : { requests, tokens };
-}
+/** One list for all calls: settling never waits. */
+const amounts: number[] = [];
 
-function tighter(known: Remaining | null, look: Look): Remaining {
-  return known !== null && known.remaining <= look.remaining ? known : look;
-}
+const noStanding: Standing = {
+  requestsLimit: null,
+  requestsRemaining: 0,
+  requestsResetMs: 0,
+  tokensLimit: null,
+  tokensRemaining: 0,
+  tokensResetMs: 0,
+};
 
 /** Nothing was taken, so there is nothing to settle. */
 const unlimitedGrant: Grant = { kind: "grant", standing: null, settle: () => {} };

@@ -1,5 +1,7 @@
 import { wholeAmount } from "../limits/amount.ts";
-import type { Claim, Look, Place, RateKeeper, Taking } from "../limits/rate-keeper.ts";
+import { Refusal } from "../limits/refusal.ts";
+import { claimsOf } from "../limits/listed-need.ts";
+import type { Claim, Look, Need, RateKeeper, Standings, Taking } from "../limits/rate-keeper.ts";
 import { adjust, fits, newWindow, resetMs, take, used, waitMs, windowMs, type Window } from "../limits/window.ts";
 
 /**
@@ -18,30 +20,23 @@ export class MemoryRates implements RateKeeper {
     private readonly entriesMax = 200_000,
   ) {}
 
-  take(claims: readonly Claim[], place: Place | null): Taking {
+  take(need: Need): Taking {
     const nowMs = this.nowMs();
-    const room = place === null ? null : this.entry(place.id, nowMs);
-    if (place !== null && room !== null && room.taken >= place.limit) {
-      return { ok: false, shortId: place.id, waitMs: placeWaitMs, looks: this.looks(claims, nowMs) };
+    const room = need.room === null ? null : this.entry(need.room.id, nowMs);
+    if (need.room !== null && room !== null && room.taken >= need.room.limit) {
+      return new Refusal(need.room.id, placeWaitMs, this.looks(need, nowMs));
     }
-    const windows: Window[] = [];
-    for (const { id, limit, amount } of claims) {
-      const { window } = this.entry(id, nowMs);
-      const whole = wholeAmount(amount, 0);
-      if (!fits(window, limit, whole, nowMs)) {
-        return { ok: false, shortId: id, waitMs: waitMs(window, limit, whole, nowMs), looks: this.looks(claims, nowMs) };
+    const took = new Took(need, room, nowMs);
+    for (let at = 0; at < need.claims; at += 1) {
+      const { window } = this.entry(need.id(at), nowMs);
+      const amount = wholeAmount(need.amount(at), 0);
+      if (!fits(window, need.limit(at), amount, nowMs)) {
+        return new Refusal(need.id(at), waitMs(window, need.limit(at), amount, nowMs), this.looks(need, nowMs));
       }
-      windows.push(window);
+      took.add(window);
     }
-    const looks: Look[] = [];
-    let slot = 0;
-    for (let at = 0; at < windows.length; at += 1) {
-      const { limit, amount } = claims[at]!;
-      slot = take(windows[at]!, wholeAmount(amount, 0), nowMs);
-      looks.push(lookAt(windows[at]!, limit, nowMs));
-    }
-    if (room !== null) room.taken += 1;
-    return new Took(claims, windows, slot, room, looks);
+    took.take();
+    return took;
   }
 
   /** With time a window holds less, never more. */
@@ -57,7 +52,7 @@ export class MemoryRates implements RateKeeper {
     const { window } = entry;
     return {
       limit,
-      remaining: Math.max(0, limit - used(window, nowMs)),
+      remaining: left(window, limit, nowMs),
       resetMs: resetMs(window, nowMs),
       waitMs: waitMs(window, limit, wholeAmount(amount, 0), nowMs),
     };
@@ -72,8 +67,11 @@ export class MemoryRates implements RateKeeper {
     return this.entries.size;
   }
 
-  private looks(claims: readonly Claim[], nowMs: number): readonly Look[] {
-    return claims.map(({ id, limit }) => lookAt(this.entry(id, nowMs).window, limit, nowMs));
+  private looks(need: Need, nowMs: number): readonly Look[] {
+    return claimsOf(need).map(({ id, limit }) => {
+      const { window } = this.entry(id, nowMs);
+      return { limit, remaining: left(window, limit, nowMs), resetMs: resetMs(window, nowMs) };
+    });
   }
 
   private entry(id: string, nowMs: number): Entry {
@@ -127,34 +125,63 @@ class Entry {
   }
 }
 
-/** What a call took. It holds the counts themselves, so they need not be found again. */
-class Took {
+/** What a call takes. It holds the counts themselves, so they need not be found again; how they stand is asked in the moment of taking. */
+class Took implements Standings {
   readonly ok = true;
   private open = true;
+  private slot = 0;
+  /** Nearly every key has two limits or fewer. */
+  private first: Window | null = null;
+  private second: Window | null = null;
+  private others: Window[] | null = null;
 
   constructor(
-    private readonly claims: readonly Claim[],
-    private readonly windows: readonly Window[],
-    private readonly slot: number,
+    private readonly need: Need,
     private readonly room: Entry | null,
-    readonly looks: readonly Look[],
+    private readonly nowMs: number,
   ) {}
+
+  /** The count of the next limit. */
+  add(window: Window): void {
+    if (this.first === null) this.first = window;
+    else if (this.second === null) this.second = window;
+    else (this.others ??= []).push(window);
+  }
+
+  take(): void {
+    const { need } = this;
+    for (let at = 0; at < need.claims; at += 1) this.slot = take(this.window(at), wholeAmount(need.amount(at), 0), this.nowMs);
+    if (this.room !== null) this.room.taken += 1;
+  }
+
+  remaining(at: number): number {
+    return left(this.window(at), this.need.limit(at), this.nowMs);
+  }
+
+  resetMs(at: number): number {
+    return resetMs(this.window(at), this.nowMs);
+  }
 
   settle(amounts: readonly number[]): void {
     if (!this.open) throw new Error("what a call took of its limits was settled twice");
     this.open = false;
+    const { need } = this;
     if (this.room !== null) this.room.taken -= 1;
-    for (let at = 0; at < this.windows.length; at += 1) {
-      const before = wholeAmount(this.claims[at]!.amount, 0);
+    for (let at = 0; at < need.claims; at += 1) {
+      const before = wholeAmount(need.amount(at), 0);
       const truth = wholeAmount(amounts[at] ?? before, before);
       if (truth === before) continue;
-      adjust(this.windows[at]!, this.slot, truth - before);
+      adjust(this.window(at), this.slot, truth - before);
     }
+  }
+
+  private window(at: number): Window {
+    return at === 0 ? this.first! : at === 1 ? this.second! : this.others![at - 2]!;
   }
 }
 
-function lookAt(window: Window, limit: number, nowMs: number): Look {
-  return { limit, remaining: Math.max(0, limit - used(window, nowMs)), resetMs: resetMs(window, nowMs) };
+function left(window: Window, limit: number, nowMs: number): number {
+  return Math.max(0, limit - used(window, nowMs));
 }
 
 /** Nobody knows when a call ends; a second is the least that clients obey. */

@@ -3,6 +3,7 @@ import type { Claim, Place, Taking } from "../../src/limits/rate-keeper.ts";
 import { LeasedRates, type StoreLossRule } from "../../src/state/leased-rates.ts";
 import { MemoryRates } from "../../src/state/memory-rates.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
+import { take } from "./need.ts";
 
 export interface KeeperOptions {
   readonly counts: SharedCounts;
@@ -74,7 +75,7 @@ export function place(key: string, limit: number, call: string): Place {
 
 /** Takes and settles at once, as estimated. */
 export async function admitted(rates: LeasedRates, claims: readonly Claim[]): Promise<boolean> {
-  const taking = await rates.take(claims, null);
+  const taking = await take(rates, claims, null);
   if (taking.ok) taking.settle(claims.map(({ amount }) => amount));
   return taking.ok;
 }

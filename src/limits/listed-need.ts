@@ -1,0 +1,37 @@
+import type { Claim, Need, Place } from "./rate-keeper.ts";
+
+/** A need that is written down, claim by claim. */
+export class ListedNeed implements Need {
+  constructor(
+    private readonly list: readonly Claim[],
+    readonly room: Place | null,
+  ) {}
+
+  get claims(): number {
+    return this.list.length;
+  }
+
+  get call(): string {
+    return this.room?.call ?? "";
+  }
+
+  id(at: number): string {
+    return this.list[at]!.id;
+  }
+
+  limit(at: number): number {
+    return this.list[at]!.limit;
+  }
+
+  amount(at: number): number {
+    return this.list[at]!.amount;
+  }
+}
+
+export function claimsOf(need: Need): readonly Claim[] {
+  return Array.from({ length: need.claims }, (_, at) => ({ id: need.id(at), limit: need.limit(at), amount: need.amount(at) }));
+}
+
+export function placeOf({ room, call }: Need): Place | null {
+  return room === null ? null : { id: room.id, limit: room.limit, call };
+}
