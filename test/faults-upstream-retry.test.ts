@@ -4,6 +4,8 @@ import type { ChatReply } from "./support/client.ts";
 import { expectRefusal, expectWhole } from "./support/outcome.ts";
 import { Stage, type Row } from "./support/stage.ts";
 
+// Mostly waits: for limits of seconds to be over.
+
 /** What a call may take in all, so that nobody waits for a limit longer than that. */
 const deadlineMs = 4_000;
 const stage = new Stage({ config: { routing: { deadlines: { stream: `${deadlineMs}ms`, whole: `${deadlineMs}ms` } } } });

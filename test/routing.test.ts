@@ -7,6 +7,8 @@ import { startGateway } from "./support/gateway.ts";
 import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, setUp, upstreamKey, type ChannelSettings, type Rig } from "./support/rig.ts";
 
+// Mostly waits: for breakers, cool-downs and deadlines of seconds, and what it claims of times is as coarse.
+
 setDefaultTimeout(60_000);
 
 /**
