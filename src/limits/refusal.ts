@@ -1,20 +1,15 @@
-import type { Look, Standings } from "./rate-keeper.ts";
+import { Looks } from "./looks.ts";
+import type { Look } from "./rate-keeper.ts";
 
 /** A limit has no room, and nothing was taken of any. */
-export class Refusal implements Standings {
+export class Refusal extends Looks {
   readonly ok = false;
 
   constructor(
     readonly shortId: string,
     readonly waitMs: number,
-    private readonly looks: readonly Look[],
-  ) {}
-
-  remaining(at: number): number {
-    return this.looks[at]!.remaining;
-  }
-
-  resetMs(at: number): number {
-    return this.looks[at]!.resetMs;
+    looks: readonly Look[],
+  ) {
+    super(looks);
   }
 }

@@ -1,7 +1,8 @@
 import { wholeAmount } from "../limits/amount.ts";
 import { keyOf, minute, placeWaitMs, type Granted, type Hold, type SharedCounts, type Taken, type Want } from "../limits/joint-counts.ts";
+import { Looks } from "../limits/looks.ts";
 import { claimsOf, ListedNeed, placeOf } from "../limits/listed-need.ts";
-import type { Claim, Look, Need, Place, RateKeeper, Standings, Taking } from "../limits/rate-keeper.ts";
+import type { Claim, Look, Need, Place, RateKeeper, Taking } from "../limits/rate-keeper.ts";
 import { Refusal } from "../limits/refusal.ts";
 import { afterHearing } from "./held-up.ts";
 import { givenBack, inHand, isExact, isRefused, newAccount, partAlone, wishFor, type Account } from "./leased-account.ts";
@@ -538,7 +539,7 @@ interface Parts {
 /** What was taken here, to be put right with the rest. */
 type Settled = Pick<Extract<Taking, { readonly ok: true }>, "settle">;
 
-class Admitted implements Standings {
+class Admitted extends Looks {
   readonly ok = true;
   private open = true;
 
@@ -548,15 +549,9 @@ class Admitted implements Standings {
     private readonly parts: readonly Parts[],
     private readonly shadow: Settled,
     private readonly hold: Hold | null,
-    private readonly looks: readonly Look[],
-  ) {}
-
-  remaining(at: number): number {
-    return this.looks[at]!.remaining;
-  }
-
-  resetMs(at: number): number {
-    return this.looks[at]!.resetMs;
+    looks: readonly Look[],
+  ) {
+    super(looks);
   }
 
   settle(amounts: readonly number[]): void {

@@ -38,26 +38,26 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     if (impossible !== null) return impossible;
     if (!admission.needsRates) return money(admission, 0);
     const taking = rates.take(admission);
-    return taking instanceof Promise ? afterLateRates(admission, taking, call) : afterRates(admission, taking, call);
+    return taking instanceof Promise ? afterLateRates(admission, taking) : afterRates(admission, taking);
   }
 
-  async function afterLateRates(admission: Admission, taking: Promise<Taking>, call: string): Promise<Grant | Overrun> {
+  async function afterLateRates(admission: Admission, taking: Promise<Taking>): Promise<Grant | Overrun> {
     let taken: Taking;
     try {
       taken = await taking;
     } catch {
       return storeLost();
     }
-    return afterRates(admission, taken, call);
+    return afterRates(admission, taken);
   }
 
-  function afterRates(admission: Admission, taking: Taking, call: string): Grant | Overrun | Promise<Grant | Overrun> {
+  function afterRates(admission: Admission, taking: Taking): Grant | Overrun | Promise<Grant | Overrun> {
     admission.see(taking);
     if (!taking.ok) return admission.overrun(taking);
     admission.took(taking);
     const room = admission.gauges.rooms[1];
     if (room === undefined) return money(admission, 0);
-    const second = rates.take(new ListedNeed([], { id: room.id, limit: room.limit, call }));
+    const second = rates.take(new ListedNeed([], { id: room.id, limit: room.limit, call: admission.call }));
     return second instanceof Promise ? afterLateRoom(admission, second) : afterRoom(admission, second);
   }
 

@@ -1,0 +1,14 @@
+import type { Look, Standings } from "./rate-keeper.ts";
+
+/** How limits stood, as it was seen. */
+export class Looks implements Standings {
+  constructor(private readonly looks: readonly Look[]) {}
+
+  remaining(at: number): number {
+    return this.looks[at]!.remaining;
+  }
+
+  resetMs(at: number): number {
+    return this.looks[at]!.resetMs;
+  }
+}
