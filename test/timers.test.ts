@@ -55,24 +55,28 @@ test.concurrent("whatever is set and taken back, only what was left rings", asyn
 });
 
 test.each([
-  ["short", 1_500, 0],
-  ["long", 3_500, 2_000],
-])("a %s timer that comes due while the process stands still rings after what arrived meanwhile", async (_, ms, standsAtMs) => {
-  const timers = new Timers(() => performance.now());
-  const heard: string[] = [];
-  const rung = new Promise<void>((resolve) =>
-    timers.after(ms, () => {
-      heard.push("timer");
-      resolve();
-    }),
-  );
-  await Bun.sleep(standsAtMs);
-  const { pid } = process;
-  const stopper = Bun.spawn(["sh", "-c", `kill -STOP ${pid}; echo word; sleep 2.5; kill -CONT ${pid}`], { stdout: "pipe" });
-  for await (const { length } of stopper.stdout) if (length > 0) heard.push("word");
-  await rung;
-  expect(heard).toEqual(["word", "timer"]);
-});
+  ["short", 1_500, 0, 2.5],
+  ["long", 3_500, 2_000, 2.5],
+  ["long (just before the process goes on)", 3_500, 2_400, 1.2],
+])(
+  "a %s timer that comes due while the process stands still rings after what arrived meanwhile",
+  async (_, ms, standsAtMs, standsSeconds) => {
+    const timers = new Timers(() => performance.now());
+    const heard: string[] = [];
+    const rung = new Promise<void>((resolve) =>
+      timers.after(ms, () => {
+        heard.push("timer");
+        resolve();
+      }),
+    );
+    await Bun.sleep(standsAtMs);
+    const { pid } = process;
+    const stopper = Bun.spawn(["sh", "-c", `kill -STOP ${pid}; echo word; sleep ${standsSeconds}; kill -CONT ${pid}`], { stdout: "pipe" });
+    for await (const { length } of stopper.stdout) if (length > 0) heard.push("word");
+    await rung;
+    expect(heard).toEqual(["word", "timer"]);
+  },
+);
 
 test("a timer that was taken back while it waits for what arrived never rings", async () => {
   const timers = new Timers(() => performance.now());

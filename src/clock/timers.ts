@@ -2,8 +2,8 @@ import type { Bell, Bells } from "../gateway/ports.ts";
 
 /**
  * Timers for things that hardly ever happen. Every call sets a few deadlines and takes them all back; a native timer
- * for each would cost more than the rest of its bookkeeping. Long ones share one native timer a tick: they ring within
- * a tick after their time, never before. Short ones are native.
+ * for each would cost more than the rest of its bookkeeping. Long ones share one native timer, for the first tick that has
+ * any: they ring within a tick after their time, never before. Short ones are native.
  *
  * A process that stood still finds all its timers due before it has read what came meanwhile, and would blame others for
  * a silence that was its own. So whatever rings late rings a moment later still, when that has been read.
@@ -12,6 +12,8 @@ export class Timers implements Bells {
   private readonly ticks = new Map<number, Set<Bell>>();
   private readonly soon = new Map<Bell, ReturnType<typeof setTimeout>>();
   private running: ReturnType<typeof setTimeout> | null = null;
+  /** When the shared timer is to look. */
+  private nextTick = Infinity;
 
   constructor(private readonly nowMs: () => number) {}
 
@@ -31,7 +33,7 @@ export class Timers implements Bells {
     const due = this.ticks.get(tick);
     if (due === undefined) this.ticks.set(tick, new Set([bell]));
     else due.add(bell);
-    if (this.running === null) this.run();
+    if (tick < this.nextTick) this.run(tick, nowMs);
   }
 
   clear(bell: Bell): void {
@@ -59,21 +61,31 @@ export class Timers implements Bells {
     this.soon.set(bell, setTimeout(look, ms));
   }
 
-  private run(): void {
-    if (this.running !== null) return;
-    const dueMs = this.nowMs() + tickMs;
+  private run(tick: number, nowMs: number): void {
+    if (this.running !== null) clearTimeout(this.running);
+    // A standstill that ends with the tick shows in a look that was to be shortly before it.
+    const lookTick = tick - leadTicks > nowMs / tickMs ? tick - leadTicks : tick;
+    // Now and then a look is due at any rate: what was taken back leaves empty ticks behind.
+    this.nextTick = Math.min(lookTick, Math.ceil((nowMs + tidyMs) / tickMs));
+    const dueMs = this.nextTick * tickMs;
     this.running = setTimeout(() => {
       const lateMs = this.nowMs() - dueMs;
       if (lateMs < standstillMs) return this.look();
       this.running = setTimeout(() => this.look(), graceOf(lateMs));
-    }, tickMs);
+    }, dueMs - nowMs);
   }
 
   private look(): void {
     this.running = null;
-    const now = this.nowMs() / tickMs;
+    this.nextTick = Infinity;
+    const nowMs = this.nowMs();
+    const now = nowMs / tickMs;
+    let nextTick = Infinity;
     for (const [tick, due] of this.ticks) {
-      if (due.size > 0 && tick > now) continue;
+      if (due.size > 0 && tick > now) {
+        nextTick = Math.min(nextTick, tick);
+        continue;
+      }
       for (const bell of due) {
         due.delete(bell);
         bell.place = nowhere;
@@ -81,7 +93,7 @@ export class Timers implements Bells {
       }
       this.ticks.delete(tick);
     }
-    if (this.ticks.size > 0) this.run();
+    if (nextTick < this.nextTick) this.run(nextTick, nowMs);
   }
 }
 
@@ -96,6 +108,8 @@ function graceOf(lateMs: number): number {
 
 const tickMs = 50;
 const coarseFromMs = 2000;
+const tidyMs = 1000;
 /** Longer than a busy loop is late, shorter than any time-out. */
 const standstillMs = 250;
+const leadTicks = standstillMs / tickMs;
 const graceMaxMs = 500;

@@ -80,7 +80,8 @@ export class LoopDelay {
   }
 }
 
-const loopTickMs = 20;
+/** Often enough for a lateness that matters, and seldom enough for a process that has nothing to do to rest. */
+const loopTickMs = 50;
 const spanMs = 1_000;
 /** A single block of this length is trouble enough. */
 const blockMs = 2_000;
@@ -106,8 +107,8 @@ export function watchPressure(nowMs: () => number, memoryShare: MemoryShare = me
   memoryTimer.unref();
   return {
     pressure: (askedMs) => {
-      // Within a tick only a block could change it, and a block shows in the clock.
-      if (askedMs - measuredMs >= loopTickMs) {
+      // Within a moment only a block could change it, and a block shows in the clock.
+      if (askedMs - measuredMs >= momentMs) {
         known.loopDelayMs = loop.delayMs(askedMs);
         measuredMs = askedMs;
       }
@@ -122,3 +123,4 @@ export function watchPressure(nowMs: () => number, memoryShare: MemoryShare = me
 }
 
 const memoryTickMs = 500;
+const momentMs = 20;
