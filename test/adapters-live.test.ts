@@ -24,25 +24,29 @@ async function relayed(
   ending: Ending,
 ): Promise<{ sent: string; failure: Failure | null }> {
   const reads = chunks.filter(({ length }) => length > 0);
+  // Every other part is there when it is asked for, and the others are waited for.
+  let isAtHand = reads.length % 2 === 0;
   const reply: Reply = {
     kind: "reply",
     status: 200,
     header: () => null,
+    ready: () => {
+      isAtHand = !isAtHand;
+      return isAtHand ? (reads.shift() ?? null) : null;
+    },
     next: async () => reads.shift() ?? (ending === "clean" ? null : failure("disconnected", "the connection broke")),
     bytes: async () => failure("bad_response", "a stream is not read as a whole"),
     cancel: () => {},
   };
   const clock = { nowMs: () => 0, after: () => () => {}, bells: { set: () => {}, clear: () => {} } };
-  const stream = new LiveStream({
-    ...clock,
-    reply,
-    reader: readerOf(codec, recording.facts.choices, false),
+  const stream = new LiveStream(reply, readerOf(codec, recording.facts.choices, false), {
+    ports: clock,
     watch: new Watch(
       clock,
       { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity },
       { alarm: () => {} },
     ),
-    reason: () => null,
+    reason: null,
     settle: () => {},
     abandon: () => {},
   });

@@ -3,6 +3,7 @@ import { readdirSync } from "node:fs";
 import fc from "fast-check";
 import type { ClientSocket } from "../src/http/client-connection.ts";
 import { Connections } from "../src/http/connections.ts";
+import type { Bell, Bells } from "../src/gateway/ports.ts";
 import { AnswerHead, type HttpAnswer } from "../src/http/http-answer.ts";
 import type { Incoming } from "../src/http/incoming.ts";
 import { OutgoingStream, type ByteSource } from "../src/http/outgoing-stream.ts";
@@ -20,8 +21,6 @@ class Edge {
   readonly seen: string[] = [];
   /** Requests and streams that nobody has ended yet. */
   live = 0;
-  /** Timers of streams that are armed. */
-  timers = 0;
   /** Bytes that streams were asked for. */
   produced = 0;
   cancelled = 0;
@@ -161,32 +160,38 @@ class Edge {
       },
       cancel: () => void (this.cancelled += 1),
     };
-    return new OutgoingStream(source, {
+    const owner = { cancelled: () => {}, ended: () => void (this.live -= 1) };
+    return new OutgoingStream(source, owner, {
       requestId: "r",
       shape: "bytes",
       keepAliveMs: 0,
       writeStallMs: this.writeStallMs,
       early: false,
-      nowMs: () => this.#now(),
-      after: (ms, then) => {
-        this.timers += 1;
-        let armed = true;
-        const disarm = (): void => {
-          if (armed) this.timers -= 1;
-          armed = false;
-        };
-        const timer = setTimeout(() => {
-          disarm();
-          then();
-        }, ms);
-        return () => {
-          clearTimeout(timer);
-          disarm();
-        };
-      },
-      ended: () => void (this.live -= 1),
+      ports: { nowMs: () => this.#now(), bells: this.#bells },
     });
   }
+
+  readonly #armed = new Map<Bell, ReturnType<typeof setTimeout>>();
+
+  /** Timers of streams that are armed. */
+  get timers(): number {
+    return this.#armed.size;
+  }
+
+  readonly #bells: Bells = {
+    set: (bell, ms) => {
+      this.#bells.clear(bell);
+      const ring = (): void => {
+        this.#armed.delete(bell);
+        bell.ring();
+      };
+      this.#armed.set(bell, setTimeout(ring, ms));
+    },
+    clear: (bell) => {
+      clearTimeout(this.#armed.get(bell));
+      this.#armed.delete(bell);
+    },
+  };
 }
 
 interface Paced {

@@ -1,9 +1,10 @@
 import type { Address, Channel } from "../channels/channel.ts";
 import type { ChatAsk } from "../operations/chat.ts";
-import { failure, isFailure } from "../operations/failure.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { lastMember, membersOf, valueOf } from "../operations/json.ts";
 import { setMember, splice, type Splice } from "../operations/splice.ts";
-import type { Adapter, Encoded, StreamedAnswer, Target, WholeAnswer } from "./adapter.ts";
+import type { Whole } from "../operations/whole.ts";
+import type { Adapter, AnswerHead, Encoded, StreamedAnswer, StreamReader, Target, WholeAnswer } from "./adapter.ts";
 import { EventReader } from "./event-reader.ts";
 import { explain } from "./explain.ts";
 import { readAnswer } from "./openai-answer.ts";
@@ -39,7 +40,7 @@ function encodeChat(ask: ChatAsk, target: Target): Encoded {
       headers: headersOf(ask.stream ? "text/event-stream" : "application/json", target),
       body: splice(ask.body, splices),
     },
-    answer: ask.stream ? streamed(hidesUsage, ask.choices) : wholeAnswer,
+    answer: ask.stream ? new StreamedChat(hidesUsage, ask.choices) : wholeAnswer,
     clampedTo,
     voice: null,
   };
@@ -50,16 +51,23 @@ const changes: Splice[] = [];
 
 const wholeAnswer: WholeAnswer = { kind: "whole", read: readAnswer };
 
-/** A good answer that is not streamed is not what was asked for either. */
-function streamed(hidesUsage: boolean, choices: number): StreamedAnswer {
-  return {
-    kind: "stream",
-    reader: () => new EventReader(new OpenAiStream({ hidesUsage, choices })),
-    instead: (body, { status }) => {
-      const whole = readAnswer(body);
-      return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
-    },
-  };
+class StreamedChat implements StreamedAnswer {
+  readonly kind = "stream";
+
+  constructor(
+    readonly hidesUsage: boolean,
+    readonly choices: number,
+  ) {}
+
+  reader(): StreamReader {
+    return new EventReader(new OpenAiStream(this));
+  }
+
+  /** A good answer that is not streamed is not what was asked for either. */
+  instead(body: Uint8Array, { status }: AnswerHead): Whole | Failure {
+    const whole = readAnswer(body);
+    return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
+  }
 }
 
 function headersOf(accept: string, { forwarded, channel }: Target): Readonly<Record<string, string>> {

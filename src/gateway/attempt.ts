@@ -3,7 +3,7 @@ import type { Candidate } from "../channels/channel.ts";
 import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Cancellation, CancellationListener } from "./cancellation.ts";
-import { LiveStream } from "./live-stream.ts";
+import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "./ports.ts";
 import { Watch, type Alarm, type Watched, type WatchLimits } from "./watch.ts";
 
@@ -11,12 +11,12 @@ import { Watch, type Alarm, type Watched, type WatchLimits } from "./watch.ts";
  * One try of one candidate. It ends with a whole answer, with a stream whose first output is in hand, or with a
  * failure, and never with two of them: that is the commit point. Until then nothing has been promised to the client.
  */
-export class Attempt implements CancellationListener, Watched {
+export class Attempt implements CancellationListener, Watched, StreamOwner {
   private exchange: Exchange | null = null;
   private reader: StreamReader | null = null;
-  private readonly watch: Watch;
+  readonly watch: Watch;
   /** Why we ended it ourselves; whatever the network then says is a consequence. */
-  private reason: Failure | null = null;
+  reason: Failure | null = null;
 
   constructor(
     readonly candidate: Candidate,
@@ -24,6 +24,10 @@ export class Attempt implements CancellationListener, Watched {
   ) {
     this.watch = new Watch(options.ports, options, this);
     options.cancellation.add(this);
+  }
+
+  get ports(): Ports {
+    return this.options.ports;
   }
 
   /** The request was handed to the network. */
@@ -45,13 +49,13 @@ export class Attempt implements CancellationListener, Watched {
   }
 
   /** Reads the answer: all of it, or up to its first output. */
-  read(reply: Reply | Failure, answer: Encoded["answer"]): Whole | LiveStream | Failure | Promise<Whole | LiveStream | Failure> {
+  read(reply: Reply | Failure, answer: Encoded["answer"]): Outcome | Promise<Outcome> {
     if (isFailure(reply)) return reply;
     return answer.kind === "stream" ? this.readStream(reply, answer) : this.readWhole(reply, answer.read);
   }
 
   /** What came of it, after all. Nothing but a stream goes on. */
-  conclude(outcome: Whole | LiveStream | Failure): Whole | LiveStream | Failure {
+  conclude(outcome: Outcome): Outcome {
     if (outcome instanceof LiveStream) return outcome;
     this.settle();
     // Whatever is left of this exchange must not hold a connection.
@@ -78,27 +82,34 @@ export class Attempt implements CancellationListener, Watched {
     return isFailure(body) ? afterHead(body) : read(body, reply);
   }
 
-  private async readStream(reply: Reply, answer: StreamedAnswer): Promise<Whole | LiveStream | Failure> {
+  private readStream(reply: Reply, answer: StreamedAnswer): Outcome | Promise<Outcome> {
     // Errors come as JSON with status 200, too.
-    if (isSuccess(reply) && isJson(reply)) return this.readWhole(reply, (body, head) => answer.instead(body, head));
+    if (isSuccess(reply) && isJson(reply)) return this.readWhole(reply, insteadOf(answer));
     this.watch.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);
-    const { ports } = this.options;
-    const reader = await answer.reader(reply, ports.tools);
+    const reader = answer.reader(reply, this.ports.tools);
+    return reader instanceof Promise ? this.openLater(reply, reader) : this.open(reply, reader);
+  }
+
+  private async openLater(reply: Reply, reader: Promise<StreamReader | Failure>): Promise<Outcome> {
+    return this.open(reply, await reader);
+  }
+
+  private open(reply: Reply, reader: StreamReader | Failure): Outcome | Promise<Outcome> {
     if (isFailure(reader)) return reader;
     this.reader = reader;
-    const live = new LiveStream({
-      reply,
-      reader,
-      watch: this.watch,
-      reason: () => this.reason,
-      settle: () => this.settle(),
-      abandon: (reason) => this.abandon(reason),
-      after: ports.after,
-      nowMs: ports.nowMs,
-    });
-    // Whoever ended the attempt while it opened has moved on.
-    return (await live.open()) ?? this.reason ?? live;
+    const live = new LiveStream(reply, reader, this);
+    const opening = live.open();
+    return opening instanceof Promise ? this.openedLater(live, opening) : this.opened(live, opening);
+  }
+
+  private async openedLater(live: LiveStream, opening: Promise<Failure | null>): Promise<Outcome> {
+    return this.opened(live, await opening);
+  }
+
+  /** Whoever ended the attempt while it opened has moved on. */
+  private opened(live: LiveStream, trouble: Failure | null): Outcome {
+    return trouble ?? this.reason ?? live;
   }
 
   private async refused(reply: Reply): Promise<Failure> {
@@ -107,7 +118,7 @@ export class Attempt implements CancellationListener, Watched {
     return this.options.codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
   }
 
-  private settle(): void {
+  settle(): void {
     this.watch.stop();
     this.options.cancellation.remove(this);
     this.reader?.destroy();
@@ -138,8 +149,16 @@ export interface AttemptOptions extends WatchLimits {
   readonly cancellation: Cancellation;
 }
 
+/** What comes of an attempt. */
+export type Outcome = Whole | LiveStream | Failure;
+
 const refusalBytesMax = 64 * 1024;
 const answerBytesMax = 16 * 1024 * 1024;
+
+/** Here and not where it is needed: whoever makes a function pays for it in every call. */
+function insteadOf(answer: StreamedAnswer): WholeAnswer["read"] {
+  return (body, head) => answer.instead(body, head);
+}
 
 function isSuccess({ status }: Reply): boolean {
   return status >= 200 && status <= 299;

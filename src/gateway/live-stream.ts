@@ -1,4 +1,4 @@
-import type { StreamReader } from "../adapters/adapter.ts";
+import type { Emissions, StreamReader } from "../adapters/adapter.ts";
 import { DeltaRun } from "../operations/delta-run.ts";
 import type { Emission } from "../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
@@ -20,68 +20,111 @@ export class LiveStream {
   usage: Metered | null = null;
   private ended = false;
   private committed = false;
+  private heldBytes = 0;
   private outputs = 0;
   private readonly spoken = new TokenCount();
 
-  constructor(private readonly source: StreamSource) {}
+  constructor(
+    private readonly reply: Reply,
+    private readonly reader: StreamReader,
+    private readonly owner: StreamOwner,
+  ) {}
 
   /** Roughly how many tokens of output arrived. Most upstreams send each on its own; some gather them. */
   get outputTokens(): number {
     return Math.max(this.outputs, this.spoken.tokens);
   }
 
-  /** Reads to the commit point. Returns what went wrong before it, or null. */
-  async open(): Promise<Failure | null> {
-    let events = 0;
-    let bytes = 0;
-    for (;;) {
-      const emissions = await this.next();
+  /** Reads to the commit point. Returns what went wrong before it, or null. Mostly all of it came with the head, and nothing waits. */
+  open(): Failure | null | Promise<Failure | null> {
+    const read = this.atHand();
+    if (read === null || read instanceof Promise) return this.openLater(read);
+    if (isFailure(read)) return read;
+    return this.hold(read) || this.ended ? this.commit() : this.openLater(null);
+  }
+
+  private async openLater(first: Promise<readonly Emission[] | Failure> | null): Promise<Failure | null> {
+    for (let reading: Promise<readonly Emission[] | Failure | null> = first ?? this.next(); ; reading = this.next()) {
+      const emissions = await reading;
       if (emissions === null) break;
       if (isFailure(emissions)) return emissions;
-      for (const emission of emissions) {
-        this.first.push(emission);
-        events++;
-        bytes += "frame" in emission ? (emission.frame?.length ?? 0) : 0;
-      }
-      // An upstream that talks this long without saying anything is held back no longer.
-      if (this.first.some(commits) || events > heldEventsMax || bytes > heldBytesMax) break;
+      if (this.hold(emissions)) break;
     }
-    this.firstContentMs = this.source.nowMs();
+    return this.commit();
+  }
+
+  /** Keeps what came before the commit point. Returns whether that is reached. */
+  private hold(emissions: readonly Emission[]): boolean {
+    let isReached = false;
+    for (const emission of emissions) {
+      this.first.push(emission);
+      this.heldBytes += "frame" in emission ? (emission.frame?.length ?? 0) : 0;
+      isReached ||= commits(emission);
+    }
+    // An upstream that talks this long without saying anything is held back no longer.
+    return isReached || this.first.length > heldEventsMax || this.heldBytes > heldBytesMax;
+  }
+
+  private commit(): null {
+    this.firstContentMs = this.owner.ports.nowMs();
     this.committed = true;
-    if (!this.ended) this.source.watch.committed();
+    if (!this.ended) this.owner.watch.committed();
     return null;
   }
 
   /** The media type of its frames, and how a failure after the first of them is told. */
   get type(): string {
-    return this.source.reader.type;
+    return this.reader.type;
   }
 
   get shape(): StreamReader["shape"] {
-    return this.source.reader.shape;
+    return this.reader.shape;
   }
 
   abandon(reason: Failure): void {
-    this.source.abandon(reason);
+    this.owner.abandon(reason);
   }
 
   async next(): Promise<readonly Emission[] | Failure | null> {
-    const { reply, watch, reader } = this.source;
+    const { reply, reader } = this;
+    const { watch } = this.owner;
     if (this.ended) return null;
     if (reader.pending !== null) return this.fail(reader.pending);
     for (;;) {
       watch.readBegins();
-      const chunk = reader.hasMore === true ? nothing : await reply.next();
+      const chunk = reader.hasMore === true ? nothing : (reply.ready?.() ?? (await reply.next()));
       if (chunk !== null && isFailure(chunk)) return this.broken(chunk);
       const read = chunk === null ? reader.close() : reader.push(chunk);
-      const emissions = read instanceof Promise ? await read : read;
-      watch.readEnds(isFailure(emissions) || emissions.length > 0);
-      if (isFailure(emissions)) return this.fail(this.source.reason() ?? emissions);
-      this.note(emissions);
-      if (this.ended) this.conclude(chunk === null);
-      else if (reader.finished) watch.finished();
-      if (emissions.length > 0 || this.ended) return emissions;
+      const emissions = this.look(read instanceof Promise ? await read : read, chunk === null);
+      if (isFailure(emissions) || emissions.length > 0 || this.ended) return emissions;
     }
+  }
+
+  /** What came with the head of the answer; null where nothing did. */
+  private atHand(): readonly Emission[] | Failure | null | Promise<readonly Emission[] | Failure> {
+    const { reply, reader } = this;
+    const { watch } = this.owner;
+    const chunk = reply.ready?.() ?? null;
+    if (chunk === null) return null;
+    watch.readBegins();
+    const read = reader.push(chunk);
+    return read instanceof Promise ? this.lookLater(read) : this.look(read, false);
+  }
+
+  private async lookLater(reading: Promise<Emissions>): Promise<readonly Emission[] | Failure> {
+    return this.look(await reading, false);
+  }
+
+  /** What a part of the body said; `isLast`: nothing follows it. */
+  private look(read: Emissions, isLast: boolean): readonly Emission[] | Failure {
+    const { reader } = this;
+    const { watch } = this.owner;
+    watch.readEnds(isFailure(read) || read.length > 0);
+    if (isFailure(read)) return this.fail(this.owner.reason ?? read);
+    this.note(read);
+    if (this.ended) this.conclude(isLast);
+    else if (reader.finished) watch.finished();
+    return read;
   }
 
   private note(emissions: readonly Emission[]): void {
@@ -101,8 +144,8 @@ export class LiveStream {
 
   /** The read itself failed. After the last choice's finish, an upstream that merely fell silent has said it all. */
   private async broken(cause: Failure): Promise<readonly Emission[] | Failure> {
-    const { reader } = this.source;
-    const reason = this.source.reason() ?? cause;
+    const { reader } = this;
+    const reason = this.owner.reason ?? cause;
     if (reason.kind === "timed_out" && reader.finished) {
       const closing = await reader.close();
       if (!isFailure(closing)) {
@@ -115,27 +158,26 @@ export class LiveStream {
 
   /** What breaks after the commit interrupts the answer, whatever it was; unless it was not the upstream. */
   private fail(cause: Failure): Failure {
-    this.source.abandon(cause);
+    this.owner.abandon(cause);
     if (!this.committed || cause.blame === "client" || cause.kind === "interrupted" || cause.blame === "gateway") return cause;
     return failure("interrupted", cause.detail, { status: cause.status });
   }
 
   /** After the end mark the client is done. The rest of the body is read aside, so that the connection can serve again. */
   private conclude(exhausted: boolean): void {
-    this.source.settle();
-    if (!exhausted) void drain(this.source);
+    this.owner.settle();
+    if (!exhausted) void drain(this.reply, this.owner.ports);
   }
 }
 
-export interface StreamSource {
-  readonly reply: Reply;
-  readonly reader: StreamReader;
+/** Whose stream it is: the attempt that asked for it. */
+export interface StreamOwner {
   readonly watch: Watch;
-  readonly reason: () => Failure | null;
-  readonly settle: () => void;
-  readonly abandon: (reason: Failure) => void;
-  readonly nowMs: Ports["nowMs"];
-  readonly after: Ports["after"];
+  /** Why it was ended from our side; whatever the network then says is a consequence. */
+  readonly reason: Failure | null;
+  readonly ports: Pick<Ports, "nowMs" | "after">;
+  settle(): void;
+  abandon(reason: Failure): void;
 }
 
 const nothing = new Uint8Array(0);
@@ -154,8 +196,8 @@ function commits(emission: Emission): boolean {
   return (emission.kind === "delta" && emission.output !== null) || emission.kind === "end";
 }
 
-async function drain({ reply, after }: StreamSource): Promise<void> {
-  const disarm = after(drainMs, () => reply.cancel());
+async function drain(reply: Reply, ports: StreamOwner["ports"]): Promise<void> {
+  const disarm = ports.after(drainMs, () => reply.cancel());
   for (let reads = 0; reads < drainedReadsMax; reads++) {
     const chunk = await reply.next();
     if (chunk === null || isFailure(chunk)) return disarm();

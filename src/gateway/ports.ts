@@ -91,6 +91,8 @@ export interface Reply {
   header(name: string): string | null;
   /** The whole body, decoded; a failure when it breaks off or is larger than allowed. Says when a part of it arrived. */
   bytes(bytesMax: number, watch?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure>;
+  /** The next part of the body, decoded, where it has come already; null where `next` knows more. */
+  ready?(): Uint8Array | null;
   /** The body as it comes, decoded. `null` is its clean end. */
   next(): Promise<Uint8Array | null | Failure>;
   cancel(): void;

@@ -1,6 +1,7 @@
 import type { Emission } from "../operations/emission.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { Metered } from "../operations/usage.ts";
+import type { CancellationListener } from "./cancellation.ts";
 import type { Kept } from "./record.ts";
 import type { EmissionSource } from "./rescued-stream.ts";
 
@@ -8,7 +9,7 @@ import type { EmissionSource } from "./rescued-stream.ts";
  * A committed stream on its way to the client: the frames that came together leave together, usage is read in passing,
  * and however it ends, `settled` is told exactly once; the last bytes wait for what it makes of it. It holds nothing of the request.
  */
-export class Relay {
+export class Relay implements CancellationListener {
   private readonly tally: Tally = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
   private first: readonly Emission[] | null;
   private ended = false;
@@ -23,19 +24,30 @@ export class Relay {
     stream.first = [];
   }
 
-  /** Frames ready to be sent, the failure that interrupted them, or `null` after the stream's own end. */
-  async next(): Promise<Uint8Array | Failure | null> {
-    while (!this.ended) {
-      const emissions = this.first ?? (await this.stream.next());
-      this.first = null;
+  /** Frames ready to be sent, the failure that interrupted them, or `null` after the stream's own end. The first are there at once. */
+  next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null> {
+    const { first } = this;
+    this.first = null;
+    if (first === null || this.ended || endsWith(first)) return this.read(first);
+    const bytes = this.pass(first);
+    return bytes.length > 0 ? bytes : this.read(null);
+  }
+
+  private async read(first: readonly Emission[] | null): Promise<Uint8Array | Failure | null> {
+    for (let known = first; !this.ended; known = null) {
+      const emissions = known ?? (await this.stream.next());
       if (emissions === null) return this.endWith(null);
       if (isFailure(emissions)) return this.endWith(emissions);
       const bytes = this.pass(emissions);
-      this.tally.bytesOut += bytes.length;
-      if (emissions.at(-1)?.kind === "end") await this.end(null);
+      if (endsWith(emissions)) await this.end(null);
       if (bytes.length > 0) return bytes;
     }
     return null;
+  }
+
+  /** A client that leaves before anyone reads its stream would otherwise leave it open. */
+  cancelled(reason: Failure): void {
+    if (reason.kind === "client_gone") this.cancel(reason);
   }
 
   cancel(reason: Failure): void {
@@ -59,7 +71,12 @@ export class Relay {
 
   private pass(emissions: readonly Emission[]): Uint8Array {
     // Mostly one comes at a time.
-    if (emissions.length === 1) return this.frameOf(emissions[0]!) ?? nothing;
+    const bytes = emissions.length === 1 ? (this.frameOf(emissions[0]!) ?? nothing) : this.joinedFrames(emissions);
+    this.tally.bytesOut += bytes.length;
+    return bytes;
+  }
+
+  private joinedFrames(emissions: readonly Emission[]): Uint8Array {
     const frames: Uint8Array[] = [];
     for (const emission of emissions) {
       const frame = this.frameOf(emission);
@@ -83,6 +100,10 @@ export class Relay {
         return emission.frame;
     }
   }
+}
+
+function endsWith(emissions: readonly Emission[]): boolean {
+  return emissions.at(-1)?.kind === "end";
 }
 
 export interface Tally {

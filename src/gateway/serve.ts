@@ -11,7 +11,6 @@ import { judge, type Tried, type Verdict } from "../routing/judge.ts";
 import type { Ahead, Plan, Refused } from "../routing/plan.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
-import type { Cancellation } from "./cancellation.ts";
 import type { Gateway } from "./gateway.ts";
 import type { LiveStream } from "./live-stream.ts";
 import { pause } from "./pause.ts";
@@ -19,7 +18,8 @@ import type { CallRecord, Kept, Try } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
 import type { RouteState } from "./board.ts";
-import { patienceMs, Trial, type Outcome, type TrialUser } from "./trial.ts";
+import type { Outcome } from "./attempt.ts";
+import { patienceMs, Trial, type TrialUser } from "./trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
@@ -37,7 +37,7 @@ export type Answer = AnswerFacts &
 
 /** What a client is sent as it comes: bytes, the failure that interrupted them, or `null` at the end. */
 export interface AnswerSource {
-  next(): Promise<Uint8Array | Failure | null>;
+  next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
   cancel(reason: Failure): void;
 }
 
@@ -344,11 +344,15 @@ class Course implements TrialUser<Won | null> {
     const { call } = this;
     const rescues = call.snapshot.routing.rescue === "continue" && call.ask.operation === "chat" && call.ask.plainText;
     const last = { trial };
-    const source: EmissionSource = rescues ? new RescuedStream(stream, (text, cause) => this.succeed(text, cause, last, plan)) : stream;
+    const source = rescues ? this.rescued(stream, last, plan) : stream;
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
     const relay = new Relay(source, settle, stream.shape === "events");
-    endWithClient(relay, call.cancellation);
+    call.cancellation.add(relay);
     return relay;
+  }
+
+  private rescued(stream: LiveStream, last: { trial: Trial }, plan: Ahead): EmissionSource {
+    return new RescuedStream(stream, (text, cause) => this.succeed(text, cause, last, plan));
   }
 
   /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
@@ -524,12 +528,4 @@ function refusalOf({ kind, skipped }: Refused): Failure {
   const barred =
     kind === "no_channel" && skipped.length > 0 && skipped.every(({ cause }) => cause === "unauthorized" || cause === "quota_exhausted");
   return failure(barred ? "unauthorized" : kind, detail, kind === "saturated" ? channelSaturated : {});
-}
-
-/** A client that leaves before anyone reads its stream would otherwise leave it open. */
-function endWithClient(relay: Relay, cancellation: Cancellation): void {
-  cancellation.listen(() => {
-    const reason = cancellation.failure!;
-    if (reason.kind === "client_gone") relay.cancel(reason);
-  });
 }

@@ -6,7 +6,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { Metered } from "../operations/usage.ts";
 import type { Whole } from "../operations/whole.ts";
 import { expectedUse } from "../usage/demand.ts";
-import { Attempt, type AttemptOptions } from "./attempt.ts";
+import { Attempt, type AttemptOptions, type Outcome } from "./attempt.ts";
 import type { Ticket } from "./board.ts";
 import type { Call } from "./call.ts";
 import type { Cancellation } from "./cancellation.ts";
@@ -185,9 +185,6 @@ export class Trial implements AttemptOptions {
 function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
   return blame === "gateway" || kind === "client_gone" || kind === "key_revoked" ? "abandoned" : "failed";
 }
-
-/** What comes of a trial. */
-export type Outcome = Whole | LiveStream | Failure;
 
 /** Whoever waits for it. */
 export interface TrialUser<Then> {

@@ -3,6 +3,7 @@ import { Cancellation } from "../gateway/cancellation.ts";
 import type { Admission } from "../gateway/admission.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
 import type { Overrun } from "../gateway/limiter.ts";
+import type { LiveCalls } from "../gateway/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
@@ -17,7 +18,7 @@ import { errorAnswer, statusOf } from "./errors.ts";
 import { headerLine, type AnswerHead, type HttpAnswer } from "./http-answer.ts";
 import type { Answerer, Incoming } from "./incoming.ts";
 import { shed, shedRetryMs } from "./load-shed.ts";
-import { OutgoingStream, type ByteSource } from "./outgoing-stream.ts";
+import { OutgoingStream, type ByteSource, type StreamOwner } from "./outgoing-stream.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
 
 /** One operation at the edge: what its requests look like. The rest of a call is the same for all. */
@@ -334,28 +335,37 @@ function stream(
   { head, snapshot, edge: { gateway } }: Arrival,
 ): HttpAnswer {
   const { keepAliveMs, writeStallMs } = snapshot.service;
-  const cancel = (reason: Failure): void => {
-    source.cancel(reason);
-    cancellation.cancel(reason);
-  };
   head.type = type;
-  head.add("x-accel-buffering", "no");
+  head.addLines(unbuffered);
   if (shape === "events") head.cacheControl = "no-cache, no-store";
-  const body = new OutgoingStream(
-    { next: () => source.next(), cancel },
-    {
-      requestId: head.requestId,
-      shape,
-      // Nothing may be slipped in between bytes.
-      keepAliveMs: shape === "events" ? keepAliveMs : 0,
-      writeStallMs,
-      early,
-      nowMs: gateway.ports.nowMs,
-      after: gateway.ports.after,
-      ended: () => gateway.calls.end(cancellation),
-    },
-  );
+  const body = new OutgoingStream(source, new StreamedCall(cancellation, gateway.calls), {
+    requestId: head.requestId,
+    shape,
+    // Nothing may be slipped in between bytes.
+    keepAliveMs: shape === "events" ? keepAliveMs : 0,
+    writeStallMs,
+    early,
+    ports: gateway.ports,
+  });
   return { status: 200, head, body };
+}
+
+const unbuffered = headerLine("x-accel-buffering", "no");
+
+/** A call that is being answered by a stream: all that is left of it. */
+class StreamedCall implements StreamOwner {
+  constructor(
+    private readonly cancellation: Cancellation,
+    private readonly calls: LiveCalls,
+  ) {}
+
+  cancelled(reason: Failure): void {
+    this.cancellation.cancel(reason);
+  }
+
+  ended(): void {
+    this.calls.end(this.cancellation);
+  }
 }
 
 /** Adds to the headers of this one request what the answer has to tell. */

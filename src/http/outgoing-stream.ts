@@ -1,10 +1,11 @@
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import type { Bell, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
 import type { AnswerStream, WayOut } from "./http-answer.ts";
 
 /** Where the bytes of a stream come from: frames ready to be sent, a failure to be told in-band, or `null` at its end. */
 export interface ByteSource {
-  next(): Promise<Uint8Array | Failure | null>;
+  next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
   /** The client is gone, or is being cut off. */
   cancel(reason: Failure): void;
 }
@@ -17,17 +18,23 @@ export interface StreamOptions {
   readonly writeStallMs: number;
   /** Begin with a comment, so that the head leaves before there is content. */
   readonly early: boolean;
-  readonly nowMs: () => number;
-  readonly after: (ms: number, then: () => void) => () => void;
+  readonly ports: Pick<Ports, "nowMs" | "bells">;
+}
+
+/** Whose answer it is. */
+export interface StreamOwner {
+  /** Its client is gone, or is being cut off. */
+  cancelled(reason: Failure): void;
   /** It is over, in whatever way. */
-  readonly ended: () => void;
+  ended(): void;
 }
 
 /**
  * Hands on each piece as it comes and asks for the next only when the client took the last one. In silence it sends a
  * comment; a client that takes nothing is cut off.
  */
-export class OutgoingStream implements AnswerStream {
+export class OutgoingStream implements AnswerStream, Bell {
+  place = 0;
   private out: WayOut | null = null;
   /** The client is ready and waits for us; otherwise we wait for the client. */
   private pulling = false;
@@ -37,13 +44,13 @@ export class OutgoingStream implements AnswerStream {
   /** The client has not taken what it was sent. */
   private blocked = false;
   private wroteMs: number;
-  private disarm: (() => void) | null = null;
 
   constructor(
     private readonly source: ByteSource,
+    private readonly owner: StreamOwner,
     private readonly options: StreamOptions,
   ) {
-    this.wroteMs = options.nowMs();
+    this.wroteMs = options.ports.nowMs();
   }
 
   begin(out: WayOut): void {
@@ -74,7 +81,8 @@ export class OutgoingStream implements AnswerStream {
       this.pulling = true;
       let part: Uint8Array | Failure | null;
       try {
-        part = await this.source.next();
+        const next = this.source.next();
+        part = next instanceof Promise ? await next : next;
       } catch (error) {
         part = this.bugOf(error);
       }
@@ -108,8 +116,12 @@ export class OutgoingStream implements AnswerStream {
     else {
       this.letGo();
       this.held = part;
-      setImmediate(() => this.letGo());
+      this.letGoSoon();
     }
+  }
+
+  private letGoSoon(): void {
+    setImmediate(() => this.letGo());
   }
 
   private letGo(): void {
@@ -123,28 +135,29 @@ export class OutgoingStream implements AnswerStream {
   private bugOf(error: unknown): Failure {
     const detail = error instanceof Error ? error.message : String(error);
     const bug = failure("internal", `a stream broke: ${detail}`);
-    this.source.cancel(bug);
+    this.cancel(bug);
     return bug;
   }
 
   private write(bytes: Uint8Array): boolean {
-    this.wroteMs = this.options.nowMs();
+    this.wroteMs = this.options.ports.nowMs();
     return this.out?.write(bytes) ?? true;
   }
 
   private arm(): void {
-    const { keepAliveMs, writeStallMs, nowMs, after } = this.options;
+    const { keepAliveMs, writeStallMs, ports } = this.options;
+    const nowMs = ports.nowMs();
     const patienceMs = Math.min(keepAliveMs > 0 ? keepAliveMs : Infinity, writeStallMs);
-    const silentMs = nowMs() - this.wroteMs;
-    const waitMs = silentMs >= patienceMs ? patienceMs : patienceMs - silentMs;
-    this.disarm = after(waitMs, () => this.look());
+    const silentMs = nowMs - this.wroteMs;
+    ports.bells.set(this, silentMs >= patienceMs ? patienceMs : patienceMs - silentMs, nowMs);
   }
 
-  private look(): void {
+  /** Looks whether there has been silence for too long. */
+  ring(): void {
     if (this.over) return;
-    const { keepAliveMs, writeStallMs, nowMs, shape, requestId } = this.options;
+    const { keepAliveMs, writeStallMs, ports, shape, requestId } = this.options;
     if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.tookMs() ?? 0);
-    const silentMs = nowMs() - this.wroteMs;
+    const silentMs = ports.nowMs() - this.wroteMs;
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.write(keepAlive);
     if (!this.pulling && silentMs >= writeStallMs) {
       const reason = failure("client_gone", `the client took no bytes for ${writeStallMs} ms`, { message: stalledMessage });
@@ -160,9 +173,14 @@ export class OutgoingStream implements AnswerStream {
   private end(reason: Failure | null): void {
     if (this.over) return;
     this.over = true;
-    this.disarm?.();
-    if (reason !== null) this.source.cancel(reason);
-    this.options.ended();
+    this.options.ports.bells.clear(this);
+    if (reason !== null) this.cancel(reason);
+    this.owner.ended();
+  }
+
+  private cancel(reason: Failure): void {
+    this.source.cancel(reason);
+    this.owner.cancelled(reason);
   }
 }
 

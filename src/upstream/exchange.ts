@@ -71,13 +71,17 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     return this.parts === null ? this.takeOnly() : this.parts.sole();
   }
 
+  /** The next part of the body, where it has come; null where it is to be waited for, or nothing follows. */
+  ready(): Uint8Array | null {
+    const part = this.parts === null ? this.takeOnly() : this.parts.shift(partBytesMax);
+    if (part !== null) this.resume();
+    return part;
+  }
+
   /** The next part of the body; `null` at its clean end. */
   next(): Promise<Uint8Array | null | Failure> {
-    const part = this.parts === null ? this.takeOnly() : this.parts.shift(partBytesMax);
-    if (part !== null) {
-      this.resume();
-      return Promise.resolve(part);
-    }
+    const part = this.ready();
+    if (part !== null) return Promise.resolve(part);
     if (this.broken !== null) return Promise.resolve(this.broken);
     if (this.over) return Promise.resolve(null);
     const { promise, resolve } = Promise.withResolvers<Uint8Array | null | Failure>();

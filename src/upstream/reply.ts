@@ -6,6 +6,8 @@ import { decoded } from "./decoded.ts";
 export interface ByteSource {
   /** The next part; `null` at the clean end. */
   next(): Promise<Uint8Array | null | Failure>;
+  /** The next part, where it is there already, and null where that is not so. */
+  ready?(): Uint8Array | null;
   /** All of it, where it is there already in one piece, and null where that is not so. */
   whole?(): Uint8Array | null;
   cancel(): void;
@@ -56,6 +58,10 @@ class BoundedReply implements Reply {
       else whole = appended(whole, length, part);
       length += part.length;
     }
+  }
+
+  ready(): Uint8Array | null {
+    return this.source.ready?.() ?? null;
   }
 
   next(): Promise<Uint8Array | null | Failure> {
