@@ -3,7 +3,7 @@ import type { Demand } from "../limits/limits.ts";
 import type { Key } from "../keys/key.ts";
 import type { Ask } from "../operations/ask.ts";
 import { failure } from "../operations/failure.ts";
-import { dearestCost, demandOf, truthOf } from "../usage/demand.ts";
+import { dearestCost, demandAt, truthOf } from "../usage/demand.ts";
 import type { Rates } from "../usage/price.ts";
 import type { Figures, Receipt } from "../usage/receipt.ts";
 import type { Admission } from "./admission.ts";
@@ -29,6 +29,8 @@ export class Ledger {
   private readonly outputs = new OutputAverages();
   private closing: Promise<void> | null = null;
   private kept: Kept = null;
+  /** One list for all calls, for as long as it is being read. */
+  private readonly found: (Rates | null)[] = [];
 
   constructor(private readonly ports: LedgerPorts) {}
 
@@ -143,16 +145,14 @@ export class Ledger {
 
   /** What is expected; only money needs a price before the call, and then the most that anybody of the route could ask for. */
   private demand(ask: Ask, route: Route, atMs: number, metered: boolean): Demand {
-    const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route), hard: false };
-    const usual = demandOf(ask, null, options);
-    if (!metered) return usual;
-    const { tokens, audioSeconds, characters } = usual;
-    return { tokens, audioSeconds, characters, nanos: dearestCost(ask, this.ratesOn(route, atMs), options) };
+    const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
+    return demandAt(metered ? dearestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
   }
 
   /** Candidates are many, and prices few. */
   private ratesOn({ tiers }: Route, atMs: number): readonly (Rates | null)[] {
-    const found: (Rates | null)[] = [];
+    const { found } = this;
+    found.length = 0;
     for (const members of tiers) {
       for (const { deployment } of members) {
         const rates = this.ports.ratesOf(deployment.channel.provider, deployment.model, atMs);

@@ -120,8 +120,6 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
 
 type Taken = Taking & { readonly ok: true };
 
-const none: readonly Reservation[] = [];
-
 /**
  * A call on its way through its limits; once through, it is the grant. It is what it needs of them, and how its key stands: every call
  * has all three, so that nothing is made for them.
@@ -137,7 +135,9 @@ class Admission implements Grant, Need, Standing {
   tokensLimit: number | null = null;
   tokensRemaining = 0;
   tokensResetMs = 0;
-  private reservations: readonly Reservation[] = none;
+  /** Of the first budget, and of the others where there are more. */
+  private reservation: Reservation | null = null;
+  private reservations: Reservation[] | null = null;
 
   constructor(
     readonly gauges: Gauges,
@@ -189,7 +189,9 @@ class Admission implements Grant, Need, Standing {
     for (let at = 0; at < rates.length; at += 1) amounts.push(truth === null ? 0 : amountOn(rates[at]!, truth, this.amount(at)));
     this.first?.settle(amounts);
     this.second?.settle([]);
-    for (const reservation of this.reservations) reservation.settle(truth === null ? null : truth.nanos);
+    const nanos = truth === null ? null : truth.nanos;
+    this.reservation?.settle(nanos);
+    if (this.reservations !== null) for (const reservation of this.reservations) reservation.settle(nanos);
   }
 
   /** What no wait could make room for. */
@@ -231,7 +233,8 @@ class Admission implements Grant, Need, Standing {
 
   reserved(line: BudgetLine, answer: Reservation | Refused, wallMs: () => number): Overrun | null {
     if (answer.ok) {
-      this.reservations = this.reservations === none ? [answer] : [...this.reservations, answer];
+      if (this.reservation === null) this.reservation = answer;
+      else (this.reservations ??= []).push(answer);
       return null;
     }
     if (answer.why === "unavailable") return this.withdrawn(storeOverrun("no money is held, and the store does not answer", this.standing));

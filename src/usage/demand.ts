@@ -19,9 +19,14 @@ export interface DemandOptions {
 
 /** What a call is expected to take of its key's limits: reserved before it is made. Tokens are what is usual; money see `hard`. */
 export function demandOf(ask: Ask, rates: Rates | null, options: DemandOptions): Demand {
-  const usual = expectedUse(ask, rates, options.hard === false ? options : { ...options, hard: false });
+  const usual = expectedUse(ask, rates, options, false);
   if (rates === null) return truthOf(usual, null);
   return truthOf(usual, options.hard === false ? costNanos(rates, usual).nanos : dearestCost(ask, [rates], options));
+}
+
+/** The same where what it may cost is known. */
+export function demandAt(nanos: number | null, ask: Ask, options: DemandOptions): Demand {
+  return truthOf(expectedUse(ask, null, options, false), nanos);
 }
 
 /**
@@ -29,11 +34,10 @@ export function demandOf(ask: Ask, rates: Rates | null, options: DemandOptions):
  * known. Which one that is depends on the call: one has a dear prompt, another a dear answer.
  */
 export function dearestCost(ask: Ask, ratesOfAll: Iterable<Rates | null>, options: Omit<DemandOptions, "hard">): number | null {
-  const longest: DemandOptions = { outputAverage: options.outputAverage, ceiling: options.ceiling, hard: true };
   let most: number | null = null;
   for (const rates of ratesOfAll) {
     if (rates === null) return null;
-    const { nanos } = costNanos(dearestRates(rates, ask), expectedUse(ask, rates, longest));
+    const { nanos } = costNanos(dearestRates(rates, ask), expectedUse(ask, rates, options, true));
     if (nanos === null) return null;
     most = Math.max(most ?? 0, nanos);
   }
@@ -51,11 +55,11 @@ export function truthOf(metered: Metered | null, nanos: number | null): Demand {
 }
 
 /** What a call is expected to consume, in the units it is billed in: also what it is billed by where an upstream tells nothing. */
-export function expectedUse(ask: Ask, rates: Rates | null, options: DemandOptions): Metered {
+export function expectedUse(ask: Ask, rates: Rates | null, options: DemandOptions, hard = options.hard ?? true): Metered {
   const byTokens = rates !== null && isByTokens(rates);
   switch (ask.operation) {
     case "chat":
-      return use(ask.promptTokensEstimate, choicesOf(ask) * outputOf(ask, options));
+      return use(ask.promptTokensEstimate, choicesOf(ask) * outputOf(ask, options, hard));
     case "transcription": {
       const { seconds, file } = ask;
       const isTold = seconds !== null && seconds >= 0;
@@ -89,7 +93,7 @@ const saidTokensPerSecond = 5;
 /** About fifteen characters are spoken in a second, which takes some twenty tokens of sound. */
 const spokenTokensPerCharacter = 2;
 
-function outputOf(ask: ChatAsk, { outputAverage, ceiling, hard = true }: DemandOptions): number {
+function outputOf(ask: ChatAsk, { outputAverage, ceiling }: DemandOptions, hard: boolean): number {
   const asked = askedOutput(ask);
   const average = outputAverage !== null && outputAverage >= 0 ? outputAverage : null;
   if (asked === null) {
