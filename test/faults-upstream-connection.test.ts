@@ -12,6 +12,8 @@ import { refusedUrl } from "./support/refused-port.ts";
 import { Stage, type GroupOptions, type Row } from "./support/stage.ts";
 import { makeCertificates, type Certificates } from "./support/tls.ts";
 
+// Mostly waits: for connections that come to nothing; what it claims of times is in tenths of a second.
+
 const directories: string[] = [];
 const servers: Server[] = [];
 const holes: BlackHole[] = [];

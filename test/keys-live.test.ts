@@ -8,6 +8,8 @@ import { eventually } from "./support/eventually.ts";
 import { newToken, openKeys, type Keys, type KeySpec, type MadeKey } from "./support/keys.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
+// Mostly waits: for changes of keys to be noticed, which may take seconds.
+
 setDefaultTimeout(60_000);
 
 let rig: Rig<"a" | "b" | "local">;
