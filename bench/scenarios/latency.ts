@@ -1,7 +1,7 @@
 import { ask } from "../ask.ts";
 import { interleaved, type Rounds, type Scenario } from "../bench.ts";
 import { answeredLoop } from "../load.ts";
-import { judged, type Row } from "../report.ts";
+import { compared, judged, type Row } from "../report.ts";
 import { medianDifference, quantile } from "../statistics.ts";
 
 /** What a caller waits longer for having a gateway in between (P4). */
@@ -31,8 +31,9 @@ export const latency: Scenario = async (bench) => {
       // Five milliseconds apart, an answer is back before the next request leaves: one at a time, but by the clock.
       const plain = await answeredLoop(target, ask("json"), { perSecond: 200, seconds });
       const short = await answeredLoop(target, ask("paced", 2), { perSecond: 200, seconds });
-      // Forty milliseconds apart nothing of the code that is to run is left in a cache: the same call takes several times as long.
-      const streams = await answeredLoop(target, ask("paced", 20), { perSecond: 25, seconds });
+      // Forty milliseconds apart nothing of the code that is to run is left in a cache: the same call takes several times as long. The
+      // streams of the first second open a connection each, on both sides, so that it goes on for three times as long.
+      const streams = await answeredLoop(target, ask("paced", 20), { perSecond: 25, seconds: 3 * seconds });
       return {
         whole: quantile(plain.wholeMs, 0.5),
         firstBusy: quantile(short.firstMs, 0.5),
@@ -44,10 +45,19 @@ export const latency: Scenario = async (bench) => {
   return [
     row("time to a JSON answer, p50", measured.whole, 0.5),
     row("first token, 200 streams a second, p50", measured.firstBusy, 0.5),
-    row("first token, 25 streams a second, p50", measured.firstQuiet, 0.5),
+    coldRow("first token, 25 streams a second, p50", measured.firstQuiet),
     row("time between tokens, p99", measured.gap, 5),
   ];
 };
+
+/**
+ * A harder line of our own, without a bar: the bar's other line is of one request after the other, in which nothing grows cold, and
+ * here the floor alone takes most of what it allows. What it costs is to be seen all the same.
+ */
+function coldRow(measure: string, raw: Rounds): Row {
+  const value = medianDifference(raw.gateway ?? [], raw.direct ?? []);
+  return { bar: "", measure, unit: "ms", raw, judgement: compared("gateway - direct", value) };
+}
 
 function row(measure: string, raw: Rounds, limit: number): Row {
   return {
