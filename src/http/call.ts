@@ -18,7 +18,7 @@ import { errorAnswer, statusOf } from "./errors.ts";
 import { headerLine, type AnswerHead, type HttpAnswer } from "./http-answer.ts";
 import type { Answerer, Incoming } from "./incoming.ts";
 import { shed, shedRetryMs } from "./load-shed.ts";
-import { OutgoingStream, type ByteSource, type StreamOwner } from "./outgoing-stream.ts";
+import { OutgoingStream, type ByteSource, type AnswerOwner } from "./outgoing-stream.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
 
 /** One operation at the edge: what its requests look like. The rest of a call is the same for all. */
@@ -353,7 +353,7 @@ function stream(
 const unbuffered = headerLine("x-accel-buffering", "no");
 
 /** A call that is being answered by a stream: all that is left of it. */
-class StreamedCall implements StreamOwner {
+class StreamedCall implements AnswerOwner {
   constructor(
     private readonly cancellation: Cancellation,
     private readonly calls: LiveCalls,

@@ -22,7 +22,7 @@ export interface StreamOptions {
 }
 
 /** Whose answer it is. */
-export interface StreamOwner {
+export interface AnswerOwner {
   /** Its client is gone, or is being cut off. */
   cancelled(reason: Failure): void;
   /** It is over, in whatever way. */
@@ -47,7 +47,7 @@ export class OutgoingStream implements AnswerStream, Bell {
 
   constructor(
     private readonly source: ByteSource,
-    private readonly owner: StreamOwner,
+    private readonly owner: AnswerOwner,
     private readonly options: StreamOptions,
   ) {
     this.wroteMs = options.ports.nowMs();
