@@ -24,6 +24,7 @@ import { AuthFailures } from "./http/auth-failures.ts";
 import { watchPressure } from "./http/load-shed.ts";
 import { KeyRing } from "./http/key-ring.ts";
 import { listen, type Current, type Listener } from "./http/server.ts";
+import { tidyAfterCrowds } from "./http/tidy-after-crowds.ts";
 import { KeyUse } from "./key-use.ts";
 import { failure, isFailure, type FailureKind } from "./operations/failure.ts";
 import { RuntimeMade, type RuntimeRules } from "./runtime-made.ts";
@@ -58,6 +59,7 @@ export class App {
   private stopping = false;
   private storeReached = true;
   private pressure: ReturnType<typeof watchPressure> | null = null;
+  private tidying: ReturnType<typeof setInterval> | null = null;
 
   /** Opens the store first: without it nothing is started. */
   static async open(settings: Settings, surroundings: Surroundings): Promise<App> {
@@ -193,6 +195,7 @@ export class App {
       onBug: (error) => this.bug(error),
     });
     this.keyUse.start();
+    this.tidying = tidyAfterCrowds(this.gateway.calls);
     const { log, leads } = this.surroundings;
     if (leads) await this.lead(this.listener.url, found);
     const admin = this.adminDoor === null ? undefined : { admin: this.adminDoor.listener.url };
@@ -291,6 +294,7 @@ export class App {
   private letGo(): void {
     this.follower.stop();
     this.pressure?.stop();
+    if (this.tidying !== null) clearInterval(this.tidying);
     this.keyUse.stop();
     this.discovery.stop();
     this.cutAudio.stop();

@@ -6,6 +6,7 @@ import type { DrainStart, FromDrain, ToDrain } from "./drain-message.ts";
 import { lockFile, segmentsIn, slotFolders } from "./journal-folder.ts";
 import { takeLock, type Lock } from "./journal-lock.ts";
 import { openDatabase } from "./open.ts";
+import { sql } from "./sql.ts";
 
 /** A slot whose process has died, for as long as it takes to empty it. */
 interface Adopted {
@@ -30,6 +31,8 @@ class DrainThread {
   private trouble: string | null = null;
   private failures = 0;
   private told = "";
+  /** How many had been carried when that was done last. */
+  private tidiedReceipts = 0;
 
   constructor(private readonly start: DrainStart) {}
 
@@ -126,6 +129,16 @@ class DrainThread {
   private async restUntilMore(): Promise<void> {
     if (this.own !== null) post({ kind: "resting", ...this.own.place });
     await this.rest(Math.min(restMaxMs, this.start.adoptMs));
+    if (!this.called) await this.tidy();
+  }
+
+  /** After much work, and a rest in which nothing came, the pages that SQLite keeps for more of it are given back. */
+  private async tidy(): Promise<void> {
+    const receipts = this.own?.receipts ?? 0;
+    if (receipts - this.tidiedReceipts < muchReceipts || this.database?.engine !== "sqlite") return;
+    this.tidiedReceipts = receipts;
+    // Where that cannot be, they stay where they are, and the next turn tells of any trouble.
+    await this.database.run(sql`pragma shrink_memory`).catch(() => undefined);
   }
 
   private async rest(ms: number): Promise<void> {
@@ -145,6 +158,7 @@ function post(message: FromDrain): void {
   parentPort?.postMessage(message, []);
 }
 
+const muchReceipts = 5_000;
 const restMaxMs = 5_000;
 const backoffMinMs = 100;
 const backoffMaxMs = 5_000;

@@ -450,5 +450,5 @@ const defaults = {
 const syncEveryMs = 20;
 const slotsMax = 1_000;
 const gatherBytes = 256 << 10;
-const gatherBytesKept = 4 << 20;
+const gatherBytesKept = 1 << 20;
 const pieceBytesMax = 4 << 20;
