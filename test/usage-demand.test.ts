@@ -1,13 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { OutputAverages } from "../src/gateway/output-averages.ts";
+import type { Demand } from "../src/limits/limits.ts";
 import type { Ask } from "../src/operations/ask.ts";
 import type { ChatAsk } from "../src/operations/chat.ts";
 import type { SpeechAsk } from "../src/operations/speech.ts";
 import type { TranscriptionAsk } from "../src/operations/transcription.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
 import { costNanos } from "../src/usage/cost.ts";
-import { dearestCost, demandOf, expectedUse, truthOf, type DemandOptions } from "../src/usage/demand.ts";
+import { dearestCost, demandAt, expectedUse, truthOf, type DemandOptions } from "../src/usage/demand.ts";
 import { moved, newOutputAverage } from "../src/usage/output-average.ts";
 import type { Rates } from "../src/usage/price.ts";
 import { estimateTokens, TokenCount } from "../src/usage/token-estimate.ts";
@@ -15,6 +16,13 @@ import { estimateTokens, TokenCount } from "../src/usage/token-estimate.ts";
 const dollar = 1_000_000_000;
 const rates: Rates = { input: dollar, output: 2 * dollar };
 const usual: DemandOptions = { outputAverage: null, ceiling: null, hard: true };
+
+/** What is reserved for a call at one price: of the money for the longest answer, unless `hard` is false. */
+function demandOf(ask: Ask, price: Rates | null, options: DemandOptions): Demand {
+  if (price === null) return demandAt(null, ask, options);
+  const use = expectedUse(ask, price, options, false);
+  return truthOf(use, options.hard === false ? costNanos(price, use).nanos : dearestCost(ask, [price], options));
+}
 
 const japanese =
   "人工知能は私たちの生活を大きく変えつつあります。朝起きたときの音声アシスタントから、夜寝る前のおすすめ機能まで、機械学習は日常のあらゆる場面に入り込んでいます。" +

@@ -50,21 +50,20 @@ export const latency: Scenario = async (bench) => {
   ];
 };
 
+function row(measure: string, raw: Rounds, limit: number): Row {
+  return { bar: "P4", measure, unit: "ms", raw, judgement: judged(difference, added(raw), { limit, sense: "at most" }) };
+}
+
 /**
  * A harder line of our own, without a bar: the bar's other line is of one request after the other, in which nothing grows cold, and
  * here the floor alone takes most of what it allows. What it costs is to be seen all the same.
  */
 function coldRow(measure: string, raw: Rounds): Row {
-  const value = medianDifference(raw.gateway ?? [], raw.direct ?? []);
-  return { bar: "", measure, unit: "ms", raw, judgement: compared("gateway - direct", value) };
+  return { bar: "", measure, unit: "ms", raw, judgement: compared(difference, added(raw)) };
 }
 
-function row(measure: string, raw: Rounds, limit: number): Row {
-  return {
-    bar: "P4",
-    measure,
-    unit: "ms",
-    raw,
-    judgement: judged("gateway - direct", medianDifference(raw.gateway ?? [], raw.direct ?? []), { limit, sense: "at most" }),
-  };
+const difference = "gateway - direct";
+
+function added({ gateway = [], direct = [] }: Rounds): number {
+  return medianDifference(gateway, direct);
 }

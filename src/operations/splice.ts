@@ -13,35 +13,18 @@ export interface Splice {
  */
 export function splice(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array {
   if (splices.length === 0) return bytes;
-  if (splices.length === 1) return spliceOnce(bytes, splices[0]!);
-  const ordered = splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
+  const ordered = splices.length === 1 ? splices : splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
   const pieces: Uint8Array[] = [];
   let taken = 0;
-  for (const one of ordered) {
-    const { start, end, text } = one;
-    check(one, taken, bytes.length);
+  for (const { start, end, text } of ordered) {
+    if (!(taken <= start && start <= end && end <= bytes.length)) {
+      throw new RangeError(`cannot splice bytes ${start} to ${end} of ${bytes.length}: the first ${taken} are taken`);
+    }
     pieces.push(bytes.subarray(taken, start), encoder.encode(text));
     taken = end;
   }
   pieces.push(bytes.subarray(taken));
   return joined(pieces);
-}
-
-/** As most documents that are changed at all. */
-function spliceOnce(bytes: Uint8Array, one: Splice): Uint8Array {
-  check(one, 0, bytes.length);
-  const text = encoder.encode(one.text);
-  const rest = one.start + text.length;
-  const whole = new Uint8Array(rest + bytes.length - one.end);
-  whole.set(bytes.subarray(0, one.start));
-  whole.set(text, one.start);
-  whole.set(bytes.subarray(one.end), rest);
-  return whole;
-}
-
-function check({ start, end }: Splice, taken: number, length: number): void {
-  if (taken <= start && start <= end && end <= length) return;
-  throw new RangeError(`cannot splice bytes ${start} to ${end} of ${length}: the first ${taken} are taken`);
 }
 
 function joined(pieces: readonly Uint8Array[]): Uint8Array {

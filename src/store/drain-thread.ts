@@ -31,7 +31,7 @@ class DrainThread {
   private trouble: string | null = null;
   private failures = 0;
   private told = "";
-  /** How many had been carried when that was done last. */
+  /** How many receipts had been carried when it was last tidied. */
   private tidiedReceipts = 0;
 
   constructor(private readonly start: DrainStart) {}

@@ -17,14 +17,7 @@ export interface DemandOptions {
   readonly hard?: boolean;
 }
 
-/** What a call is expected to take of its key's limits: reserved before it is made. Tokens are what is usual; money see `hard`. */
-export function demandOf(ask: Ask, rates: Rates | null, options: DemandOptions): Demand {
-  const usual = expectedUse(ask, rates, options, false);
-  if (rates === null) return truthOf(usual, null);
-  return truthOf(usual, options.hard === false ? costNanos(rates, usual).nanos : dearestCost(ask, [rates], options));
-}
-
-/** The same where what it may cost is known. */
+/** What a call is expected to take of its key's limits, and what it may cost: reserved before it is made. Tokens are what is usual. */
 export function demandAt(nanos: number | null, ask: Ask, options: DemandOptions): Demand {
   return truthOf(expectedUse(ask, null, options, false), nanos);
 }
