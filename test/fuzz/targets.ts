@@ -1,0 +1,5 @@
+import { jsonTarget } from "./json.ts";
+import type { FuzzTarget } from "./target.ts";
+
+/** Everything that reads bytes of others. `npm test` tries each for a moment, `npm run fuzz` for as long as it is told. */
+export const fuzzTargets: readonly FuzzTarget[] = [jsonTarget];
