@@ -8,6 +8,17 @@ export interface FileReport {
   readonly failures: readonly string[];
 }
 
+/** One file, as it was run last. */
+export interface FileRun {
+  readonly file: string;
+  readonly report: FileReport;
+  readonly seconds: number;
+  /** The share of the processors that the host took meanwhile. */
+  readonly stolen: number;
+  /** How often it was run again because the host had taken too much. */
+  readonly reruns: number;
+}
+
 /** Enough for a message, the lines of code around it and who called. */
 const failureLinesMax = 40;
 
@@ -47,20 +58,41 @@ function failuresIn(lines: readonly string[]): readonly string[] {
   });
 }
 
+const slowestShown = 15;
+
 /**
- * What was skipped and why, a group that was skipped as a whole in one line; what failed, once more, for it stands far
- * above and often only the end of a log is kept; and, last, the line that counts.
+ * Which files took longest, what was run again and what was left out; what was skipped and why, a group that was skipped as a
+ * whole in one line; what failed, once more, for it stands far above and often only the end of a log is kept; and, last, the line
+ * that counts.
  */
-export function summarise(reports: readonly FileReport[]): readonly string[] {
+export function summarise(runs: readonly FileRun[], leftOut: readonly string[] = []): readonly string[] {
+  const reports = runs.map(({ report }) => report);
   const sum = (count: (report: FileReport) => number): number => reports.reduce((so, report) => so + count(report), 0);
   const counted = `${sum(({ passed }) => passed)} passed, ${sum(({ failed }) => failed)} failed`;
   const skipped = reports.flatMap((report) => report.skipped);
   return [
+    ...(runs.length <= slowestShown ? [] : slowest(runs)),
+    ...runs.filter(({ reruns }) => reruns > 0).map(rerunLine),
+    ...(leftOut.length === 0 ? [] : [`Not run, because SLUICE_TEST_MINUTES were over: ${leftOut.join(" ")}`]),
     ...(skipped.length === 0 ? [] : skips(skipped)),
     ...reports.flatMap(({ failures }) => failures).map((failure) => `Failed:\n${failure}\n`),
     // Others read this line, so it is the last one and always the same.
     counted,
   ];
+}
+
+function slowest(runs: readonly FileRun[]): readonly string[] {
+  const sorted = runs.toSorted((one, other) => other.seconds - one.seconds).slice(0, slowestShown);
+  return ["The slowest files, and what the host took of the processors meanwhile:", ...sorted.map(timeLine)];
+}
+
+function timeLine({ file, seconds, stolen }: FileRun): string {
+  return `${seconds.toFixed(1).padStart(7)} s ${String(Math.round(stolen * 100)).padStart(3)} % ${file}`;
+}
+
+function rerunLine({ file, report, reruns }: FileRun): string {
+  const ended = report.failed === 0 ? "passed" : "failed";
+  return `Run again alone, because the host had taken processors: ${file} ${ended} at repetition ${reruns}`;
 }
 
 function skips(skipped: readonly string[]): readonly string[] {

@@ -173,7 +173,7 @@ test("the lock of a slot dies with its process, even when that is killed", async
     [
       process.execPath,
       "-e",
-      `const { takeLock } = await import(${JSON.stringify(program)}); takeLock(process.argv[1]); console.log("held"); setInterval(() => {}, 1000)`,
+      `const { takeLock } = await import(${JSON.stringify(program)}); globalThis.lock = takeLock(process.argv[1]); console.log("held"); setInterval(() => {}, 1000)`,
       file,
     ],
     { stdout: "pipe" },

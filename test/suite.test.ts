@@ -3,7 +3,9 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { bearsCompany, mostlyWaits, saysWhy, speaksOfTime } from "../scripts/test-company.ts";
-import { readReport, summarise } from "../scripts/test-report.ts";
+import { processorTimes, stolenShare } from "../scripts/test-machine.ts";
+import { readReport, summarise, type FileReport, type FileRun } from "../scripts/test-report.ts";
+import { slownessOf } from "./support/slowed.ts";
 
 const root = resolve(import.meta.dir, "..");
 
@@ -66,6 +68,46 @@ describe("the files of this suite", () => {
   });
 });
 
+function runOf(report: FileReport, run: Partial<FileRun> = {}): FileRun {
+  return { file: "test/x.test.ts", report, seconds: 1, stolen: 0, reruns: 0, ...run };
+}
+
+test("what the host takes is read from /proc/stat, as a share of the time between two readings", () => {
+  const at = (user: number, idle: number, steal: number): string => `cpu  ${user} 0 0 ${idle} 0 0 0 ${steal} 7 7\ncpu0 1 1 1\n`;
+  const before = processorTimes(() => at(100, 200, 50));
+  expect(before).toEqual({ total: 350, stolen: 50 });
+  expect(
+    stolenShare(
+      before,
+      processorTimes(() => at(160, 200, 90)),
+    ),
+  ).toBe(0.4);
+  expect(stolenShare(before, before)).toBe(0);
+  // macOS has none, and an old kernel tells less.
+  for (const text of ["", "cpu  1 2 3\n"])
+    expect(
+      stolenShare(
+        processorTimes(() => text),
+        before,
+      ),
+    ).toBe(0);
+});
+
+describe("the bounds of a file that has to do with time", () => {
+  const quiet = { ranMs: 1_000, waitedMs: 100, stolen: 0.01, startRatio: 1 };
+
+  test("are as they stand on a quiet machine", () => {
+    expect(slownessOf(quiet)).toBe(1);
+    expect(slownessOf({ ...quiet, ranMs: 1, waitedMs: 20 })).toBe(1);
+  });
+
+  test("are wider where the processor is shared or the host takes it", () => {
+    expect(slownessOf({ ...quiet, waitedMs: 1_000 })).toBeGreaterThan(4);
+    expect(slownessOf({ ...quiet, startRatio: 3 })).toBeGreaterThan(8);
+    expect(slownessOf({ ...quiet, stolen: 0.5 })).toBeGreaterThan(8);
+  });
+});
+
 describe("the report of a file", () => {
   const end = "\n 2 pass\n 1 skip\n 0 fail\n 7 expect() calls\nRan 3 tests across 1 file. [12.00ms]\n";
 
@@ -97,7 +139,7 @@ describe("the report of a file", () => {
 
   test("has its failures at the end of the run, above the line that counts", () => {
     const failed = { passed: 1, failed: 1, skipped: ["z"], failures: ["error\n(fail) b"] };
-    expect(summarise([failed])).toEqual([
+    expect(summarise([runOf(failed)])).toEqual([
       "Skipped, and why:",
       "      1 z",
       "1 skipped",
@@ -106,11 +148,25 @@ describe("the report of a file", () => {
     ]);
   });
 
+  test("says what was run again, what was left out, and which files took longest where they are many", () => {
+    const good = { passed: 1, failed: 0, skipped: [], failures: [] };
+    expect(summarise([runOf(good, { reruns: 2 })], ["a.test.ts", "b.test.ts"])).toEqual([
+      "Run again alone, because the host had taken processors: test/x.test.ts passed at repetition 2",
+      "Not run, because SLUICE_TEST_MINUTES were over: a.test.ts b.test.ts",
+      "1 passed, 0 failed",
+    ]);
+    const many = summarise(Array.from({ length: 20 }, (_, at) => runOf(good, { file: `${at}.test.ts`, seconds: at, stolen: 0.125 })));
+    expect(many.slice(0, 2)).toEqual([
+      "The slowest files, and what the host took of the processors meanwhile:",
+      "   19.0 s  13 % 19.test.ts",
+    ]);
+  });
+
   test("ends with the line that counts, and says what was skipped and why, a group in one line", () => {
     const some = { passed: 3, failed: 0, skipped: [], failures: [] };
-    expect(summarise([some, { ...some, failed: 1 }])).toEqual(["6 passed, 1 failed"]);
+    expect(summarise([runOf(some), runOf({ ...some, failed: 1 })])).toEqual(["6 passed, 1 failed"]);
     const skipped = ["z", "a > group (skipped: no server (here)) > one", "a > group (skipped: no server (here)) > two"];
-    expect(summarise([{ ...some, skipped }])).toEqual([
+    expect(summarise([runOf({ ...some, skipped })])).toEqual([
       "Skipped, and why:",
       "      2 a > group (skipped: no server (here))",
       "      1 z",
@@ -121,14 +177,21 @@ describe("the report of a file", () => {
 });
 
 describe("a run", () => {
-  async function ran(files: Readonly<Record<string, string>>): Promise<{ readonly output: string; readonly code: number }> {
+  async function ran(
+    files: Readonly<Record<string, string>>,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<{ readonly output: string; readonly code: number }> {
     const folder = mkdtempSync(join(tmpdir(), "sluice-suite-"));
     try {
       const paths = Object.entries(files).map(([name, text]) => {
         writeFileSync(join(folder, name), `import { expect, test } from "bun:test";\n${text}`);
         return join(folder, name);
       });
-      const child = Bun.spawn([process.execPath, join(root, "scripts/run-tests.ts"), ...paths], { stdout: "pipe", stderr: "pipe" });
+      const child = Bun.spawn([process.execPath, join(root, "scripts/run-tests.ts"), ...paths], {
+        env: { ...process.env, ...env },
+        stdout: "pipe",
+        stderr: "pipe",
+      });
       const output = await new Response(child.stdout).text();
       return { output, code: await child.exited };
     } finally {
@@ -167,5 +230,16 @@ describe("a run", () => {
     expect(output).toContain("Skipped, and why:\n      1 bad (skipped: today)\n1 skipped\nFailed:\n");
     expect(output).toEndWith("\n1 passed, 1 failed\n");
     expect(code).toBe(1);
+  });
+
+  test("begins no file after the time that it was given, and names those left out", async () => {
+    const good = 'test("good", () => expect(1).toBe(1));';
+    const slow = 'test("slow", async () => { const until = performance.now() + 30; while (performance.now() < until); });';
+    const { output } = await ran(
+      { "a.test.ts": slow, "b.test.ts": slow, "c.test.ts": slow, "d.test.ts": good },
+      { SLUICE_TEST_MINUTES: "0.0001" },
+    );
+    expect(output).toMatch(/Not run, because SLUICE_TEST_MINUTES were over: [^\n]*b\.test\.ts \S*c\.test\.ts/);
+    expect(output).toMatch(/\n[12] passed, 0 failed\n$/);
   });
 });

@@ -1,0 +1,30 @@
+import { readFileSync } from "node:fs";
+
+/** What all processors of the machine have done since it started, in ticks. */
+export interface ProcessorTimes {
+  readonly total: number;
+  /** Taken by the host of a virtual machine while somebody here wanted to run. */
+  readonly stolen: number;
+}
+
+/** More than this, and a failure may be the host's: the file is run again, alone. */
+export const stolenShareMax = 0.1;
+
+/** Reads the first line of /proc/stat (proc_stat(5)): user nice system idle iowait irq softirq steal. Null where there is none. */
+export function processorTimes(read: () => string = () => readFileSync("/proc/stat", "utf8")): ProcessorTimes | null {
+  try {
+    const figures = /^cpu +(.*)$/m.exec(read())?.[1]?.split(" ") ?? [];
+    const ticks = figures.slice(0, 8).map(Number);
+    if (ticks.length < 8) return null;
+    return { total: ticks.reduce((sum, count) => sum + count, 0), stolen: ticks[7]! };
+  } catch {
+    return null;
+  }
+}
+
+/** The share of the machine that its host took between two readings: of the time that was wanted, so an idle machine does not hide it. */
+export function stolenShare(before: ProcessorTimes | null, after: ProcessorTimes | null): number {
+  if (before === null || after === null) return 0;
+  const total = after.total - before.total;
+  return total <= 0 ? 0 : Math.max(0, after.stolen - before.stolen) / total;
+}
