@@ -15,6 +15,7 @@ import type { Exchange, Reply } from "../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
 import { makeSend } from "../src/upstream/send.ts";
 import { eventually } from "./support/eventually.ts";
+import { slowed } from "./support/slowed.ts";
 
 // Processes start slowly on a busy machine.
 setDefaultTimeout(60_000);
@@ -322,7 +323,7 @@ describe("engines that are stopped", () => {
     const before = stage.events.length;
     const beganMs = performance.now();
     await stage.engines.stop();
-    expect(performance.now() - beganMs).toBeLessThan(1_500);
+    expect(performance.now() - beganMs).toBeLessThan(slowed(1_500));
     expect(stage.pids().filter(isAlive)).toEqual([]);
     expect(existsSync(dirname(socket))).toBe(false);
     expect(await stage.failure()).toMatchObject({ kind: "shutting_down" });
@@ -350,7 +351,7 @@ describe("engines that are stopped", () => {
     const stopped = stage.engines.stop();
     stage.engines.kill();
     await stopped;
-    expect(performance.now() - beganMs).toBeLessThan(1_500);
+    expect(performance.now() - beganMs).toBeLessThan(slowed(1_500));
     expect(stage.pids().filter(isAlive)).toEqual([]);
     expect(existsSync(dirname(socket))).toBe(false);
     expect(await stage.failure()).toMatchObject({ kind: "shutting_down" });
@@ -583,7 +584,7 @@ describe("a request to an engine", () => {
     const abortedMs = performance.now();
     exchange.abort();
     expect(await exchange.reply).toMatchObject({ kind: "client_gone" });
-    expect(performance.now() - abortedMs).toBeLessThan(50);
+    expect(performance.now() - abortedMs).toBeLessThan(slowed(50));
     expect(stage.count("engine_ready")).toBe(0);
     expect(JSON.parse(await world.ask(paths.chat, "hello"))).toMatchObject({ pid: stage.pids()[0] });
     expect(stage.pids().length).toBe(1);

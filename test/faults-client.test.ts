@@ -5,6 +5,7 @@ import type { Attempt } from "./support/chaos/ledger.ts";
 import { eventually } from "./support/eventually.ts";
 import type { LogLine } from "./support/gateway.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -172,7 +173,7 @@ describe("F34: a client that leaves takes the upstream with it while it", () => 
       latencies.push(`${Math.round(tookMs)} (${name})`);
       closedAfterMs.push(tookMs);
       expect(attempt.endedBy).toBe("client_closed");
-      expect(tookMs).toBeLessThan(closedWithinMs);
+      expect(tookMs).toBeLessThan(slowed(closedWithinMs));
 
       const line = await rig.accessLine(call.id);
       expect(line).toMatchObject({ state: "abandoned", error: "client_gone", attempts: 1, channel: null });
@@ -198,7 +199,7 @@ describe("F34: a client that leaves takes the upstream with it while it", () => 
     await eventually("and has hung up", () => ledger.connectionsOpen === 0);
     const tookMs = (ledger.connections.at(-1)?.closedAt ?? Number.NaN) - abortedAt;
     latencies.push(`${Math.round(tookMs)} (connecting)`);
-    expect(tookMs).toBeLessThan(closedWithinMs);
+    expect(tookMs).toBeLessThan(slowed(closedWithinMs));
     expect(await rig.accessLine(call.id)).toMatchObject({ status: 499, state: "abandoned", attempts: 1 });
     await rig.check({ abortedAt });
   });
@@ -219,7 +220,7 @@ describe("F34: a client that leaves takes the upstream with it while it", () => 
     heldBack.abort();
     expect(await rig.accessLine(backingOff.id)).toMatchObject({ status: 499, state: "abandoned", attempts: 1 });
     expect(await rig.accessLine(heldBack.id)).toMatchObject({ status: 499, state: "abandoned", attempts: 0 });
-    expect(performance.now() - abortedAt).toBeLessThan(waitMs / 2);
+    expect(performance.now() - abortedAt).toBeLessThan(slowed(waitMs / 2));
     // Had either gone on in secret, it would have been seen by now.
     await eventually("the wait would be over", () => performance.now() > refused.at + waitMs * 1.3);
     expect(lone.ledger.chats.length).toBe(1);
@@ -250,7 +251,7 @@ describe("F34: a client that leaves takes the upstream with it while it", () => 
     await eventually("every upstream is closed", () => attempts.every(({ closedAt }) => closedAt !== null));
     const slowest = Math.max(...attempts.map(({ closedAt }) => closedAt! - abortedAt));
     latencies.push(`${Math.round(slowest)} (the last of a hundred)`);
-    expect(slowest).toBeLessThan(4 * closedWithinMs);
+    expect(slowest).toBeLessThan(slowed(4 * closedWithinMs));
     await rig.check({ abortedAt });
     const lines = rig.gateway.accessLines().slice(-100);
     expect(lines.every(({ state }) => state === "abandoned")).toBe(true);
@@ -491,7 +492,7 @@ describe("F41: a body", () => {
     await connection.send(bytes);
     isRefusal(await connection.receive(response), 408, null);
     expect(performance.now() - startedAt).toBeGreaterThan(bodyReadMs * 0.9);
-    expect(performance.now() - startedAt).toBeLessThan(bodyReadMs * 4);
+    expect(performance.now() - startedAt).toBeLessThan(slowed(bodyReadMs * 4));
     // The rest of the body would be taken for the next request.
     expect(response.header("connection")).toBe("close");
     const after = await connection.receive(new RawResponse());
@@ -523,7 +524,7 @@ describe("F38, F39: at the end of all this", () => {
   ])("a connection %s has been hung up on", async (_, lingering) => {
     const { startedAt } = lingering();
     await eventually("it is closed", () => lingering().endedAt !== null, startedAt + 20_000 - performance.now());
-    expect(lingering().endedAt! - startedAt).toBeLessThan(20_000);
+    expect(lingering().endedAt! - startedAt).toBeLessThan(slowed(20_000));
   });
 });
 
@@ -531,6 +532,6 @@ test("after all of this no call is left behind: told to stop, it has nobody to w
   const toldAt = performance.now();
   rig.gateway.signal("SIGTERM");
   expect(await rig.gateway.exited).toBe(0);
-  expect(performance.now() - toldAt).toBeLessThan(3_000);
+  expect(performance.now() - toldAt).toBeLessThan(slowed(3_000));
   expect(await rig.gateway.waitForLog(({ event }) => event === "stopping")).toMatchObject({ calls: 0 });
 });

@@ -11,6 +11,7 @@ import { expectRefusal, expectToldInBand } from "./support/outcome.ts";
 import { refusedUrl } from "./support/refused-port.ts";
 import { joinedSamples } from "./support/signal.ts";
 import { Stage, type Row } from "./support/stage.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -505,7 +506,7 @@ describe("a client that leaves", () => {
       call.abort();
       await eventually("the upstream is closed", () => attempt!.endedBy !== null);
       expect(attempt!.endedBy).toBe("client_closed");
-      expect(attempt!.closedAt! - abortedAt).toBeLessThan(closedWithinMs);
+      expect(attempt!.closedAt! - abortedAt).toBeLessThan(slowed(closedWithinMs));
       const reply = await call.reply;
       expect(await accessLine(row, call)).toMatchObject({
         state: "abandoned",

@@ -17,6 +17,7 @@ import { expectRefusal, expectToldInBand } from "./support/outcome.ts";
 import { RawConnection } from "./support/raw-connection.ts";
 import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, Stage, type Row } from "./support/stage.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -557,7 +558,7 @@ describe("a client that leaves", () => {
       call.abort();
       await eventually("the upstream is closed", () => attempt.endedBy !== null);
       expect(attempt.endedBy).toBe("client_closed");
-      expect(attempt.closedAt! - abortedAt).toBeLessThan(closedWithinMs);
+      expect(attempt.closedAt! - abortedAt).toBeLessThan(slowed(closedWithinMs));
       await expectAbandoned(row, await call.reply, abortedAt);
     },
     { withinMs: 40_000 },
@@ -573,7 +574,7 @@ describe("a client that leaves", () => {
       const abortedAt = performance.now();
       call.abort();
       await accessLine(row, call);
-      expect(performance.now() - abortedAt).toBeLessThan(2 * closedWithinMs);
+      expect(performance.now() - abortedAt).toBeLessThan(slowed(2 * closedWithinMs));
       await eventually("its file is closed", () => uploadsOf(row.gateway.pid).length === 0, 1_000);
       await expectAbandoned(row, await call.reply, abortedAt);
     },

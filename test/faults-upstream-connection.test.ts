@@ -11,6 +11,7 @@ import { expectRefusal, expectToldInBand, expectWhole } from "./support/outcome.
 import { refusedUrl } from "./support/refused-port.ts";
 import { Stage, type GroupOptions, type Row } from "./support/stage.ts";
 import { makeCertificates, type Certificates } from "./support/tls.ts";
+import { slowed } from "./support/slowed.ts";
 
 // Mostly waits: for connections that come to nothing; what it claims of times is in tenths of a second.
 
@@ -143,7 +144,7 @@ describe("an upstream that is not there", () => {
         for (const one of tries.filter((each) => each["error"] === error)) {
           // Each attempt has the whole of its time, whatever the one before it found out.
           expect(Number(one["ms"])).toBeGreaterThanOrEqual(atLeastMs);
-          expect(Number(one["ms"])).toBeLessThan(atLeastMs + 1_500);
+          expect(Number(one["ms"])).toBeLessThan(slowed(atLeastMs + 1_500));
         }
       },
       group,
@@ -161,7 +162,7 @@ describe("an upstream that is not there", () => {
         tookMs.push(Number(reply.response.timing.endMs));
       }
       // The way over the second upstream, its pause included; a machine that is busy may be late, but not each time.
-      expect(Math.min(...tookMs)).toBeLessThan(100);
+      expect(Math.min(...tookMs)).toBeLessThan(slowed(100));
       await row.gateway.waitForLog((line) => row.coolings().includes(line));
       expect(row.coolings()[0]).toMatchObject({ error: "unreachable" });
       expect(String(row.coolings()[0]?.["scope"])).toStartWith("host ");
@@ -299,7 +300,7 @@ describe("an upstream that keeps the client waiting", () => {
         const [first] = await triesOf(row, reply);
         expect(first).toMatchObject({ error: "timed_out" });
         expect(Number(first?.["ms"])).toBeGreaterThanOrEqual(499);
-        expect(Number(first?.["ms"])).toBeLessThan(2_000);
+        expect(Number(first?.["ms"])).toBeLessThan(slowed(2_000));
       },
       { channel: { timeouts: soon } },
     );

@@ -3,6 +3,7 @@ import { startChaos, type Chaos } from "./support/chaos.ts";
 import type { ChatReply } from "./support/client.ts";
 import { expectRefusal, expectWhole } from "./support/outcome.ts";
 import { Stage, type Row } from "./support/stage.ts";
+import { slowed } from "./support/slowed.ts";
 
 // Mostly waits: for limits of seconds to be over.
 
@@ -121,7 +122,7 @@ describe("limits", () => {
       expect(row.path(reply)).toBe("ab");
       const cooling = await coolingOf(row);
       expect(cooling["error"]).toBe("rate_limited");
-      expect(Math.abs(Number(cooling["for_ms"]) - coolMs)).toBeLessThan(toleranceMs);
+      expect(Math.abs(Number(cooling["for_ms"]) - coolMs)).toBeLessThan(slowed(toleranceMs));
       if (coolMs > second) expect(row.path(await row.ask())).toBe("b");
     },
     // Equals, so that nobody waits for the better tier to be free again.
@@ -136,7 +137,7 @@ describe("limits", () => {
       const reply = await row.ask({ alone: true });
       expectRefusal(reply, 429, "rate_limit_exceeded");
       const { endMs } = reply.response.timing;
-      expect(Number(endMs)).toBeLessThan(deadlineMs + 1_500);
+      expect(Number(endMs)).toBeLessThan(slowed(deadlineMs + 1_500));
       const seconds = reply.response.header("retry-after") ?? "";
       const ms = reply.response.header("retry-after-ms") ?? "";
       expect(seconds).toMatch(/^\d+$/);

@@ -7,6 +7,7 @@ import { collected, collects } from "./support/collected.ts";
 import { eventually } from "./support/eventually.ts";
 import { expectInterrupted, expectRefusal, expectWhole } from "./support/outcome.ts";
 import { clientKey, Stage, type Row } from "./support/stage.ts";
+import { slowed } from "./support/slowed.ts";
 
 const stage = new Stage({ env: collects });
 
@@ -149,7 +150,7 @@ describe("a stream that ends in its own way", () => {
       const reply = await row.ask({ stream: true });
       expectWhole(row, reply, row.a);
       expect(await row.line(reply)).toMatchObject({ state: "complete", finish: "stop", completion_tokens: 5 });
-      expect(Number(reply.response.timing.endMs)).toBeLessThan(3_000);
+      expect(Number(reply.response.timing.endMs)).toBeLessThan(slowed(3_000));
     },
     { channel: { timeouts: { idle: "500ms" } } },
   );
@@ -237,7 +238,7 @@ describe("a stream that falls silent", () => {
         expectInterrupted(reply, text === null ? reply.content : sent.slice(0, text).join(""));
         const { endMs, bodyMs } = reply.response.timing;
         expect(Number(endMs)).toBeGreaterThanOrEqual(ms - 1);
-        expect(Number(endMs) - Number(bodyMs)).toBeLessThan(ms + 1_500);
+        expect(Number(endMs) - Number(bodyMs)).toBeLessThan(slowed(ms + 1_500));
         expect(row.path(reply)).toBe("a");
       },
       { channel: { timeouts } },

@@ -11,6 +11,7 @@ import { statusFor } from "../src/http/request-parser.ts";
 import { RawConnection, RawResponse } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -1162,7 +1163,7 @@ describe("going down", () => {
     for (const socket of sockets) edge.server["gone"](socket);
     await stopped;
     // A tenth of it is enough; with the square it is thirty times as much.
-    expect(performance.now() - startMs).toBeLessThan(600);
+    expect(performance.now() - startMs).toBeLessThan(slowed(600));
   });
 
   test("is told to be done when the last answer has left, not before: what waits to leave would be cut off", async () => {

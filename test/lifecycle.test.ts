@@ -11,6 +11,7 @@ import { collected, collects } from "./support/collected.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway, type LogLine } from "./support/gateway.ts";
 import { clientKey, setUp, upstreamKey, type Rig } from "./support/rig.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -279,7 +280,7 @@ describe("the end", () => {
     // The load balancer has not noticed yet.
     const late = await rig.chat();
     expect(late.status).toBe(200);
-    expect(performance.now() - signalledAt).toBeLessThan(2_000);
+    expect(performance.now() - signalledAt).toBeLessThan(slowed(2_000));
     await eventually("nobody new is let in", async () =>
       RawConnection.open(gateway.url).then(
         (open) => (open.close(), false),
@@ -293,7 +294,7 @@ describe("the end", () => {
       expect([reply.status, reply.finishReason, reply.error]).toEqual([200, "stop", null]);
     }
     expect(await gateway.exited).toBe(0);
-    expect(performance.now() - signalledAt).toBeLessThan(10_000);
+    expect(performance.now() - signalledAt).toBeLessThan(slowed(10_000));
     await eventually("its last lines are read", () => gateway.logs.some(({ event }) => event === "stopped"));
     expect(gateway.accessLines().filter(({ state }) => state === "complete").length).toBe(12);
   });
@@ -320,7 +321,7 @@ describe("the end", () => {
     }
     expect(performance.now() - signalledAt).toBeGreaterThan(250);
     expect(await gateway.exited).toBe(0);
-    expect(performance.now() - signalledAt).toBeLessThan(5_300);
+    expect(performance.now() - signalledAt).toBeLessThan(slowed(5_300));
     await rig.upstream.a.ledger.settled();
     expect(rig.upstream.a.ledger.chats.every(({ endedBy }) => endedBy === "client_closed")).toBe(true);
     const states = gateway
@@ -343,7 +344,7 @@ describe("the end", () => {
     const signalledAt = performance.now();
     rig.gateway.signal(signal);
     expect(await rig.gateway.exited).toBe(0);
-    expect(performance.now() - signalledAt).toBeLessThan(2_000);
+    expect(performance.now() - signalledAt).toBeLessThan(slowed(2_000));
     expect((await call.reply).done).toBe(false);
   });
 
@@ -352,7 +353,7 @@ describe("the end", () => {
     const signalledAt = performance.now();
     rig.gateway.signal("SIGINT");
     expect(await rig.gateway.exited).toBe(0);
-    expect(performance.now() - signalledAt).toBeLessThan(2_000);
+    expect(performance.now() - signalledAt).toBeLessThan(slowed(2_000));
   });
 
   test("F64: SIGTERM during the start ends it cleanly", async () => {
@@ -369,7 +370,7 @@ describe("the end", () => {
     const signalledAt = performance.now();
     child.process.kill("SIGTERM");
     expect(await child.process.exited).toBe(0);
-    expect(performance.now() - signalledAt).toBeLessThan(2_000);
+    expect(performance.now() - signalledAt).toBeLessThan(slowed(2_000));
     await rm(directory, { recursive: true });
   });
 });

@@ -7,6 +7,7 @@ import { count, makeKey, masterKey, offer, opened, startReplicas, tally, timed }
 import { present, remark, type Skipped } from "./support/servers/obtain.ts";
 import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -87,7 +88,7 @@ describe.skipIf(missing !== "")(`F71: replicas whose clocks are wrong${missing}`
     const patient = await replicas.key();
     const waited = await Promise.all(gateways.map((gateway) => timed(gateway, patient, { x_first_ms: 700 })));
     expect(tally(waited)).toEqual({ "200": 2 });
-    for (const { tookMs } of waited) expect(tookMs).toBeLessThan(1_500);
+    for (const { tookMs } of waited) expect(tookMs).toBeLessThan(slowed(1_500));
   });
 });
 

@@ -21,6 +21,7 @@ import {
 import { present, remark } from "./support/servers/obtain.ts";
 import { startPostgres, type TestPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -123,7 +124,7 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
     await begin(replicas, server, wire);
     const strangers = await Promise.all(gateways().map((gateway) => timed(gateway, unknown)));
     expect(tally(strangers)).toEqual({ "503 store_unavailable": 2 });
-    expect(Math.max(...strangers.map(({ tookMs }) => tookMs))).toBeLessThan(3_500);
+    expect(Math.max(...strangers.map(({ tookMs }) => tookMs))).toBeLessThan(slowed(3_500));
     for (const gateway of gateways()) {
       await eventually("it says what is degraded", async () => (await degraded(gateway)).includes("postgres"), 5_000);
       expect((await rawRequest(`${gateway.url}/healthz`)).text).toBe("ok\n");
@@ -161,7 +162,7 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
     expect(tally(during)).toEqual({ "200": during.length });
     const strangers = await Promise.all(gateways().map((gateway) => timed(gateway, unknown)));
     expect(tally(strangers)).toEqual({ "503 store_unavailable": 2 });
-    expect(Math.max(...strangers.map(({ tookMs }) => tookMs))).toBeLessThan(3_500);
+    expect(Math.max(...strangers.map(({ tookMs }) => tookMs))).toBeLessThan(slowed(3_500));
     await Promise.all(hogs.map((hog) => hog.close({ timeout: 0 }).catch(() => {})));
     await expectRecovery(unknown);
     await expectExact(known, before.length + during.length);

@@ -6,6 +6,7 @@ import { eventually } from "./support/eventually.ts";
 import { startGateway } from "./support/gateway.ts";
 import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, setUp, upstreamKey, type ChannelSettings, type Rig } from "./support/rig.ts";
+import { slowed } from "./support/slowed.ts";
 
 // Mostly waits: for breakers, cool-downs and deadlines of seconds, and what it claims of times is as coarse.
 
@@ -177,7 +178,7 @@ describe("a failure before the first content is made good by another channel", (
       expect([reply.status, reply.error, reply.finishReason]).toEqual([200, null, "stop"]);
       // The second call may know better than to ask a.
       if (!stream || pair.path(reply) !== "b") expect(pair.path(reply)).toBe("ab");
-      expect(performance.now() - startedAt).toBeLessThan(2_000);
+      expect(performance.now() - startedAt).toBeLessThan(slowed(2_000));
     }
     await rig.check();
   });
@@ -252,7 +253,7 @@ describe("F49: when everybody fails, the client is told", () => {
     expect([reply.status, reply.error?.type, reply.error?.code]).toEqual([504, "api_error", "upstream_timeout"]);
     expect(hints(reply).shouldRetry).toBe("false");
     expect(hung.path(reply).length).toBe(2);
-    expect(performance.now() - startedAt).toBeLessThan(3_500);
+    expect(performance.now() - startedAt).toBeLessThan(slowed(3_500));
     await rig.check();
   });
 
@@ -584,7 +585,7 @@ describe("a call's own time", () => {
       expect([reply.status, reply.error?.code]).toEqual([504, "upstream_timeout"]);
       expect(own.path(reply).length).toBe(2);
       expect(tookMs).toBeGreaterThan(900);
-      expect(tookMs).toBeLessThan(1_100 + 1_000);
+      expect(tookMs).toBeLessThan(slowed(1_100 + 1_000));
     }
     await own.check();
   });
@@ -681,7 +682,7 @@ describe.concurrent("over time", () => {
     a.behaviour = null;
     const healedAt = performance.now();
     await eventually("it serves again", async () => (await chat(own.gateway, { model: "only" }, { key: clientKey })).status === 200, 5_000);
-    expect(performance.now() - healedAt).toBeLessThan(5_000);
+    expect(performance.now() - healedAt).toBeLessThan(slowed(5_000));
     await eventually("and again", async () => (await chat(own.gateway, { model: "only" }, { key: clientKey })).status === 200, 5_000);
     await own.gateway.waitForLog(({ event, state }) => event === "call" && state === "complete");
     expect(own.gateway.running).toBe(true);

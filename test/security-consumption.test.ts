@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { readChatRequest } from "../src/operations/chat-request.ts";
 import { isFailure } from "../src/operations/failure.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -60,7 +61,7 @@ describe("S37: a request that asks for too much", () => {
     );
     const startedMs = performance.now();
     for (let round = 0; round < 10; round++) readChatRequest(body);
-    expect((performance.now() - startedMs) / 10).toBeLessThan(100);
+    expect((performance.now() - startedMs) / 10).toBeLessThan(slowed(100));
   });
 });
 

@@ -11,6 +11,7 @@ import { admitted, counted, granted, keeper, place, requests, span, tokens, type
 import { present, remark } from "./support/servers/obtain.ts";
 import { startRedis } from "./support/servers/redis.ts";
 import { take } from "./support/need.ts";
+import { slowed } from "./support/slowed.ts";
 
 // Mostly waits: for leases to end; a tenth of one core is the most it uses.
 
@@ -357,11 +358,11 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     try {
       const took = await timed(rates, claims, 100);
       expect(took.filter((ms) => ms > waitsMs).length).toBeLessThanOrEqual(5);
-      expect(Math.max(...took)).toBeLessThan(200);
+      expect(Math.max(...took)).toBeLessThan(slowed(200));
       expect(guard.health()).toBe("degraded");
       await Bun.sleep(600);
       // Whether it is back is none of the calls' concern.
-      expect(Math.max(...(await timed(rates, claims, 50)))).toBeLessThan(waitsMs);
+      expect(Math.max(...(await timed(rates, claims, 50)))).toBeLessThan(slowed(waitsMs));
     } finally {
       redis.resume();
     }
@@ -386,7 +387,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
         const took = await tookMs(made);
         expect(took.length).toBeGreaterThan(200);
         expect(took.filter((ms) => ms > waitsMs).length).toBeLessThanOrEqual(5);
-        expect(Math.max(...took)).toBeLessThan(200);
+        expect(Math.max(...took)).toBeLessThan(slowed(200));
       } finally {
         redis.resume();
       }
@@ -403,7 +404,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     fault();
     proxy.cut();
     const took = await timed(rates, [requests(key, 40)], 60);
-    expect(Math.max(...took)).toBeLessThan(waitsMs);
+    expect(Math.max(...took)).toBeLessThan(slowed(waitsMs));
     expect(guard.health()).toBe("degraded");
     proxy.mend();
     await eventually("it is asked again", () => guard.health() === "ok", 3_000);
@@ -417,7 +418,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     proxy.delay(5_000);
     const took = await timed(rates, [requests(key, 40)], 60);
     expect(took.filter((ms) => ms > waitsMs).length).toBeLessThanOrEqual(5);
-    expect(Math.max(...took)).toBeLessThan(200);
+    expect(Math.max(...took)).toBeLessThan(slowed(200));
   });
 
   /** A moment without an answer is not taken for a loss yet. */

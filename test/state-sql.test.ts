@@ -8,6 +8,7 @@ import { engines, freshDataDir, postgresServer } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";
 import { admitted, keeper, place, requests, span, tokens, type Keeper, type KeeperOptions } from "./support/joint-rig.ts";
 import { take } from "./support/need.ts";
+import { slowed } from "./support/slowed.ts";
 
 // Mostly waits: for leases and deadlines of its store.
 
@@ -107,7 +108,7 @@ describe.skipIf(engines.some(({ name, skipped }) => name === "postgres" && skipp
       server.resume();
     }
     expect(took.filter((ms) => ms > 80).length).toBeLessThanOrEqual(5);
-    expect(Math.max(...took)).toBeLessThan(250);
+    expect(Math.max(...took)).toBeLessThan(slowed(250));
     await eventually("it is asked again", () => guard.health() === "ok", 12_000);
     await rates.stop();
   }, 20_000);

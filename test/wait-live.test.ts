@@ -3,6 +3,7 @@ import type { ChatCall, ChatReply } from "./support/chat.ts";
 import { eventually } from "./support/eventually.ts";
 import { openKeys, type Keys } from "./support/keys.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
+import { slowed } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -61,7 +62,7 @@ describe.concurrent("with routing.wait, while every channel cools down", () => {
     expect(reply).toMatchObject({ status: 200, error: null });
     const { ledger } = rig.upstream.served;
     expect(ledger.ofCall(reply.call ?? "")[0]!.at - ledger.chats[0]!.at).toBeGreaterThan(1_900);
-    expect(tookMs).toBeLessThan(waitMs);
+    expect(tookMs).toBeLessThan(slowed(waitMs));
     expect((await turnedAway.reply).status).toBe(200);
     expect(await rig.accessLine(reply.requestId)).toMatchObject({ status: 200, state: "complete", attempts: 1 });
   });
@@ -117,7 +118,7 @@ describe.concurrent("with routing.wait, while every channel cools down", () => {
     await keys.revoke(id);
     const [reply, tookMs] = await timed(waiting);
     expect(reply).toMatchObject({ status: 401, error: { code: "key_revoked" } });
-    expect(tookMs).toBeLessThan(3_000);
+    expect(tookMs).toBeLessThan(slowed(3_000));
     expect(rig.upstream.revoked.ledger.ofCall(reply.call ?? "")).toHaveLength(0);
   });
 
@@ -125,7 +126,7 @@ describe.concurrent("with routing.wait, while every channel cools down", () => {
     await cool("late", 8_000);
     const [reply, tookMs] = await timed(rig.chat({ model: "late" }));
     expect(reply).toMatchObject({ status: 429, error: { code: "rate_limit_exceeded" } });
-    expect(tookMs).toBeLessThan(1_500);
+    expect(tookMs).toBeLessThan(slowed(1_500));
     expect(Number(reply.response.header("retry-after-ms"))).toBeGreaterThan(5_000);
   });
 
@@ -148,7 +149,7 @@ describe("without routing.wait", () => {
     const before = plain.upstream.a.ledger.chats.length;
     const [reply, tookMs] = await timed(plain.chat({ model: "m" }));
     expect(reply.status).toBe(429);
-    expect(tookMs).toBeLessThan(1_500);
+    expect(tookMs).toBeLessThan(slowed(1_500));
     expect(Number(reply.response.header("retry-after-ms"))).toBeGreaterThan(5_000);
     expect(plain.upstream.a.ledger.chats.length).toBe(before);
   });

@@ -17,6 +17,7 @@ import { startGateway, type Gateway, type GatewayOptions } from "./gateway.ts";
 import { rawRequest } from "./raw-request.ts";
 import type { TestPostgres } from "./servers/postgres.ts";
 import type { TestRedis } from "./servers/redis.ts";
+import { slowed } from "./slowed.ts";
 
 export const ben: Actor = { kind: "cli", name: "ben" };
 export const masterKey = new Bun.CryptoHasher("sha256").update("replicas").digest("hex");
@@ -256,8 +257,8 @@ export function quantile(replies: readonly TimedReply[], share: number): number 
  * waits for the store waits for a second and more.
  */
 export function expectNoLater(replies: readonly TimedReply[], slowestMs: number): void {
-  expect(quantile(replies, 0.97)).toBeLessThanOrEqual(slowestMs + 20);
-  expect(quantile(replies, 0.99)).toBeLessThanOrEqual(slowestMs + 100);
+  expect(quantile(replies, 0.97)).toBeLessThanOrEqual(slowed(slowestMs + 20));
+  expect(quantile(replies, 0.99)).toBeLessThanOrEqual(slowed(slowestMs + 100));
 }
 
 export async function degraded({ url }: { readonly url: string }): Promise<readonly string[]> {
