@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import fc from "fast-check";
 import { readChatRequest } from "../src/operations/chat-request.ts";
 import { isFailure } from "../src/operations/failure.ts";
+import { readSpeechRequest } from "../src/operations/speech-request.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 import { slowed } from "./support/slowed.ts";
 
@@ -75,6 +76,43 @@ test("S37: lists of any length are told by it and by nothing else", () => {
   );
 });
 
+describe("what limits and budgets count", () => {
+  const readMembers = (members: string) => readChatRequest(new TextEncoder().encode(`{"model":"m","messages":[{}],${members}}`));
+
+  test.each([
+    ['"n":"100000"', "n", "invalid_type"],
+    ['"n":[100]', "n", "invalid_type"],
+    ['"max_tokens":"500000"', "max_tokens", "invalid_type"],
+    ['"max_completion_tokens":"500000"', "max_completion_tokens", "invalid_type"],
+    ['"n_predict":"500000"', "n_predict", "invalid_type"],
+    ['"max_tokens":"500000","max_tokens":1', "max_tokens", "invalid_type"],
+    ['"N":100', "n", "unknown_parameter"],
+    ['"MAX_TOKENS":500000', "max_tokens", "unknown_parameter"],
+    ['"Max_Completion_Tokens":500000', "max_completion_tokens", "unknown_parameter"],
+    ['"max_to\u212aens":500000', "max_tokens", "unknown_parameter"],
+    ['"Model":"another"', "model", "unknown_parameter"],
+    ['"Me\u017f\u017fages":[]', "messages", "unknown_parameter"],
+    ['"Stream":true', "stream", "unknown_parameter"],
+  ])("is refused where an upstream may read another figure than was counted: %s", (members, param, code) => {
+    expect(readMembers(members)).toMatchObject({ kind: "invalid_request", status: 400, param, code });
+  });
+
+  test.each([
+    ['"max_tokens":10,"max_completion_tokens":500', 10, 500, 1],
+    ['"max_tokens":500,"max_tokens":10', 500, null, 1],
+    ['"n_predict":700,"max_tokens":10', 700, null, 1],
+    ['"n":7,"n":1', null, null, 7],
+    ['"n":null,"max_tokens":null,"temperature":"1","X-Model":"x","NN":3', null, null, 1],
+  ])("is the largest of the figures that stand there: %s", (members, maxTokens, maxCompletionTokens, choices) => {
+    expect(readMembers(members)).toMatchObject({ operation: "chat", maxTokens, maxCompletionTokens, choices });
+  });
+
+  test("is read in speech requests by names that nobody can read otherwise", () => {
+    const body = new TextEncoder().encode('{"model":"m","input":"hi","voice":"v","Input":"a much longer text"}');
+    expect(readSpeechRequest(body, { charactersMax: 10 })).toMatchObject({ status: 400, param: "input", code: "unknown_parameter" });
+  });
+});
+
 describe("S37: at a running gateway", () => {
   let rig: Rig<"a">;
   beforeAll(async () => {
@@ -85,6 +123,8 @@ describe("S37: at a running gateway", () => {
   test("nothing that is too much reaches an upstream", async () => {
     for (const [more, param] of [
       [{ n: 1_000 }, "n"],
+      [{ n: "100000" }, "n"],
+      [{ MAX_TOKENS: 500_000 }, "max_tokens"],
       [{ stop: many(40_000, "some text 123456789") }, "stop"],
       [{ tools: many(10_000, tool) }, "tools"],
     ] as const) {
@@ -92,6 +132,11 @@ describe("S37: at a running gateway", () => {
       expect(reply).toMatchObject({ status: 400, error: { param, type: "invalid_request_error" } });
     }
     expect(rig.upstream.a.ledger.chats).toHaveLength(0);
+  });
+
+  test("the server's own name for the length of an answer is lowered like the others", async () => {
+    expect((await rig.chat({ model: "predicted", n_predict: 1e9 }, { key: clientKey })).status).toBe(200);
+    expect(JSON.parse(Buffer.from(rig.upstream.a.ledger.chats.at(-1)!.body).toString())).toMatchObject({ n_predict: 4_096 });
   });
 
   test("a length beyond what the channel allows is lowered to that, and one that is none is not made worse", async () => {

@@ -113,7 +113,7 @@ function clamp(ask: ChatAsk, target: Target, splices: Splice[]): number | null {
   if (ceiling === null) return null;
   let clampedTo: number | null = null;
   for (const member of ask.members) {
-    if (member.key !== "max_tokens" && member.key !== "max_completion_tokens") continue;
+    if (member.key !== "max_tokens" && member.key !== "max_completion_tokens" && member.key !== "n_predict") continue;
     if (member.kind !== "number" || (valueOf(ask.body, member) as number) <= ceiling) continue;
     splices.push({ start: member.start, end: member.end, text: String(ceiling) });
     clampedTo = ceiling;

@@ -1,5 +1,6 @@
 import type { ChatAsk } from "./chat.ts";
-import type { Failure } from "./failure.ts";
+import { isFailure, type Failure } from "./failure.ts";
+import { misspelled } from "./field-names.ts";
 import { elementsOf, type Member, lastMember, membersOf, scanJson, type Span, valueOf } from "./json.ts";
 import { bodyMistake, missing, mistake, modelMistake, present, wrongType } from "./mistakes.ts";
 
@@ -9,6 +10,8 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
   const unreadable = bodyMistake(document);
   if (unreadable !== null || !document.ok) return unreadable!;
   const { members } = document;
+  const unknown = misspelled(members, decidedOn);
+  if (unknown !== null) return unknown;
 
   const model = field(members, "model");
   if (model === undefined) return missing("model");
@@ -29,7 +32,9 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
   const excess = tooMany("tools", tools.length, toolsMax) ?? excessOf(body, members);
   if (excess !== null) return excess;
   const hostedTools = actUpstream(body, tools) || field(members, "web_search_options") !== undefined;
-  const choices = number(body, field(members, "n")) ?? 1;
+  const asked = countedIn(body, members);
+  if (isFailure(asked)) return asked;
+  const choices = asked.n ?? 1;
   return {
     operation: "chat",
     body,
@@ -38,8 +43,8 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
     model: modelName,
     stream: stream?.kind === "true",
     wantsUsage: wantsUsage(body, field(members, "stream_options")),
-    maxTokens: number(body, field(members, "max_tokens")),
-    maxCompletionTokens: number(body, field(members, "max_completion_tokens")),
+    maxTokens: larger(asked.max_tokens, asked.n_predict),
+    maxCompletionTokens: asked.max_completion_tokens,
     choices,
     hostedTools,
     plainText: choices === 1 && !hostedTools && !members.some(isShaping),
@@ -56,12 +61,56 @@ function field(members: readonly Member[], key: string): Member | undefined {
 /** Fields that make the answer something other than one run of text. */
 const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio", "reasoning_effort"]);
 
+/** What the gateway reads of a request. */
+const decidedOn: ReadonlySet<string> = new Set([
+  ...shapedBy,
+  "model",
+  "messages",
+  "stream",
+  "stream_options",
+  "n",
+  "max_tokens",
+  "max_completion_tokens",
+  "n_predict",
+  "stop",
+  "web_search_options",
+]);
+
 function isShaping({ key, kind }: Member): boolean {
   return kind !== "null" && shapedBy.has(key);
 }
 
-function number(body: Uint8Array, member: Member | undefined): number | null {
-  return member?.kind === "number" ? (valueOf(body, member) as number) : null;
+/** The fields that limits and budgets count. */
+interface Counted {
+  n: number | null;
+  max_tokens: number | null;
+  max_completion_tokens: number | null;
+  /** What one widespread server calls `max_tokens`, and reads beside it. */
+  n_predict: number | null;
+}
+
+/**
+ * What limits and budgets count. Some upstreams read a number out of a string, and some the first of two fields with one name:
+ * anything but a number is refused, and the largest of all counts.
+ */
+function countedIn(body: Uint8Array, members: readonly Member[]): Counted | Failure {
+  const counted: Counted = { n: null, max_tokens: null, max_completion_tokens: null, n_predict: null };
+  for (const member of members) {
+    const { key, kind } = member;
+    if (!isCounted(key) || kind === "null") continue;
+    if (kind !== "number") return wrongType(key, "a number");
+    counted[key] = larger(counted[key], valueOf(body, member) as number);
+  }
+  return counted;
+}
+
+function isCounted(key: string): key is keyof Counted {
+  return key === "n" || key === "max_tokens" || key === "max_completion_tokens" || key === "n_predict";
+}
+
+function larger(a: number | null, b: number | null): number | null {
+  if (a === null) return b;
+  return b === null ? a : Math.max(a, b);
 }
 
 function wantsUsage(body: Uint8Array, options: Member | undefined): boolean {

@@ -13,6 +13,7 @@ export interface ChatAsk {
   readonly stream: boolean;
   /** The client itself asked for the usage chunk; otherwise ours is hidden from it. */
   readonly wantsUsage: boolean;
+  /** The larger of `max_tokens` and `n_predict`. */
   readonly maxTokens: number | null;
   readonly maxCompletionTokens: number | null;
   readonly choices: number;

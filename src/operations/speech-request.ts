@@ -1,6 +1,7 @@
 import { audioFormats, type AudioFormat } from "./audio.ts";
 import { characterCount } from "./characters.ts";
 import { isFailure, type Failure } from "./failure.ts";
+import { misspelled } from "./field-names.ts";
 import { type Member, lastMember, membersOf, scanJson, valueOf } from "./json.ts";
 import { bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "./mistakes.ts";
 import type { SpeechAsk } from "./speech.ts";
@@ -16,6 +17,8 @@ export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): Speec
   const unreadable = bodyMistake(document);
   if (unreadable !== null || !document.ok) return unreadable!;
   const { members } = document;
+  const unknown = misspelled(members, decidedOn);
+  if (unknown !== null) return unknown;
   const field = (key: string): Member | undefined => present(lastMember(members, key));
 
   const model = filled(body, field("model"), "model");
@@ -54,6 +57,8 @@ export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): Speec
   };
 }
 
+/** What the gateway reads of a request. */
+const decidedOn: ReadonlySet<string> = new Set(["model", "input", "voice", "response_format", "speed", "stream_format"]);
 const streamFormats = ["audio", "sse"];
 const speedMin = 0.25;
 const speedMax = 4;
