@@ -78,6 +78,15 @@ describe("one request", () => {
     expect((await look(`/requests/${receipt.id}`)).json).toEqual(told);
   });
 
+  test("is told with the others whose clients chose the same request id", async () => {
+    const { world, look } = await rig();
+    const [older, newer] = [1, 2].map((day) => sampleReceipt({ id: Bun.randomUUIDv7("hex", day * 86_400_000), requestId: "mine" }));
+    await world.receipts(older!);
+    await world.receipts(newer!);
+    expect((await look("/requests/mine")).json).toMatchObject({ id: newer!.id, namesakes: [older!.id] });
+    expect((await look(`/requests/${older!.id}`)).json).toMatchObject({ id: older!.id, namesakes: [newer!.id] });
+  });
+
   test("that nobody made is not found, whatever is asked for", async () => {
     const { world, look } = await rig();
     await world.receipts(sampleReceipt({ requestId: "req-1" }));

@@ -168,7 +168,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     ]);
   });
 
-  it("are found by the name that was made for their request, and by the same name where a client chose it", async () => {
+  it("are found by the name that was made for their request, also where a client chose the same name later", async () => {
     await using database = await engine.open();
     const storage = makeReceiptStorage(database);
     const one = sampleReceipt();
@@ -179,7 +179,8 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect(stored).toEqual([{ request_id: null }]);
     const chosen = sampleReceipt({ requestId: made.requestId });
     await add(database, [chosen]);
-    expect(await storage.find(made.requestId)).toEqual(chosen);
+    expect(await storage.find(made.requestId)).toEqual(made);
+    expect(await storage.find(chosen.id)).toEqual(chosen);
     expect(await storage.find(requestNameOf(chosen.id))).toBeNull();
     expect(await storage.find(made.requestId.toUpperCase())).toBeNull();
   });
@@ -194,6 +195,24 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect((await database.all<{ n: number }>(sql`select count(*) as n from receipts`))[0]?.n).toBe(200);
     expect((await makeReceiptStorage(database).list({ ...all, limit: 200 })).flatMap(({ attempts }) => attempts).length).toBe(200);
     expect((await database.all<{ n: number }>(sql`select cast(sum(calls) as bigint) as n from usage_days`))[0]?.n).toBe(200);
+  });
+
+  it("are never hidden by the request id that another client chose", async () => {
+    await using database = await engine.open();
+    const storage = makeReceiptStorage(database);
+    const beganMs = Date.UTC(2026, 5, 1);
+    const at = (hours: number, requestId?: string) => {
+      const id = idOf(beganMs + hours * hour);
+      return sampleReceipt({ id, startedMs: beganMs + hours * hour, requestId: requestId ?? requestNameOf(id) });
+    };
+    const made = at(1);
+    const copied = at(2, made.requestId);
+    const [first, second, third] = [at(3, "mine"), at(4, "mine"), at(5, "mine")];
+    await add(database, [made, copied, first, second, third]);
+    expect((await storage.find(made.requestId))?.id).toBe(made.id);
+    expect(await storage.namesakes(made)).toEqual([copied.id]);
+    expect(await storage.namesakes(third)).toEqual([second.id, first.id]);
+    expect((await storage.find(copied.id))?.id).toBe(copied.id);
   });
 
   it("are found by the newest of their request's name, and listed newest first, page by page", async () => {

@@ -50,12 +50,17 @@ export const requestsRoutes: readonly Route[] = [
     path: "/admin/api/requests/{id}",
     access: "viewer",
     summary: "One call in full, by its request id or the id of its receipt: who was asked, who was not and why, and what it cost.",
-    answer: receiptAnswer,
+    answer: receiptAnswer.extend({
+      namesakes: z
+        .array(z.string())
+        .describe("The ids of other calls whose clients chose the same request id, newest first: ask for each by its own id."),
+    }),
     handle: async ({ params: { id }, services }) => {
-      const receipt = await services.reports.receipts.find(id);
+      const { receipts } = services.reports;
+      const receipt = await receipts.find(id);
       if (receipt === null) return noSuchRequest;
       const names = await keyNames(services, [receipt.keyId]);
-      return shownReceipt(receipt, names.get(receipt.keyId) ?? null);
+      return { ...shownReceipt(receipt, names.get(receipt.keyId) ?? null), namesakes: [...(await receipts.namesakes(receipt))] };
     },
   }),
   route({

@@ -121,8 +121,10 @@ export interface PriceStorage {
 }
 
 export interface ReceiptStorage {
-  /** By its own id, or the newest one with this request id. */
+  /** By its own id, by the request id that the gateway made for it, or the newest one whose client chose this request id. */
   find(id: string): Promise<Receipt | null>;
+  /** The ids of other receipts whose clients chose the same request id, newest first. */
+  namesakes(receipt: Receipt): Promise<readonly string[]>;
   list(query: ReceiptQuery): Promise<readonly Receipt[]>;
   usage(query: UsageQuery): Promise<readonly UsageRow[]>;
 }

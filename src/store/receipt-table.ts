@@ -15,8 +15,9 @@ export function makeReceiptStorage(database: Database): ReceiptStorage {
     find: async (id) => {
       const asked = name(id);
       const own = await receiptsWhere(database, sql`id = ${asked}`, 1);
-      return own[0] ?? (await newestOfRequest(database, asked));
+      return own[0] ?? (await ofRequest(database, asked));
     },
+    namesakes: async ({ id, requestId }) => (await idsOfRequest(database, name(requestId))).filter((other) => other !== id),
     list: async (query) => {
       const limit = pageRows(query.limit);
       const { keyId } = query;
@@ -28,13 +29,22 @@ export function makeReceiptStorage(database: Database): ReceiptStorage {
   };
 }
 
-/** A client may have named a request of its own as we had named one. */
-async function newestOfRequest(database: Database, requestId: string): Promise<Receipt | null> {
-  const chosen = await receiptsWhere(database, sql`request_id = ${requestId}`, 1);
+/** A name that the gateway made is that call's alone: a client that gave it to a call of its own does not come before. */
+async function ofRequest(database: Database, requestId: string): Promise<Receipt | null> {
   const id = receiptIdIn(requestId);
   const made = id === null ? [] : await receiptsWhere(database, sql`id = ${id} and request_id is null`, 1);
-  return [...chosen, ...made].sort((one, other) => (one.id < other.id ? 1 : -1))[0] ?? null;
+  return made[0] ?? (await receiptsWhere(database, sql`request_id = ${requestId}`, 1))[0] ?? null;
 }
+
+/** The ids of calls that share a request id, newest first. */
+async function idsOfRequest(database: Database, requestId: string): Promise<readonly string[]> {
+  const chosen = await database.all<{ readonly id: string }>(
+    sql`select id from receipts where request_id = ${requestId} order by id desc limit ${namesakesMax}`,
+  );
+  return chosen.map(({ id }) => id);
+}
+
+const namesakesMax = 50;
 
 /** Newest first. */
 async function receiptsWhere(database: Database, condition: Sql, limit: number): Promise<readonly Receipt[]> {
