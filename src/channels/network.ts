@@ -95,6 +95,12 @@ export function isPublicAddress(address: string): boolean {
   return !(first === 0x2001 && second < 0x200) && !(first === 0x2001 && second === 0x0db8) && first !== 0x2002 && first >>> 4 !== 0x3ff;
 }
 
+/** Whether a host, as the URL parser writes it, is an address outside the public internet. A name is none: where it leads is found when it is dialled. */
+export function isReserved(hostname: string): boolean {
+  if (hostname.startsWith("[")) return !isPublicAddress(hostname.slice(1, -1));
+  return readIpv4(hostname) !== null && !isPublicAddress(hostname);
+}
+
 /** Whether an address, as a resolver gives it, is a cloud's metadata service or link-local. */
 export function isMetadataAddress(address: string): boolean {
   const four = readIpv4(address);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { LocalModel } from "../channels/local-model.ts";
-import { isNear } from "../channels/network.ts";
+import { isNear, isReserved } from "../channels/network.ts";
 import { readChannel } from "./channel.ts";
 import { mistakes } from "./mistakes.ts";
 import { pathText } from "./problem.ts";
@@ -66,6 +66,9 @@ function barredPlace(
   if (foreignPorts.has(Number(port))) return "No model is served on this port.";
   if (!allowPrivate && isNear(hostname)) {
     return "This is a private address. Channels at private addresses belong into the configuration file, or need `allow_private: true` there.";
+  }
+  if (!allowPrivate && isReserved(hostname)) {
+    return "This address lies in a reserved range and not in the public internet: it would never be dialled. Give the address of the upstream.";
   }
   return null;
 }
