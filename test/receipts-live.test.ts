@@ -430,6 +430,20 @@ describe("what a call costs", () => {
     });
   });
 
+  test.each(both)("has the reasoning that a provider counts beside the completion (stream: $stream)", async ({ stream }) => {
+    const usage = { prompt_tokens: 32, completion_tokens: 9, total_tokens: 135, completion_tokens_details: { reasoning_tokens: 94 } };
+    const raw = stream
+      ? `${chunk({ content: "yes" })}${chunk({}, usage, "stop")}data: [DONE]\n\n`
+      : JSON.stringify({ choices: [{ index: 0, message: { role: "assistant", content: "yes" }, finish_reason: "stop" }], usage });
+    const receipt = await chatted(null, { stream, body: { x_raw: raw } });
+    expect(receipt).toMatchObject({
+      delivered: { promptTokens: 32, completionTokens: 103, reasoningTokens: 94 },
+      generatedTokens: 103,
+      billedNanos: 32 * inputNanos + 9 * outputNanos + 94 * 30_000,
+      estimated: false,
+    });
+  });
+
   test("is unknown, and not nothing, where nobody knows the price", async () => {
     const model = fresh("nameless");
     const receipt = await chatted(null, { model });

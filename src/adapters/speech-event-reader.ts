@@ -123,7 +123,11 @@ function isError(said: SpeechEvent, eventName: string): boolean {
 function usageOf(value: unknown): TokenUsage | null {
   if (typeof value !== "object" || value === null) return null;
   const usage = value as Record<string, unknown>;
-  return tokenUsage({ prompt_tokens: usage["input_tokens"], completion_tokens: usage["output_tokens"] });
+  return tokenUsage({
+    prompt_tokens: usage["input_tokens"],
+    completion_tokens: usage["output_tokens"],
+    total_tokens: usage["total_tokens"],
+  });
 }
 
 const nothing = new Uint8Array(0);

@@ -134,8 +134,9 @@ function used({ usage, expected, outputTokens, failure, tookMs }: Try, burden: B
   return usage === null || isPlain(usage) ? figures : { ...usage, ...figures };
 }
 
-/** Whether a figure that counts is our own. */
+/** Whether a figure that counts is our own: one that nobody told, or that we made of a report that contradicts itself. */
 function isGuessed({ usage }: Try, { operation }: CallRecord): boolean {
+  if (usage?.corrected === true) return true;
   if (operation === "chat") return usage === null || usage.promptTokens === null || usage.completionTokens === null;
   return usage?.estimated === true || (operation === "transcription" && usage?.audioSeconds == null);
 }

@@ -10,6 +10,8 @@ export function transcriptionUsage(value: unknown, duration: unknown): Metered |
     prompt_tokens: usage["input_tokens"] ?? usage["prompt_tokens"],
     completion_tokens: usage["output_tokens"] ?? usage["completion_tokens"],
     prompt_tokens_details: usage["input_token_details"] ?? usage["prompt_tokens_details"],
+    total_tokens: usage["total_tokens"],
+    prompt_audio_seconds: usage["prompt_audio_seconds"],
   });
   if (tokens === null || (tokens.promptTokens === null && tokens.completionTokens === null && audioSeconds === null)) return null;
   return { ...tokens, audioSeconds };

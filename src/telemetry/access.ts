@@ -32,6 +32,7 @@ export function accessLine(record: CallRecord, time: string): AccessLine {
     bytes_out: record.bytesOut,
     audio_seconds: usage?.audioSeconds ?? undefined,
     audio_estimated: usage?.estimated === true ? true : undefined,
+    usage_corrected: usage?.corrected,
     characters: usage?.characters ?? undefined,
     max_tokens: record.clampedTo ?? undefined,
     skipped_events: record.skippedEvents > 0 ? record.skippedEvents : undefined,
