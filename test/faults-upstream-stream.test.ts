@@ -11,6 +11,16 @@ import { slowed } from "./support/slowed.ts";
 
 const stage = new Stage({ env: collects });
 
+const toolCall = {
+  tools: [
+    {
+      type: "function",
+      function: { name: "look", parameters: { type: "object", properties: { where: { type: "string" } }, required: ["where"] } },
+    },
+  ],
+  x_tool: true,
+};
+
 const endings = [
   { id: "F13", what: "a stream that is reset", framing: "", cut: (row: Row) => row.a.resetConnections() },
   { id: "F14", what: "a chunked stream that is closed", framing: "", cut: (row: Row) => row.a.finishConnections() },
@@ -163,6 +173,33 @@ describe("a stream that ends in its own way", () => {
     expect(reply.response.text).not.toMatch(/"finish_reason":"/);
     expect(await row.line(reply)).toMatchObject({ state: "complete", missing_finish: true });
   });
+
+  stage.rows(
+    "F17: an end mark without a finish_reason is a cut after a tool call, and after reasoning alone",
+    [
+      { label: "in the middle of the arguments", behaviour: "fault:cut-with-done@3", body: toolCall },
+      { label: "after all of the arguments", behaviour: "fault:done-without-finish", body: toolCall },
+      { label: "after reasoning alone", behaviour: "fault:reasoning-only@2,done", body: {} },
+    ],
+    async (row, { behaviour, body }) => {
+      row.a.behaviour = behaviour;
+      const reply = await row.ask({ stream: true, body });
+      expectInterrupted(reply, "");
+      expect(await row.line(reply)).toMatchObject({ state: "interrupted", error: "interrupted" });
+    },
+  );
+
+  stage.row(
+    "F17: with two choices, the end mark is a cut where the tool call of one has no finish_reason",
+    async (row) => {
+      const call = { tool_calls: [{ index: 0, id: "x", type: "function", function: { name: "look", arguments: '{"where":"ov' } }] };
+      const events = [chunkOf({ content: "one" }), chunkOf(call, null, 1), chunkOf({}, "stop"), "[DONE]"];
+      const reply = await row.ask({ stream: true, body: { n: 2, x_raw: framed(events, plain) } });
+      expect(reply.error?.code).toBe("upstream_stream_interrupted");
+      expect(reply.events).not.toContain("[DONE]");
+    },
+    { oneAttemptSpeaks: false },
+  );
 
   stage.row(
     "F16: with two choices, one that is not finished makes the stream a broken one",

@@ -16,6 +16,9 @@ export class OpenAiStream implements EventDecoder {
   private openCount = 0;
   private doneCount = 0;
   private spoke = false;
+  /** What an end mark may close without a finish_reason: an answer in words. */
+  private answered = false;
+  private calledTools = false;
   private ended = false;
   private finish: string | null = null;
   familiar: FamiliarShape | null = null;
@@ -51,7 +54,7 @@ export class OpenAiStream implements EventDecoder {
       if (typeof choice.delta?.["content"] === "string") text += choice.delta["content"];
       finishes ||= typeof choice.finish_reason === "string";
     }
-    if (output !== null) this.spoke = true;
+    if (output !== null) this.spokeOf(output);
     const delta: Emission = { kind: "delta", frame: event.frame, output, text, finishes };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
     if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
@@ -96,9 +99,20 @@ export class OpenAiStream implements EventDecoder {
     return output;
   }
 
-  /** An end mark closes a stream that said something; alone it is no answer. A finish_reason is never invented. */
+  private spokeOf(output: Output): void {
+    this.spoke = true;
+    if (output === "tool_call") this.calledTools = true;
+    else if (output !== "reasoning") this.answered = true;
+  }
+
+  /**
+   * An end mark closes a stream that said something; alone it is no answer. A finish_reason is never invented. Without one,
+   * a text may still be whole, but the arguments of a tool call must not be acted on, and reasoning alone answers nothing.
+   */
   private end(frame: Uint8Array): readonly Emission[] | Failure {
     if (!this.spoke && !this.finished) return failure("bad_response", "the stream ended before its first output");
+    if (!this.finished && this.calledTools) return cutAfter("a tool call");
+    if (this.finish === null && !this.answered) return cutAfter("reasoning alone");
     this.ended = true;
     this.familiar = null;
     return [{ kind: "end", frame, finish: this.finish }];
@@ -129,6 +143,10 @@ const learnedMax = 4;
 const plainWords = /^[ !#-[\]-~]+$/;
 const none: readonly Emission[] = [];
 const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
+
+function cutAfter(what: string): Failure {
+  return failure("interrupted", `the stream ended without a finish_reason after ${what}`);
+}
 
 function parse(event: SseEvent): Chunk | null {
   const value = parseUntrusted(event.data, event.frame, "data: ".length, -2);

@@ -74,6 +74,12 @@ export async function sendEvent(exchange: Exchange, payload: string): Promise<vo
   await exchange.sendBody(bytesOf(exchange, payload));
 }
 
+/** One delta of reasoning. It is no part of the text that the ledger keeps. */
+export async function sendReasoning(exchange: Exchange, words: string): Promise<void> {
+  const choice = { index: 0, delta: { reasoning_content: words }, logprobs: null, finish_reason: null };
+  await sendEvent(exchange, chunk(exchange, [choice]));
+}
+
 /** Every byte of the body that a healthy answer would have. */
 export function wholeBody(exchange: Exchange): Uint8Array {
   if (!exchange.ask.stream) return wholeCompletion(exchange);

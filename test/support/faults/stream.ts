@@ -1,4 +1,4 @@
-import { openStream, sendEvent, sendRoles, sendSteps } from "../chaos/answer.ts";
+import { openStream, sendEvent, sendReasoning, sendRoles, sendSteps } from "../chaos/answer.ts";
 import type { Exchange } from "../chaos/exchange.ts";
 import { ownWords, sameWords } from "../chaos/manner.ts";
 import { numberFrom, stepsFrom, type Faults } from "./fault.ts";
@@ -30,6 +30,26 @@ export const streamFaults: Faults = {
     await openStream(exchange);
     await sendRoles(exchange);
     await sendSteps(exchange, 0, stepsFrom(exchange, argument, 1));
+    await exchange.complete();
+  },
+  /** So many deltas, then `[DONE]` as if that were all: of a tool call, its arguments are cut in the middle. */
+  async "cut-with-done"(exchange, argument) {
+    await openStream(exchange);
+    await sendRoles(exchange);
+    await sendSteps(exchange, 0, stepsFrom(exchange, argument, 1));
+    await sendEvent(exchange, "[DONE]");
+    await exchange.complete();
+  },
+  /** So many deltas of reasoning, and then what the argument after the comma says: `end`, or `done` for an end mark. */
+  async "reasoning-only"(exchange, argument) {
+    const [steps = "", how = "end"] = argument.split(",");
+    await openStream(exchange);
+    await sendRoles(exchange);
+    for (let index = 0; index < numberFrom(steps, 2); index += 1) {
+      await exchange.pause(index === 0 ? exchange.manner.firstMs : exchange.manner.paceMs);
+      await sendReasoning(exchange, ` thought${index}`);
+    }
+    if (how === "done") await sendEvent(exchange, "[DONE]");
     await exchange.complete();
   },
   finish(exchange, argument) {
