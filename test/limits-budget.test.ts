@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage } from "../src/gateway/storage.ts";
+import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage, type KeptHold } from "../src/gateway/storage.ts";
 import { periodStartMs } from "../src/limits/period.ts";
 import type { BudgetLine, Refused, Reservation } from "../src/state/budget-account.ts";
 import { BudgetLedger, type LedgerOptions } from "../src/state/budget-ledger.ts";
@@ -47,9 +47,10 @@ type Trouble = "none" | "before" | "after" | "hangs";
 
 /** Holds money as the store does, in one place and in one step, and is as slow and unreliable as it is told to be. */
 class Vault implements BudgetStorage {
-  readonly rows = new Map<string, { sinceMs: number; nanos: number; expiresMs: number }>();
+  readonly rows = new Map<string, { sinceMs: number; nanos: number; expiresMs: number; wanted: boolean }>();
   readonly asks: BudgetAsk[] = [];
   keeps = 0;
+  looks = 0;
   delayMs = (): number => 1;
   trouble = (): Trouble => "none";
   /** Costs by the start of their calls, whoever made them: what the store's sums would say. */
@@ -63,18 +64,28 @@ class Vault implements BudgetStorage {
     return this.act(() => this.held(ask));
   }
 
-  keep(holder: string, kept: readonly { readonly budget: string; readonly nanos: number }[], lifeMs: number): Promise<void> {
+  keep(holder: string, kept: readonly KeptHold[], lifeMs: number): Promise<void> {
     this.keeps += 1;
     return this.act(() => {
-      for (const { budget, nanos } of kept) {
-        expect(Number.isSafeInteger(nanos) && nanos >= 0).toBe(true);
+      for (const { budget, nanos, back = 0, answers = false } of kept) {
+        expect(Number.isSafeInteger(nanos) && nanos >= 0 && Number.isSafeInteger(back) && back >= 0).toBe(true);
         const row = this.rows.get(`${budget}|${holder}`);
         if (row === undefined) continue;
-        row.nanos = Math.min(row.nanos, nanos);
+        row.nanos = Math.min(Math.max(0, row.nanos - back), nanos);
+        if (answers) row.wanted = false;
         row.expiresMs = this.clock.nowMs + lifeMs;
         if (row.nanos === 0) this.rows.delete(`${budget}|${holder}`);
       }
     });
+  }
+
+  wanted(holder: string): Promise<readonly string[]> {
+    this.looks += 1;
+    return this.act(() =>
+      [...this.rows]
+        .filter(([name, { wanted }]) => wanted && name.endsWith(`|${holder}`))
+        .map(([name]) => name.slice(0, -1 - holder.length)),
+    );
   }
 
   release(): Promise<void> {
@@ -95,19 +106,28 @@ class Vault implements BudgetStorage {
   private held(ask: BudgetAsk): BudgetAnswer {
     const id = `${ask.budget}|${ask.holder}`;
     for (const [name, { expiresMs }] of this.rows) if (expiresMs <= this.clock.nowMs) this.rows.delete(name);
-    if (this.rows.get(id)?.sinceMs !== ask.sinceMs) this.rows.delete(id);
-    const heldNanos = [...this.rows]
-      .filter(([name, row]) => name.startsWith(`${ask.budget}|`) && row.sinceMs === ask.sinceMs)
-      .reduce((sum, [, { nanos }]) => sum + nanos, 0);
+    const before = this.rows.get(id);
+    if (before?.sinceMs !== ask.sinceMs) this.rows.delete(id);
+    else before.nanos = Math.max(0, before.nanos - (ask.back ?? 0));
+    const rows = [...this.rows].filter(([name, row]) => name.startsWith(`${ask.budget}|`) && row.sinceMs === ask.sinceMs);
+    const heldNanos = rows.reduce((sum, [, { nanos }]) => sum + nanos, 0);
+    const others = rows.filter(([name, { nanos }]) => name !== id && nanos > 0).map(([, row]) => row);
     const spentNanos = this.spent
       .filter(({ budget, atMs }) => budget === ask.budget && atMs >= ask.sinceMs)
       .reduce((sum, { nanos }) => sum + nanos, 0);
     const left = ask.limitNanos - spentNanos - heldNanos;
-    if (left < ask.need) return { ok: false, spentNanos, heldNanos };
-    const nanos = Math.min(ask.wish, left);
     const row = this.rows.get(id);
-    this.rows.set(id, { sinceMs: ask.sinceMs, nanos: (row?.nanos ?? 0) + nanos, expiresMs: this.clock.nowMs + ask.lifeMs });
-    return { ok: true, nanos, spentNanos };
+    if (left < ask.need) {
+      const heard = others.filter(({ expiresMs }) => expiresMs > this.clock.nowMs + ask.lifeMs - 45_000);
+      if (ask.press === true) for (const other of heard) other.wanted = true;
+      const awaited = heard.filter(({ wanted }) => wanted).length;
+      return { ok: false, spentNanos, heldNanos, ownNanos: row?.nanos ?? 0, others: others.length, awaited };
+    }
+    const share = Math.floor(left / (ask.sharers ?? 1));
+    const nanos = Math.min(Math.max(ask.need, ask.waiting ?? 0, Math.min(ask.wish, share)), left);
+    const expiresMs = this.clock.nowMs + ask.lifeMs;
+    this.rows.set(id, { sinceMs: ask.sinceMs, nanos: (row?.nanos ?? 0) + nanos, expiresMs, wanted: row?.wanted ?? false });
+    return { ok: true, nanos, spentNanos, leftNanos: left - nanos };
   }
 
   private async act<T>(what: () => T): Promise<T> {
@@ -318,7 +338,7 @@ describe("a store in trouble", () => {
     const budget = line(10_000);
     const first = ledger.reserve(budget, 10);
     expect(first).toBeInstanceOf(Promise);
-    expect(await answered(clock, first, 500)).toEqual({ ok: false, why: "unavailable", spentNanos: null });
+    expect(await answered(clock, first, 500)).toEqual({ ok: false, why: "unavailable", spentNanos: null, held: null });
     expect(ledger.reserve(budget, 10)).toMatchObject({ ok: false, why: "unavailable" });
     vault.trouble = () => "none";
     await clock.run(1_100);
@@ -362,7 +382,7 @@ describe("a store in trouble", () => {
     await clock.run(31_000);
     await granted(clock, ledger.reserve(budget, 100));
     const { heldNanos } = ledger.figures("k1")!;
-    late.resolve({ ok: true, nanos: 500, spentNanos: 0 });
+    late.resolve({ ok: true, nanos: 500, spentNanos: 0, leftNanos: 0 });
     await quiet();
     expect(ledger.figures("k1")!.heldNanos).toBe(heldNanos);
   });
@@ -622,6 +642,125 @@ describe("a new period", () => {
     expect(vault.asks).toHaveLength(2);
     expect(vault.asks[1]!.sinceMs).toBe(periodStartMs("hour", clock.wall()));
     expect(ledger.figures("k1")!.heldNanos).toBe(vault.heldBy("p1", "k1"));
+  });
+});
+
+describe("what one process holds and another is short of", () => {
+  /** As many processes over one store, and what the store has got of their receipts. */
+  function crowd(
+    processes: number,
+    drainEveryMs: number,
+  ): { clock: Clock; vault: Vault; ledgers: BudgetLedger[]; spent: (at: number, nanos: number) => void } {
+    const clock = new Clock();
+    const vault = new Vault(clock);
+    const undrained: { readonly holder: string; readonly nanos: number; readonly atMs: number }[] = [];
+    const ledgers = Array.from({ length: processes }, (_, at) =>
+      ledgerOf(clock, vault, `p${at}`, { processes: () => processes, drainedMs: () => 0 }),
+    );
+    const drain = (): void => {
+      for (const { holder, nanos, atMs } of undrained.splice(0)) vault.drain(holder, "k1", atMs, nanos);
+      clock.after(drainEveryMs, drain);
+    };
+    drain();
+    return { clock, vault, ledgers, spent: (at, nanos) => void undrained.push({ holder: `p${at}`, nanos, atMs: clock.wall() }) };
+  }
+
+  test("returns within two seconds, also what lies beside receipts that may or may not have been counted", async () => {
+    const { clock, vault, ledgers, spent } = crowd(8, 300);
+    const budget = line(500_000);
+    // Each call may cost a tenth of the budget and costs a fiftieth of that: what all hold afterwards is nearly all of it.
+    for (const [at, ledger] of ledgers.entries()) {
+      (await granted(clock, ledger.reserve(budget, 50_000))).settle(1_000);
+      spent(at, 1_000);
+    }
+    expect(vault.heldBy("p1", "k1")).toBeGreaterThan(0);
+    const big = await granted(clock, ledgers[7]!.reserve(budget, 492_000), 2_000);
+    expect(await answered(clock, ledgers[0]!.reserve(budget, 1), 2_000)).toMatchObject({ ok: false, why: "spent" });
+    big.settle(0);
+  });
+
+  test("is refused only where less than one such call is left, for any number of processes and any costs", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 2, max: 9 }),
+        fc.integer({ min: 10, max: 2_500 }),
+        fc.array(
+          fc.record({
+            process: fc.nat(8),
+            may: fc.integer({ min: 1, max: 4_000 }),
+            does: fc.double({ min: 0, max: 1, noNaN: true }),
+            pauseMs: fc.nat(400),
+          }),
+          {
+            minLength: 20,
+            maxLength: 60,
+          },
+        ),
+        async (processes, drainEveryMs, calls) => {
+          const limit = 10_000;
+          const { clock, ledgers, spent } = crowd(processes, drainEveryMs);
+          let spentNanos = 0;
+          for (const { process, may, does, pauseMs } of calls) {
+            const at = process % processes;
+            const answer = await answered(clock, ledgers[at]!.reserve(line(limit), may), 2_000);
+            // What was refused a moment ago for its size is believed for a second.
+            if (!answer.ok) expect({ why: answer.why, left: limit - spentNanos < may }).toEqual({ why: "spent", left: true });
+            else {
+              const cost = Math.floor(may * does);
+              answer.settle(cost);
+              spent(at, cost);
+              spentNanos += cost;
+            }
+            expect(spentNanos).toBeLessThanOrEqual(limit);
+            await clock.run(pauseMs);
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
+  }, 20_000);
+
+  test("serves both of two that are short, as far as it goes, and neither keeps a part that would do for the other", async () => {
+    const { clock, ledgers } = crowd(2, 300);
+    const budget = line(60);
+    for (const ledger of ledgers) (await granted(clock, ledger.reserve(budget, 30), 2_000)).settle(0);
+    const answers = await allAnswered(
+      clock,
+      ledgers.map((ledger) => ledger.reserve(budget, 50)),
+      2_000,
+    );
+    expect(answers.filter(({ ok }) => ok)).toHaveLength(1);
+  });
+
+  test("is not held for longer because calls are refused, and they say how much is held and where", async () => {
+    const { clock, vault, ledgers } = crowd(2, 300);
+    const budget = line(1_000);
+    (await granted(clock, ledgers[0]!.reserve(budget, 10))).settle(0);
+    const under = await granted(clock, ledgers[1]!.reserve(budget, 700), 2_000);
+    await clock.run(10);
+    let refusals = 0;
+    for (let second = 0; second < 620; second += 2) {
+      const answer = await answered(clock, ledgers[0]!.reserve(budget, 400), 2_000);
+      if (answer.ok) throw new Error("there is no room for it");
+      expect(answer.held).toMatchObject({ heldNanos: 700, ownNanos: 0, others: 1 });
+      refusals += 1;
+      await clock.run(2_000);
+    }
+    expect(refusals).toBeGreaterThan(100);
+    expect(vault.heldBy("p0", "k1")).toBe(0);
+    under.settle(0);
+  });
+
+  test("is looked for twice a second, and not at all where there are no others", async () => {
+    const { clock, vault, ledgers } = crowd(2, 300);
+    (await granted(clock, ledgers[0]!.reserve(line(1_000), 10))).settle(10);
+    await clock.run(10_000);
+    expect(vault.looks).toBeGreaterThanOrEqual(15);
+    expect(vault.looks).toBeLessThanOrEqual(21);
+    const alone = world();
+    (await granted(alone.clock, alone.ledger.reserve(line(1_000), 10))).settle(10);
+    await alone.clock.run(10_000);
+    expect(alone.vault.looks).toBe(0);
   });
 });
 

@@ -322,7 +322,7 @@ describe("a key's budgets", () => {
 
   test("that are spent refuse for good, name the budget and tell when the next period begins", async () => {
     const { limiter, till } = world();
-    till.refusal = { ok: false, why: "spent", spentNanos: 10_000_000_000 };
+    till.refusal = { ok: false, why: "spent", spentNanos: 10_000_000_000, held: null };
     const refused = overrun(limiter.admit(keyWith({ requests: 5, budget }), "m", demand({ nanos: 9 }), "c"));
     expect(refused.standing?.requestsLimit).toBe(5);
     expect(await shown(refused)).toMatchObject({
@@ -334,9 +334,19 @@ describe("a key's budgets", () => {
         message: "The budget of this key, $10 a month, is spent. The next month begins at 2026-03-01T00:00:00Z.",
       },
     });
-    till.refusal = { ok: false, why: "spent", spentNanos: 9_000_000_000 };
+    till.refusal = { ok: false, why: "spent", spentNanos: 9_000_000_000, held: null };
     const tight = overrun(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
     expect(tight.failure.publicMessage).toContain("leaves too little for this request, which may cost $1.2,");
+    till.refusal = {
+      ok: false,
+      why: "spent",
+      spentNanos: 6_000_000_000,
+      held: { heldNanos: 3_500_000_000, ownNanos: 500_000_000, others: 7 },
+    };
+    const held = overrun(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
+    expect(held.failure.publicMessage).toContain(
+      "which may cost $1.2: $6 is spent, and $3.5 is held for calls under way or not counted yet ($0.5 by this process, $3 by 7 others).",
+    );
     const never = overrun(limiter.admit(keyWith({ budget: { ...budget, period: "total" } }), "m", demand({ nanos: 11_000_000_000 }), "c"));
     expect(never.failure.publicMessage).toContain("$10 in all, is less than the $11 that this request may cost.");
   });
@@ -344,7 +354,7 @@ describe("a key's budgets", () => {
   test("that refuse have everything given back that was taken before", () => {
     const { limiter, till, rates } = world();
     const key = keyWith({ requests: 5, concurrency: 1, budget, models: [rule("*", { budget, concurrency: 1 })] });
-    till.refusal = { ok: false, why: "spent", spentNanos: 0 };
+    till.refusal = { ok: false, why: "spent", spentNanos: 0, held: null };
     till.refuses = ({ models }) => models !== null;
     overrun(limiter.admit(key, "m", demand({ nanos: 9 }), "c"));
     expect(till.settled).toEqual([null]);
@@ -359,7 +369,7 @@ describe("a key's budgets", () => {
     const held = await limiter.admit(key, "m", demand({ nanos: 9 }), "c");
     expect(held.kind).toBe("grant");
     expect(till.reserved).toHaveLength(2);
-    till.refusal = { ok: false, why: "unavailable", spentNanos: null };
+    till.refusal = { ok: false, why: "unavailable", spentNanos: null, held: null };
     expect(await shown(overrun(await limiter.admit(key, "m", demand({ nanos: 9 }), "c")))).toMatchObject({
       status: 503,
       retry: "1000",

@@ -149,7 +149,9 @@ export interface BudgetStorage {
    */
   hold(ask: BudgetAsk): Promise<BudgetAnswer>;
   /** Gives back what this holder does not need, and prolongs the rest. */
-  keep(holder: string, kept: readonly { readonly budget: string; readonly nanos: number }[], lifeMs: number): Promise<void>;
+  keep(holder: string, kept: readonly KeptHold[], lifeMs: number): Promise<void>;
+  /** The budgets of which this holder was asked to return what it does not need. */
+  wanted(holder: string): Promise<readonly string[]>;
   /** A process that has drained its journal of an earlier life starts with nothing. */
   release(holder: string): Promise<void>;
 }
@@ -169,11 +171,42 @@ export interface BudgetAsk {
   readonly need: number;
   readonly wish: number;
   readonly lifeMs: number;
+  /** What calls wait for: granted as far as it is there. */
+  readonly waiting?: number;
+  /** Beyond what calls wait for nobody gets more than what is left, divided by this: the others want some too. */
+  readonly sharers?: number;
+  /** Where there is too little, the other holders are asked to return what they do not need. */
+  readonly press?: boolean;
+  /** What the holder gives back of its own first: taken off once, and never again should the answer get lost. */
+  readonly back?: number;
+}
+
+export interface KeptHold {
+  readonly budget: string;
+  /** The most that is still held. */
+  readonly nanos: number;
+  /** What is given back of it; it is taken off once, and never again should the answer get lost. */
+  readonly back?: number;
+  /** Whether this is the answer to having been asked to return what is not needed. */
+  readonly answers?: boolean;
 }
 
 export type BudgetAnswer =
-  | { readonly ok: true; readonly nanos: number; readonly spentNanos: number }
-  | { readonly ok: false; readonly spentNanos: number; readonly heldNanos: number };
+  /** `leftNanos`: what is neither spent nor held by anybody after this. */
+  | { readonly ok: true; readonly nanos: number; readonly spentNanos: number; readonly leftNanos: number }
+  | ({ readonly ok: false; readonly spentNanos: number } & HeldMoney & {
+        /** How many other holders were asked to return what they do not need, and have not answered. */
+        readonly awaited: number;
+      });
+
+/** What is held of a budget, and by whom. */
+export interface HeldMoney {
+  readonly heldNanos: number;
+  /** Of that, by the one who asks. */
+  readonly ownNanos: number;
+  /** How many others hold the rest. */
+  readonly others: number;
+}
 
 export interface AuditEntry {
   readonly id: string;

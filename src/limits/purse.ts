@@ -12,10 +12,12 @@ export interface Purse {
   /** Spent before the last look at what has been drained, but not known to be, and since that look. */
   undrained: number;
   fresh: number;
+  /** Given up here; the store has still to be told. */
+  back: number;
 }
 
 export function newPurse(): Purse {
-  return { held: 0, reserved: 0, least: 0, undrained: 0, fresh: 0 };
+  return { held: 0, reserved: 0, least: 0, undrained: 0, fresh: 0, back: 0 };
 }
 
 export function free(purse: Purse): number {
@@ -51,13 +53,13 @@ export function drained(purse: Purse): void {
 
 /** A look at what lies idle: what nobody needed since the last one, less what stays here, is no longer held. */
 export function trimmed(purse: Purse, stays: number): void {
-  purse.held -= Math.max(0, purse.least - stays);
+  giveUp(purse, Math.max(0, purse.least - stays));
   purse.least = Math.max(0, free(purse));
 }
 
 /** Nothing stays but what calls under way may cost. */
 export function emptied(purse: Purse): void {
-  purse.held = Math.min(purse.held, purse.reserved);
+  giveUp(purse, Math.max(0, free(purse)));
   purse.least = Math.min(purse.least, free(purse));
 }
 
@@ -66,8 +68,21 @@ export function emptied(purse: Purse): void {
  * what calls under way will cost is: what is held next covers it first, and so it is counted there again.
  */
 export function lost(purse: Purse): void {
+  purse.back = 0;
   purse.held = 0 - purse.undrained - purse.fresh;
   purse.least = Math.min(purse.least, free(purse));
+}
+
+/** What the store is to be told of what was given up, once. */
+export function takeBack(purse: Purse): number {
+  const { back } = purse;
+  purse.back = 0;
+  return back;
+}
+
+function giveUp(purse: Purse, nanos: number): void {
+  purse.held -= nanos;
+  purse.back += nanos;
 }
 
 /** The most that the store's row must still have. */

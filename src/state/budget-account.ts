@@ -1,5 +1,5 @@
-import type { BudgetAnswer, BudgetAsk } from "../gateway/storage.ts";
-import { leaseSize } from "../limits/lease-size.ts";
+import type { BudgetAnswer, BudgetAsk, HeldMoney, KeptHold } from "../gateway/storage.ts";
+import { leaseSize, sharersOf } from "../limits/lease-size.ts";
 import type { BudgetPeriod } from "../limits/limits.ts";
 import { periodEndMs, periodStartMs } from "../limits/period.ts";
 import {
@@ -13,6 +13,7 @@ import {
   rowMax,
   rowMaxLost,
   settle,
+  takeBack,
   trimmed,
   type Purse,
 } from "../limits/purse.ts";
@@ -42,6 +43,8 @@ export interface Refused {
   readonly why: "spent" | "unavailable";
   /** What is known to be spent in the period; null where nothing is known. */
   readonly spentNanos: number | null;
+  /** What is held of it by this process and by others, when the store last said no; null where that is not known. */
+  readonly held: HeldMoney | null;
 }
 
 /** What an account needs of the ledger it belongs to. */
@@ -57,6 +60,8 @@ export interface Bank {
   hold(ask: () => Omit<BudgetAsk, "holder" | "lifeMs">): Promise<BudgetAnswer>;
   /** Some money is to be given back at once. */
   giveBackSoon(): void;
+  /** So little is left of a budget that what is not needed here goes back at the next look; or that is over. */
+  nearEnd(budget: string, isNear: boolean): void;
 }
 
 /**
@@ -79,12 +84,19 @@ export class BudgetAccount {
   /** Since when the store has owed an answer. */
   private owedSinceMs: number | null = null;
   private refusal: Refusal | null = null;
+  /** Since when others have been asked to return what they do not need. */
+  private shortSinceMs: number | null = null;
+  /** So little is left that what is held beyond the need of a call would be missed elsewhere. */
+  private isNearEnd = false;
+  private held: HeldMoney | null = null;
   private brokenUntilMs = 0;
   private refillAfterMs = 0;
   private spentNanos: number | null = null;
   private chunkNanos = 0;
   /** Since the last look at what is kept, whose time is then taken for that of the use. */
   private used = true;
+  /** The same since the last look at what is near its end. */
+  private usedOfLate = true;
   private usedMs: number;
   /** The largest reservation since the last look at what lies idle, and before it. */
   private largestNanos = 0;
@@ -100,11 +112,10 @@ export class BudgetAccount {
   }
 
   reserve(line: BudgetLine, nanos: number): Reservation | Refused | Promise<Reservation | Refused> {
-    this.used = true;
     this.turnTo(line);
     // What costs nothing needs nothing.
     if (nanos === 0) return this.reservation(0);
-    if (free(this.purse) >= nanos && (this.waiting.size === 0 || this.isOwed())) {
+    if (free(this.purse) >= nanos && (this.waiting.size === 0 || this.shortSinceMs !== null || this.isOwed())) {
       const reservation = this.reservation(nanos);
       if (free(this.purse) < this.chunkNanos / refillShare) this.refill();
       return reservation;
@@ -128,14 +139,11 @@ export class BudgetAccount {
     if (purse === this.purse) this.serveWaiting();
   }
 
-  /** The most that the store's row must still have, after idle money was put aside; everything is idle when there is need for room. */
-  toKeep(drainedMs: number, needRoom: boolean): number {
+  /** What the store is to keep, after idle money was put aside; everything is idle when there is need for room. */
+  toKeep(drainedMs: number, needRoom: boolean): KeptHold {
     const nowMs = this.bank.nowMs();
     this.turnTo(this.line);
-    if (drainedMs >= this.drainSinceMs + drainMarginMs) {
-      drained(this.purse);
-      this.drainSinceMs = nowMs;
-    }
+    this.noteDrained(drainedMs, nowMs);
     if (this.used) this.usedMs = nowMs;
     this.used = false;
     const quietMs = nowMs - this.usedMs;
@@ -146,7 +154,24 @@ export class BudgetAccount {
       if (this.largestNanos > 0) this.largestBefore = this.largestNanos;
       this.largestNanos = 0;
     }
-    return (this.isLost ? rowMaxLost(this.purse) : rowMax(this.purse)) + (this.request?.wish ?? 0);
+    return this.kept();
+  }
+
+  /** The same, after all was put aside that no call here needs: others are short of it, or soon will be. Null: calls wait for it here. */
+  toReturn(drainedMs: number): KeptHold | null {
+    this.turnTo(this.line);
+    if (this.waiting.size > 0 && this.shortSinceMs === null) return null;
+    this.noteDrained(drainedMs, this.bank.nowMs());
+    emptied(this.purse);
+    this.chunkNanos = 0;
+    return { ...this.kept(), answers: true };
+  }
+
+  /** Whether money lies here that nobody has needed since the last such look. */
+  liesIdle(): boolean {
+    const quiet = !this.usedOfLate;
+    this.usedOfLate = false;
+    return quiet && free(this.purse) > 0;
   }
 
   /** The store has prolonged what it holds, which was asked of it at that moment. */
@@ -218,16 +243,36 @@ export class BudgetAccount {
     this.isLost = false;
     this.spentNanos = null;
     this.refusal = null;
+    this.held = null;
+    this.setNearEnd(false);
+  }
+
+  private setNearEnd(isNear: boolean): void {
+    if (isNear === this.isNearEnd) return;
+    this.isNearEnd = isNear;
+    this.bank.nearEnd(this.line.budget, isNear);
   }
 
   private reservation(nanos: number): Reservation {
     reserve(this.purse, nanos);
+    if (nanos > 0) this.used = this.usedOfLate = true;
     if (nanos > this.largestNanos) this.largestNanos = nanos;
     return new Reserved(this, this.purse, nanos);
   }
 
   private refused(why: Refused["why"]): Refused {
-    return { ok: false, why, spentNanos: this.spentNanos };
+    return { ok: false, why, spentNanos: this.spentNanos, held: why === "spent" ? this.held : null };
+  }
+
+  private kept(): KeptHold {
+    const most = this.isLost ? rowMaxLost(this.purse) : rowMax(this.purse);
+    return { budget: this.line.budget, nanos: most + (this.request?.wish ?? 0), back: takeBack(this.purse) };
+  }
+
+  private noteDrained(drainedMs: number, nowMs: number): void {
+    if (drainedMs < this.drainSinceMs + drainMarginMs) return;
+    drained(this.purse);
+    this.drainSinceMs = nowMs;
   }
 
   /** The store has not answered for longer than anybody waits. */
@@ -242,7 +287,7 @@ export class BudgetAccount {
 
   /** Asks early, so that calls need not wait; not where there cannot be any more. */
   private refill(): void {
-    if (this.request !== null || this.endPause !== null) return;
+    if (this.request !== null || this.endPause !== null || this.isNearEnd) return;
     const nowMs = this.bank.nowMs();
     if (nowMs < this.refillAfterMs || (this.refusal !== null && nowMs < this.refusal.untilMs) || this.remaining() <= 0) return;
     this.ask();
@@ -255,7 +300,7 @@ export class BudgetAccount {
 
   private ask(): void {
     if (this.request !== null || this.endPause !== null) return;
-    const request: Request = { purse: this.purse, need: 0, wish: 0, sent: never };
+    const request: Request = { purse: this.purse, need: 0, wish: 0, sharers: 1, forCalls: false, sent: never };
     this.request = request;
     this.owedSinceMs ??= this.bank.nowMs();
     const giveUp = this.bank.after(abandonAfterMs, () => this.troubled(request));
@@ -273,6 +318,9 @@ export class BudgetAccount {
     this.turnTo(this.line);
     const { budget, keyId, models, exceptModels, limitNanos } = this.line;
     const [first] = this.waiting;
+    // Two that are short must not each keep a part of what would do for one.
+    if (this.shortSinceMs !== null) emptied(this.purse);
+    const back = this.shortSinceMs !== null ? takeBack(this.purse) : 0;
     const has = free(this.purse);
     const need = Math.max(1, first === undefined ? 1 : first.nanos - has);
     const processes = this.bank.processes();
@@ -281,8 +329,14 @@ export class BudgetAccount {
     request.purse = this.purse;
     request.need = need;
     request.sent = { nowMs: this.bank.nowMs(), wallMs: this.bank.wallMs() };
-    request.wish = Math.min(Math.max(chunk, this.waitingNanos - has), Math.max(need, limitNanos));
-    return { budget, keyId, models, exceptModels, limitNanos, sinceMs: this.sinceMs, need, wish: request.wish };
+    const waiting = Math.min(Math.max(0, this.waitingNanos - has), limitNanos);
+    request.wish = Math.min(Math.max(chunk, waiting), Math.max(need, limitNanos));
+    request.sharers = processes > 1 ? sharersOf(processes) : 1;
+    request.forCalls = first !== undefined;
+    // Those who have answered already are not asked a second time for the same call.
+    const press = request.forCalls && this.shortSinceMs === null;
+    const { wish, sharers } = request;
+    return { budget, keyId, models, exceptModels, limitNanos, sinceMs: this.sinceMs, need, wish, waiting, sharers, press, back };
   }
 
   private answered(request: Request, answer: BudgetAnswer): void {
@@ -299,12 +353,35 @@ export class BudgetAccount {
         this.until = this.spendableFrom(request.sent);
         this.isLost = false;
         this.chunkNanos = answer.nanos;
-      }
-      if (!answer.ok || answer.nanos < request.need) {
-        this.refusal = { untilMs: this.bank.nowMs() + refusalMs, missing: request.need };
-      }
+        this.shortSinceMs = null;
+        const largest = Math.max(this.largestNanos, this.largestBefore, request.need);
+        this.setNearEnd(request.sharers > 1 && answer.leftNanos < largest * request.sharers);
+      } else if (this.saidNo(request, answer)) return;
     }
     this.serveWaiting();
+  }
+
+  /** Whether others may still return something, which is waited for. */
+  private saidNo({ forCalls, need, sharers }: Request, answer: BudgetAnswer & { readonly ok: false }): boolean {
+    const nowMs = this.bank.nowMs();
+    const { heldNanos, ownNanos, others, awaited } = answer;
+    this.held = { heldNanos, ownNanos, others };
+    this.setNearEnd(sharers > 1);
+    // Nobody was asked to return anything for what was to be there early.
+    if (!forCalls) {
+      this.refillAfterMs = nowMs + refillPauseMs;
+      return false;
+    }
+    this.shortSinceMs ??= nowMs;
+    if (awaited > 0 && nowMs - this.shortSinceMs < returnMs) {
+      for (const waiter of this.waiting) this.serveFromFree(waiter);
+      if (this.waiting.size > 0) this.askAfter(returnLookMs);
+      else this.shortSinceMs = null;
+      return true;
+    }
+    this.shortSinceMs = null;
+    this.refusal = { untilMs: nowMs + refusalMs, missing: need };
+    return false;
   }
 
   /** Asks again for as long as somebody waits for it. Money that is here serves those it is enough for. */
@@ -314,23 +391,33 @@ export class BudgetAccount {
     this.turnTo(this.line);
     const nowMs = this.bank.nowMs();
     this.refillAfterMs = nowMs + refillPauseMs;
-    for (const waiter of this.waiting) {
-      if (free(this.purse) >= waiter.nanos) this.leave(waiter, this.reservation(waiter.nanos));
-    }
+    this.shortSinceMs = null;
+    for (const waiter of this.waiting) this.serveFromFree(waiter);
     if (this.waiting.size === 0) {
       this.owedSinceMs = null;
       return;
     }
-    this.endPause = this.bank.after(retryMs, () => {
+    this.askAfter(retryMs);
+  }
+
+  private askAfter(ms: number): void {
+    this.endPause = this.bank.after(ms, () => {
       this.endPause = null;
-      this.ask();
+      if (this.waiting.size > 0) this.ask();
+      else this.shortSinceMs = null;
     });
+  }
+
+  private serveFromFree(waiter: Waiter): boolean {
+    if (free(this.purse) < waiter.nanos) return false;
+    this.leave(waiter, this.reservation(waiter.nanos));
+    return true;
   }
 
   private serveWaiting(): void {
     for (const waiter of this.waiting) {
-      if (free(this.purse) >= waiter.nanos) this.leave(waiter, this.reservation(waiter.nanos));
-      else if (this.isRefused(waiter.nanos, this.bank.nowMs())) this.leave(waiter, this.refused("spent"));
+      if (this.serveFromFree(waiter)) continue;
+      if (this.isRefused(waiter.nanos, this.bank.nowMs())) this.leave(waiter, this.refused("spent"));
       else {
         this.ask();
         return;
@@ -340,8 +427,10 @@ export class BudgetAccount {
 
   private waitedLongEnough(waiter: Waiter): void {
     this.turnTo(this.line);
-    if (free(this.purse) >= waiter.nanos) {
-      this.leave(waiter, this.reservation(waiter.nanos));
+    if (this.serveFromFree(waiter)) return;
+    // The store does answer: there is too little, and what others do not need has not come.
+    if (this.shortSinceMs !== null && !this.isOwed()) {
+      this.leave(waiter, this.refused("spent"));
       return;
     }
     this.brokenUntilMs = this.bank.nowMs() + brokenMs;
@@ -394,6 +483,9 @@ interface Request {
   purse: Purse;
   need: number;
   wish: number;
+  sharers: number;
+  /** Somebody waits for it. */
+  forCalls: boolean;
   sent: Moment;
 }
 
@@ -425,6 +517,9 @@ const refillShare = 4;
 const refusalMs = 1_000;
 const refillPauseMs = 1_000;
 const retryMs = 100;
+/** How long a call waits for what others are to return, and how often it looks. They look every half a second. */
+const returnMs = 1_500;
+const returnLookMs = 150;
 /** After callers have waited in vain, others are told so at once for a while. */
 const brokenMs = 1_000;
 /** Longer than any deadline of the store's own. */

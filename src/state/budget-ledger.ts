@@ -1,15 +1,15 @@
-import type { BudgetAnswer, BudgetAsk, BudgetStorage } from "../gateway/storage.ts";
+import type { BudgetAnswer, BudgetAsk, BudgetStorage, KeptHold } from "../gateway/storage.ts";
 import { BudgetAccount, wholeNanos, type Bank, type BudgetLine, type Refused, type Reservation } from "./budget-account.ts";
 
 export interface LedgerOptions {
-  readonly storage: Pick<BudgetStorage, "hold" | "keep">;
+  readonly storage: Pick<BudgetStorage, "hold" | "keep" | "wanted">;
   /** Names this process in the store. */
   readonly holder: string;
   /** Milliseconds on a clock that never jumps, and on one that tells the day. */
   readonly nowMs: () => number;
   readonly wallMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** How many processes share the store. */
+  /** How many processes share the store. Without it, there are no others. */
   readonly processes?: () => number;
   /** How long a call waits for the store at most. */
   readonly deadlineMs?: number;
@@ -35,6 +35,9 @@ export class BudgetLedger {
   private keptMs = Number.NEGATIVE_INFINITY;
   private stopped = false;
   private cancelKeep: () => void;
+  private cancelLook: () => void = nothing;
+  /** Budgets of which so little is left that others will miss what lies idle here. */
+  private readonly nearEnd = new Set<string>();
 
   constructor(private readonly options: LedgerOptions) {
     const { nowMs, wallMs, after } = options;
@@ -49,8 +52,10 @@ export class BudgetLedger {
       spendableMs: lifeMs - lifeMarginMs,
       hold: (ask) => this.hold(ask),
       giveBackSoon: () => void this.keep(),
+      nearEnd: (budget, isNear) => void (isNear ? this.nearEnd.add(budget) : this.nearEnd.delete(budget)),
     };
     this.cancelKeep = after(keepEveryMs, () => this.tick());
+    if (options.processes !== undefined) this.lookLater();
   }
 
   /** Sets money aside: at once where enough is held, otherwise after a word with the store. */
@@ -69,8 +74,7 @@ export class BudgetLedger {
 
   /** Tells the store what is still needed, which gives back the rest, and forgets what nobody used for long. */
   keep(): Promise<void> {
-    this.keeping ??= this.keepOnce().finally(() => (this.keeping = null));
-    return this.keeping;
+    return this.tellInTurn(() => this.keepOnce());
   }
 
   /** Lets no call in any more and gives everything back, except for what calls under way and undrained receipts account for. */
@@ -78,6 +82,7 @@ export class BudgetLedger {
     if (this.stopped) return;
     this.stopped = true;
     this.cancelKeep();
+    this.cancelLook();
     for (const account of this.accounts.values()) account.stop();
     // What the store is just being asked for would otherwise be held by nobody.
     await this.inTime(Promise.all([...this.holding, this.keeping]));
@@ -97,6 +102,35 @@ export class BudgetLedger {
   private tick(): void {
     void this.keep();
     this.cancelKeep = this.options.after(keepEveryMs, () => this.tick());
+  }
+
+  private tellInTurn(tell: () => Promise<void>): Promise<void> {
+    this.keeping ??= tell().finally(() => (this.keeping = null));
+    return this.keeping;
+  }
+
+  private lookLater(): void {
+    this.cancelLook = this.options.after(lookEveryMs, () => void this.look().finally(() => this.stopped || this.lookLater()));
+  }
+
+  /** Returns what nobody here needs of budgets that others are short of. */
+  private async look(): Promise<void> {
+    if (this.accounts.size === 0) return;
+    const wanted = new Set(await this.options.storage.wanted(this.options.holder).catch(() => []));
+    for (const budget of this.nearEnd) if (this.accounts.get(budget)?.liesIdle() === true) wanted.add(budget);
+    if (wanted.size === 0 || this.stopped) return;
+    while (this.keeping !== null) await this.keeping;
+    await this.tellInTurn(() => this.giveBack(wanted));
+  }
+
+  private async giveBack(wanted: ReadonlySet<string>): Promise<void> {
+    const drainedMs = this.drainedMs();
+    const kept: KeptHold[] = [];
+    for (const budget of wanted) {
+      const hold = this.accounts.get(budget)?.toReturn(drainedMs) ?? null;
+      if (hold !== null) kept.push(hold);
+    }
+    if (kept.length > 0) await this.told(kept);
   }
 
   /** Not more often than every so often, or a flood of calls would have the store told the same thing all the time. */
@@ -127,20 +161,22 @@ export class BudgetLedger {
     this.keptMs = this.bank.nowMs();
     const needRoom = this.accounts.size >= this.accountsMax / 2;
     const drainedMs = this.drainedMs();
-    const kept: { readonly budget: string; readonly nanos: number }[] = [];
-    for (const [budget, account] of this.accounts) kept.push({ budget, nanos: account.toKeep(drainedMs, needRoom) });
+    const kept: KeptHold[] = [];
+    for (const account of this.accounts.values()) kept.push(account.toKeep(drainedMs, needRoom));
     if (kept.length === 0) return;
     const sent = { nowMs: this.bank.nowMs(), wallMs: this.bank.wallMs() };
     if (!(await this.told(kept))) return;
     for (const { budget, nanos } of kept) {
       const account = this.accounts.get(budget);
-      if (nanos === 0 && account?.isForgettable() === true) this.accounts.delete(budget);
-      else account?.prolonged(sent);
+      if (nanos === 0 && account?.isForgettable() === true) {
+        this.accounts.delete(budget);
+        this.nearEnd.delete(budget);
+      } else account?.prolonged(sent);
     }
   }
 
   /** Whether the store took note. Should it never answer, it is not waited for. */
-  private told(kept: readonly { readonly budget: string; readonly nanos: number }[]): Promise<boolean> {
+  private told(kept: readonly KeptHold[]): Promise<boolean> {
     return new Promise((resolve) => {
       const giveUp = this.bank.after(abandonAfterMs, () => resolve(false));
       void this.options.storage
@@ -154,8 +190,10 @@ export class BudgetLedger {
   }
 }
 
-const unavailable: Refused = { ok: false, why: "unavailable", spentNanos: null };
+const unavailable: Refused = { ok: false, why: "unavailable", spentNanos: null, held: null };
 const keepEveryMs = 15_000;
+/** How often this process looks whether others are short of what it holds. A call of theirs waits three times as long for it. */
+const lookEveryMs = 500;
 /** A hold outlives its process by this, so that its receipts can be counted first. */
 const lifeMs = 600_000;
 /**

@@ -238,7 +238,7 @@ class Admission implements Grant, Need, Standing {
       return null;
     }
     if (answer.why === "unavailable") return this.withdrawn(storeOverrun("no money is held, and the store does not answer", this.standing));
-    return this.withdrawn(budgetOverrun(line, this.nanos, answer.spentNanos, wallMs(), this.standing));
+    return this.withdrawn(budgetOverrun(line, this.nanos, answer, wallMs(), this.standing));
   }
 
   /** Gives everything back. */

@@ -1,9 +1,10 @@
 import type { Overrun, Standing } from "../gateway/limiter.ts";
+import type { HeldMoney } from "../gateway/storage.ts";
 import type { BudgetPeriod } from "../limits/limits.ts";
 import { periodEndMs } from "../limits/period.ts";
 import { failure, type FailureFacts } from "../operations/failure.ts";
 import { dollarsOf } from "../usage/dollars.ts";
-import type { BudgetLine } from "./budget-account.ts";
+import type { BudgetLine, Refused } from "./budget-account.ts";
 import type { Gauge, Room } from "./key-gauges.ts";
 
 /**
@@ -35,7 +36,7 @@ export function roomOverrun({ id, limit, pattern }: Room, standing: Standing | n
 export function budgetOverrun(
   line: BudgetLine,
   nanos: number,
-  spentNanos: number | null,
+  refused: Pick<Refused, "spentNanos" | "held">,
   wallMs: number,
   standing: Standing | null,
 ): Overrun {
@@ -46,7 +47,7 @@ export function budgetOverrun(
       status: 429,
       type: "insufficient_quota",
       code: "insufficient_quota",
-      message: `${budget} ${whyNot(line, nanos, spentNanos)} ${whatNext(line, nanos, wallMs)}`,
+      message: `${budget} ${whyNot(line, nanos, refused)} ${whatNext(line, nanos, wallMs)}`,
     },
     standing,
   );
@@ -76,10 +77,18 @@ function limited(detail: string, facts: FailureFacts, standing: Standing | null)
   return { kind: "overrun", failure: failure("limited", detail, facts), retryAfterMs: facts.retryAfterMs ?? null, standing };
 }
 
-function whyNot({ limitNanos }: BudgetLine, nanos: number, spentNanos: number | null): string {
+function whyNot({ limitNanos }: BudgetLine, nanos: number, { spentNanos, held }: Pick<Refused, "spentNanos" | "held">): string {
   if (nanos > limitNanos) return `is less than the $${dollarsOf(nanos)} that this request may cost.`;
   if (spentNanos !== null && spentNanos >= limitNanos) return "is spent.";
-  return `leaves too little for this request, which may cost $${dollarsOf(nanos)}, besides what is spent and what calls under way may cost.`;
+  const tooLittle = `leaves too little for this request, which may cost $${dollarsOf(nanos)}`;
+  if (spentNanos === null || held === null) return `${tooLittle}, besides what is spent and what calls under way may cost.`;
+  return `${tooLittle}: $${dollarsOf(spentNanos)} is spent, and $${dollarsOf(held.heldNanos)} is held for calls under way or not counted yet${whereHeld(held)}.`;
+}
+
+function whereHeld({ heldNanos, ownNanos, others }: HeldMoney): string {
+  if (others === 0) return "";
+  const elsewhere = `$${dollarsOf(heldNanos - ownNanos)} by ${others === 1 ? "another process" : `${others} others`}`;
+  return ` ($${dollarsOf(ownNanos)} by this process, ${elsewhere})`;
 }
 
 function whatNext({ limitNanos, period }: BudgetLine, nanos: number, wallMs: number): string {

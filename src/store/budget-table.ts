@@ -1,4 +1,4 @@
-import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage } from "../gateway/storage.ts";
+import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage, type KeptHold } from "../gateway/storage.ts";
 import { belongsTo } from "../keys/rule-models.ts";
 import { batches } from "./batches.ts";
 import type { Database } from "./database.ts";
@@ -19,7 +19,7 @@ export class BudgetTable implements BudgetStorage {
 
   async hold(ask: BudgetAsk): Promise<BudgetAnswer> {
     checkAsk(ask);
-    const { budget, keyId, models, exceptModels = [], sinceMs, holder, lifeMs } = ask;
+    const { budget, keyId, models, exceptModels = [], sinceMs, holder, lifeMs, back = 0 } = ask;
     return this.database.transaction(async (transaction) => {
       // Whoever has this row asks alone for budgets of this key, so that two cannot be granted the same money.
       await transaction.run(sql`
@@ -29,16 +29,20 @@ export class BudgetTable implements BudgetStorage {
       await transaction.run(sql`
         delete from budget_holds
         where budget = ${budget} and (expires_ms <= ${now} or (holder = ${holder} and since_ms <> ${sinceMs}))`);
+      if (back > 0) await takeOff(transaction, holder, amount({ budget, nanos: back }));
       const { spentNanos, heldNanos } = await standing(transaction, ask);
       const leftNanos = ask.limitNanos - spentNanos - heldNanos;
-      if (leftNanos < ask.need || leftNanos <= 0) return { ok: false, spentNanos, heldNanos };
-      const nanos = Math.min(Math.max(ask.wish, ask.need), leftNanos);
+      if (leftNanos < ask.need || leftNanos <= 0) {
+        if (ask.press === true) await press(transaction, ask, now);
+        return { ok: false, spentNanos, heldNanos, ...(await holders(transaction, ask, now)) };
+      }
+      const nanos = granted(ask, leftNanos);
       await transaction.run(sql`
         insert into budget_holds (budget, key_id, models, except_models, holder, since_ms, nanos, expires_ms)
         values (${budget}, ${keyId}, ${models}, ${JSON.stringify(exceptModels)}, ${holder}, ${sinceMs}, ${nanos}, ${now} + ${lifeMs})
         on conflict (budget, holder) do update set nanos = budget_holds.nanos + excluded.nanos, expires_ms = excluded.expires_ms,
           models = excluded.models, except_models = excluded.except_models`);
-      return { ok: true, nanos, spentNanos };
+      return { ok: true, nanos, spentNanos, leftNanos: leftNanos - nanos };
     });
   }
 
@@ -46,19 +50,32 @@ export class BudgetTable implements BudgetStorage {
    * Budgets that are not named keep what they have until it expires: they may have been granted a moment ago. For the same
    * reason a holder does not ask for more of a budget while it gives back some of it.
    */
-  async keep(holder: string, kept: readonly { readonly budget: string; readonly nanos: number }[], lifeMs: number): Promise<void> {
-    for (const { nanos } of kept) checkNanos(nanos);
+  async keep(holder: string, kept: readonly KeptHold[], lifeMs: number): Promise<void> {
+    for (const { nanos, back = 0 } of kept) {
+      checkNanos(nanos);
+      checkNanos(back);
+    }
     const byBudget = kept.toSorted((a, b) => (a.budget < b.budget ? -1 : 1));
-    for (const rows of batches(byBudget, amount)) {
+    for (const rows of batches(byBudget, keptRow)) {
       await this.database.transaction(async (transaction) => {
+        // What was spent may or may not have been taken off already, so that only what is given back tells exactly what is left.
         await transaction.run(sql`
-          with kept(budget, nanos) as (values ${rows})
+          with kept(budget, nanos, back, answers) as (values ${rows})
           update budget_holds set expires_ms = ${this.#now(transaction)} + ${lifeMs},
-            nanos = case when budget_holds.nanos > kept.nanos then kept.nanos else budget_holds.nanos end
+            nanos = case when budget_holds.nanos <= kept.back then 0
+              when budget_holds.nanos - kept.back > kept.nanos then kept.nanos else budget_holds.nanos - kept.back end,
+            wanted = case when kept.answers = 1 then 0 else budget_holds.wanted end
           from kept where budget_holds.budget = kept.budget and budget_holds.holder = ${holder}`);
         await transaction.run(sql`delete from budget_holds where holder = ${holder} and nanos = 0`);
       });
     }
+  }
+
+  async wanted(holder: string): Promise<readonly string[]> {
+    const rows = await this.database.all<{ readonly budget: string }>(
+      sql`select budget from budget_holds where holder = ${holder} and wanted = 1 limit ${wantedMax}`,
+    );
+    return rows.map(({ budget }) => budget);
   }
 
   async release(holder: string): Promise<void> {
@@ -130,6 +147,45 @@ function amount({ budget, nanos }: { readonly budget: string; readonly nanos: nu
   return sql`(${budget}, cast(${nanos} as bigint))`;
 }
 
+function keptRow({ budget, nanos, back = 0, answers = false }: KeptHold): Sql {
+  return sql`(${budget}, cast(${nanos} as bigint), cast(${back} as bigint), cast(${answers ? 1 : 0} as integer))`;
+}
+
+function granted({ need, wish, waiting = 0, sharers = 1 }: BudgetAsk, leftNanos: number): number {
+  return Math.min(Math.max(need, waiting, Math.min(wish, Math.floor(leftNanos / sharers))), leftNanos);
+}
+
+/** Asks the other holders to return what they do not need; they look for it every half a second. */
+async function press(database: Database, ask: BudgetAsk, now: Sql): Promise<void> {
+  const { budget, sinceMs, holder } = ask;
+  await database.run(sql`
+    update budget_holds set wanted = 1
+    where budget = ${budget} and since_ms = ${sinceMs} and holder <> ${holder} and nanos > 0 and wanted = 0 and ${isHeardOf(ask, now)}`);
+}
+
+async function holders(
+  database: Database,
+  ask: BudgetAsk,
+  now: Sql,
+): Promise<{ readonly ownNanos: number; readonly others: number; readonly awaited: number }> {
+  const { budget, sinceMs, holder } = ask;
+  const [row] = await database.all<{ readonly own: number; readonly others: number; readonly awaited: number }>(sql`
+    select cast(coalesce(sum(case when holder = ${holder} then nanos else 0 end), 0) as bigint) as own,
+      cast(coalesce(sum(case when holder <> ${holder} and nanos > 0 then 1 else 0 end), 0) as bigint) as others,
+      cast(coalesce(sum(case when holder <> ${holder} and nanos > 0 and wanted = 1 and ${isHeardOf(ask, now)} then 1 else 0 end), 0) as bigint)
+        as awaited
+    from budget_holds where budget = ${budget} and since_ms = ${sinceMs}`);
+  return { ownNanos: row?.own ?? 0, others: row?.others ?? 0, awaited: row?.awaited ?? 0 };
+}
+
+/** A holder that has not prolonged its hold for so long is gone, or cannot reach the store: it would not answer. */
+function isHeardOf({ lifeMs }: BudgetAsk, now: Sql): Sql {
+  return sql`expires_ms > ${now} + ${lifeMs - silentMs}`;
+}
+
+/** Three times as long as holders leave between two renewals. */
+const silentMs = 45_000;
+const wantedMax = 1_000;
 const dayMs = 86_400_000;
 
 /** What was spent in the period, and what is held for it by anybody. */
@@ -152,8 +208,8 @@ async function standing(
   return { spentNanos: total("spent"), heldNanos: total("held") };
 }
 
-function checkAsk({ limitNanos, sinceMs, need, wish, lifeMs }: BudgetAsk): void {
-  for (const nanos of [limitNanos, need, wish, lifeMs, sinceMs]) checkNanos(nanos);
+function checkAsk({ limitNanos, sinceMs, need, wish, lifeMs, waiting = 0, sharers = 1, back = 0 }: BudgetAsk): void {
+  for (const nanos of [limitNanos, need, wish, lifeMs, sinceMs, waiting, sharers, back]) checkNanos(nanos);
 }
 
 function checkNanos(nanos: number): void {
