@@ -301,7 +301,9 @@ describe("the chat engine", () => {
     // The ninth may not have arrived yet when the tenth does.
     for (let tries = 0; tenth.status !== 429 && tries < 20; tries++) tenth = await engine.post(chatPath, { ...story, max_tokens: 20 });
     expect(tenth.status).toBe(429);
-    expect(tenth.headers.get("retry-after")).toBe("1");
+    const waitMs = Number(tenth.headers.get("retry-after-ms"));
+    expect(waitMs).toBeWithin(1_000, 60_001);
+    expect(tenth.headers.get("retry-after")).toBe(String(Math.ceil(waitMs / 1000)));
     expect(await tenth.json()).toMatchObject({ error: { type: "rate_limit_error", code: "rate_limit_exceeded", param: null } });
     expect((await Promise.all(running)).map(({ status }) => status)).toEqual(Array.from({ length: 9 }, () => 200));
   });
@@ -694,38 +696,83 @@ describe("an engine process", () => {
 });
 
 describe("turns", () => {
+  const stay = new AbortController().signal;
+
   test("are taken one at a time, in order, and those who left are passed over", async () => {
     const turns = makeTurns(3);
-    const stay = new AbortController().signal;
     const leaving = new AbortController();
     const order: number[] = [];
-    const first = await turns.take(stay)!;
-    const second = turns.take(leaving.signal)!.then(
-      () => order.push(-2),
-      () => order.push(2),
+    const first = await turns.enter()!.turn(stay);
+    const second = turns
+      .enter()!
+      .turn(leaving.signal)
+      .then(
+        () => order.push(-2),
+        () => order.push(2),
+      );
+    const [third, fourth] = [3, 4].map((number) =>
+      turns
+        .enter()!
+        .turn(stay)
+        .then((done) => {
+          order.push(number);
+          return done;
+        }),
     );
-    const third = turns.take(stay)!.then((done) => {
-      order.push(3);
-      return done;
-    });
-    const fourth = turns.take(stay)!.then((done) => {
-      order.push(4);
-      return done;
-    });
-    expect(turns.isFull()).toBe(true);
-    expect(turns.take(stay)).toBeNull();
+    expect(turns.enter()).toBeNull();
     leaving.abort();
     await second;
-    expect(turns.isFull()).toBe(false);
+    const place = turns.enter();
+    expect(place).not.toBeNull();
+    place!.leave();
     first();
     first();
-    const endThird = await third;
+    const endThird = await third!;
     expect(order).toEqual([2, 3]);
     endThird();
-    (await fourth)();
+    (await fourth!)();
     expect(order).toEqual([2, 3, 4]);
-    expect(turns.take(AbortSignal.abort())).rejects.toThrow();
-    expect(await turns.take(stay)).toBeFunction();
+    expect(turns.enter()!.turn(AbortSignal.abort())).rejects.toThrow();
+    expect(await turns.enter()!.turn(stay)).toBeFunction();
+  });
+
+  test("are promised before a request is read: whoever has a place is not turned away after its upload", async () => {
+    const turns = makeTurns(2);
+    // None is at work yet: one of the three will be.
+    const places = [turns.enter()!, turns.enter()!, turns.enter()!];
+    expect(turns.enter()).toBeNull();
+    const [first, ...others] = places.map((place) => place.turn(stay));
+    expect(turns.enter()).toBeNull();
+    (await first!)();
+    for (const other of others) (await other)();
+    const [one, another] = [turns.enter()!, turns.enter()!];
+    one.leave();
+    one.leave();
+    expect([turns.enter() === null, turns.enter() === null, turns.enter() === null]).toEqual([false, false, true]);
+    another.leave();
+    expect(turns.enter()).not.toBeNull();
+  });
+
+  test("say when there will be room by how long jobs take, and nobody is sent away for longer than a minute", async () => {
+    let nowMs = 0;
+    const turns = makeTurns(1, () => nowMs);
+    const work = async (ms: number): Promise<void> => {
+      const end = await turns.enter()!.turn(stay);
+      nowMs += ms;
+      end();
+    };
+    for (let job = 0; job < 20; job++) await work(12_000);
+    await turns.enter()!.turn(stay);
+    expect(turns.roomMs()).toBe(12_000);
+    nowMs += 9_000;
+    expect(turns.roomMs()).toBe(3_000);
+    nowMs += 2_500;
+    expect(turns.roomMs()).toBe(1_000);
+    // It takes longer than the others did.
+    nowMs += 8_500;
+    expect(turns.roomMs()).toBe(20_000);
+    nowMs += 500_000;
+    expect(turns.roomMs()).toBe(60_000);
   });
 });
 

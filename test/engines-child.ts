@@ -58,6 +58,13 @@ function serve(): void {
         process.stdout.write(`{"event":"${word.slice(4)}"}\n`);
         return new Response("said");
       }
+      if (word.startsWith("spin ")) {
+        process.stdout.write(`{"event":"${word.slice(5)}"}\n`);
+        setTimeout(() => {
+          for (;;);
+        }, 50);
+        return new Response("said");
+      }
       if (word === "crash") process.kill(process.pid, "SIGKILL");
       // The first one leaves without an answer, as one does that was idle; the second one answers.
       if (word.startsWith("once ") && readFileSync(diary, "utf8").trim().split("\n").length === 1) {

@@ -401,10 +401,13 @@ describe("an engine that complains", () => {
 });
 
 describe("an engine that gives signs of life", () => {
-  test("and then none, though it has work, is killed and reported", async () => {
+  test.each([
+    ["because it waits for ever", "say beat"],
+    ["because it computes for ever", "spin beat"],
+  ])("and then none, %s though it has work, is killed and reported", async (_, word) => {
     const stage = new Stage({ stuckMs: 300 });
     await stage.socket();
-    expect(await new World(stage).ask(paths.chat, "say beat")).toBe("said");
+    expect(await new World(stage).ask(paths.chat, word)).toBe("said");
     await eventually("it is noticed", () => stage.count("engine_crashed") === 1);
     const pid = stage.pids()[0]!;
     expect(isAlive(pid)).toBe(false);

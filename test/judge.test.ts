@@ -113,6 +113,21 @@ describe("a failure in a tier of equals", () => {
   });
 });
 
+describe("the full queue of a model of this machine", () => {
+  const { address } = a.deployment.channel;
+  const [here] = candidates("here", { address: { ...address, baseUrl: "engine://local/v1" } }) as readonly [Candidate];
+  const full = tried(here, "rate_limited", { retryAfterMs: 1_000 });
+
+  test("is told to the client at once, and not waited for by the gateway too", () => {
+    expect(stopped(planned([here]), [full])).toBe("no_candidate");
+    expect(next(planned([a]), [tried(a, "rate_limited", { retryAfterMs: 1_000 })]).afterMs).toBeGreaterThanOrEqual(1_000);
+  });
+
+  test("sends the call to another channel at once, also to one of a lower tier", () => {
+    expect(next(planned([here], [b]), [full])).toMatchObject({ candidate: b, afterMs: 25 });
+  });
+});
+
 describe("what a failure rules out for the call", () => {
   const pool = candidates("pool", { credentials: ["k1", "k2", "k3"] });
   const [k1, k2] = pool as readonly [Candidate, Candidate, Candidate];

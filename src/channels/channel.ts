@@ -56,6 +56,11 @@ export interface Address {
   readonly authPrefix: string;
 }
 
+/** It is a model of this machine, in a process of our own. */
+export function runsHere({ baseUrl }: Pick<Address, "baseUrl">): boolean {
+  return baseUrl.startsWith("engine:");
+}
+
 export interface Timeouts {
   readonly connectMs: number;
   /** Until the first byte of an answer that is not streamed. */

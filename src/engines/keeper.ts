@@ -4,6 +4,7 @@ import { makeAllowance } from "./allowance.ts";
 import { Child, type ChildEnd } from "./child.ts";
 import type { Engine } from "./engine.ts";
 import type { Message } from "./message.ts";
+import { makeStarvation } from "./starvation.ts";
 import { Watchdog } from "./watchdog.ts";
 
 export interface KeeperOptions {
@@ -96,9 +97,13 @@ export class Keeper {
     const startedMs = nowMs();
     try {
       const { directory, socket } = place(engine);
-      const watchdog = new Watchdog(stuckMs, () => {
-        onEvent("engine_stuck", { engine, pid: child.pid, ms: stuckMs });
-        child.kill("SIGKILL");
+      const watchdog = new Watchdog({
+        stuckMs,
+        starvedMs: () => starvedMs(),
+        onStuck: () => {
+          onEvent("engine_stuck", { engine, pid: child.pid, ms: stuckMs });
+          child.kill("SIGKILL");
+        },
       });
       const onSign = ({ event }: Message): void => {
         if (event === "beat") watchdog.beat();
@@ -106,6 +111,7 @@ export class Keeper {
       };
       const onComplaint = (message: Message): void => this.complained(message);
       const child = new Child({ command: command(engine, socket), directory, environment, startMs, onSign, onComplaint });
+      const starvedMs = makeStarvation(child.pid);
       this.child = child;
       void child.ended.then(() => watchdog.rest());
       const start = await child.started;

@@ -6,7 +6,7 @@ import { SocketFolder } from "./socket-folder.ts";
 export interface EnginesOptions {
   /**
    * The command that runs an engine behind a socket. It prints `{"event":"ready"}` and ends when its stdin does. Once it
-   * has printed `{"event":"beat"}` it does so every few seconds until `{"event":"rest"}`; what fails, it tells as
+   * has printed `{"event":"beat"}` it does so every second or so until `{"event":"rest"}`; what fails, it tells as
    * `{"event":"failed","error":"…"}` on stderr.
    */
   readonly start: (engine: Engine, socket: string) => readonly string[];
@@ -15,7 +15,7 @@ export interface EnginesOptions {
   readonly onEvent: (event: string, fields: Record<string, unknown>) => void;
   /** How long an engine may take to be ready. */
   readonly startMs?: number;
-  /** How long an engine that has work may give no sign of life before it is killed. */
+  /** How long an engine that has work may give no sign of life before it is killed. Time without a processor does not count. */
   readonly stuckMs?: number;
   /** The whole environment of the engines; without it they have ours. */
   readonly environment?: Record<string, string>;

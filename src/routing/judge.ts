@@ -1,4 +1,4 @@
-import type { Candidate } from "../channels/channel.ts";
+import { runsHere, type Candidate } from "../channels/channel.ts";
 import { chargedScope } from "../channels/health.ts";
 import type { Failure } from "../operations/failure.ts";
 import { backoffMs, elsewhereMs } from "./backoff.ts";
@@ -207,6 +207,7 @@ function secondTry(input: JudgeInput, last: Tried, tier: number): Next | null {
   if (!inTier.every(isQuick)) return null;
   const { failure, candidate } = last;
   if (failure.kind === "rate_limited") {
+    if (isFullQueue(last)) return null;
     if (failure.retryAfterMs === null || failure.retryAfterMs > retryAfterMaxMs) return null;
   } else if (!input.admits(candidate)) {
     return null;
@@ -226,7 +227,7 @@ function onceMore(input: JudgeInput): Verdict {
   for (const { candidate } of input.plan.candidates) {
     const attempts = input.tried.filter((attempt) => attempt.candidate === candidate);
     const attempt = attempts.at(-1);
-    if (attempt === undefined || !isWorthRepeating(attempt.failure)) continue;
+    if (attempt === undefined || !isWorthRepeating(attempt.failure) || isFullQueue(attempt)) continue;
     if (isRuledOutByOthers(candidate, input.tried)) continue;
     if (best === null || attempts.length < best.times) best = { attempt, times: attempts.length };
   }
@@ -236,6 +237,11 @@ function onceMore(input: JudgeInput): Verdict {
   const toldMs = attempt.failure.retryAfterMs;
   if (toldMs !== null && toldMs > Math.min(retryAfterMaxMs, input.remainingMs / 4)) return stop("no_candidate");
   return again(input, attempt, waitMs(input, attempt.failure, times), false);
+}
+
+/** The queue of a model of this machine is full: a second wait in front of it would help nobody, and the client is told at once. */
+function isFullQueue({ candidate, failure }: Tried): boolean {
+  return failure.kind === "rate_limited" && runsHere(candidate.deployment.channel.address);
 }
 
 /** A host that is down is down for its neighbours too, even if one of them failed for a lesser reason. */

@@ -6,7 +6,7 @@ import type { PlanInput } from "../../src/routing/plan.ts";
 
 /** Builders for the tests of routing: channels, routes and the tables a plan reads. */
 
-export interface ChannelFacts extends Partial<Omit<Channel, "capabilities" | "address">> {
+export interface ChannelFacts extends Partial<Omit<Channel, "capabilities">> {
   readonly host?: string;
   readonly contextTokens?: number;
 }

@@ -8,7 +8,7 @@ import { servedModels, type ServedModels } from "./server/served-models.ts";
 /**
  * One engine as a process of its own: `--engine speech|chat|transcription --socket PATH [--data DIR] [--idle-seconds N]`.
  * The models that were added to DIR are served beside those built in. It says `{"event":"ready"}` when it listens,
- * `beat` every few seconds while it has work and `rest` when it has none. It ends with its standard input, since then
+ * `beat` every second while it has work, or after each unit of it, and `rest` when it has none. It ends with its standard input, since then
  * whoever started it is gone.
  */
 const engines = {

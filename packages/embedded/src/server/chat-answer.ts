@@ -10,11 +10,12 @@ export interface AnswerHead {
 
 type Parts = AsyncGenerator<StoryPart, void>;
 
-export async function answerWhole(head: AnswerHead, parts: Parts, signal: AbortSignal): Promise<string> {
+export async function answerWhole(head: AnswerHead, parts: Parts, signal: AbortSignal, worked: () => void): Promise<string> {
   let content = "";
   let last: StoryPart | null = null;
   for await (const part of parts) {
     signal.throwIfAborted();
+    worked();
     content += part.text;
     last = part;
   }

@@ -31,7 +31,7 @@ export function makeChatEngine(models: ServedModels, manner: (model: EmbeddedMod
     const streamed = fields["stream"] === true;
     const wantsUsage = (fields["stream_options"] as Fields | null | undefined)?.["include_usage"] === true;
 
-    return async (signal) => {
+    return async (signal, worked) => {
       const talker = await loaded(model);
       if (isRefusal(talker)) return talker;
       const prompt = talker.prompt(turns);
@@ -44,7 +44,7 @@ export function makeChatEngine(models: ServedModels, manner: (model: EmbeddedMod
       };
       const parts = talker.tell(prompt, wishes);
       if (streamed) return { type: "text/event-stream", body: answerEvents(head, parts, wantsUsage, signal) };
-      return { type: "application/json", body: await answerWhole(head, parts, signal) };
+      return { type: "application/json", body: await answerWhole(head, parts, signal, worked) };
     };
   }
 

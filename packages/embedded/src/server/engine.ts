@@ -12,8 +12,11 @@ export interface Engine {
 /** Reads and checks a request. What it asks for is done later, when its turn comes. */
 export type ReadOrder = (request: Request) => Promise<Order | Refusal>;
 
-/** Does the work, and stops at once when the signal says that nobody waits for it. */
-export type Order = (signal: AbortSignal) => Promise<Answer | Refusal>;
+/**
+ * Does the work, and stops at once when the signal says that nobody waits for it. `worked` is told of each unit that is done;
+ * the pieces of a stream need not be told.
+ */
+export type Order = (signal: AbortSignal, worked: () => void) => Promise<Answer | Refusal>;
 
 export interface Answer {
   readonly type: string;

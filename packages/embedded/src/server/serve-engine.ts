@@ -1,15 +1,20 @@
 import { chmodSync, lstatSync, rmSync } from "node:fs";
 import type { Answer, Engine, Order } from "./engine.ts";
-import { isRefusal, refusal, refusalResponse } from "./refusal.ts";
-import { makeTurns, type EndTurn } from "./turns.ts";
+import { isRefusal, refusal, refusalResponse, type Refusal } from "./refusal.ts";
+import { makeTurns, type EndTurn, type Place, type Turns } from "./turns.ts";
 
 export interface ServeOptions {
   readonly socket: string;
   /** Without a request for so long, it calls `onIdle`. */
   readonly idleMs: number;
   readonly onIdle: () => void;
-  /** Signs of life: a beat every few seconds while a request is open, and a rest when none is any more. */
+  /**
+   * Signs of life: a beat every second while a request is open, and a rest when none is any more. Work that keeps the thread
+   * for longer is followed by a beat as soon as a unit of it is done.
+   */
   readonly onSign?: (sign: "beat" | "rest") => void;
+  /** How long it takes until the next beat is due. */
+  readonly beatMs?: number;
 }
 
 export interface EngineServer {
@@ -42,9 +47,9 @@ export function serveEngine(engine: Engine, options: ServeOptions): EngineServer
     maxRequestBodySize: engine.requestBytesMax,
     fetch: (request) => {
       // It is among those that are counted.
-      if (idle.open() > requestsMax) return refusalResponse(busy);
+      if (idle.open() > requestsMax) return refusalResponse(busy(turns.roomMs()));
       const left = idle.entered();
-      return handle(engine, turns, request, left);
+      return handle(engine, turns, request, { left, worked: idle.worked });
     },
     error: (thrown) => refusalResponse(broken(thrown)),
   });
@@ -59,9 +64,16 @@ export function serveEngine(engine: Engine, options: ServeOptions): EngineServer
   };
 }
 
-async function handle(engine: Engine, turns: ReturnType<typeof makeTurns>, request: Request, left: () => void): Promise<Response> {
+/** What the watch is told of a request: that it is over, and that something was done for it. */
+interface Watching {
+  left(): void;
+  worked(): void;
+}
+
+async function handle(engine: Engine, turns: Turns, request: Request, { left, worked }: Watching): Promise<Response> {
   let streaming = false;
   const state = { end: left };
+  let place: Place | null = null;
   try {
     const { pathname } = new URL(request.url);
     if (request.method === "GET" && pathname === "/v1/models") return Response.json(modelList(engine));
@@ -69,22 +81,22 @@ async function handle(engine: Engine, turns: ReturnType<typeof makeTurns>, reque
     if (read === undefined) return refusalResponse(refusal(404, `There is no ${request.method} ${pathname} here.`));
     if (request.method !== "POST") return refusalResponse(refusal(405, `${pathname} is asked with POST.`));
     // Before its body is read, which may be large.
-    if (turns.isFull()) return refusalResponse(busy);
+    place = turns.enter();
+    if (place === null) return refusalResponse(busy(turns.roomMs()));
     const order = await read(request);
     if (typeof order !== "function") return refusalResponse(order);
-    const turn = turns.take(request.signal);
-    if (turn === null) return refusalResponse(busy);
-    const endTurn = await turn;
+    const endTurn = await place.turn(request.signal);
     state.end = () => {
       endTurn();
       left();
     };
-    const response = await answered(order, request.signal, state.end);
+    const response = await answered(order, request.signal, state.end, worked);
     streaming = response.streaming;
     return response.response;
   } catch (thrown) {
     return refusalResponse(request.signal.aborted ? gone : broken(thrown));
   } finally {
+    place?.leave();
     if (!streaming) state.end();
   }
 }
@@ -93,13 +105,15 @@ async function answered(
   order: Order,
   signal: AbortSignal,
   end: EndTurn,
+  worked: () => void,
 ): Promise<{ readonly response: Response; readonly streaming: boolean }> {
-  const answer = await order(signal);
+  const answer = await order(signal, worked);
   if (isRefusal(answer)) return { response: refusalResponse(answer), streaming: false };
   const headers = { "content-type": answer.type, "cache-control": "no-store" };
   if (typeof answer.body === "string") return { response: new Response(answer.body, { headers }), streaming: false };
   const first = await answer.body.next();
-  return { response: new Response(stream(answer.body, first, signal, end), { headers }), streaming: true };
+  worked();
+  return { response: new Response(stream(answer.body, first, signal, end, worked), { headers }), streaming: true };
 }
 
 type Pieces = Exclude<Answer["body"], string>;
@@ -109,6 +123,7 @@ function stream(
   first: IteratorResult<string | Uint8Array, void>,
   signal: AbortSignal,
   end: EndTurn,
+  worked: () => void,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let next: IteratorResult<string | Uint8Array, void> | null = first;
@@ -133,6 +148,7 @@ function stream(
         try {
           const piece = next ?? (await pieces.next());
           next = null;
+          worked();
           if (piece.done === true) {
             signal.removeEventListener("abort", onAbort);
             end();
@@ -165,14 +181,15 @@ function modelList(engine: Engine): object {
   return { object: "list", data };
 }
 
-const busy = refusal(429, "The engine is busy and enough requests wait already. Try again later.", {
-  type: "rate_limit_error",
-  code: "rate_limit_exceeded",
-});
+function busy(retryAfterMs: number): Refusal {
+  const message = "The engine is busy and enough requests wait already. Try again later.";
+  return refusal(429, message, { type: "rate_limit_error", code: "rate_limit_exceeded", retryAfterMs });
+}
+
 const gone = refusal(499, "The client left before the answer was complete.");
 
 /** The gateway would ask the same engine again after a 500, which would only fail again; after a 504 it does not. */
-function broken(thrown: unknown): ReturnType<typeof refusal> {
+function broken(thrown: unknown): Refusal {
   report(thrown);
   return refusal(504, "The engine made a mistake. It has been logged.", { type: "server_error", code: "engine_failed" });
 }
@@ -196,33 +213,40 @@ interface IdleWatch {
   /** How many requests are open: at work, waiting, or with an answer that is not read yet. */
   open(): number;
   entered(): () => void;
+  /** A unit of work is done. */
+  worked(): void;
   stop(): void;
 }
 
 const lookMs = 100;
-const beatMs = 5_000;
+const beatMsDefault = 1_000;
 
-function makeIdleWatch({ idleMs, onIdle, onSign = () => {} }: ServeOptions, unanswered: () => number): IdleWatch {
+function makeIdleWatch(options: ServeOptions, unanswered: () => number): IdleWatch {
+  const { idleMs, onIdle, onSign = () => {}, beatMs = beatMsDefault } = options;
   let atWork = 0;
+  let beatAtMs = -Infinity;
   let idleTimer = setTimeout(onIdle, idleMs);
   let looking: ReturnType<typeof setInterval> | null = null;
   const open = (): number => Math.max(atWork, unanswered());
 
+  // By the clock: how often a timer rings says nothing of how much time has passed where the thread is busy.
+  const beat = (): void => {
+    const nowMs = performance.now();
+    if (looking === null || nowMs - beatAtMs < beatMs) return;
+    beatAtMs = nowMs;
+    onSign("beat");
+  };
   // Nobody says when the last byte of an answer was taken, so that has to be looked for.
   const look = (): void => {
     clearTimeout(idleTimer);
-    let looks = 0;
-    onSign("beat");
+    beatAtMs = -Infinity;
     looking = setInterval(() => {
-      looks++;
-      if (open() > 0) {
-        if (looks % (beatMs / lookMs) === 0) onSign("beat");
-        return;
-      }
+      if (open() > 0) return beat();
       stopLooking();
       onSign("rest");
       idleTimer = setTimeout(onIdle, idleMs);
     }, lookMs);
+    beat();
   };
   const stopLooking = (): void => {
     if (looking !== null) clearInterval(looking);
@@ -230,6 +254,7 @@ function makeIdleWatch({ idleMs, onIdle, onSign = () => {} }: ServeOptions, unan
   };
   return {
     open,
+    worked: beat,
     entered() {
       atWork++;
       if (looking === null) look();

@@ -30,13 +30,14 @@ export function makeTranscriptionEngine(models: ServedModels): Engine {
       const model = chosenModel(models(), form.model);
       if (isRefusal(model)) return model;
 
-      return async (signal) => {
+      return async (signal, worked) => {
         const whisper = await loaded(model);
         if (isRefusal(whisper)) return whisper;
         signal.throwIfAborted();
         const samples = await samplesOf(form.file, signal);
         if (isRefusal(samples)) return samples;
-        const hear: Hear = (hearing, onSegment) => whisper.transcribe(samples, { ...form.wishes, task, signal: hearing, onSegment });
+        const hear: Hear = (hearing, onSegment) =>
+          whisper.transcribe(samples, { ...form.wishes, task, signal: hearing, onSegment, onStep: worked });
         if (form.stream) return { type: "text/event-stream", body: transcriptEvents(hear, signal) };
         return { type: "application/json", body: transcriptBody(await hear(signal, () => {}), task, form) };
       };

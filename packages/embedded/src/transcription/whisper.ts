@@ -42,6 +42,8 @@ export interface TranscribeOptions {
   readonly signal?: AbortSignal;
   /** Called as soon as a segment is final, in order. */
   readonly onSegment?: (segment: WhisperSegment) => void;
+  /** Called after each step of the work, which is about a word. */
+  readonly onStep?: () => void;
 }
 
 export interface WhisperResult {
@@ -91,6 +93,7 @@ export async function loadWhisper(directory: string, options: { readonly threads
     const proceed = (): void => {
       closing.signal.throwIfAborted();
       asked.signal?.throwIfAborted();
+      asked.onStep?.();
     };
     proceed();
     const listener: Listener = { network, vocabulary, desk: network.desk(), dice: Math.random, proceed };
