@@ -1,7 +1,7 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
-import { bearsCompany, mostlyWaits } from "./test-company.ts";
+import { bearsCompany, isSlow, mostlyWaits } from "./test-company.ts";
 import { processorTimes, stolenShare, stolenShareMax } from "./test-machine.ts";
 import { readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
 
@@ -10,6 +10,8 @@ import { readReport, summarise, type FileReport, type FileRun } from "./test-rep
  * two at a time; then those that mostly wait, with each other; then each of the others has the machine to itself. What a file says
  * is kept together. A file that failed while the host of this virtual machine took more than a tenth of the processors is run
  * again at the end, alone, up to three times; any other failure is a failure.
+ *
+ * Without files, all of test/ is run but what says that it is slow; with --slow only that, with --all that as well, last.
  *
  * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file begins later than that, and those left out are named.
  */
@@ -21,7 +23,13 @@ const beganMs = performance.now();
 const minutes = Number(process.env["SLUICE_TEST_MINUTES"] ?? "Infinity");
 if (!(minutes > 0))
   throw new Error(`SLUICE_TEST_MINUTES must be a number above 0, not ${JSON.stringify(process.env["SLUICE_TEST_MINUTES"])}`);
-const files = process.argv.slice(2);
+/** Slow files have a third of the time: they are not what a short run is for. */
+const slowMinutes = minutes / 3;
+const flags: readonly string[] = process.argv.slice(2).filter((argument) => argument === "--slow" || argument === "--all");
+const named = process.argv.slice(2).filter((argument) => !flags.includes(argument));
+const chosen = named.length > 0 ? named : chooseFrom(readdirSync("test").filter((name) => name.endsWith(".test.ts")));
+const slow = named.length > 0 ? [] : chosen.filter((file) => isSlow(file));
+const files = chosen.filter((file) => !slow.includes(file));
 const company = files.filter((file) => existsSync(file) && bearsCompany(file));
 const waiting = files.filter((file) => existsSync(file) && !company.includes(file) && mostlyWaits(file));
 const alone = files.filter((file) => !company.includes(file) && !waiting.includes(file));
@@ -45,6 +53,7 @@ const first: FileRun[] = [];
 const leftOut: string[] = [];
 for (const group of [company, waiting]) await together(group);
 for (const file of alone) await runFirst(file, true);
+for (const file of slow) await runFirst(file, true, slowMinutes);
 const runs: FileRun[] = [];
 for (const run of first) runs.push(mayBeTheHost(run) ? await runAgain(run) : run);
 
@@ -63,13 +72,19 @@ async function together(group: readonly string[]): Promise<void> {
   await Promise.all(ends.slice(0, availableParallelism()).map(lane));
 }
 
-async function runFirst(file: string, live: boolean): Promise<void> {
-  if (timeIsUp()) leftOut.push(file);
+function chooseFrom(names: readonly string[]): readonly string[] {
+  const all = names.toSorted().map((name) => join("test", name));
+  if (flags.includes("--all")) return all;
+  return all.filter((file) => isSlow(file) === flags.includes("--slow"));
+}
+
+async function runFirst(file: string, live: boolean, withinMinutes = minutes): Promise<void> {
+  if (timeIsUp(withinMinutes)) leftOut.push(file);
   else first.push(await run(file, live));
 }
 
-function timeIsUp(): boolean {
-  return performance.now() - beganMs > minutes * 60_000;
+function timeIsUp(withinMinutes = minutes): boolean {
+  return performance.now() - beganMs > withinMinutes * 60_000;
 }
 
 function mayBeTheHost({ report, stolen }: FileRun): boolean {

@@ -27,6 +27,14 @@ export function mostlyWaits(file: string, read: (file: string) => string = readT
   return /^\/\/ Mostly waits: \S/m.test(read(file));
 }
 
+/**
+ * Which test files take long and prove little that no other file proves: `npm test` leaves them out, `npm run test:slow` runs them,
+ * and so does CI while there is time. A line of the file says so, and why: `// Slow: …`.
+ */
+export function isSlow(file: string, read: (file: string) => string = readText): boolean {
+  return /^\/\/ Slow: \S/m.test(read(file));
+}
+
 export function speaksOfTime(text: string): boolean {
   return measures.test(text);
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { bearsCompany, mostlyWaits, saysWhy, speaksOfTime } from "../scripts/test-company.ts";
+import { bearsCompany, isSlow, mostlyWaits, saysWhy, speaksOfTime } from "../scripts/test-company.ts";
 import { processorTimes, stolenShare } from "../scripts/test-machine.ts";
 import { readReport, summarise, type FileReport, type FileRun } from "../scripts/test-report.ts";
 import { slownessOf } from "./support/slowed.ts";
@@ -48,6 +48,12 @@ test("a file of tests that mostly waits says so, and why", () => {
   const told = (line: string): boolean => mostlyWaits("one.test.ts", () => `import "./a.ts";\n${line}\n`);
   expect(told("// Mostly waits: for leases to end.")).toBe(true);
   for (const line of ["// Mostly waits:", "const why = 1; // Mostly waits: for leases to end.", ""]) expect(told(line)).toBe(false);
+});
+
+test("a file of tests that is slow says so, and why", () => {
+  const told = (line: string): boolean => isSlow("one.test.ts", () => `import "./a.ts";\n${line}\n`);
+  expect(told("// Slow: it loads a model for each row.")).toBe(true);
+  for (const line of ["// Slow:", "const why = 1; // Slow: it loads a model.", ""]) expect(told(line)).toBe(false);
 });
 
 describe("the files of this suite", () => {
