@@ -118,11 +118,12 @@ export function parsedForm(bytes: Uint8Array, type: string): Promise<FormData> {
   return new Response(Buffer.from(bytes), { headers: { "content-type": type } }).formData();
 }
 
-/** The data of every event of a body. */
+/** The data of every event of a body. A keep-alive comment, which a slow machine makes the gateway send, is none. */
 export function eventsIn(body: Uint8Array): readonly string[] {
   return textOf(body)
     .split("\n\n")
     .slice(0, -1)
+    .filter((frame) => !frame.startsWith(":"))
     .map((frame) => frame.slice("data: ".length));
 }
 
