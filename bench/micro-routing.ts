@@ -44,7 +44,7 @@ function world(of: Route): {
   for (const { scopes, deployment } of candidates) {
     for (const id of scopeIds(scopes)) healths.set(id, afterSuccess(undefined, 0, 0));
     const load = newLoad();
-    for (let sample = 0; sample < 60; sample += 1) observed(load, 300 + Math.random() * 200, sample * 100);
+    for (let sample = 0; sample < 60; sample += 1) observed(load, 300 + Math.random() * 200, sample * 100, true);
     loads.set(deployment.id, load);
   }
   const input: PlanInput = {
@@ -145,10 +145,10 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
   const load = newLoad();
   measure("load: begun, observed, ended", 200_000, (turn) => {
     begun(load);
-    observed(load, 400 + (turn % 100), turn);
+    observed(load, 400 + (turn % 100), turn, true);
     ended(load);
   });
-  measure("load: p95", 100_000, () => p95Ms(load, 200_000));
+  measure("load: p95", 100_000, () => p95Ms(load, true));
   const budget = newRetryBudget();
   measure("retry budget: one first attempt", 200_000, (turn) => countFirst(budget, turn));
   measure("retry budget: one first attempt and one retry", 200_000, (turn) => {

@@ -130,7 +130,7 @@ await measure("an await of nothing", () => Promise.resolve());
 await measure("read a request", read);
 await measure("plan", () => board.plan(route, 20, 60_000, ports.nowMs()));
 await measure("book an attempt", () => {
-  const ticket = board.begin({ candidate: route.tiers[0]![0]!, probe: false }, "bench-model", ports.nowMs());
+  const ticket = board.begin({ candidate: route.tiers[0]![0]!, probe: false }, "bench-model", ports.nowMs(), true);
   ticket.firstContent(ports.nowMs());
   ticket.succeeded(ports.nowMs());
 });

@@ -200,6 +200,7 @@ function askOf({ operation, model, stream, promptTokens }: ExplainAsk): Ask {
         maxCompletionTokens: null,
         choices: 1,
         hostedTools: false,
+        reasons: false,
         plainText: true,
         promptTokensEstimate: promptTokens ?? 16,
       };

@@ -43,8 +43,8 @@ async function relayed(
     ports: clock,
     watch: new Watch(
       clock,
-      { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity },
-      { alarm: () => {} },
+      { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity, slowMs: Infinity },
+      { alarm: () => {}, slow: () => Infinity },
     ),
     reason: null,
     settle: () => {},

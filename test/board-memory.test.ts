@@ -23,7 +23,7 @@ function boardWith(routes: readonly Route[]) {
     const plan = board.plan(route, 10, 60_000, clock.nowMs);
     if (plan.go === "refuse") return;
     const running = board.callBegins(route.model, plan.mode, false, clock.nowMs);
-    const ticket = board.begin(plan.candidates[0]!, route.model, clock.nowMs);
+    const ticket = board.begin(plan.candidates[0]!, route.model, clock.nowMs, true);
     if (outcome === "served") {
       ticket.firstContent(clock.nowMs + 1);
       ticket.succeeded(clock.nowMs + 1);

@@ -157,7 +157,7 @@ describe("defaults", () => {
       keys: [],
       routing: {
         attemptsMax: 3,
-        hedgeAfterMs: null,
+        hedgeAfterMs: "auto",
         rescue: "error",
         streamDeadlineMs: 120_000,
         wholeDeadlineMs: 600_000,

@@ -29,7 +29,7 @@ describe("the load of a deployment", () => {
         (samples) => {
           const load = newLoad();
           let nowMs = 0;
-          for (const { ms, gapMs } of samples) observed(load, ms, (nowMs += gapMs));
+          for (const { ms, gapMs } of samples) observed(load, ms, (nowMs += gapMs), true);
           const all = samples.map(({ ms }) => ms);
           expect(latencyMs(load, nowMs)).toBeGreaterThanOrEqual(Math.min(...all) * (1 - 1e-9));
           expect(latencyMs(load, nowMs)).toBeLessThanOrEqual(Math.max(...all) * (1 + 1e-9));
@@ -40,74 +40,79 @@ describe("the load of a deployment", () => {
 
   test("it follows a deployment that slows down within half a minute, and one outlier does not carry it away", () => {
     const load = newLoad();
-    for (let nowMs = 0; nowMs < 60_000; nowMs += 100) observed(load, 500, nowMs);
-    observed(load, 60_000, 60_000);
+    for (let nowMs = 0; nowMs < 60_000; nowMs += 100) observed(load, 500, nowMs, true);
+    observed(load, 60_000, 60_000, true);
     expect(latencyMs(load, 60_000)).toBeLessThan(2_000);
-    for (let nowMs = 60_100; nowMs < 90_000; nowMs += 100) observed(load, 3_000, nowMs);
+    for (let nowMs = 60_100; nowMs < 90_000; nowMs += 100) observed(load, 3_000, nowMs, true);
     expect(latencyMs(load, 90_000)).toBeGreaterThan(2_700);
   });
 
   test("it fades when nobody renews it, so that a deployment which was slow once is tried again", () => {
     const load = newLoad();
-    observed(load, 8_000, 0);
+    observed(load, 8_000, 0, true);
     expect(latencyMs(load, 30_000)).toBeLessThan(4_500);
     expect(latencyMs(load, 300_000)).toBeLessThan(50);
   });
 });
 
 describe("the 95th percentile", () => {
-  test("is unknown below fifty calls", () => {
+  test("is unknown below twenty calls", () => {
     const load = newLoad();
-    for (let call = 0; call < 49; call += 1) observed(load, 100, call);
-    expect(p95Ms(load, 100)).toBeNull();
-    observed(load, 100, 50);
-    expect(p95Ms(load, 100)).not.toBeNull();
+    for (let call = 0; call < 19; call += 1) observed(load, 100, call, true);
+    expect(p95Ms(load, true)).toBeNull();
+    observed(load, 100, 20, true);
+    expect(p95Ms(load, true)).not.toBeNull();
+    expect(p95Ms(undefined, true)).toBeNull();
   });
 
   test("is never below the true one, and at most a quarter above it", () => {
     fc.assert(
-      fc.property(fc.integer(), fc.integer({ min: 50, max: 2_000 }), (seed, calls) => {
+      fc.property(fc.integer(), fc.integer({ min: 20, max: 256 }), (seed, calls) => {
         const dice = diceOf(seed);
         const load = newLoad();
         const all: number[] = [];
         for (let call = 0; call < calls; call += 1) {
           const ms = 20 * Math.exp(dice() * 8);
           all.push(ms);
-          observed(load, ms, call * 10);
+          observed(load, ms, call * 10, true);
         }
         const truth = all.sort((a, b) => a - b)[Math.ceil(calls * 0.95) - 1]!;
-        const found = p95Ms(load, calls * 10)!;
+        const found = p95Ms(load, true)!;
         expect(found).toBeGreaterThanOrEqual(truth * (1 - 1e-9));
         expect(found).toBeLessThanOrEqual(truth * 1.25 * (1 + 1e-9));
       }),
     );
   });
 
-  test("counts the first few latencies like all others, which are kept one by one until there are more of them", () => {
-    for (const calls of [50, 60, 400]) {
-      const load = newLoad();
-      for (let call = 0; call < 8; call += 1) observed(load, 20_000, call * 20_000);
-      expect(load.histogram).toBeNull();
-      for (let call = 8; call < calls; call += 1) observed(load, 100, 160_000 + call);
-      // Eight in sixty are more than one in twenty, and eight in four hundred are less.
-      if (calls < 160) expect(p95Ms(load, 170_000)).toBeGreaterThanOrEqual(20_000);
-      else expect(p95Ms(load, 170_000)).toBeLessThan(130);
-      // The first of them are forgotten first.
-      expect(p95Ms(load, 310_000)).toBe(calls === 50 ? null : p95Ms(load, 170_000));
-    }
+  test("of streams is not that of whole answers", () => {
+    const load = newLoad();
+    for (let call = 0; call < 20; call += 1) observed(load, 300, call, true);
+    expect(p95Ms(load, false)).toBeNull();
+    for (let call = 0; call < 20; call += 1) observed(load, 20_000, call, false);
+    expect(p95Ms(load, true)).toBeLessThan(400);
+    expect(p95Ms(load, false)).toBeGreaterThanOrEqual(20_000);
   });
 
-  test("forgets what is older than five minutes", () => {
+  test("follows the deployment: some hundreds of calls, or some hours, and what was is forgotten", () => {
     const load = newLoad();
-    for (let call = 0; call < 1_000; call += 1) observed(load, 30_000, call);
-    for (let call = 0; call < 100; call += 1) observed(load, 100, 310_000 + call);
-    expect(p95Ms(load, 311_000)).toBeLessThan(130);
-    expect(p95Ms(load, 1_000_000)).toBeNull();
+    for (let call = 0; call < 1_000; call += 1) observed(load, 30_000, call, true);
+    for (let call = 0; call < 1_200; call += 1) observed(load, 100, 1_000 + call, true);
+    expect(p95Ms(load, true)).toBeLessThan(130);
+
+    const quiet = newLoad();
+    for (let call = 0; call < 30; call += 1) observed(quiet, 30_000, call, true);
+    for (let hour = 1; hour <= 12; hour += 1) for (let call = 0; call < 3; call += 1) observed(quiet, 100, hour * 3_600_000, true);
+    expect(p95Ms(quiet, true)).toBeLessThan(130);
+    // A day later nothing of it holds.
+    observed(quiet, 100, 40 * 3_600_000, true);
+    expect(p95Ms(quiet, true)).toBeNull();
   });
 
-  test("holds any latency, even absurd ones", () => {
+  test("holds any latency, even absurd ones, and any number of them", () => {
     const load = newLoad();
-    for (const ms of [0, -5, 1e9, 0.001]) for (let call = 0; call < 20; call += 1) observed(load, ms, 1_000);
-    expect(p95Ms(load, 1_000)).toBeGreaterThan(500_000);
+    for (const ms of [0, -5, 1e9, 0.001]) for (let call = 0; call < 20; call += 1) observed(load, ms, 1_000, true);
+    expect(p95Ms(load, true)).toBeGreaterThan(500_000);
+    for (let call = 0; call < 100_000; call += 1) observed(load, 1e9, 1_000, true);
+    expect(p95Ms(load, true)).toBeGreaterThan(500_000);
   });
 });

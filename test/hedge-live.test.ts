@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ChatReply } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { setUp, type Rig } from "./support/rig.ts";
@@ -40,15 +40,6 @@ async function hedged(body: Record<string, unknown>, stream: boolean, release: (
 }
 
 describe.each([true, false])("F74: a slow call (stream %p)", (stream) => {
-  // One call in twenty of the last seconds may be hedged: these earn the right for the next test, and cannot be hedged themselves.
-  beforeEach(async () => {
-    const clients = Array.from({ length: 10 }, async (_, client) => {
-      for (let round = 0; round < 10; round += 1) await rig.chat({ model: `earning-${client}`, n: 2 });
-    });
-    await Promise.all(clients);
-    await rig.check();
-  });
-
   test("is asked of a second channel as well: the first to answer wins and the other is ended", async () => {
     rig.upstream.a.script(["fault:delay@5000"]);
     const startedAt = performance.now();
@@ -143,23 +134,62 @@ describe("no second attempt is made", () => {
     await own.check();
   });
 
-  test("for more than one call in twenty, and one at the least", async () => {
+  test("for more than ten calls of a model at once, and one in twenty", async () => {
     own.upstream.a.behaviour = "fault:delay@200";
-    const replies = await Promise.all(Array.from({ length: 60 }, () => own.chat({ model: fresh() })));
+    const model = fresh();
+    const replies = await Promise.all(Array.from({ length: 60 }, () => own.chat({ model })));
     for (const { status } of replies) expect(status).toBe(200);
     const hedged = replies.filter((reply) => own.path(reply).length > 1).length;
-    expect(hedged).toBeGreaterThanOrEqual(1);
-    expect(hedged).toBeLessThanOrEqual(1 + 0.05 * replies.length);
+    expect(hedged).toBeGreaterThanOrEqual(10);
+    expect(hedged).toBeLessThanOrEqual(10 + 0.05 * replies.length + 1);
+    // What one model used up, another has.
+    expect(own.path(await own.chat({ model: fresh() }))).toEqual(["a", "b"]);
+    own.upstream.a.behaviour = null;
     await own.check();
   });
 
-  test("unless the operator wishes it", async () => {
-    await using plain = await setUp({ a: first, b: second });
+  test("where it is off", async () => {
+    await using plain = await setUp({ a: first, b: second }, { routing: { hedge_after: "off" } });
     plain.upstream.a.behaviour = "fault:delay@400";
     const reply = await plain.chat({ model: "slow" });
     expect([reply.status, plain.path(reply)]).toEqual([200, ["a"]]);
     await plain.check();
   });
+});
+
+test("of eight slow calls in a row none waits long", async () => {
+  rig.upstream.a.slowSeries(8, 60_000);
+  const model = fresh();
+  for (let call = 0; call < 8; call += 1) {
+    const reply = await rig.chat({ model }, { stream: true });
+    expect([reply.status, reply.channel, rig.path(reply)]).toEqual([200, "b", ["a", "b"]]);
+    expect(reply.response.timing.endMs!).toBeLessThan(10_000);
+  }
+  await rig.check();
+});
+
+test("a slow call that may not be hedged at first is hedged as soon as it may", async () => {
+  const model = fresh();
+  rig.upstream.a.slowSeries(11, 60_000);
+  const calls = await Promise.all(Array.from({ length: 11 }, () => rig.open({ model })));
+  let answered = 0;
+  for (const { reply } of calls) void reply.then(() => (answered += 1));
+  await eventually("ten are answered by the other channel", () => answered >= 10);
+  // Twenty more calls of the model pay for one more; these cannot be hedged themselves.
+  for (let call = 0; call < 20; call += 1) expect((await rig.chat({ model, n: 2 })).channel).toBe("a");
+  for (const { reply } of calls) expect((await reply).channel).toBe("b");
+  await rig.check();
+});
+
+test("with `auto`, a call is hedged once it takes longer than is usual", async () => {
+  await using own = await setUp({ a: first, b: second }, { routing: { hedge_after: "auto" } });
+  for (let call = 0; call < 20; call += 1) await own.chat({ model: "usual" }, { stream: true });
+  own.upstream.a.slowSeries(1, 60_000);
+  const reply = await own.chat({ model: "usual" }, { stream: true });
+  expect([reply.status, reply.channel, own.path(reply)]).toEqual([200, "b", ["a", "b"]]);
+  expect(reply.response.timing.endMs!).toBeGreaterThan(4_500);
+  expect(reply.response.timing.endMs!).toBeLessThan(14_000);
+  await own.check();
 });
 
 test("after all of this no attempt is left behind", async () => {

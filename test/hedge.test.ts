@@ -15,25 +15,45 @@ const policy = {
 
 function loadOf(latencyMs: number, calls: number): ReturnType<typeof newLoad> {
   const load = newLoad();
-  for (let call = 0; call < calls; call += 1) observed(load, latencyMs, call);
+  for (let call = 0; call < calls; call += 1) observed(load, latencyMs, call, true);
   return load;
 }
 
 describe("when to hedge", () => {
+  const auto = { ...policy, hedgeAfterMs: "auto" } as const;
+
   test("never where it is off", () => {
-    expect(hedgeDelayMs({ ...policy, hedgeAfterMs: null }, loadOf(100, 100), 200)).toBeNull();
+    expect(hedgeDelayMs({ ...policy, hedgeAfterMs: null }, loadOf(100, 100), true, false)).toBeNull();
   });
 
   test("after the operator's figure, or twice the deployment's own 95th percentile if that is longer", () => {
-    expect(hedgeDelayMs(policy, loadOf(1_000, 100), 200)).toBe(10_000);
-    const slow = hedgeDelayMs(policy, loadOf(20_000, 100), 200)!;
+    expect(hedgeDelayMs(policy, loadOf(1_000, 100), true, false)).toBe(10_000);
+    const slow = hedgeDelayMs(policy, loadOf(20_000, 100), true, false)!;
     expect(slow).toBeGreaterThanOrEqual(40_000);
     expect(slow).toBeLessThanOrEqual(50_000);
   });
 
-  test("after the operator's figure where too little is known", () => {
-    expect(hedgeDelayMs(policy, undefined, 0)).toBe(10_000);
-    expect(hedgeDelayMs(policy, loadOf(20_000, 49), 200)).toBe(10_000);
+  test("after the operator's figure where too little is known, whatever is asked for", () => {
+    expect(hedgeDelayMs(policy, undefined, true, true)).toBe(10_000);
+    expect(hedgeDelayMs(policy, loadOf(20_000, 19), true, false)).toBe(10_000);
+  });
+
+  test("by itself, after twice the deployment's own 95th percentile and five seconds at least, once twenty calls are known", () => {
+    for (const reasons of [false, true]) {
+      expect(hedgeDelayMs(auto, loadOf(300, 20), true, reasons)).toBe(5_000);
+      const slow = hedgeDelayMs(auto, loadOf(8_000, 20), true, reasons)!;
+      expect(slow).toBeGreaterThanOrEqual(16_000);
+      expect(slow).toBeLessThanOrEqual(20_000);
+    }
+  });
+
+  test("by itself, after fifteen seconds before that, and then not where reasoning is asked for", () => {
+    for (const load of [undefined, loadOf(300, 19)]) {
+      expect(hedgeDelayMs(auto, load, true, false)).toBe(15_000);
+      expect(hedgeDelayMs(auto, load, true, true)).toBeNull();
+    }
+    // Of streams nothing is learned about whole answers.
+    expect(hedgeDelayMs(auto, loadOf(300, 20), false, false)).toBe(15_000);
   });
 });
 
@@ -51,7 +71,7 @@ describe("with whom to hedge", () => {
     bodyBytes: 1_000,
     choices: 1,
     hostedTools: false,
-    mayHedge: true,
+    attemptsMax: 3,
     canRetry: true,
     admits: () => true,
     ...facts,
@@ -61,12 +81,12 @@ describe("with whom to hedge", () => {
     expect(hedgeWith(input())).toBe(b);
     expect(hedgeWith(input({ admits: (one) => one !== b }))).toBe(c);
     expect(hedgeWith(input({ asked: [a, b] }))).toBe(c);
-    expect(hedgeWith(input({ asked: [a, b, c] }))).toBeNull();
+    expect(hedgeWith(input({ asked: [a, b, c] }))).toBe("never");
   });
 
   test("another channel, not another key of the same", () => {
     const pool = candidates("pool", { credentials: ["k1", "k2"] });
-    expect(hedgeWith(input({ plan: plan(...pool), asked: [pool[0]!] }))).toBeNull();
+    expect(hedgeWith(input({ plan: plan(...pool), asked: [pool[0]!] }))).toBe("never");
     expect(hedgeWith(input({ plan: plan(...pool, b), asked: [pool[0]!] }))).toBe(b);
   });
 
@@ -74,12 +94,18 @@ describe("with whom to hedge", () => {
     ["tools that act at the upstream", { hostedTools: true }],
     ["more than one choice", { choices: 2 }],
     ["a large body", { bodyBytes: 1024 * 1024 + 1 }],
-    ["the quota used up", { mayHedge: false }],
-    ["the retry budget used up", { canRetry: false }],
+    ["no attempt left", { attemptsMax: 1 }],
     ["nobody else", { plan: plan(a) }],
     ["a last resort", { plan: { ...plan(a, b), mode: "last_resort" as const } }],
   ])("with nobody: %s", (_why, facts) => {
-    expect(hedgeWith(input(facts))).toBeNull();
+    expect(hedgeWith(input(facts))).toBe("never");
+  });
+
+  test.each([
+    ["the retry budget is used up", { canRetry: false }],
+    ["all others are full or cooling", { admits: () => false }],
+  ])("with nobody as long as %s", (_why, facts) => {
+    expect(hedgeWith(input(facts))).toBe("later");
   });
 
   test("never with a probe", () => {
@@ -88,6 +114,6 @@ describe("with whom to hedge", () => {
       ...probing,
       candidates: probing.candidates.map((choice) => ({ ...choice, probe: choice.candidate === b })),
     };
-    expect(hedgeWith(input({ plan: marked }))).toBeNull();
+    expect(hedgeWith(input({ plan: marked }))).toBe("never");
   });
 });

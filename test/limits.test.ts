@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { countCall, mayHedge, newHedgeQuota, takeHedge } from "../src/limits/hedge-quota.ts";
+import { countCall, newHedgeQuota, takeHedge } from "../src/limits/hedge-quota.ts";
 import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry } from "../src/limits/retry-budget.ts";
 import { callsIn, count, marksIn, newTally } from "../src/limits/tally.ts";
 import { countAccept, countRequest, newThrottle, rejectionProbability, type Throttle, throttleAdmits } from "../src/limits/throttle.ts";
@@ -152,8 +152,8 @@ describe("the throttle of a single deployment", () => {
   });
 });
 
-describe("the hedge quota", () => {
-  test("is at most one in twenty calls, but one every ten seconds", () => {
+describe("the hedge quota of a route", () => {
+  test("is ten at once, and then a twentieth of its calls and one every ten seconds", () => {
     fc.assert(
       fc.property(gaps, (events) => {
         const quota = newHedgeQuota();
@@ -163,15 +163,16 @@ describe("the hedge quota", () => {
         let lastMs = -Infinity;
         for (const { afterMs, marked } of events) {
           nowMs += afterMs;
-          countCall(quota, nowMs);
+          countCall(quota);
           calls += 1;
           if (!marked) continue;
-          const due = nowMs - lastMs >= 10_000;
-          expect(mayHedge(quota, nowMs) || !due).toBe(true);
-          if (!takeHedge(quota, nowMs)) continue;
+          const due = hedges < 10 || nowMs - lastMs >= 10_000;
+          const taken = takeHedge(quota, nowMs);
+          expect(taken || !due).toBe(true);
+          if (!taken) continue;
           hedges += 1;
           lastMs = nowMs;
-          expect(hedges).toBeLessThanOrEqual(0.05 * calls + (nowMs - 5_000) / 10_000 + 1);
+          expect(hedges).toBeLessThanOrEqual(10 + 0.05 * calls + (nowMs - 5_000) / 10_000);
         }
       }),
       { numRuns: 300 },
@@ -182,10 +183,25 @@ describe("the hedge quota", () => {
     const quota = newHedgeQuota();
     let hedges = 0;
     for (let call = 0; call < 10_000; call += 1) {
-      countCall(quota, call * 5);
+      countCall(quota);
       if (takeHedge(quota, call * 5)) hedges += 1;
     }
-    expect(hedges).toBeLessThanOrEqual(501);
-    expect(hedges).toBeGreaterThan(450);
+    expect(hedges).toBeLessThanOrEqual(10 + 500 + 5);
+    expect(hedges).toBeGreaterThan(500);
+  });
+
+  test("is back after twenty calls, or after ten seconds", () => {
+    const quota = newHedgeQuota();
+    const empty = (): void => {
+      while (takeHedge(quota, 0));
+    };
+    empty();
+    for (let call = 0; call < 20; call += 1) {
+      expect(takeHedge(quota, 0)).toBe(false);
+      countCall(quota);
+    }
+    expect(takeHedge(quota, 0)).toBe(true);
+    expect(takeHedge(quota, 9_999)).toBe(false);
+    expect(takeHedge(quota, 10_000)).toBe(true);
   });
 });

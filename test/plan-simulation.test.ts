@@ -149,7 +149,7 @@ class Simulation {
       this.inFlight.set(channel, this.inFlight.get(channel)! - 1);
       if (probe) this.probes -= 1;
       if (answer.failure === null) {
-        observed(load, answer.tookMs, this.nowMs);
+        observed(load, answer.tookMs, this.nowMs, true);
         for (const scope of scopeIds(chosen.scopes)) this.healths.set(scope, afterSuccess(this.healths.get(scope), this.nowMs, startedMs));
         countAccept(this.throttle, this.nowMs);
         this.finish(beganMs, planned, "served");

@@ -102,7 +102,7 @@ describe("a plan, all being well", () => {
       ["b/m", 550, 2],
     ] as const) {
       const load = newLoad();
-      observed(load, ms, nowMs);
+      observed(load, ms, nowMs, true);
       for (let call = 0; call < inFlight; call += 1) begun(load);
       table.load.set(id, load);
     }
@@ -117,8 +117,8 @@ describe("a plan, all being well", () => {
       const table = tables();
       const quick = newLoad();
       const other = newLoad();
-      observed(quick, 500, nowMs);
-      observed(other, ms, nowMs);
+      observed(quick, 500, nowMs, true);
+      observed(other, ms, nowMs, true);
       for (let call = 0; call < inFlight; call += 1) begun(other);
       table.load.set("a/m", quick).set("b/m", other);
       expect(shares(route([candidate("a"), candidate("b")]), table)["a"]).toBeGreaterThan(0.99);
@@ -128,7 +128,7 @@ describe("a plan, all being well", () => {
   test("who is new is not passed over for want of a latency", () => {
     const table = tables();
     const known = newLoad();
-    observed(known, 50, nowMs);
+    observed(known, 50, nowMs, true);
     table.load.set("a/m", known);
     expect(shares(route([candidate("a"), candidate("b")]), table)["b"]).toBeCloseTo(0.5, 1);
   });

@@ -41,6 +41,7 @@ function chat(facts: Partial<ChatAsk>): Ask {
     maxCompletionTokens: null,
     choices: 1,
     hostedTools: false,
+    reasons: false,
     plainText: true,
     promptTokensEstimate: 100,
     ...facts,

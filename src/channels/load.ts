@@ -8,18 +8,19 @@ export interface Load {
   readonly averageMs: number;
   /** When the last latency was observed; `null`: none was yet. */
   readonly observedMs: number | null;
-  /** The first latencies, each as its minute and its bin: of a name that clients made up there is hardly ever a second. */
-  readonly first: readonly number[];
-  /** Of all of them, once there are more than a few. */
-  readonly histogram: Histogram | null;
+  /** How long content took: of streams to their first, of whole answers to all of it. A whole one takes as long as it is. */
+  readonly streamed: Latencies | null;
+  readonly whole: Latencies | null;
 }
 
-/** Latencies of the last five minutes. */
-interface Histogram {
-  /** The bins of each minute, one after the other. */
-  readonly counts: Uint16Array;
-  /** Which minutes they are. */
-  readonly minutes: Float64Array;
+/** A histogram of fixed size: of the last calls, the later ones weigh more. */
+interface Latencies {
+  readonly weights: Uint16Array;
+  readonly total: number;
+  /** How many calls are known. */
+  readonly calls: number;
+  /** Since when its weights were last halved, in hours. */
+  readonly hour: number;
 }
 
 type Owned = { -readonly [K in keyof Load]: Load[K] };
@@ -28,16 +29,12 @@ type Owned = { -readonly [K in keyof Load]: Load[K] };
 const binFirstMs = 5;
 const binGrowth = 1.25;
 const bins = 54;
-const minutesKept = 5;
-const minuteMs = 60_000;
-const countMax = 65_535;
-/** Fewer latencies than this have no percentile worth acting on. */
-const samplesMin = 50;
-/** So many are kept one by one, before they are worth a histogram. */
-const firstMax = 8;
-/** More than there are bins: what a minute is multiplied by where both are one number. */
-const binsBase = 64;
-const none: readonly number[] = [];
+/** Fewer calls than this have no percentile worth acting on. */
+const callsMin = 20;
+/** What a call weighs at first. All weights are halved when they are those of so many calls, and every hour. */
+const callWeight = 16;
+const totalMax = 256 * callWeight;
+const hourMs = 3_600_000;
 
 /** How long a latency stays in the average, and the bounds of what one of them may weigh. */
 const memoryMs = 10_000;
@@ -51,8 +48,8 @@ export function newLoad(): Load {
     inFlight: 0,
     averageMs: 0,
     observedMs: null,
-    first: none,
-    histogram: null,
+    streamed: null,
+    whole: null,
   };
 }
 
@@ -66,7 +63,7 @@ export function ended(load: Load): void {
 }
 
 /** First content came after this long; or nothing came, and this is how long we waited. Quick refusals are no latency. */
-export function observed(load: Load, latencyMs: number, nowMs: number): void {
+export function observed(load: Load, latencyMs: number, nowMs: number, streamed: boolean): void {
   const owned = load as Owned;
   if (owned.observedMs === null) {
     owned.averageMs = latencyMs;
@@ -76,7 +73,9 @@ export function observed(load: Load, latencyMs: number, nowMs: number): void {
     owned.averageMs += weight * (latencyMs - owned.averageMs);
   }
   owned.observedMs = nowMs;
-  count(owned, Math.floor(nowMs / minuteMs), binOf(latencyMs));
+  const hour = Math.floor(nowMs / hourMs);
+  if (streamed) count((owned.streamed ??= newLatencies(hour)), binOf(latencyMs), hour);
+  else count((owned.whole ??= newLatencies(hour)), binOf(latencyMs), hour);
 }
 
 /** The average as it stands now; `null`: unknown. */
@@ -85,60 +84,45 @@ export function latencyMs(load: Load | undefined, nowMs: number): number | null 
   return load.averageMs * Math.exp(-(nowMs - load.observedMs) / fadeMs);
 }
 
-/** 95 of 100 calls of the last five minutes had content by then; `null`: too few calls to say. */
-export function p95Ms(load: Load | undefined, nowMs: number): number | null {
-  const histogram = load?.histogram ?? null;
-  if (histogram === null) return null;
-  const oldest = Math.floor(nowMs / minuteMs) - minutesKept + 1;
-  const totals = new Float64Array(bins);
-  let samples = 0;
-  for (let at = 0; at < minutesKept; at += 1) {
-    if (histogram.minutes[at]! < oldest) continue;
-    for (let bin = 0; bin < bins; bin += 1) {
-      const counted = histogram.counts[at * bins + bin]!;
-      totals[bin]! += counted;
-      samples += counted;
-    }
-  }
-  if (samples < samplesMin) return null;
-
-  let above = samples * 0.05;
+/** 95 of 100 calls had content by then; `null`: too few calls to say. */
+export function p95Ms(load: Load | undefined, streamed: boolean): number | null {
+  const latencies = (streamed ? load?.streamed : load?.whole) ?? null;
+  if (latencies === null || latencies.calls < callsMin) return null;
+  const { weights, total } = latencies;
+  let above = total * 0.05;
   let bin = bins - 1;
-  while (bin > 0 && totals[bin]! <= above) {
-    above -= totals[bin]!;
+  while (bin > 0 && weights[bin]! <= above) {
+    above -= weights[bin]!;
     bin -= 1;
   }
   return binFirstMs * binGrowth ** bin;
 }
 
-function count(load: Owned, minute: number, bin: number): void {
-  if (load.histogram === null && load.first.length < firstMax) {
-    load.first = [...load.first, minute * binsBase + bin];
-    return;
-  }
-  if (load.histogram === null) {
-    load.histogram = newHistogram();
-    for (const one of load.first) countIn(load.histogram, Math.floor(one / binsBase), one % binsBase);
-    load.first = none;
-  }
-  countIn(load.histogram, minute, bin);
+function newLatencies(hour: number): Latencies {
+  return { weights: new Uint16Array(bins), total: 0, calls: 0, hour };
 }
 
-function newHistogram(): Histogram {
-  return {
-    counts: new Uint16Array(bins * minutesKept),
-    minutes: new Float64Array(minutesKept).fill(Number.NEGATIVE_INFINITY),
-  };
+function count(latencies: Latencies, bin: number, hour: number): void {
+  const owned = latencies as { -readonly [K in keyof Latencies]: Latencies[K] };
+  if (hour !== owned.hour) {
+    shrink(owned, hour - owned.hour);
+    owned.hour = hour;
+  }
+  if (owned.total >= totalMax) shrink(owned, 1);
+  owned.weights[bin]! += callWeight;
+  owned.total += callWeight;
+  owned.calls += 1;
 }
 
-function countIn({ counts, minutes }: Histogram, minute: number, bin: number): void {
-  const at = minute % minutesKept;
-  if (minutes[at] !== minute) {
-    minutes[at] = minute;
-    counts.fill(0, at * bins, (at + 1) * bins);
+/** Halves all weights so many times. What has faded altogether is unknown again. */
+function shrink(latencies: { readonly weights: Uint16Array; total: number; calls: number }, times: number): void {
+  const { weights } = latencies;
+  latencies.total = 0;
+  for (let bin = 0; bin < bins; bin += 1) {
+    weights[bin]! >>= Math.min(16, times);
+    latencies.total += weights[bin]!;
   }
-  const place = at * bins + bin;
-  if (counts[place]! < countMax) counts[place]! += 1;
+  if (latencies.total === 0) latencies.calls = 0;
 }
 
 /** The first bin whose upper edge is not below the latency. */

@@ -186,6 +186,18 @@ export function orOff<T>(kind: Kind<T>): Kind<T | null> {
   };
 }
 
+/** `auto` leaves it to the gateway. */
+export function orAuto<T>(kind: Kind<T>): Kind<T | "auto"> {
+  return {
+    type: `\`auto\`, ${kind.type}`,
+    read: (value) => {
+      if (value === "auto") return "auto";
+      const read = kind.read(value);
+      return read instanceof Mistake ? new Mistake(read.reason, `${read.mend}, or auto`, read.path) : read;
+    },
+  };
+}
+
 export function listen(): Kind<Listen> {
   const mend = "write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400";
   return {

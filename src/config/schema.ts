@@ -23,6 +23,7 @@ import {
   moment,
   name,
   operationList,
+  orAuto,
   orOff,
   plainHeaderName,
   positiveNumber,
@@ -246,7 +247,11 @@ export const fileSchema = z.strictObject({
   routing: group(
     {
       attempts: defaulted(integer(1, 10), 3, "How many channels may be tried for one call."),
-      hedge_after: defaulted(orOff(duration()), "off", "Silence after which a second attempt starts elsewhere while the first lives on."),
+      hedge_after: defaulted(
+        orAuto(orOff(duration())),
+        "auto",
+        "Silence after which a second attempt starts elsewhere while the first lives on. `auto`: twice the deployment's own 95th percentile to first content and at least 5 s, once twenty calls are known; 15 s before that, and then not for requests that ask for reasoning.",
+      ),
       rescue: defaulted(
         choice(["error", "continue"]),
         "error",

@@ -124,7 +124,11 @@ export class Attempt implements CancellationListener, Watched, StreamOwner {
     this.reader?.destroy();
   }
 
-  alarm(alarm: Alarm): void {
+  slow(): number {
+    return this.options.slow();
+  }
+
+  alarm(alarm: Exclude<Alarm, "slow">): void {
     const { stream, patienceMs, timeouts } = this.options;
     switch (alarm) {
       case "first":
@@ -147,6 +151,8 @@ export interface AttemptOptions extends WatchLimits {
   readonly ports: Ports;
   readonly codec: Pick<Codec<never>, "explain">;
   readonly cancellation: Cancellation;
+  /** As in `Watched`. */
+  slow(): number;
 }
 
 /** What comes of an attempt. */

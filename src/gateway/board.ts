@@ -14,7 +14,7 @@ import {
   type Health,
 } from "../channels/health.ts";
 import { begun, ended, newLoad, observed, type Load } from "../channels/load.ts";
-import { countCall, newHedgeQuota, takeHedge } from "../limits/hedge-quota.ts";
+import { countCall, newHedgeQuota, takeHedge, type HedgeQuota } from "../limits/hedge-quota.ts";
 import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry, type RetryBudget } from "../limits/retry-budget.ts";
 import { countAccept, countRequest, newThrottle, type Throttle } from "../limits/throttle.ts";
 import type { Failure, FailureKind } from "../operations/failure.ts";
@@ -39,7 +39,6 @@ export class Board {
   private snapshot: Snapshot | null = null;
   /** The deployments that the configuration names; gathered when somebody has to make room. */
   private known: ReadonlySet<string> | null = null;
-  private readonly hedges = newHedgeQuota();
   /** Those whose channels are all full. */
   readonly places: PlaceQueue;
 
@@ -118,7 +117,7 @@ export class Board {
     const state = this.route(model);
     if (retried) countClientRetry(state.budget, nowMs);
     else countFirst(state.budget, nowMs);
-    countCall(this.hedges, nowMs);
+    countCall(state.hedges);
     state.calls += 1;
     if (mode === "last_resort") state.lastResorts += 1;
     else state.normalCalls += (state.calls - state.normalCalls) * normalShare;
@@ -138,8 +137,8 @@ export class Board {
     return takeRetry(this.route(model).budget, this.ports.nowMs());
   }
 
-  takeHedge(): boolean {
-    return takeHedge(this.hedges, this.ports.nowMs());
+  takeHedge(model: string): boolean {
+    return takeHedge(this.route(model).hedges, this.ports.nowMs());
   }
 
   /** It is well, and has a place. */
@@ -180,7 +179,7 @@ export class Board {
   }
 
   /** Books an attempt. Whoever begins one ends it exactly once, through the ticket. */
-  begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string, nowMs: number): Ticket {
+  begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string, nowMs: number, streamed: boolean): Ticket {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
     if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
@@ -188,7 +187,7 @@ export class Board {
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
     if (probe) this.probing(scopes, nowMs);
-    return new Ticket(this, candidate, probe, model, load, nowMs);
+    return new Ticket(this, candidate, probe, model, load, nowMs, streamed);
   }
 
   succeeded({ candidate: { scopes }, model, beganMs }: Ticket, nowMs: number): void {
@@ -277,7 +276,7 @@ export class Board {
   private route(model: string): RouteState {
     let state = this.routes.get(model);
     if (state === undefined) {
-      state = { budget: newRetryBudget(), throttle: newThrottle(), calls: 0, lastResorts: 0, normalCalls: 0 };
+      state = { budget: newRetryBudget(), hedges: newHedgeQuota(), throttle: newThrottle(), calls: 0, lastResorts: 0, normalCalls: 0 };
       this.routes.set(model, state);
     }
     return state;
@@ -295,10 +294,11 @@ export class Ticket {
     readonly model: string,
     private readonly load: Load,
     readonly beganMs: number,
+    private readonly streamed: boolean,
   ) {}
 
   firstContent(nowMs: number): void {
-    observed(this.load, nowMs - this.beganMs, nowMs);
+    observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
   }
 
   succeeded(nowMs: number): void {
@@ -309,7 +309,7 @@ export class Ticket {
   failed(failure: Failure, nowMs: number): void {
     this.close();
     this.board.failed(this, failure, nowMs);
-    if (failure.kind === "timed_out") observed(this.load, nowMs - this.beganMs, nowMs);
+    if (failure.kind === "timed_out") observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
   }
 
   /** It ended without a word about the upstream: the client left, or another attempt won. */
@@ -341,6 +341,7 @@ export interface Lesson {
 /** What is remembered of the calls of one model. */
 export interface RouteState {
   readonly budget: RetryBudget;
+  readonly hedges: HedgeQuota;
   readonly throttle: Throttle;
   calls: number;
   lastResorts: number;

@@ -6,7 +6,7 @@ import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
 import { finalFailure } from "../routing/final-failure.ts";
-import { hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
+import { hedgeAgainMs, hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type Tried, type Verdict } from "../routing/judge.ts";
 import type { Ahead, Plan, Refused } from "../routing/plan.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
@@ -19,7 +19,7 @@ import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
 import type { RouteState } from "./board.ts";
 import type { Outcome } from "./attempt.ts";
-import { patienceMs, Trial, type TrialUser } from "./trial.ts";
+import { patienceMs, Trial, type Impatient, type TrialUser } from "./trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
@@ -62,7 +62,7 @@ export function serve(call: Call, gateway: Gateway, user: AnswerUser): void {
   void new Course(call, gateway).run(user);
 }
 
-class Course implements TrialUser<Won | null> {
+class Course implements TrialUser<Won | null>, Impatient {
   private failures: readonly Tried[] = none;
   private readonly trials: Trial[] = [];
   private readonly deadlineMs: number;
@@ -71,6 +71,10 @@ class Course implements TrialUser<Won | null> {
   private mode: Ahead["mode"] = "normal";
   private planned: Plan | null = null;
   private plannedMs = 0;
+  /** As the present attempt was chosen from it. */
+  private ahead: Ahead | null = null;
+  /** The attempt beside the present one, which was slow. */
+  private mate: Mate | null = null;
   /** It waited for its turn, and those behind it want to know how it went. */
   private inTurn = false;
   /** However often it waits, not longer than this. */
@@ -100,16 +104,13 @@ class Course implements TrialUser<Won | null> {
 
       let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
       for (; ; nowMs = gateway.ports.nowMs()) {
-        const trial = this.begin(choice, false, nowMs);
-        const hedgeMs = this.hedgeDelayMs(choice.candidate);
-        let won: Won | null;
-        if (hedgeMs !== null) won = await this.hedged(trial, hedgeMs, plan);
-        else {
-          // As `Trial.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
-          const sending = trial.send();
-          const reading = trial.read(sending instanceof Promise ? await sending : sending);
-          won = this.tried(trial, trial.conclude(reading instanceof Promise ? await reading : reading));
-        }
+        this.ahead = plan;
+        const trial = this.begin(choice, nowMs);
+        // As `Trial.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
+        const sending = trial.send();
+        const reading = trial.read(sending instanceof Promise ? await sending : sending);
+        let won = this.tried(trial, trial.conclude(reading instanceof Promise ? await reading : reading));
+        if (this.mate !== null) won = await this.raced(won, this.mate);
         if (won !== null) {
           const kept = this.keep(won);
           if (kept !== null) await kept;
@@ -248,66 +249,65 @@ class Course implements TrialUser<Won | null> {
     });
   }
 
-  /** How long an attempt may take before another one is made beside it; null where none is. */
-  private hedgeDelayMs(candidate: Candidate): number | null {
-    const { call, gateway } = this;
+  /** How long an attempt may take before another one is made beside it; Infinity where none is. */
+  slowMs(candidate: Candidate, streamed: boolean): number {
+    const { call, gateway, ahead } = this;
     const { routing } = call.snapshot;
-    return routing.hedgeAfterMs === null ? null : hedgeDelayMs(routing, gateway.board.loadOf(candidate), gateway.ports.nowMs());
+    if (routing.hedgeAfterMs === null || ahead!.candidates.length === 1) return Infinity;
+    const { ask } = call;
+    const reasons = ask.operation === "chat" && ask.reasons;
+    return hedgeDelayMs(routing, gateway.board.loadOf(candidate), streamed, reasons) ?? Infinity;
   }
 
-  /** One attempt, or two when the first is slow. Failures are noted; `null` when nobody won. */
-  private async hedged(first: Trial, delayMs: number, plan: Ahead): Promise<Won | null> {
+  /** The present attempt has no content yet: another one is made beside it, now or when that is possible. */
+  slow(first: Trial): number {
     const { call, gateway } = this;
-    const running = first.run(this);
-    const early = await Promise.race([running, pause(delayMs, call.cancellation, gateway.ports)]);
-    if (early !== "paused") return early;
-    const mate = this.hedgeMate(plan);
-    if (mate === null || call.cancellation.failure !== null) return running;
-    const second = this.begin({ candidate: mate, probe: false }, true, gateway.ports.nowMs());
-    return this.firstWin([
-      { trial: first, running },
-      { trial: second, running: second.run(this) },
-    ]);
-  }
-
-  private hedgeMate(plan: Ahead): Candidate | null {
-    const { call, gateway } = this;
+    if (call.cancellation.failure !== null) return Infinity;
     const { bodyBytes, choices, hostedTools } = burdenOf(call.ask);
+    const { model } = call.route;
     const mate = hedgeWith({
-      plan,
+      plan: this.ahead!,
       asked: this.trials.map(({ candidate }) => candidate),
+      attemptsMax: call.snapshot.routing.attemptsMax,
       bodyBytes,
       choices,
       hostedTools,
-      mayHedge: true,
-      canRetry: gateway.board.mayRetry(call.route.model),
+      canRetry: gateway.board.mayRetry(model),
       admits: (candidate) => gateway.board.admits(candidate),
     });
-    if (mate === null || !gateway.board.takeHedge()) return null;
-    gateway.board.takeRetry(call.route.model);
-    return mate;
+    if (mate === "never") return Infinity;
+    if (mate === "later" || !gateway.board.takeHedge(model)) return hedgeAgainMs;
+    gateway.board.takeRetry(model);
+    const nowMs = gateway.ports.nowMs();
+    const trial = new Trial(call, call.ask, gateway, { candidate: mate, probe: false }, nowMs, this.remainingMs(nowMs), true);
+    this.trials.push(trial);
+    const beside: Mate = { trial, running: trial.run(this), won: null };
+    this.mate = beside;
+    // The first to have content wins, and the other is ended at once.
+    beside.running.then(
+      (won) => {
+        if (won === null || this.mate !== beside) return;
+        beside.won = won;
+        first.lose();
+      },
+      // Whoever waits for it is told.
+      () => {},
+    );
+    return Infinity;
   }
 
-  /** The first to have content wins and the other is ended at once; `null` when both failed. */
-  private async firstWin(contest: readonly { readonly trial: Trial; readonly running: Promise<Won | null> }[]): Promise<Won | null> {
-    let open = contest.length;
-    let decided = false;
-    return new Promise((resolve, reject) => {
-      for (const { running } of contest) {
-        running.then((won) => {
-          open -= 1;
-          // One that comes in behind the winner was told so long ago.
-          if (decided) return;
-          decided = won !== null;
-          if (won !== null) for (const other of contest) if (other.trial !== won.trial) other.trial.lose();
-          if (won !== null || open === 0) resolve(won);
-        }, reject);
-      }
-    });
+  /** The present attempt is over: it has won, or it has lost, or it failed and the other one may still win. */
+  private async raced(won: Won | null, mate: Mate): Promise<Won | null> {
+    this.mate = null;
+    if (mate.won !== null) return mate.won;
+    if (won === null) return mate.running;
+    mate.trial.lose();
+    return won;
   }
 
-  private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, hedge: boolean, nowMs: number): Trial {
-    const trial = new Trial(this.call, this.call.ask, this.gateway, choice, nowMs, this.remainingMs(nowMs), hedge);
+  private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, nowMs: number): Trial {
+    const { call, gateway } = this;
+    const trial = new Trial(call, call.ask, gateway, choice, nowMs, this.remainingMs(nowMs), false, this);
     this.trials.push(trial);
     return trial;
   }
@@ -479,6 +479,13 @@ class Course implements TrialUser<Won | null> {
 interface Won {
   readonly trial: Trial;
   readonly outcome: Whole | LiveStream;
+}
+
+interface Mate {
+  readonly trial: Trial;
+  readonly running: Promise<Won | null>;
+  /** What it won with, where it was the first to have content. */
+  won: Won | null;
 }
 
 const none: readonly Tried[] = [];

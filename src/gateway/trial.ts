@@ -23,6 +23,7 @@ export class Trial implements AttemptOptions {
   readonly codec: Pick<Codec<never>, "explain">;
   readonly stream: boolean;
   readonly patienceMs: number;
+  readonly slowMs: number;
   readonly clampedTo: number | null;
   readonly voice: string | null;
   readonly dropped: readonly string[];
@@ -44,6 +45,7 @@ export class Trial implements AttemptOptions {
     /** What is left of the call's time before its first content. */
     readonly deadlineMs: number,
     private readonly hedge: boolean,
+    private readonly impatient: Impatient | null = null,
   ) {
     const { candidate } = choice;
     const { channel } = candidate.deployment;
@@ -60,6 +62,7 @@ export class Trial implements AttemptOptions {
     const sendable = isFailure(encoded) ? null : encoded;
     this.stream = sendable?.answer.kind === "stream";
     this.patienceMs = patienceMs(ask.operation, this.stream, channel.timeouts);
+    this.slowMs = impatient === null ? Infinity : impatient.slowMs(candidate, this.stream);
     this.codec = codecOf(adapter, ask.operation);
     this.cancellation = call.cancellation;
     this.encoded = encoded;
@@ -69,7 +72,7 @@ export class Trial implements AttemptOptions {
     this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
     this.operation = ask.operation;
     this.expected = expectedOf(ask);
-    this.ticket = gateway.board.begin(choice, call.route.model, startedMs);
+    this.ticket = gateway.board.begin(choice, call.route.model, startedMs, this.stream);
     this.attempt = new Attempt(candidate, this);
   }
 
@@ -118,6 +121,10 @@ export class Trial implements AttemptOptions {
       this.succeed(nowMs);
     }
     return outcome;
+  }
+
+  slow(): number {
+    return this.impatient === null ? Infinity : this.impatient.slow(this);
   }
 
   succeed(nowMs = this.gateway.ports.nowMs()): void {
@@ -184,6 +191,14 @@ export class Trial implements AttemptOptions {
 /** A failure in which the upstream had no part is none of its own. */
 function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
   return blame === "gateway" || kind === "client_gone" || kind === "key_revoked" ? "abandoned" : "failed";
+}
+
+/** Whoever does not want to wait for it alone. */
+export interface Impatient {
+  /** After how long without content to tell; Infinity: never. */
+  slowMs(candidate: Candidate, streamed: boolean): number;
+  /** It has no content yet. Says after how long to be told again; Infinity: never. */
+  slow(trial: Trial): number;
 }
 
 /** Whoever waits for it. */

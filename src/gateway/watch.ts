@@ -1,7 +1,7 @@
 import type { Timeouts } from "../channels/channel.ts";
 import type { Bell, Ports } from "./ports.ts";
 
-export type Alarm = "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
+export type Alarm = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
 
 /**
  * Every timer of one attempt in a single one. It is armed for the next thing that could be due and looks again when
@@ -19,6 +19,8 @@ export class Watch implements Bell {
   /** What could be due next, and when. */
   private next: Alarm = "first";
   private nextMs = Infinity;
+  /** When somebody wants to know that there is still no content. */
+  private slowMs: number;
 
   constructor(
     private readonly ports: Pick<Ports, "nowMs" | "bells">,
@@ -28,6 +30,7 @@ export class Watch implements Bell {
     this.startedMs = limits.startedMs;
     this.byteMs = this.startedMs;
     this.eventMs = this.startedMs;
+    this.slowMs = this.startedMs + limits.slowMs;
     this.arm(this.startedMs);
   }
 
@@ -90,9 +93,13 @@ export class Watch implements Bell {
     this.armedMs = Infinity;
     if (this.phase === "over") return;
     this.look();
-    if (this.nextMs <= this.ports.nowMs()) {
-      this.phase = "over";
-      this.watched.alarm(this.next);
+    const nowMs = this.ports.nowMs();
+    if (this.nextMs <= nowMs) {
+      if (this.next === "slow") this.slowMs = nowMs + this.watched.slow();
+      else {
+        this.phase = "over";
+        this.watched.alarm(this.next);
+      }
     }
     this.arm();
   }
@@ -101,14 +108,16 @@ export class Watch implements Bell {
     const { timeouts, stream, patienceMs, deadlineMs } = this.limits;
     const first = this.startedMs + Math.min(deadlineMs, patienceMs);
     const firstAlarm: Alarm = deadlineMs < patienceMs ? "deadline" : "first";
+    const { slowMs } = this;
     const total = this.startedMs + timeouts.totalMs;
     switch (this.phase) {
       case "waiting":
-        return this.expect(firstAlarm, first);
+        return slowMs < first ? this.expect("slow", slowMs) : this.expect(firstAlarm, first);
       case "reading": {
-        if (stream) return this.expect(firstAlarm, first);
+        if (stream) return slowMs < first ? this.expect("slow", slowMs) : this.expect(firstAlarm, first);
         const idle = this.byteMs + timeouts.idleMs;
         const end = Math.min(total, this.startedMs + deadlineMs);
+        if (slowMs < idle && slowMs < end) return this.expect("slow", slowMs);
         return idle < end ? this.expect("idle", idle) : this.expect(end === total ? "total" : "deadline", end);
       }
       case "committed":
@@ -136,7 +145,9 @@ export class Watch implements Bell {
 
 /** Whoever is watched, and told when it takes too long. */
 export interface Watched {
-  alarm(alarm: Alarm): void;
+  alarm(alarm: Exclude<Alarm, "slow">): void;
+  /** There is no content yet. Says after how long it wants to be told again; Infinity: never. */
+  slow(): number;
 }
 
 export interface WatchLimits {
@@ -147,6 +158,8 @@ export interface WatchLimits {
   readonly patienceMs: number;
   /** What is left of the call's own time before its first content. */
   readonly deadlineMs: number;
+  /** After how long without content to say so; Infinity: nobody wants to know. */
+  readonly slowMs: number;
 }
 
 /** How long a finished stream may take to send its usage and its end mark. */

@@ -1,32 +1,33 @@
-import { callsIn, count, marksIn, newTally, type Span, type Tally } from "./tally.ts";
-
-/** How many calls may be hedged: one in twenty, but one every ten seconds at any rate, or a quiet gateway never could. */
+/**
+ * How many calls of one route may be hedged: a bucket of ten, which a twentieth of the route's calls refills, and one every ten
+ * seconds at any rate, or a quiet route never could. It counts in twentieths of a hedge.
+ */
 export interface HedgeQuota {
-  readonly tally: Tally;
-  readonly hedgedMs: number;
+  readonly left: number;
+  /** When time was last counted in; null: never, and it is full. */
+  readonly countedMs: number | null;
 }
+
+type Owned = { -readonly [K in keyof HedgeQuota]: HedgeQuota[K] };
+
+const cost = 20;
+const leftMax = 10 * cost;
+const refillMs = 10_000 / cost;
 
 export function newHedgeQuota(): HedgeQuota {
-  return { tally: newTally(), hedgedMs: Number.NEGATIVE_INFINITY };
+  return { left: leftMax, countedMs: null };
 }
 
-const share = 0.05;
-const alwaysAfterMs = 10_000;
-const span: Span = { slotMs: 1_000, slots: 11 };
-
-export function countCall({ tally }: HedgeQuota, nowMs: number): void {
-  count(tally, span, nowMs, 1, 0);
-}
-
-export function mayHedge({ tally, hedgedMs }: HedgeQuota, nowMs: number): boolean {
-  if (nowMs - hedgedMs >= alwaysAfterMs) return true;
-  return marksIn(tally, span, nowMs) + 1 <= share * callsIn(tally, span, nowMs);
+export function countCall(quota: HedgeQuota): void {
+  if (quota.left < leftMax) (quota as Owned).left = Math.min(leftMax, quota.left + 1);
 }
 
 /** False where there is none to be had. */
 export function takeHedge(quota: HedgeQuota, nowMs: number): boolean {
-  if (!mayHedge(quota, nowMs)) return false;
-  count(quota.tally, span, nowMs, 0, 1);
-  (quota as { hedgedMs: number }).hedgedMs = nowMs;
+  const owned = quota as Owned;
+  if (owned.countedMs !== null) owned.left = Math.min(leftMax, owned.left + (nowMs - owned.countedMs) / refillMs);
+  owned.countedMs = nowMs;
+  if (owned.left < cost) return false;
+  owned.left -= cost;
   return true;
 }

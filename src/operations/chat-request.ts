@@ -47,6 +47,7 @@ export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
     maxCompletionTokens: asked.max_completion_tokens,
     choices,
     hostedTools,
+    reasons: members.some((member) => asksToReason(body, member)),
     plainText: choices === 1 && !hostedTools && !members.some(isShaping),
     promptTokensEstimate: Math.ceil((messages.end - messages.start) / bytesPerToken),
   };
@@ -59,7 +60,7 @@ function field(members: readonly Member[], key: string): Member | undefined {
 }
 
 /** Fields that make the answer something other than one run of text. */
-const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio", "reasoning_effort"]);
+const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio"]);
 
 /** What the gateway reads of a request. */
 const decidedOn: ReadonlySet<string> = new Set([
@@ -75,6 +76,14 @@ const decidedOn: ReadonlySet<string> = new Set([
   "stop",
   "web_search_options",
 ]);
+
+/** Fields that make a model reason, by the names that providers gave them. */
+const reasonedBy = new Set(["reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget"]);
+
+function asksToReason(body: Uint8Array, member: Member): boolean {
+  if (!reasonedBy.has(member.key) || member.kind === "null" || member.kind === "false") return false;
+  return member.kind !== "string" || valueOf(body, member) !== "none";
+}
 
 function isShaping({ key, kind }: Member): boolean {
   return kind !== "null" && shapedBy.has(key);

@@ -19,6 +19,8 @@ export interface ChatAsk {
   readonly choices: number;
   /** Tools that act at the upstream (web search, code interpreters): such a request is not repeated lightly. */
   readonly hostedTools: boolean;
+  /** The model is asked to reason before it answers. */
+  readonly reasons: boolean;
   /** Plain text answers only: no tools, no schema, no log probabilities, no audio, one choice. */
   readonly plainText: boolean;
   /** Roughly how many tokens the prompt has: a routing hint, never a bill. */

@@ -107,6 +107,11 @@ export class Chaos implements AsyncDisposable {
     this.#script.push(...behaviours);
   }
 
+  /** The next so many attempts in a row have no content for so long. */
+  slowSeries(attempts: number, ms: number): void {
+    this.script(Array.from({ length: attempts }, () => `fault:delay@${ms}`));
+  }
+
   /** Lets every answer go on that is `held` now. */
   release(): void {
     this.#released.resolve();

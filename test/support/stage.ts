@@ -103,6 +103,8 @@ export class Stage {
         channels: this.#groups.flatMap(channelsOf),
         prices: [{ model: "*", ...price }],
         ...config,
+        // What one fault does is to be seen, not what makes up for it: that has tests of its own.
+        routing: { hedge_after: "off", rescue: "error", ...(config["routing"] as object | undefined) },
       },
       readyWithinMs: 20_000,
       ...(given === undefined ? {} : { env: given }),
