@@ -165,7 +165,7 @@ const target = fc.oneof(
   fc.constantFrom("/", "*", "/v1/models", "/v1/chat/completions?x=y", "http://a.example/v1/models", "evil:443", "/%2e%2e//\\;", "/\xe9"),
   fc.array(visible, { minLength: 1, maxLength: 12 }).map((codes) => String.fromCharCode(...codes)),
 );
-const extension = fc.constantFrom("", "", ";a", ";a=1", ' ;a="b;c"', "\t; x", "  ", `;${"x".repeat(40)}`);
+const extension = fc.constantFrom("", "", ";a", ";a=1", ';a="b;c"', ';a;b="\\"\\\\ "', `;${"x".repeat(40)}`);
 const chunk: fc.Arbitrary<Chunk> = fc.record({
   data: fc.uint8Array({ minLength: 1, maxLength: 24 }),
   extension,
@@ -183,7 +183,19 @@ const draft: fc.Arbitrary<Draft> = fc.record({
   minor: fc.constantFrom(1, 1, 1, 0),
   fields,
   framing,
-  connection: fc.constantFrom(null, null, "close", "Close", "keep-alive", "Upgrade, HTTP2-Settings", "upgrade,close", "keep-alive, closed"),
+  connection: fc.constantFrom(
+    null,
+    null,
+    "close",
+    "Close",
+    "keep-alive",
+    "Upgrade, HTTP2-Settings",
+    "upgrade,close",
+    "keep-alive, closed",
+    "not-close",
+    "close-not , Upgrade",
+    "a,\tclose ,b",
+  ),
   expect: fc.constantFrom(null, null, "100-continue", "100-Continue", "200-ok"),
 });
 const sample = draft.map(assemble);
@@ -464,6 +476,27 @@ describe("what could be read in two ways is refused", () => {
     "a chunk with a bare carriage return in its extension": chunked("5;a\rb\r\nhello\r\n0\r\n\r\n"),
     "a chunk whose size overflows 32 bits into something small": chunked("1000000000005\r\nhello\r\n0\r\n\r\n"),
     "a chunk larger than numbers": chunked("fffffffffffffffff\r\nhello\r\n0\r\n\r\n"),
+    "a chunk with a space behind its size": chunked("5 \r\nhello\r\n0\r\n\r\n"),
+    "a chunk with a tab behind its size": chunked("5\t\r\nhello\r\n0\r\n\r\n"),
+    "a last chunk with a space behind its size": chunked("5\r\nhello\r\n0 \r\n\r\n"),
+    "a chunk with a space before its extension": chunked("5 ;a\r\nhello\r\n0\r\n\r\n"),
+    "a chunk with a space in its extension": chunked("5; a=b\r\nhello\r\n0\r\n\r\n"),
+    "a NUL in an extension": chunked("5;a=\0\r\nhello\r\n0\r\n\r\n"),
+    "a NUL in the quotes of an extension": chunked('5;a="\0"\r\nhello\r\n0\r\n\r\n'),
+    "quotes in an extension that are not closed": chunked('5;a="b\r\nhello\r\n0\r\n\r\n'),
+    "quotes in an extension that are closed by an escaped quote": chunked('5;a="b\\"\r\nhello\r\n0\r\n\r\n'),
+    "quotes in the name of an extension": chunked('5;a"b"\r\nhello\r\n0\r\n\r\n'),
+    "more behind the quotes of an extension": chunked('5;a="b"c\r\nhello\r\n0\r\n\r\n'),
+    "an extension without a name": chunked("5;\r\nhello\r\n0\r\n\r\n"),
+    "an extension without a value": chunked("5;a=\r\nhello\r\n0\r\n\r\n"),
+    "a trailer without a colon": chunked("5\r\nhello\r\n0\r\nGET / HTTP/1.1\r\n\r\n"),
+    "a trailer without a name": chunked("5\r\nhello\r\n0\r\n: a\r\n\r\n"),
+    "a folded trailer": chunked("5\r\nhello\r\n0\r\nX: a\r\n b\r\n\r\n"),
+    "a space before the colon of a trailer": chunked("5\r\nhello\r\n0\r\nX : a\r\n\r\n"),
+    "a length behind the body": chunked("5\r\nhello\r\n0\r\nContent-Length: 5\r\n\r\n"),
+    "an encoding behind the body": chunked("5\r\nhello\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    "a close behind the body": chunked("5\r\nhello\r\n0\r\nConnection: close\r\n\r\n"),
+    "a NUL in a trailer": chunked("5\r\nhello\r\n0\r\nX: \0\r\n\r\n"),
     "chunks with bare line feeds": chunked("5\nhello\n0\n\n"),
     "an extension that ends in a bare line feed": chunked(`5;a\nhello\r\n0\r\n\r\n`),
     "a chunk without an end": chunked("5\r\nhello0\r\n\r\n"),
@@ -477,12 +510,21 @@ describe("what could be read in two ways is refused", () => {
     // S11
     "version 0.9": "GET /\r\n\r\n",
     "version 0.9 in words": line("GET / HTTP/0.9"),
-    "version 2.0 in words": line("GET / HTTP/2.0"),
     "version 1.2": line("GET / HTTP/1.2"),
     "version 1.10": line("GET / HTTP/1.10"),
     "a version in lower case": line("GET / http/1.1"),
-    "the preface of HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "no Host": "GET / HTTP/1.1\r\nX: y\r\n\r\n",
+    "two Hosts": "GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n",
+    "two Hosts in one line": "GET / HTTP/1.1\r\nHost: a,b\r\n\r\n",
+    "a Host with a blank": "GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+    "a Host with a slash": "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+    "a Host with a backslash": "GET / HTTP/1.1\r\nHost: a\\b\r\n\r\n",
+    "a Host with a user": "GET / HTTP/1.1\r\nHost: user@a\r\n\r\n",
+    "a Host with a query": "GET / HTTP/1.1\r\nHost: a?b\r\n\r\n",
+    "a Host whose port is no number": "GET / HTTP/1.1\r\nHost: a:b\r\n\r\n",
+    "a Host with two ports": "GET / HTTP/1.1\r\nHost: a:1:2\r\n\r\n",
+    "a Host in brackets that are not closed": "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n",
+    "a Host of the old version with a slash": "GET / HTTP/1.0\r\nHost: a/b\r\n\r\n",
     "no header at all": "GET / HTTP/1.1\r\n\r\n",
     TLS: "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "a TLS alert": "\x15\x03\x01\0\x02\x02\x16",
@@ -511,10 +553,40 @@ describe("what could be read in two ways is refused", () => {
     expect(tell(bytewise(bytes))).toEqual(whole);
   });
 
-  test("two Hosts are told as one with a comma, which no single one has", () => {
-    const { requests } = tell([bytesOf("GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n")]);
-    expect(requests[0]?.headers["host"]).toBe("a, a");
+  test("a Host may be empty, a name of any kind or an address, with a port and without", () => {
+    for (const host of [
+      "",
+      "a.example",
+      "a.example:8080",
+      "my_gateway",
+      "a:",
+      "127.0.0.1:1",
+      "[::1]",
+      "[fe80::1%25eth0]:443",
+      "xn--bcher-kva.example.",
+    ])
+      expect(tell([bytesOf(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)])).toMatchObject({
+        refusal: null,
+        requests: [{ headers: { host } }],
+      });
   });
+
+  test("a Host that is none is refused behind one that is", () => {
+    const get = (host: string): string => `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+    const told = tell([bytesOf(get("a") + get("a") + get("a") + get("a/b"))]);
+    expect([told.requests.length, typeof told.refusal]).toEqual([3, "string"]);
+  });
+
+  test.each(["GET / HTTP/2.0", "GET / HTTP/3.0", "GET / HTTP/2", "PRI * HTTP/2.0"])(
+    "a later version of HTTP is told by its own status: %s",
+    (first) => {
+      for (const rest of ["\r\n\r\nSM\r\n\r\n", "\r\nHost: x\r\n\r\n"]) {
+        const told = tell([bytesOf(first + rest)]);
+        expect([told.requests, statusFor(told.refusal!)]).toEqual([[], 505]);
+        expect(tell(bytewise(bytesOf(first + rest)))).toEqual(told);
+      }
+    },
+  );
 
   test("what is no request is refused at its first byte, and TLS is told by name", () => {
     for (const text of ["\x16", "\x15", "\0", " ", "\t", "{", "1", "\x7f", "\xff", "\r", "\n"])
@@ -531,8 +603,7 @@ describe("what could be read in two ways is refused", () => {
 
 describe("what a trailer says", () => {
   test("is no header, and ends with the request", () => {
-    const trailers =
-      "Authorization: Bearer x\r\nContent-Length: 99\r\nTransfer-Encoding: gzip\r\nHost: evil\r\nno header at all\r\n folded\r\n";
+    const trailers = "Authorization: Bearer x\r\nExpect: 100-continue\r\nHost: evil\r\n";
     const first = `POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n2\r\nhi\r\n0\r\n${trailers}\r\n`;
     const { requests, refusal } = tell([bytesOf(`${first}GET /next HTTP/1.1\r\nHost: x\r\n\r\n`)]);
     expect(refusal).toBeNull();
@@ -540,7 +611,7 @@ describe("what a trailer says", () => {
       ["/", "hi"],
       ["/next", ""],
     ]);
-    for (const { headers } of requests) expect([headers["authorization"], headers["content-length"]]).toEqual([undefined, undefined]);
+    for (const { headers } of requests) expect([headers["authorization"], headers["expect"]]).toEqual([undefined, undefined]);
     expect(requests[1]?.headers).toEqual({ host: "x" });
   });
 });
@@ -554,8 +625,14 @@ describe("everything has a bound", () => {
   const headers = (count: number): string => `${get}${"a:\r\n".repeat(count - 1)}\r\n`;
   const chunkLineOf = (bytes: number): string => `${chunked}0;${"x".repeat(bytes - 4)}\r\n\r\n`;
   const trailersOf = (bytes: number): string => {
-    const last = "x".repeat(5 + ((bytes - 2) % 9));
-    return `${chunked}0\r\n${"t:12345\r\n".repeat(Math.floor((bytes - 2) / 9) - 1)}t:${last}\r\n\r\n`;
+    const last = "x".repeat(996 + ((bytes - 2) % 1_000));
+    return `${chunked}0\r\n${`t:${"x".repeat(996)}\r\n`.repeat(Math.floor((bytes - 2) / 1_000) - 1)}t:${last}\r\n\r\n`;
+  };
+  /** Many chunks of one byte, a trailer, and the blank line. */
+  const extensionsOf = (bytes: number): string => {
+    const rest = bytes - 7;
+    const each = `1;${"x".repeat(99)}\r\nb\r\n`.repeat(Math.floor(rest / 100) - 1);
+    return `${chunked}${each}1;${"x".repeat(99 + (rest % 100))}\r\nb\r\n0\r\nt:1\r\n\r\n`;
   };
 
   const bounds: readonly (readonly [string, (size: number) => string, number, number])[] = [
@@ -564,6 +641,8 @@ describe("everything has a bound", () => {
     ["headers, at 100", headers, 100, 431],
     ["a line of the chunked framing, at 4 KiB", chunkLineOf, kibibytes(4), 400],
     ["trailers, at 16 KiB together", trailersOf, kibibytes(16), 400],
+    ["trailers, at 100", (count) => `${chunked}0\r\n${"a:\r\n".repeat(count)}\r\n`, 100, 400],
+    ["chunk extensions, at 16 KiB together with the trailers", extensionsOf, kibibytes(16), 400],
     ["the digits of a chunk's size, at 12", (digits) => `${chunked}${"0".repeat(digits)}\r\n\r\n`, 12, 400],
     ["the digits of a length, at 15", (digits) => `${get}content-length: ${"0".repeat(digits)}\r\n\r\n`, 15, 400],
   ];

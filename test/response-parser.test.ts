@@ -344,6 +344,9 @@ describe("a connection is kept for another request", () => {
     [false, "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"],
     // The old version knows no chunks: who sends them anyway is not to be trusted with the next request.
     [false, "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+    [true, "HTTP/1.1 200 OK\r\nConnection: not-close\r\nContent-Length: 0\r\n\r\n"],
+    [false, "HTTP/1.1 200 OK\r\nConnection: x,\tclose , y\r\nContent-Length: 0\r\n\r\n"],
+    [false, "HTTP/1.0 200 OK\r\nConnection: no-keep-alive\r\nContent-Length: 0\r\n\r\n"],
     [false, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"],
     [false, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nCONNECTION: CLOSE\r\nContent-Length: 0\r\n\r\n"],
     [false, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n\r\n"],
@@ -361,6 +364,9 @@ describe("a response that could be read in two ways, or in none", () => {
   const chunked = (rest: string): string => `${ok}Transfer-Encoding: chunked\r\n\r\n${rest}`;
 
   const malformed: Readonly<Record<string, string>> = {
+    "a NUL in a chunk extension": `${ok}Transfer-Encoding: chunked\r\n\r\n5;a=\0\r\nhello\r\n0\r\n\r\n`,
+    "quotes in a chunk extension that are not closed": `${ok}Transfer-Encoding: chunked\r\n\r\n5;a="\r\nhello\r\n0\r\n\r\n`,
+    "a trailer that is no header": `${ok}Transfer-Encoding: chunked\r\n\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n`,
     "a length and a transfer encoding": `${ok}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`,
     "a transfer encoding and a length": `${ok}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n5\r\nhello\r\n0\r\n\r\n`,
     "two lengths that differ": `${ok}Content-Length: 5\r\nContent-Length: 6\r\n\r\n${body}`,
@@ -494,8 +500,12 @@ describe("everything has a bound", () => {
   const headers = (count: number): string => `${ok}${"a:\r\n".repeat(count - 1)}${end}`;
   const lineOf = (bytes: number): string => `${chunked}0;${"x".repeat(bytes - 4)}\r\n\r\n`;
   const trailersOf = (bytes: number): string => {
-    const last = "x".repeat(5 + ((bytes - 2) % 9));
-    return `${chunked}0\r\n${"t:12345\r\n".repeat(Math.floor((bytes - 2) / 9) - 1)}t:${last}\r\n\r\n`;
+    const last = "x".repeat(996 + ((bytes - 2) % 1_000));
+    return `${chunked}0\r\n${`t:${"x".repeat(996)}\r\n`.repeat(Math.floor((bytes - 2) / 1_000) - 1)}t:${last}\r\n\r\n`;
+  };
+  const extensionsOf = (bytes: number): string => {
+    const each = `1;${"x".repeat(99)}\r\nb\r\n`.repeat(Math.floor((bytes - 2) / 100) - 1);
+    return `${chunked}${each}1;${"x".repeat(99 + ((bytes - 2) % 100))}\r\nb\r\n0\r\n\r\n`;
   };
   const interimsOf = (count: number): string => `${"HTTP/1.1 102 Processing\r\n\r\n".repeat(count)}${ok}${end}`;
 
@@ -504,6 +514,8 @@ describe("everything has a bound", () => {
     ["headers, at 256", headers, 256],
     ["a line of the chunked framing, at 4 KiB", lineOf, kibibytes(4)],
     ["trailers, at 32 KiB together", trailersOf, kibibytes(32)],
+    ["trailers, at 256", (count) => `${chunked}0\r\n${"a:\r\n".repeat(count)}\r\n`, 256],
+    ["chunk extensions, at 32 KiB together", extensionsOf, kibibytes(32)],
     ["interim responses, at 16", interimsOf, 16],
     ["the digits of a chunk's size, at 12", (digits) => `${chunked}${"0".repeat(digits)}\r\n\r\n`, 12],
     ["the digits of a length, at 15", (digits) => `${ok}content-length: ${"0".repeat(digits)}\r\n\r\n`, 15],

@@ -41,6 +41,7 @@ const reasons: Readonly<Record<number, string>> = {
   502: "Bad Gateway",
   503: "Service Unavailable",
   504: "Gateway Timeout",
+  505: "HTTP Version Not Supported",
 };
 
 const encoder = new TextEncoder();

@@ -1,4 +1,5 @@
 import { failure, type Failure } from "../operations/failure.ts";
+import { severalHosts } from "./request-parser.ts";
 
 /** What the data plane refuses by itself, before any call exists. Each message names the mend. */
 export const keyInUrl = refusal(
@@ -6,8 +7,6 @@ export const keyInUrl = refusal(
   "key_in_url",
   "API keys do not belong in a URL. Send yours as 'Authorization: Bearer <key>', and replace it: it may have been logged.",
 );
-
-export const ambiguousHost = refusal(400, "ambiguous_host", "The request has more than one Host header.");
 
 export const noResponses = refusal(
   404,
@@ -28,6 +27,8 @@ export const internalError = failure("internal", "a bug");
 /** What could not be read as a request at all. */
 export function unreadable(problem: string, status: number): Failure {
   const message = `The request cannot be read: ${problem}.`;
+  if (problem === severalHosts) return refusal(status, "ambiguous_host", message);
+  if (status === 505) return refusal(status, "http_version_not_supported", message);
   if (status === 431) return refusal(status, "headers_too_large", message);
   return status === 408 ? refusal(status, "request_timeout", message) : refusal(status, "malformed_request", message);
 }

@@ -1,3 +1,4 @@
+import { hasOption } from "../wire/connection-option.ts";
 import { HeadMemory, tooManyHeaders } from "../wire/head-memory.ts";
 import type { HeaderLines } from "../wire/header-lines.ts";
 import { headTooLarge, MessageParser, type BodySink } from "../wire/message-parser.ts";
@@ -18,8 +19,7 @@ export interface RequestLine {
 
 /** Whether the client keeps the connection open after this request. */
 export function isPersistent({ modern }: RequestLine, headers: HeaderLines): boolean {
-  const connection = headers.get("connection");
-  return modern && (connection === undefined || !/\bclose\b/i.test(connection));
+  return modern && !hasOption(headers.get("connection"), "close");
 }
 
 /** Whether the client sends its body only when it is told to go on. */
@@ -32,9 +32,11 @@ export class RequestParser extends MessageParser {
   /** The last request line and what it says: it is mostly the same one. */
   private first = "";
   private line: RequestLine | null = null;
+  /** The last Host that was found to be one. */
+  private host = "";
 
   constructor(private readonly requestSink: RequestSink) {
-    super(requestSink, new HeadMemory(headersMax, "one_length"), headBytesMax);
+    super(requestSink, new HeadMemory(headersMax, "one_length"), headBytesMax, "refused");
   }
 
   /** Takes bytes from a place on, until a request is over. Returns how far it came, or what is wrong with them. */
@@ -60,9 +62,16 @@ export class RequestParser extends MessageParser {
       this.line = lineOf(first);
     }
     const { line } = this;
-    if (line === null) return notHttp;
+    if (line === null) return laterVersion.test(first) ? notThisVersion : notHttp;
     const { modern } = line;
-    if (modern && !headers.has("host")) return "there is no Host header";
+    const host = headers.get("host");
+    if (host === undefined) {
+      if (modern) return "there is no Host header";
+    } else if (host !== this.host) {
+      if (host.includes(",")) return severalHosts;
+      if (!hostWithPort.test(host)) return "its Host is not the name of a host";
+      this.host = host;
+    }
     const encoding = headers.get("transfer-encoding");
     const length = headers.get("content-length");
     if (encoding !== undefined) {
@@ -84,13 +93,19 @@ function lineOf(first: string): RequestLine | null {
 
 /** The status for what could not be read. */
 export function statusFor(problem: string): number {
+  if (problem === notThisVersion) return 505;
   return problem === headTooLarge || problem === tooManyHeaders ? 431 : 400;
 }
 
+export const severalHosts = "it has more than one Host header";
 const spokenTls = "TLS is spoken, where plain HTTP is expected: use http:// in the address, or a proxy that ends TLS";
 const notHttp = "it is not HTTP/1.1";
+const notThisVersion = "it is a later version of HTTP, where HTTP/1.1 is expected";
 const tlsHandshake = 0x16;
 const headBytesMax = 16 * 1024;
 const headersMax = 100;
 const requestLine = /^([A-Za-z][A-Za-z-]*) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.([01])$/;
+const laterVersion = /^[A-Za-z][A-Za-z-]* [\x21-\x7e\x80-\xff]+ HTTP\/[2-9](?:\.\d)?$/;
+/** A name or an address, and a port (RFC 9110, 7.2; RFC 3986, 3.2.2). A comma could stand in a name, but is taken for the end of the first of two. */
+const hostWithPort = /^(?:[A-Za-z0-9._~%!$&'()*+;=-]*|\[[A-Za-z0-9._~%!$&'()*+;=:-]+\])(?::\d*)?$/;
 const lengthDigits = /^\d{1,15}$/;

@@ -12,7 +12,7 @@ import { AnswerHead, type HttpAnswer } from "./http-answer.ts";
 import type { Incoming } from "./incoming.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listModels, showModel } from "./models.ts";
-import { ambiguousHost, internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./refusals.ts";
+import { internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./refusals.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
 import { givenRequestId } from "./request-id.ts";
 import { statusFor } from "./request-parser.ts";
@@ -75,7 +75,6 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
   const receiptId = ids.next(wallMs);
   const head = new AnswerHead(givenRequestId(request.header("x-request-id")) ?? ids.name());
 
-  if (request.header("host")?.includes(",")) return errorAnswer(ambiguousHost, head);
   const path = pathOf(request.target);
   const route = routeOf(path);
   if (route === null)

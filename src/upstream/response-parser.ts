@@ -1,3 +1,4 @@
+import { hasOption } from "../wire/connection-option.ts";
 import { HeadMemory } from "../wire/head-memory.ts";
 import type { HeaderLines } from "../wire/header-lines.ts";
 import { MessageParser, type BodySink } from "../wire/message-parser.ts";
@@ -18,7 +19,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   tainted = false;
 
   constructor(sink: ResponseSink) {
-    super(sink, new HeadMemory(headersMax), headBytesMax);
+    super(sink, new HeadMemory(headersMax), headBytesMax, "allowed");
   }
 
   /** Another response follows, for somebody else. */
@@ -61,11 +62,11 @@ export class ResponseParser extends MessageParser<ResponseSink> {
     if (encoding !== undefined && length !== undefined) return "it has both a length and a transfer encoding";
     if (encoding !== undefined && encoding.toLowerCase() !== "chunked") return "it has an unknown transfer encoding";
     if (length !== undefined && !/^\d{1,15}$/.test(length)) return "it has no valid length";
-    const connection = headers.get("connection")?.toLowerCase() ?? "";
+    const connection = headers.get("connection");
     const framed = encoding !== undefined || length !== undefined || isBodiless(code);
     // The old version knows no chunks, and closes unless it says otherwise.
-    const keeps = modern || (encoding === undefined && connection.includes("keep-alive"));
-    const persistent = framed && keeps && !connection.includes("close");
+    const keeps = modern || (encoding === undefined && hasOption(connection, "keep-alive"));
+    const persistent = framed && keeps && !hasOption(connection, "close");
     this.frame(isBodiless(code) ? 0 : encoding !== undefined ? "chunked" : framed ? Number(length) : "until_close");
     this.sink.head(code, headers, persistent);
     this.settleFrame();

@@ -10,7 +10,7 @@ export class HeadMemory {
   private heads = 0;
 
   constructor(
-    private readonly headersMax: number,
+    readonly headersMax: number,
     /** A length that is said twice, in the same words, is one; or else it is a list, and no length at all. */
     private readonly lengths: "same_length" | "one_length" = "same_length",
   ) {}
@@ -149,6 +149,16 @@ function lineOf(text: string, length: number, isFirst: boolean): Line | null {
   return name === null ? null : { name, value: withoutBlanks(text, colon + 1), length, secret: secrets.has(name) };
 }
 
+/** Whether a line, without its end, may stand behind a body: a header, and none that says where the message or the connection ends. */
+export function isTrailer(bytes: Buffer, from: number, end: number): boolean {
+  const text = bytes.toString("latin1", from, end);
+  const line = lineOf(text, 0, false);
+  return line !== null && !controls.test(text) && !ends.has(line.name);
+}
+
+/** Some readers obey them wherever they stand. */
+const ends: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "connection", "proxy-connection", "upgrade"]);
+
 /** What is forgotten as soon as it was used. */
 const secrets: ReadonlySet<string> = new Set(["authorization", "x-api-key", "cookie", "set-cookie", "proxy-authorization"]);
 
@@ -182,6 +192,7 @@ function lowerName(given: string): string | null {
 
 const knownNameLengthMax = 64;
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const controls = /[^\t\x20-\x7e\x80-\xff]/;
 /** What one reader or the other could take for the end of a line. */
 const unprintable = /[\0\r\n]/;
 

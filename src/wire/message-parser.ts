@@ -1,4 +1,5 @@
-import { isBlank, malformedLine, type HeadMemory } from "./head-memory.ts";
+import { areExtensions, pastBlanks } from "./chunk-extensions.ts";
+import { isTrailer, malformedLine, type HeadMemory } from "./head-memory.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 /** What a parser finds behind a head, told in order: parts of the body, the end. */
@@ -21,7 +22,9 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
   private carry: Buffer | null = null;
   private carried = 0;
   private left = 0;
-  private trailerBytes = 0;
+  /** Of chunk extensions and trailers, which are read and thrown away. */
+  private asideBytes = 0;
+  private trailers = 0;
   /** The pieces of the body that came together, put together: many small chunks are one part for whoever reads them. */
   private gathered: Uint8Array | null = null;
   private gatheredLength = 0;
@@ -30,6 +33,8 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     protected sink: Sink,
     private readonly heads: HeadMemory,
     private readonly headBytesMax: number,
+    /** Blanks around a chunk's size and in its extensions: some servers send them, and no proxy must read past them. */
+    private readonly blanks: "refused" | "allowed",
   ) {}
 
   get isOver(): boolean {
@@ -64,7 +69,8 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
   /** Is ready for another message on the same connection. */
   protected startOver(): void {
     this.state = "head";
-    this.trailerBytes = 0;
+    this.asideBytes = 0;
+    this.trailers = 0;
     // A connection that waits keeps nothing of what it carried.
     this.carry = null;
   }
@@ -173,14 +179,35 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
       this.state = "size";
       return null;
     }
-    if (this.state === "trailer") {
-      this.trailerBytes += length;
-      if (this.trailerBytes > this.headBytesMax) return "the trailers are too large";
-      if (length === 2) this.finish();
-      return null;
+    return this.state === "trailer" ? this.readTrailer(bytes, from, to) : this.readSize(bytes, from, to - 2);
+  }
+
+  /** What a trailer says is not used; but one that is none could be a request for whoever reads it otherwise. */
+  private readTrailer(bytes: Buffer, from: number, to: number): string | null {
+    this.asideBytes += to - from;
+    if (this.asideBytes > this.headBytesMax) return tooMuchAside;
+    if (to - from === 2) this.finish();
+    else if (++this.trailers > this.heads.headersMax) return "there are too many trailers";
+    else if (!isTrailer(bytes, from, to - 2)) return "a trailer is malformed";
+    return null;
+  }
+
+  private readSize(bytes: Buffer, from: number, end: number): string | null {
+    let size = 0;
+    let at = from;
+    for (let digit = hexDigit(bytes[at]!); digit >= 0; digit = hexDigit(bytes[at]!)) {
+      size = size * 16 + digit;
+      at++;
     }
-    const size = sizeOf(bytes, from);
-    if (size < 0) return "a chunk has no valid size";
+    if (at === from || at - from > sizeDigitsMax) return noSize;
+    if (at < end) {
+      const allowsBlanks = this.blanks === "allowed";
+      const aside = allowsBlanks ? pastBlanks(bytes, at, end) : at;
+      if (aside < end && bytes[aside] !== semicolon) return noSize;
+      this.asideBytes += end - at;
+      if (this.asideBytes > this.headBytesMax) return tooMuchAside;
+      if (!areExtensions(bytes, aside, end, allowsBlanks)) return "a chunk extension is malformed";
+    }
     this.left = size;
     this.state = size === 0 ? "trailer" : "data";
     return null;
@@ -222,6 +249,8 @@ const gatheredPieceMax = 4096;
 
 export const headTooLarge = "the head is too large";
 
+const noSize = "a chunk has no valid size";
+const tooMuchAside = "the chunk extensions and trailers are too large";
 const lineBytesMax = 4096;
 /** More than enough for any chunk, and exact in a double. */
 const sizeDigitsMax = 12;
@@ -247,20 +276,6 @@ function firstReturn(bytes: Buffer, from: number, to: number): number {
   let at = from;
   while (at < to && bytes[at] !== carriageReturn) at++;
   return at;
-}
-
-/** The size a chunk announces in a line that has an end, whatever extension follows it; -1 where there is none. */
-function sizeOf(bytes: Buffer, from: number): number {
-  let size = 0;
-  let at = from;
-  for (let digit = hexDigit(bytes[at]!); digit >= 0; digit = hexDigit(bytes[at]!)) {
-    size = size * 16 + digit;
-    at++;
-  }
-  const digits = at - from;
-  while (isBlank(bytes[at])) at++;
-  const ends = bytes[at] === carriageReturn || bytes[at] === semicolon;
-  return digits > 0 && digits <= sizeDigitsMax && ends ? size : -1;
 }
 
 function hexDigit(byte: number): number {

@@ -77,11 +77,16 @@ async function shortened(target: FuzzTarget, finding: Finding, diceSeed: number)
       triesLeft--;
       const shorter = Buffer.concat([input.subarray(0, at), input.subarray(at + size)]);
       const again = await tried(target, shorter, diceSeed);
-      if (again.problem === null) at += size;
+      // Another problem is not what was found.
+      if (again.problem === null || kindOf(again.problem) !== kindOf(problem)) at += size;
       else [input, problem] = [shorter, again.problem];
     }
   }
   return { input, problem };
+}
+
+function kindOf(problem: string): string {
+  return problem.slice(0, Math.min(60, (problem.indexOf("{") + 1 || 61) - 1));
 }
 
 function bytesOf(seed: string | Uint8Array): Uint8Array {
