@@ -55,8 +55,9 @@ file without starting anything.
   [admin.md](admin.md) and [prices.md](prices.md). Where the file and the store use the same name, the file counts.
 
 **Variables.** \`\${NAME}\` in a value is replaced by that environment variable, \`\${NAME:-default}\` falls back when it is
-unset or empty, and \`$\${\` stands for a literal \`\${\`. A variable that is not set and has no default is an error. Keep
-keys in variables or files, not in the configuration.
+unset or empty, and \`$\${\` stands for a literal \`\${\`. A variable that is not set and has no default is an error,
+and so is \`$NAME\` without braces. Keep keys in variables or files, not in the configuration. A file that is empty is refused:
+on a reload the configuration that is there stays.
 
 **Durations** are a number and a unit: \`300ms\`, \`5s\`, \`30m\`, \`1h\`. **Sizes** likewise: \`64MiB\`, \`25MB\`. \`off\` turns
 off what can be turned off.

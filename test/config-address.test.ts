@@ -96,7 +96,7 @@ describe("addresses that are no upstream are refused:", () => {
     ["http://h/?a=b", /query/],
     ["http://h/?", /query/],
     ["http://h:0/", /port 0/],
-    ["http://h:99999/", /not the address/],
+    ["http://h:99999/", /no port 99999/],
     ["http://a b/", /not the address/],
     ["http://h/\r\nx: y", /not the address/],
     ["http:\\\\169.254.169.254", /not the address/],

@@ -4,6 +4,7 @@ import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { conventionPaths } from "../src/adapters/presets.ts";
+import { shownValue } from "../src/config/shown-value.ts";
 import { loadConfig, renderProblem } from "../src/config/load.ts";
 import type { ConfigSource, Loaded, Problem, Settings } from "../src/config/load.ts";
 
@@ -148,8 +149,8 @@ describe("the file of the contract", () => {
 });
 
 describe("defaults", () => {
-  test("an empty file is a complete configuration, with a warning that it leads nowhere", () => {
-    expect(settingsOf("")).toMatchObject({
+  test("a file without channels is a complete configuration, with a warning that it leads nowhere", () => {
+    expect(settingsOf("log: {}")).toMatchObject({
       listen: { host: "127.0.0.1", port: 4400 },
       admin: { host: "127.0.0.1", port: 4401 },
       dataDir: "./data",
@@ -178,11 +179,18 @@ describe("defaults", () => {
       },
       logLevel: "info",
     });
-    expect(warningsOf("").map(({ path }) => path)).toEqual(["channels"]);
+    expect(warningsOf("log: {}").map(({ path }) => path)).toEqual(["channels"]);
   });
 
+  test.each(["", "\n", "# only a comment\n", "---\n", "{}", "  \r\n"])(
+    "a file that says nothing is not one that can be used: %j",
+    (text) => {
+      expect(problemsOf(text)).toMatchObject([{ line: null, path: "", reason: "the file is empty" }]);
+    },
+  );
+
   test("the number of calls in flight follows the open files allowed, within bounds", () => {
-    const inFlight = (nofile: number): number => settingsOf("", { nofile }).service.inFlightMax;
+    const inFlight = (nofile: number): number => settingsOf("log: {}", { nofile }).service.inFlightMax;
     expect([1024, 4096, 1e6, 0, Infinity].map(inFlight)).toEqual([384, 1920, 10_000, 16, 10_000]);
     expect(settingsOf("server: { in_flight: 7 }", { nofile: 1e6 }).service.inFlightMax).toBe(7);
   });
@@ -246,7 +254,39 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ["a size without a unit", "server: { body_limit: 64 }", 1, "server.body_limit", /not a size/, /64MiB/],
   ["a size out of range", "server: { body_limit: 1B }", 1, "server.body_limit", /out of range/, /1024B/],
   ["a listener without a port", "listen: 127.0.0.1", 1, "listen", /host and a port/, /HOST:PORT/],
-  ["a port that cannot be", "listen: 127.0.0.1:99999", 1, "listen", /host and a port/, /HOST:PORT/],
+  ["a port that cannot be", "listen: 127.0.0.1:99999", 1, "listen", /no port 99999/, /0 to 65535/],
+  ["an admin port that cannot be", "admin: '[::1]:123456'", 1, "admin", /no port 123456/, /0 to 65535/],
+  ["a port without a host", "listen: 8080", 1, "listen", /8080 is a port without a host/, /127\.0\.0\.1:8080/],
+  ["an upstream's port that cannot be", channelWith("proxy: http://h:70000"), 5, "channels[0].proxy", /no port 70000/, /1 to 65535/],
+  [
+    "an address without its scheme",
+    channelWith("proxy: api.example.com/v1"),
+    5,
+    "channels[0].proxy",
+    /"api.example.com\/v1"/,
+    /https:\/\/api/,
+  ],
+  [
+    "a variable without braces",
+    channelWith("api_key: $OPENAI_API_KEY"),
+    5,
+    "channels[0].api_key",
+    /OPENAI_API_KEY.*without braces/,
+    /\$\{OPENAI_API_KEY\}/,
+  ],
+  ["one that is not set", channelWith("api_key: $NOT_SET"), 5, "channels[0].api_key", /NOT_SET.*without braces/, /\$\{NOT_SET\}/],
+  [
+    "one behind a scheme",
+    channelWith("api_key: Bearer $TOKEN"),
+    5,
+    "channels[0].api_key",
+    /TOKEN.*without braces/,
+    /\$\{TOKEN\}, without Bearer/,
+  ],
+  ["one in a client's key", "keys:\n  - name: a\n    key: $APP_KEY", 3, "keys[0].key", /APP_KEY.*without braces/, /\$\{APP_KEY\}/],
+  ["one in a pool", channelWith("api_keys: [$APP_KEY]"), 5, "channels[0].api_keys[0]", /APP_KEY.*without braces/, /\$\{APP_KEY\}/],
+  ["one inside an address", "store: postgres://u:$APP_KEY@h/db", 1, "store", /APP_KEY.*without braces/, /\$\{APP_KEY\}/],
+  ["a scheme before a key", channelWith("api_key: Bearer abc"), 5, "channels[0].api_key", /word Bearer/, /alone/],
   ["an admin listener in words", "admin: yes", 1, "admin", /host and a port/, /or off/],
   ["a number in words", channelWith("tier: first"), 5, "channels[0].tier", /not a whole number/, /0 to 1000/],
   ["a number out of range", "routing: { attempts: 0 }", 1, "routing.attempts", /out of range/, /1 to 10/],
@@ -395,8 +435,19 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ],
   ["an unknown store", "store: mysql://h", 1, "store", /not a known kind/, /postgres/],
   ["a tab", "routing:\n\tattempts: 2", 2, "", /tab/, /spaces/],
-  ["an unclosed bracket", "channels: [\nlisten: 127.0.0.1:1\n", 2, "", /missing|bracket/, /close every/],
+  ["an unclosed bracket", "channels: [\nlisten: 127.0.0.1:1\n", 1, "", /\[ of this line is not closed/, /add the \]/],
+  ["an unclosed bracket far above", channelWith("tags: [a,\n      b\n    tier: 1\n    weight: 1"), 5, "", /\[ of this line/, /add the \]/],
+  ["an unclosed brace", "channels: [\n  { name: a },\n  { name: b\n]\nlisten: h:1", 4, "", /does not close the \{ of line 3/, /\} first/],
+  ["a bracket at the end of the file", "data_dir: a\nchannels: [{ name: a }", 2, "", /\[ of this line is not closed/, /add the \]/],
+  ["a bracket too many", channelWith("tags: [a]]\n    tier: 1"), 5, "", /\] too many/, /remove/],
   ["an unclosed quote", 'data_dir: "abc', 1, "", /closing quote/, /quote/],
+  ["an unclosed quote far above", 'data_dir: "abc\nlisten: 127.0.0.1:1\nlog: { level: "info" }', 1, "", /closing quote/, /quote/],
+  ["a line indented too far", channelWith("tier: 1\n      weight: 2"), 6, "", /indentation.*6 spaces.*0, 2, 4/, /equally far/],
+  ["a line not indented enough", channelWith("tier: 1\n   weight: 2"), 6, "", /indentation.*3 spaces/, /equally far/],
+  ["settings left of their entry", "channels:\n- name: a\n base_url: http://h", 3, "", /indentation.*1 space /, /equally far/],
+  ["a group in disorder", "server:\n    drain: 5s\n  linger: 5s", 3, "", /indentation.*2 spaces.*0, 4/, /equally far/],
+  ["a colon left out", channelWith("tier 1\n    weight: 2"), 5, "", /colon is missing/, /name: value/],
+  ["a space left out", "channels:\n  - name:a\n    tier: 1", 2, "", /no space after the colon/, /name: value/],
   ["a value with a colon", "data_dir: a: b", 1, "", /not YAML/, /quote values/],
   ["a setting given twice", "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2", 2, "listen", /set twice/, /remove one/],
   ["two documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2", 2, "", /more than one document/, /---/],
@@ -408,12 +459,28 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ["an alias that holds itself", "routing: &a { rescue: *a }", 1, "", /nested too deeply/, /aliases/],
 ];
 
+describe("a value that cannot be a secret is quoted:", () => {
+  test.each([
+    ["log: { level: verbose }", '"verbose" is not a known name'],
+    ["routing: { attempts: 99 }", "99 is out of range"],
+    ["routing: { attempts: many }", '"many" is not a whole number'],
+    ["server: { drain: 5 sec }", '"5 sec" is not a duration'],
+    ["server: { drain: 9999h }", '"9999h" is out of range'],
+    ["server: { body_limit: 1 mile }", '"1 mile" is not a size'],
+    ["admin_tls: maybe", '"maybe" is not yes or no'],
+    ["listen: nowhere", '"nowhere" is not a host and a port'],
+    ["channels:\n  - name: my channel", '"my channel" cannot be a name'],
+  ])("%s", (text, reason) => {
+    expect(problemsOf(text)).toMatchObject([{ reason }]);
+  });
+});
+
 describe("a mistake is named with its line and its mend:", () => {
   test.each(mistakes)("%s", (_title, text, line, path, reason, mend) => {
     const problems = problemsOf(text);
     const found = problems.find((problem) => problem.path === path && problem.line === line && reason.test(problem.reason));
-    expect(problems, JSON.stringify(problems)).not.toEqual([]);
     expect(found, JSON.stringify(problems)).toBeDefined();
+    expect(problems, "one problem for one mistake").toHaveLength(1);
     expect(found?.mend).toMatch(mend);
   });
 
@@ -431,7 +498,7 @@ describe("a mistake is named with its line and its mend:", () => {
     const [problem] = problemsOf("\nlisten: 1");
     if (problem === undefined) throw new Error("there is no problem");
     expect(renderProblem("sluice.yaml", problem)).toBe(
-      "sluice.yaml:2: listen: this is not a host and a port\n" + "  write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400",
+      "sluice.yaml:2: listen: 1 is a port without a host\n" + "  write 127.0.0.1:1, or 0.0.0.0:1 for other machines as well",
     );
     expect(renderProblem(null, { line: null, path: "A_KEY", reason: "this is wrong", mend: "" })).toBe("A_KEY: this is wrong");
   });
@@ -607,6 +674,42 @@ describe("secrets", () => {
     },
     propertyMs,
   );
+
+  test("are told from what a message may quote", () => {
+    const shown = [
+      "verbose",
+      "5 sec",
+      "9999h",
+      "127.0.0.1",
+      "api.example.com/v1",
+      "http:/h",
+      "yes",
+      "first",
+      "2027-02-31",
+      "1 MiB",
+      99_999,
+      true,
+    ];
+    for (const value of shown) expect(shownValue(value)).toBe(JSON.stringify(value));
+    const hidden = [
+      "sk-1234",
+      "gsk_abc",
+      "Bearer abc",
+      "hunter2abc",
+      "AKIA2E4X",
+      "abcdefghijklmnop",
+      "u:p@host",
+      "my-password",
+      "a=b",
+      "",
+      null,
+      {},
+    ];
+    for (const value of hidden) expect(shownValue(value)).toBeNull();
+    expect(problemsOf(`log: { level: ${env.OPENAI_API_KEY} }`)).toMatchObject([{ reason: "this is not a known name" }]);
+    expect(JSON.stringify(problemsOf(channelWith("api_key: 40404040")))).not.toContain("40404040");
+    expect(JSON.stringify(problemsOf(channelWith("api_keys: lonely")))).not.toContain("lonely");
+  });
 
   test("are not shown as the name of an unknown setting", () => {
     expect(JSON.stringify(problemsOf("sk-live-0a1b2c3d: 1\nchannels:\n  - sk-live-0a1b2c3d: x"))).not.toContain("0a1b2c3d");

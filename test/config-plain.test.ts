@@ -62,7 +62,7 @@ const word = fc.constantFrom(
   ..."name key models limits a b gpt-4o whisper-1 300ms 64MiB 1h 127.0.0.1:4400 http://up.example.com/v1 2027-01-01 ./data ../data".split(
     " ",
   ),
-  ..."on off yes no y n x=y a#b a/b /etc/file a:b ~x _ -x tru truer nul nil 1a 0b1 1_000 12:30 1.2.3 sk-0123 $HOME a,b ü 日本 😀".split(
+  ..."on off yes no y n x=y a#b a/b /etc/file a:b ~x _ -x tru truer nul nil 1a 0b1 1_000 12:30 1.2.3 sk-0123 $home a$b a,b ü 日本 😀".split(
     " ",
   ),
   "two words",

@@ -1,4 +1,6 @@
 import { isMetadata, isNear } from "../channels/network.ts";
+import { portMax } from "./listen.ts";
+import { shownValue, subject } from "./shown-value.ts";
 
 /** An upstream's address that may be dialled, or why not. */
 export type AddressVerdict =
@@ -10,10 +12,13 @@ export type AddressVerdict =
  * a normal upstream. The metadata services of clouds are not, in any spelling: nothing but credentials lives there.
  */
 export function checkAddress(text: string): AddressVerdict {
-  if (text.length > charactersMax || /[\s\\\p{Cc}]/u.test(text)) return refuse(shape.reason, shape.mend);
+  if (text.length > charactersMax || /[\s\\\p{Cc}]/u.test(text)) return noAddress(text);
+  const port = /^https?:\/\/[^/?#@]*:(\d+)(?=[/?#]|$)/i.exec(text)?.[1];
+  if (port !== undefined && Number(port) > portMax)
+    return refuse(`there is no port ${port.slice(0, 12)}`, `write a port from 1 to ${portMax}`);
   // The parser forgives a missing slash; whoever takes the address apart does not.
   const url = /^https?:\/\/[^/]/i.test(text) || !/^https?:/i.test(text) ? (URL.canParse(text) ? new URL(text) : null) : null;
-  if (url === null) return refuse(shape.reason, shape.mend);
+  if (url === null) return noAddress(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") {
     return refuse("only http and https addresses can be used", "write https://…");
   }
@@ -39,7 +44,14 @@ export function checkAddress(text: string): AddressVerdict {
 }
 
 const charactersMax = 2048;
-const shape = { reason: "this is not the address of a server", mend: "write it as in https://api.example.com/v1" };
+
+function noAddress(text: string): AddressVerdict {
+  const isBare = shownValue(text) !== null && /^[\w.-]+\.[\w-]+(?::\d+)?(?:\/|$)/.test(text);
+  return refuse(
+    `${subject(text)} is not the address of a server`,
+    isBare ? `write https://${text}, or http:// where it has no TLS` : "write it as in https://api.example.com/v1",
+  );
+}
 
 function refuse(reason: string, mend: string): AddressVerdict {
   return { ok: false, reason, mend };

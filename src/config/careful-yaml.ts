@@ -1,10 +1,11 @@
 import { isAlias, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
-import type { Alias, ErrorCode } from "yaml";
+import type { Alias, ErrorCode, YAMLParseError } from "yaml";
 import { interpolate } from "./interpolate.ts";
 import type { Environment } from "./interpolate.ts";
 import type { Path, Problem } from "./problem.ts";
 import { fileSchema } from "./schema.ts";
 import { shownPath } from "./shown-path.ts";
+import { syntaxMistake } from "./syntax-mistake.ts";
 
 export interface CarefulYaml {
   readonly value: unknown;
@@ -27,12 +28,11 @@ export function readCarefully(text: string, environment: Environment): CarefulYa
   const yaml = parseDocument(text, { prettyErrors: false, uniqueKeys: false, lineCounter: lines, logLevel: "error" });
   if (yaml.errors.length > 0) {
     const bare = yaml.errors.filter(({ pos }) => text.slice(pos[0] - 1, pos[0] + 1) === "${");
-    const faults = (bare.length > 0 ? bare : yaml.errors).map((error) => ({
-      line: lineAt(error.pos[0]),
-      path: "",
-      ...(bare.length > 0 ? bareVariable : syntaxFaults[error.code]),
-    }));
-    return { problems: distinct(faults).slice(0, problemsMax) };
+    if (bare.length > 0) {
+      const faults = bare.map(({ pos }) => ({ line: lineAt(pos[0]), path: "", ...bareVariable }));
+      return { problems: distinct(faults).slice(0, problemsMax) };
+    }
+    return { problems: [{ path: "", ...syntaxProblem(text, yaml.errors, lineAt) }] };
   }
 
   const problems: Problem[] = [];
@@ -84,6 +84,19 @@ export function readCarefully(text: string, environment: Environment): CarefulYa
   if (problems.length > 0) return { problems: distinct(problems) };
   return { value, lineOf: (path) => lineOf(yaml.contents, targets, path, lineAt) };
 }
+
+/** After one mistake of spelling everything that follows looks wrong as well, so only the first is told. */
+function syntaxProblem(text: string, errors: readonly YAMLParseError[], lineAt: (offset: number) => number): Omit<Problem, "path"> {
+  const first = errors.reduce((one, other) => (other.pos[0] < one.pos[0] ? other : one));
+  const line = lineAt(first.pos[0]);
+  const seen = syntaxMistake(text);
+  // What is far behind the place where the parser stopped is not what stopped it.
+  if (seen !== null && seen.line <= line + linesBehindMax) return seen;
+  return { line, ...syntaxFaults[first.code] };
+}
+
+/** A value that looks like one over several lines is blamed on its first. */
+const linesBehindMax = 3;
 
 type Targets = Map<Alias, unknown>;
 

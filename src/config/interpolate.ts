@@ -10,6 +10,8 @@ export interface InterpolationFault {
  * put in is not looked at again, so a value that happens to hold `${` stays as it is.
  */
 export function interpolate(text: string, environment: Environment): string | InterpolationFault {
+  const bare = bareVariable(text, environment);
+  if (bare !== null) return braceless(bare, text);
   let result = "";
   let at = 0;
   for (;;) {
@@ -33,6 +35,31 @@ export function interpolate(text: string, environment: Environment): string | In
     else result += text.slice(at, open) + value;
     at = close + 1;
   }
+}
+
+/** Whether a text may hold a variable, with or without its braces. */
+export function mayHoldVariable(text: string): boolean {
+  return text.includes("$");
+}
+
+/**
+ * The variable that a text means and does not get, because it is written as in a shell: `$NAME`. Where that is all there is, perhaps
+ * behind the name of an authentication scheme, nothing else can be meant. Inside a longer text a dollar sign may be part of a password,
+ * so there it counts only where such a variable is set.
+ */
+function bareVariable(text: string, environment: Environment): string | null {
+  const whole = /^(?:(?:bearer|basic|token)\s+)?\$([A-Za-z_]\w*)$/i.exec(text.trim())?.[1];
+  if (whole !== undefined && (/^[A-Z_][A-Z0-9_]*$/.test(whole) || Object.hasOwn(environment, whole))) return whole;
+  for (const [, name] of text.matchAll(/(?<!\$)\$([A-Z_][A-Z0-9_]{2,})/g)) if (Object.hasOwn(environment, name!)) return name!;
+  return null;
+}
+
+function braceless(name: string, text: string): InterpolationFault {
+  const scheme = /^(bearer|basic|token)\s/i.exec(text.trim())?.[1];
+  return {
+    reason: `the variable ${name} is written without braces, so it would be taken literally`,
+    mend: `write \${${name}}${scheme === undefined ? "" : `, without ${scheme}: the gateway puts that before a key`}`,
+  };
 }
 
 const unclosed: InterpolationFault = {

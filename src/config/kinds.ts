@@ -2,12 +2,13 @@ import { operations } from "../operations/operation.ts";
 import type { Operation } from "../operations/operation.ts";
 import { nanosOf } from "../usage/dollars.ts";
 import { checkAddress } from "./address.ts";
-import { parseListen } from "./listen.ts";
+import { parseListen, portBehind, portMax } from "./listen.ts";
 import type { Listen } from "./listen.ts";
 import { nearest } from "./nearest.ts";
 import { durationText, parseDuration, parseSize } from "./quantity.ts";
+import { subject } from "./shown-value.ts";
 
-/** What a setting may be: how the documentation calls it, and how a value is read. Reading never quotes the value. */
+/** What a setting may be: how the documentation calls it, and how a value is read. What may be a secret is never quoted. */
 export interface Kind<T> {
   readonly type: string;
   readonly read: (value: unknown) => T | Mistake;
@@ -36,8 +37,8 @@ export function integer(min: number, max: number): Kind<number> {
     type: "whole number",
     read: (value) => {
       const number = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
-      if (typeof number !== "number" || !Number.isInteger(number)) return notA("a whole number", value, mend);
-      return number < min || number > max ? new Mistake("this is out of range", mend) : number;
+      if (typeof number !== "number" || !Number.isInteger(number)) return notA("a whole number", value, mend, subject(value));
+      return number < min || number > max ? new Mistake(`${number} is out of range`, mend) : number;
     },
   };
 }
@@ -48,8 +49,8 @@ export function positiveNumber(max: number): Kind<number> {
     type: "number",
     read: (value) => {
       const number = typeof value === "string" && /^\d{1,15}(\.\d{1,6})?$/.test(value) ? Number(value) : value;
-      if (typeof number !== "number") return notA("a number", value, mend);
-      return number > 0 && number <= max ? number : new Mistake("this is out of range", mend);
+      if (typeof number !== "number") return notA("a number", value, mend, subject(value));
+      return number > 0 && number <= max ? number : new Mistake(`${number} is out of range`, mend);
     },
   };
 }
@@ -60,10 +61,10 @@ export function dollars(nanosMax: number): Kind<number> {
   return {
     type: "US dollars",
     read: (value) => {
-      if (typeof value !== "number" && typeof value !== "string") return notA("an amount of dollars", value, mend);
+      if (typeof value !== "number" && typeof value !== "string") return notA("an amount of dollars", value, mend, subject(value));
       const nanos = nanosOf(value);
-      if (nanos === null) return notA("an amount of dollars", value, mend);
-      return nanos <= nanosMax ? nanos : new Mistake("this is out of range", mend);
+      if (nanos === null) return notA("an amount of dollars", value, mend, subject(value));
+      return nanos <= nanosMax ? nanos : new Mistake(`${subject(value)} is out of range`, mend);
     },
   };
 }
@@ -73,7 +74,7 @@ export function flag(): Kind<boolean> {
     type: "true or false",
     read: (value) => {
       if (value === true || value === "true") return true;
-      return value === false || value === "false" ? false : notA("yes or no", value, "write true or false");
+      return value === false || value === "false" ? false : notA("yes or no", value, "write true or false", subject(value));
     },
   };
 }
@@ -85,9 +86,12 @@ export function choice<const T extends string>(values: readonly T[]): Kind<T> {
     read: (value) => {
       const found = values.find((candidate) => candidate === value);
       if (found !== undefined) return found;
-      if (typeof value !== "string") return notA("a name", value, `write one of ${list}`);
+      if (typeof value !== "string") return notA("a name", value, `write one of ${list}`, subject(value));
       const near = nearest(value, values);
-      return new Mistake("this is not a known name", near === null ? `write one of ${list}` : `did you mean ${near}? Known are ${list}`);
+      return new Mistake(
+        `${subject(value)} is not a known name`,
+        near === null ? `write one of ${list}` : `did you mean ${near}? Known are ${list}`,
+      );
     },
   };
 }
@@ -114,7 +118,7 @@ export function name(): Kind<string> {
     read: (value) => {
       if (typeof value !== "string") return notA("a name", value, nameMend);
       if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(value)) return value;
-      return new Mistake("this cannot be a name", nameMend);
+      return new Mistake(`${subject(value)} cannot be a name`, nameMend);
     },
   };
 }
@@ -126,7 +130,7 @@ export function label(): Kind<string> {
     read: (value) => {
       if (typeof value !== "string") return notA("a name", value, textMend);
       if (/^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(value)) return value;
-      return new Mistake("this cannot be part of a host name", "use letters, digits and dashes, as in us-east-1");
+      return new Mistake(`${subject(value)} cannot be part of a host name`, "use letters, digits and dashes, as in us-east-1");
     },
   };
 }
@@ -139,6 +143,9 @@ export function secret(): Kind<string> {
       if (typeof value !== "string") return notA("text", value, textMend);
       if (value === "") return new Mistake("this is empty", "give the key; if it comes from a variable, the variable is empty");
       if (value.length <= 8192 && /^[\x21-\x7e]+$/.test(value)) return value;
+      const scheme = /^(bearer|basic|token)\s/i.exec(value)?.[1];
+      if (scheme !== undefined)
+        return new Mistake(`the word ${scheme} is not part of a key`, "give the key alone: the gateway puts that before it");
       return new Mistake(
         "this cannot travel in a header: it holds a space, a line break or a character outside ASCII",
         "check that the key was copied whole and alone",
@@ -155,9 +162,9 @@ export function duration(minMs = 1, maxMs = dayMs): Kind<number> {
     type: "duration",
     read: (value) => {
       const ms = typeof value === "string" ? parseDuration(value) : null;
-      if (ms === null) return notA("a duration", value, mend);
+      if (ms === null) return notA("a duration", value, mend, subject(value));
       if (ms >= minMs && ms <= maxMs) return ms;
-      return new Mistake("this is out of range", `write a duration from ${durationText(minMs)} to ${durationText(maxMs)}`);
+      return new Mistake(`${subject(value)} is out of range`, `write a duration from ${durationText(minMs)} to ${durationText(maxMs)}`);
     },
   };
 }
@@ -167,9 +174,9 @@ export function size(minBytes: number, maxBytes: number): Kind<number> {
     type: "size",
     read: (value) => {
       const bytes = typeof value === "string" ? parseSize(value) : null;
-      if (bytes === null) return notA("a size", value, "write a number and a unit, such as 64MiB or 25MB");
+      if (bytes === null) return notA("a size", value, "write a number and a unit, such as 64MiB or 25MB", subject(value));
       if (bytes >= minBytes && bytes <= maxBytes) return bytes;
-      return new Mistake("this is out of range", `write a size from ${minBytes}B to ${maxBytes}B`);
+      return new Mistake(`${subject(value)} is out of range`, `write a size from ${minBytes}B to ${maxBytes}B`);
     },
   };
 }
@@ -202,9 +209,18 @@ export function listen(): Kind<Listen> {
   const mend = "write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400";
   return {
     type: "host and port",
-    read: (value) => (typeof value === "string" ? parseListen(value) : null) ?? notA("a host and a port", value, mend),
+    read: (value) => {
+      const port = typeof value === "string" ? portBehind(value) : null;
+      if (port !== null && !(Number(port) <= portMax)) return new Mistake(`there is no port ${port.slice(0, 12)}`, portMend);
+      if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= portMax) {
+        return new Mistake(`${value} is a port without a host`, `write 127.0.0.1:${value}, or 0.0.0.0:${value} for other machines as well`);
+      }
+      return (typeof value === "string" ? parseListen(value) : null) ?? notA("a host and a port", value, mend, subject(value));
+    },
   };
 }
+
+const portMend = `write a port from 0 to ${portMax}; 0 lets the system choose`;
 
 export function address(): Kind<string> {
   return {
@@ -224,12 +240,12 @@ export function moment(): Kind<number> {
     type: "date",
     read: (value) => {
       const shaped = typeof value === "string" && /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(\.\d{1,3})?(Z|[+-]\d\d:\d\d))?$/.test(value);
-      if (!shaped) return notA("a date", value, mend);
+      if (!shaped) return notA("a date", value, mend, subject(value));
       const ms = Date.parse(value);
       // Some engines roll 2027-02-31 over into March.
       const day = value.slice(0, 10);
       const exists = new Date(`${day}T00:00:00Z`).getTime() >= 0 && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-      return Number.isFinite(ms) && exists ? ms : new Mistake("there is no such day or time", mend);
+      return Number.isFinite(ms) && exists ? ms : new Mistake(`there is no such day or time: ${value}`, mend);
     },
   };
 }
@@ -383,9 +399,9 @@ export function isGroup(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The commonest mistakes have words of their own: a line left out, a line left empty. */
-export function notA(what: string, value: unknown, mend: string): Mistake {
+/** The commonest mistakes have words of their own: a line left out, a line left empty. `shown`: how the value may be called. */
+export function notA(what: string, value: unknown, mend: string, shown = "this"): Mistake {
   if (value === undefined) return new Mistake("this is missing", mend);
   if (value === null) return new Mistake("this has no value", `${mend}, or remove the line`);
-  return new Mistake(`this is not ${what}`, mend);
+  return new Mistake(`${shown} is not ${what}`, mend);
 }

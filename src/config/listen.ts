@@ -4,12 +4,24 @@ export interface Listen {
   readonly port: number;
 }
 
+export const portMax = 65_535;
+
+/** What stands where the port of an address belongs, where that is a number; it need not be one that exists. */
+export function portBehind(text: string): string | null {
+  return (
+    /^[^:]*:(-?\d+)$|\]:(-?\d+)$/
+      .exec(text)
+      ?.slice(1)
+      .find((port) => port !== undefined) ?? null
+  );
+}
+
 /** Reads `HOST:PORT`, with an IPv6 host in brackets. Port 0 lets the system choose. */
 export function parseListen(text: string): Listen | null {
   const match = /^(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})))?:(\d{1,5})$/.exec(text);
   const host = match?.[1] ?? match?.[2];
   const port = Number(match?.[3]);
-  if (host === undefined || !(port <= 65_535)) return null;
+  if (host === undefined || !(port <= portMax)) return null;
   if (match?.[1] !== undefined && !URL.canParse(`http://[${host}]/`)) return null;
   return { host, port };
 }

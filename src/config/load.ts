@@ -3,6 +3,7 @@ import { dirname, resolve } from "node:path";
 import type { LocalModel } from "../channels/local-model.ts";
 import { carryOutElsewhere } from "./careful-elsewhere.ts";
 import { readDocument } from "./document.ts";
+import { isGroup } from "./kinds.ts";
 import type { Elsewhere } from "./document.ts";
 import type { Environment } from "./interpolate.ts";
 import { normalise } from "./normalise.ts";
@@ -48,6 +49,7 @@ function* load({ path, text, env, nofile, nowMs, localModels = none }: ConfigSou
   try {
     const document = yield* readDocument(text, env, elsewhere);
     if ("problems" in document) return { ok: false, problems: document.problems };
+    if (isEmpty(document.value)) return { ok: false, problems: [emptyFile] };
     return yield* normalise(document, {
       nofile,
       nowMs: nowMs ?? Date.now(),
@@ -62,6 +64,18 @@ function* load({ path, text, env, nofile, nowMs, localModels = none }: ConfigSou
 }
 
 const none = (): readonly LocalModel[] => [];
+
+/** Nothing but comments. Whoever reloads one has it from an editor that has not finished, and keeps the channels that are there. */
+function isEmpty(value: unknown): boolean {
+  return value === null || (isGroup(value) && Object.keys(value).length === 0);
+}
+
+const emptyFile = {
+  line: null,
+  path: "",
+  reason: "the file is empty",
+  mend: "write at least one channel under channels: (examples/sluice.yaml shows how), or start without a file",
+};
 
 /** Far more than any key; a path that names something else must not be read into memory whole. */
 const secretBytesMax = 64 * 1024;

@@ -1,4 +1,4 @@
-import { parseListen, type Listen } from "./listen.ts";
+import { parseListen, portBehind, portMax, type Listen } from "./listen.ts";
 import type { Settings } from "./settings.ts";
 
 /** Where to listen, as the command line says it. */
@@ -16,10 +16,16 @@ export interface ListenOverrides {
 /** What was said, or why it cannot be understood. */
 export function listenOverrides({ listen, admin }: ListenWords): ListenOverrides | string {
   const place = listen === null ? undefined : (parseListen(listen) ?? null);
-  if (place === null) return "--listen takes HOST:PORT, such as 127.0.0.1:4400";
+  if (place === null) return noPort("--listen", listen) ?? "--listen takes HOST:PORT, such as 127.0.0.1:4400";
   if (admin === null || admin === "off") return { listen: place, admin: admin === null ? undefined : null };
   const door = parseListen(admin);
-  return door === null ? "--admin takes HOST:PORT, such as 127.0.0.1:4401, or off" : { listen: place, admin: door };
+  if (door !== null) return { listen: place, admin: door };
+  return noPort("--admin", admin) ?? "--admin takes HOST:PORT, such as 127.0.0.1:4401, or off";
+}
+
+function noPort(option: string, given: string | null): string | null {
+  const port = portBehind(given ?? "");
+  return port === null || Number(port) <= portMax ? null : `${option}: there is no port ${port.slice(0, 12)}. Ports go up to ${portMax}.`;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { interpolate } from "./interpolate.ts";
+import { interpolate, mayHoldVariable } from "./interpolate.ts";
 import type { Environment } from "./interpolate.ts";
 import type { Path } from "./problem.ts";
 import type { Turns } from "./turns.ts";
@@ -77,7 +77,7 @@ class PlainReader {
     private readonly environment: Environment,
     private readonly stepsMax: number,
   ) {
-    this.hasVariables = text.includes("${");
+    this.hasVariables = mayHoldVariable(text);
   }
 
   get position(): number {
@@ -429,7 +429,7 @@ class PlainReader {
   }
 
   private filled(value: string): string {
-    if (!this.hasVariables || !value.includes("${")) return value;
+    if (!this.hasVariables || !mayHoldVariable(value)) return value;
     const filled = interpolate(value, this.environment);
     if (typeof filled !== "string") throw new NotPlain();
     return filled;

@@ -1,6 +1,6 @@
 /**
- * Something wrong with a configuration, or worth a warning: where, why and what to do about it. Values are never
- * quoted, because any of them may be a secret that ended up in the wrong place.
+ * Something wrong with a configuration, or worth a warning: where, why and what to do about it. A value is quoted only where it
+ * cannot be a secret that ended up in the wrong place (`shown-value.ts`).
  */
 export interface Problem {
   /** `null` where there is no file, or where the fault is in no single line. */

@@ -1,0 +1,273 @@
+/** Where a text stops being YAML, and why, in words for whoever wrote it. */
+export interface SyntaxMistake {
+  readonly line: number;
+  readonly reason: string;
+  readonly mend: string;
+}
+
+/**
+ * Looks for the mistake behind a text that is no YAML. A parser notices it where it can no longer go on, which for a bracket or a quote
+ * may be many lines later, and again on each line after that; whoever has to mend the file needs the one line where it was made. Only
+ * called for texts that are wrong, and no judge of whether they are: null where it sees nothing.
+ */
+export function syntaxMistake(text: string): SyntaxMistake | null {
+  return new Walk(text.split(/\r?\n/)).run() ?? null;
+}
+
+/** A group or a list, by how far its entries are indented. */
+interface Block {
+  readonly indent: number;
+  readonly listed: boolean;
+}
+
+/** The entry that was read last. */
+interface Entry {
+  readonly line: number;
+  readonly indent: number;
+  /** Its value is expected on the next lines. */
+  readonly waits: boolean;
+  /** A list entry that looks as if the space after its colon was left out. */
+  readonly glued: boolean;
+}
+
+class Walk {
+  private readonly blocks: Block[] = [];
+  private last: Entry | null = null;
+  private at = 0;
+
+  constructor(private readonly lines: readonly string[]) {}
+
+  run(): SyntaxMistake | undefined {
+    while (this.at < this.lines.length) {
+      const found = this.line(this.lines[this.at]!);
+      if (found !== undefined) return found;
+      this.at += 1;
+    }
+    return undefined;
+  }
+
+  private line(line: string): SyntaxMistake | undefined {
+    let column = indentOf(line);
+    if (line[column] === "\t" && line.trim() !== "" && line.trimStart()[0] !== "#") return this.here(tab);
+    if (column === line.length || line[column] === "#" || (column === 0 && /^(?:---|\.\.\.)(?:\s|$)/.test(line))) return undefined;
+    let isEntry = false;
+    while (line[column] === "-" && (column + 1 === line.length || line[column + 1] === " ")) {
+      const misplaced = this.place(column, true);
+      if (misplaced !== undefined) return misplaced;
+      isEntry = true;
+      const dash = column;
+      column += 1;
+      while (line[column] === " ") column += 1;
+      this.last = { line: this.at, indent: dash, waits: column === line.length || line[column] === "#", glued: false };
+      if (this.last.waits) return undefined;
+      // What follows the dash belongs to the entry.
+      this.last = { ...this.last, waits: true };
+    }
+    const colon = colonOf(line, column);
+    if (colon >= 0) return this.setting(line, column, colon);
+    return isEntry ? this.entryValue(line, column) : this.bare(line, column);
+  }
+
+  private setting(line: string, column: number, colon: number): SyntaxMistake | undefined {
+    const misplaced = this.place(column, false);
+    if (misplaced !== undefined) return misplaced;
+    let start = colon + 1;
+    while (line[start] === " ") start += 1;
+    const waits = start >= line.length || line[start] === "#" || /^[&!]\S*\s*(?:#.*)?$/.test(line.slice(start));
+    this.last = { line: this.at, indent: column, waits, glued: false };
+    return waits ? undefined : this.value(line, start, column);
+  }
+
+  private entryValue(line: string, column: number): SyntaxMistake | undefined {
+    const indent = this.blocks.at(-1)?.indent ?? 0;
+    this.last = { line: this.at, indent, waits: false, glued: gluedColon.test(line.slice(column)) };
+    return this.value(line, column, indent);
+  }
+
+  /** A line that is no setting and no entry: the rest of a text that began above, or a setting without its colon. */
+  private bare(line: string, column: number): SyntaxMistake | undefined {
+    const { last } = this;
+    if (last === null) return this.value(line, column, -1);
+    if (column > last.indent) {
+      this.last = { ...last, waits: false };
+      return last.waits ? this.value(line, column, last.indent) : undefined;
+    }
+    return this.here(gluedColon.test(line.slice(column)) ? glued : colonless);
+  }
+
+  /** Enters the block that a line belongs to by its indentation. */
+  private place(column: number, listed: boolean): SyntaxMistake | undefined {
+    const { blocks, last } = this;
+    if (last === null) {
+      blocks.push({ indent: column, listed });
+      return undefined;
+    }
+    const opens = last.waits && (column > last.indent || (listed && column === last.indent && blocks.at(-1)?.listed === false));
+    if (opens) {
+      blocks.push({ indent: column, listed });
+      return undefined;
+    }
+    const around = blocks.map(({ indent }) => indent);
+    const inner = blocks.at(-1)!;
+    if (column > inner.indent) return last.glued ? { ...glued, line: last.line + 1 } : this.here(indented(column, around));
+    while (
+      blocks.length > 1 &&
+      (blocks.at(-1)!.indent > column || (blocks.at(-1)!.indent === column && blocks.at(-1)!.listed && !listed))
+    ) {
+      blocks.pop();
+    }
+    const block = blocks.at(-1)!;
+    return block.indent === column && block.listed === listed ? undefined : this.here(indented(column, around));
+  }
+
+  /** Reads a value from its first character on, over as many lines as it has. */
+  private value(line: string, start: number, indent: number): SyntaxMistake | undefined {
+    const first = line[start];
+    if (first === "&" || first === "!") {
+      const next = /^\S+\s+/.exec(line.slice(start));
+      return next === null ? undefined : this.value(line, start + next[0].length, indent);
+    }
+    if (first === "[" || first === "{") return this.brackets(start, indent);
+    if (first === '"' || first === "'") return this.quoted(start);
+    if (first === "|" || first === ">") this.skipText(indent);
+    return undefined;
+  }
+
+  /** A text of its own lines, which are all that is indented further. */
+  private skipText(indent: number): void {
+    while (this.at + 1 < this.lines.length) {
+      const next = this.lines[this.at + 1]!;
+      if (next.trim() !== "" && indentOf(next) <= indent) return;
+      this.at += 1;
+    }
+  }
+
+  private brackets(start: number, indent: number): SyntaxMistake | undefined {
+    const open: { readonly bracket: string; readonly line: number }[] = [];
+    const unclosed = (): SyntaxMistake => {
+      const { bracket, line } = open.at(-1)!;
+      return { line: line + 1, reason: `the ${bracket} of this line is not closed`, mend: `add the ${closing[bracket]} where it ends` };
+    };
+    for (let column = start; ; column += 1) {
+      const line = this.lines[this.at]!;
+      if (column >= line.length) {
+        this.at += 1;
+        if (this.at >= this.lines.length) return unclosed();
+        const next = this.lines[this.at]!;
+        const begins = indentOf(next);
+        // Inside of brackets no line stands as far left as what they belong to, but for the last bracket.
+        if (begins <= indent && (colonOf(next, begins) >= 0 || next.startsWith("- ", begins))) return unclosed();
+        column = begins - 1;
+        continue;
+      }
+      const character = line[column]!;
+      if (character === "#" && (column === 0 || /\s/.test(line[column - 1]!))) column = line.length;
+      else if ((character === '"' || character === "'") && /[\s[{,:]/.test(line[column - 1] ?? " ")) {
+        const end = this.quoteEnd(column);
+        if (end === null) return unclosed();
+        column = end;
+      } else if (character in closing) open.push({ bracket: character, line: this.at });
+      else if (character === "]" || character === "}") {
+        const { bracket, line: opened } = open.pop()!;
+        if (closing[bracket] !== character) {
+          const reason = `this ${character} does not close the ${bracket} of line ${opened + 1}`;
+          return this.here({ reason, mend: `close that with ${closing[bracket]} first` });
+        }
+        if (open.length === 0) return this.ended(column + 1);
+      }
+    }
+  }
+
+  private quoted(start: number): SyntaxMistake | undefined {
+    const line = this.at;
+    const unclosed = {
+      line: line + 1,
+      reason: "a closing quote is missing: the text that begins on this line does not end",
+      mend: quoteMend,
+    };
+    const end = this.quoteEnd(start);
+    if (end === null) return unclosed;
+    // What was taken for its end, lines later, is the beginning of the next one.
+    return this.ended(end + 1) === undefined ? undefined : this.at > line ? unclosed : this.ended(end + 1);
+  }
+
+  /** Where in which line a quote ends, which becomes the line that is read; null where it does not. */
+  private quoteEnd(start: number): number | null {
+    const quote = this.lines[this.at]![start];
+    const began = this.at;
+    for (let column = start + 1; ; column += 1) {
+      const line = this.lines[this.at]!;
+      if (column >= line.length) {
+        this.at += 1;
+        if (this.at < this.lines.length) {
+          column = -1;
+          continue;
+        }
+        this.at = began;
+        return null;
+      }
+      if (quote === '"' && line[column] === "\\") column += 1;
+      else if (quote === "'" && line[column] === "'" && line[column + 1] === "'") column += 1;
+      else if (line[column] === quote) return column;
+    }
+  }
+
+  /** After a bracket or a quote only a comment may follow. */
+  private ended(column: number): SyntaxMistake | undefined {
+    const rest = this.lines[this.at]!.slice(column).trimStart();
+    if (rest === "" || rest[0] === "#") return undefined;
+    if (rest[0] === "]" || rest[0] === "}") {
+      return this.here({ reason: `there is a ${rest[0]} too many`, mend: `remove it, or add what opens it` });
+    }
+    return this.here({ reason: "something follows where the value has ended", mend: "put the whole value in quotes, or begin a new line" });
+  }
+
+  private here({ reason, mend }: Omit<SyntaxMistake, "line">): SyntaxMistake {
+    return { line: this.at + 1, reason, mend };
+  }
+}
+
+const closing: Readonly<Record<string, string>> = { "[": "]", "{": "}" };
+/** As in `name:value`, but not as in `http://host`. */
+const gluedColon = /^[A-Za-z_][\w-]*:[^\s/]/;
+
+const tab = { reason: "a tab is used for indentation", mend: "indent with spaces" };
+const glued = { reason: "there is no space after the colon", mend: "write name: value" };
+const colonless = { reason: "a colon is missing", mend: "write name: value, with a space after the colon" };
+const quoteMend = "add the closing quote, or write a quote inside of the text twice ('') or with a backslash (\\\")";
+
+function indented(column: number, around: readonly number[]): Omit<SyntaxMistake, "line"> {
+  const known = [...new Set(around)].toSorted((a, b) => a - b);
+  return {
+    reason: `the indentation is wrong: ${spaces(column)} before this line, and ${known.join(", ")} before those around it`,
+    mend: "indent with spaces, and the settings of one group equally far",
+  };
+}
+
+function spaces(count: number): string {
+  return count === 1 ? "1 space" : `${count === 0 ? "no" : count} spaces`;
+}
+
+function indentOf(line: string): number {
+  let column = 0;
+  while (line[column] === " ") column += 1;
+  return column;
+}
+
+/** Where the colon stands that makes a setting of a line; -1 where there is none. */
+function colonOf(line: string, start: number): number {
+  const first = line[start];
+  let column = start;
+  if (first === '"' || first === "'") {
+    column = line.indexOf(first, start + 1) + 1;
+    if (column === 0) return -1;
+    while (line[column] === " ") column += 1;
+    return line[column] === ":" ? column : -1;
+  }
+  if (first === undefined || "[{]},#|>@`%".includes(first)) return -1;
+  for (; column < line.length; column += 1) {
+    if (line[column] === "#" && line[column - 1] === " ") return -1;
+    if (line[column] === ":" && (column + 1 === line.length || line[column + 1] === " ")) return column;
+  }
+  return -1;
+}
