@@ -17,7 +17,7 @@ import { expectRefusal, expectToldInBand } from "./support/outcome.ts";
 import { RawConnection } from "./support/raw-connection.ts";
 import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, Stage, type Row } from "./support/stage.ts";
-import { slowed } from "./support/slowed.ts";
+import { slowed, slowedSettingMs } from "./support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -175,7 +175,7 @@ describe("in the middle of the upload", () => {
     { behaviour: `fault:upload-status-rst@${bytes},429`, status: 429, code: "rate_limit_exceeded" },
   ]);
   const stalls = [0, mebibyte].map((bytes) => ({
-    behaviour: `fault:upload-stall@${bytes},1500`,
+    behaviour: `fault:upload-stall@${bytes},${slowedSettingMs(1_500)}`,
     status: 504,
     code: "upstream_timeout",
   }));
@@ -568,7 +568,7 @@ describe("a client that leaves", () => {
     "while an upstream does not take the upload is not waited for either",
     [0, mebibyte].map((bytes) => ({ label: `${bytes} bytes`, bytes })),
     async (row, { bytes }) => {
-      row.a.behaviour = `fault:upload-stall@${bytes},1500`;
+      row.a.behaviour = `fault:upload-stall@${bytes},${slowedSettingMs(1_500)}`;
       const call = await openTranscription(row, { file: twelve });
       await row.a.waitFor((ledger) => ledger.chats.length === 1);
       const abortedAt = performance.now();

@@ -138,7 +138,7 @@ describe("a reload", () => {
   });
 
   test.each([
-    ["that cannot be read as YAML", "listen: [", /sluice\.yaml:1: .*bracket/],
+    ["that cannot be read as YAML", "listen: [", /sluice\.yaml:1: the \[ of this line is not closed/],
     ["with an unknown setting", () => JSON.stringify(changed({ listne: "127.0.0.1:1" })), /listne/],
     [
       "with a variable that is not set",

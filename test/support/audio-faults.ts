@@ -1,3 +1,4 @@
+import { slowedSettingMs } from "./slowed.ts";
 /** What may go wrong before the first content of an answer, and what a client is told of it where nobody else is left. */
 export interface EarlyFault {
   readonly behaviour: string;
@@ -53,10 +54,10 @@ export const earlyFaults: readonly EarlyFault[] = [
 ];
 
 export const audioTimeouts = {
-  connect: "500ms",
-  first_byte: "900ms",
-  first_content: "900ms",
-  idle: "700ms",
-  progress: "900ms",
-  total: "8s",
+  connect: `${slowedSettingMs(500)}ms`,
+  first_byte: `${slowedSettingMs(900)}ms`,
+  first_content: `${slowedSettingMs(900)}ms`,
+  idle: `${slowedSettingMs(700)}ms`,
+  progress: `${slowedSettingMs(900)}ms`,
+  total: `${slowedSettingMs(8_000)}ms`,
 };

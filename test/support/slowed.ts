@@ -16,6 +16,14 @@ export function slowed(ms: number): number {
   return ms * slowness();
 }
 
+/**
+ * A time that is given to the product or to an upstream as a setting, in milliseconds: the shortest that a quiet machine bears.
+ * Known when the file begins, so it depends on nothing but how busy the machine was then.
+ */
+export function slowedSettingMs(ms: number): number {
+  return Math.round(ms * (startRatio < quietMax ? 1 : Math.min(2 * startRatio, 8)));
+}
+
 export interface MachineFacts {
   /** Milliseconds that the main thread of this process has run, and waited although it could have run. */
   readonly ranMs: number;
