@@ -4,6 +4,7 @@
  */
 import { type Candidate, candidatesOf, type Route } from "../src/channels/channel.ts";
 import { afterFailure, afterSuccess, type Health, scopeIds } from "../src/channels/health.ts";
+import { LastAsked } from "../src/channels/last-asked.ts";
 import { begun, ended, type Load, newLoad, observed, p95Ms } from "../src/channels/load.ts";
 import { countFirst, newRetryBudget, takeRetry } from "../src/limits/retry-budget.ts";
 import { countAccept, countRequest, newThrottle } from "../src/limits/throttle.ts";
@@ -53,8 +54,8 @@ function world(of: Route): {
     load: (id) => loads.get(id),
     channelInFlight: () => 3,
     throttle: undefined,
-    lastResorts: 0,
-    normalCalls: 0,
+    lastAsked: new LastAsked(new Map()),
+    waited: false,
     promptTokensEstimate: 500,
     remainingMs: 120_000,
     nowMs: 60_000,
@@ -111,6 +112,7 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
       upload: false,
       canRetry: true,
       admits: (candidate) => admits(candidate.scopes, input.health, input.nowMs),
+      mayResort: () => false,
       dice: Math.random,
     }),
   );

@@ -22,7 +22,7 @@ function boardWith(routes: readonly Route[]) {
     clock.nowMs += 1;
     const plan = board.plan(route, 10, 60_000, clock.nowMs);
     if (plan.go === "refuse") return;
-    const running = board.callBegins(route.model, plan.mode, false, clock.nowMs);
+    board.callBegins(route.model, false, clock.nowMs);
     const ticket = board.begin(plan.candidates[0]!, route.model, clock.nowMs, true);
     if (outcome === "served") {
       ticket.firstContent(clock.nowMs + 1);
@@ -30,7 +30,6 @@ function boardWith(routes: readonly Route[]) {
     } else {
       ticket.failed(failure(outcome === "failed" ? "overloaded" : "model_missing", ""), clock.nowMs + 1);
     }
-    board.callEnds(running, plan.mode);
   };
   return { board, call };
 }

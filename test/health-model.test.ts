@@ -6,7 +6,7 @@ import {
   type Health,
   isProbing,
   opensAgainMs,
-  probeAbandoned,
+  probeEnded,
   slowStartFactor,
   standing,
   withProbe,
@@ -42,18 +42,19 @@ class PlainBreaker {
     if (this.openUntilMs !== null) this.probeMs = nowMs;
   }
 
-  abandon(): void {
-    this.probeMs = null;
+  /** Whatever came of it: who began with the probe, or after it, ends it. */
+  ended(beganMs: number): void {
+    if (this.probeMs !== null && beganMs >= this.probeMs) this.probeMs = null;
   }
 
   succeed(nowMs: number, beganMs: number): void {
+    this.ended(beganMs);
     if (this.openUntilMs === null) {
       if (beganMs > this.refusedMs) this.refusals = 0;
       this.outcomes.push({ atMs: nowMs, ok: true });
       return;
     }
     if (beganMs <= this.turnedMs) return;
-    if (this.probeMs !== null && beganMs >= this.probeMs) this.probeMs = null;
     this.passed += 1;
     this.openUntilMs = Math.min(this.openUntilMs, nowMs);
     if (this.passed < 2) return;
@@ -65,12 +66,9 @@ class PlainBreaker {
   }
 
   fail(kind: FailureKind, retryAfterMs: number | null, nowMs: number, beganMs: number): void {
-    if (kind === "client_gone") return this.abandon();
-    if (kind === "rate_limited") {
-      this.cool(retryAfterMs, nowMs, beganMs);
-      if (this.probeMs !== null && beganMs >= this.probeMs) this.probeMs = null;
-      return;
-    }
+    this.ended(beganMs);
+    if (kind === "client_gone") return;
+    if (kind === "rate_limited") return this.cool(retryAfterMs, nowMs, beganMs);
     if (kind === "unauthorized") {
       if (beganMs <= this.turnedMs) return;
       if (this.openUntilMs !== null && nowMs < this.openUntilMs) {
@@ -89,8 +87,11 @@ class PlainBreaker {
         if (this.openUntilMs !== null && nowMs < this.openUntilMs) {
           this.turnedMs = nowMs;
         } else {
-          this.openings = this.openingsAt(nowMs) + 1;
-          this.open(nowMs, Math.min(300_000, 5_000 * 2 ** (this.openings - 1)));
+          const quick = nowMs - beganMs < 1_000;
+          const openings = this.openingsAt(nowMs);
+          this.openings = quick && openings >= 2 ? openings : openings + 1;
+          // The dice of the real one would make this 10 s at the most.
+          this.open(nowMs, Math.min(quick ? 10_000 / 1.2 : 300_000, 5_000 * 2 ** (this.openings - 1)));
         }
       }
     }
@@ -208,13 +209,13 @@ function play(steps: readonly Step[], check: (health: Health | undefined, plain:
         }
         break;
       case "probe":
-        if (health === undefined || standing(health, nowMs) !== "half_open" || isProbing(health, nowMs)) break;
+        if (health === undefined || standing(health, nowMs) === "closed" || isProbing(health, nowMs)) break;
         health = withProbe(health, nowMs);
         plain.probe(nowMs);
         break;
       case "abandon":
-        health = probeAbandoned(health);
-        plain.abandon();
+        if (health !== undefined) health = probeEnded(health, nowMs);
+        plain.ended(nowMs);
         break;
     }
     check(health, plain, nowMs);
@@ -237,7 +238,7 @@ describe("the breaker, over any story", () => {
     );
   });
 
-  test("has at most one probe, and forgets it when it turns", () => {
+  test("has at most one probe, which is over when its attempt is, or the breaker turns", () => {
     fc.assert(
       fc.property(stories, (steps) => {
         play(steps, (health, plain, nowMs) => {

@@ -6,14 +6,14 @@ import {
   afterSuccess,
   cause,
   chargedScope,
-  failedLastMs,
   type Health,
   isForgettable,
+  isCostly,
   isHardCooled,
   isProbing,
   newHealth,
   opensAgainMs,
-  probeAbandoned,
+  probeEnded,
   scopeIds,
   slowStartFactor,
   standing,
@@ -27,10 +27,10 @@ const overloaded = failure("overloaded", "503");
 const unauthorized = failure("unauthorized", "401");
 const limited = (retryAfterMs: number | null = null): Failure => failure("rate_limited", "429", { retryAfterMs });
 
-/** Each outcome is of a call that began a moment before. */
-function failed(health: Health | undefined, times: number, nowMs: number, what: Failure = overloaded): Health {
+/** Each outcome is of a call that began a moment before, or so long. */
+function failed(health: Health | undefined, times: number, nowMs: number, what: Failure = overloaded, tookMs = 1): Health {
   let after = health ?? newHealth;
-  for (let time = 0; time < times; time += 1) after = afterFailure(after, what, nowMs, middling, nowMs - 1);
+  for (let time = 0; time < times; time += 1) after = afterFailure(after, what, nowMs, middling, nowMs - tookMs);
   return after;
 }
 
@@ -41,11 +41,11 @@ function succeeded(health: Health | undefined, times: number, nowMs: number): He
 }
 
 /** Failed once more at the moment it may be probed again, so many times. */
-function probedInVain(health: Health, times: number, what: Failure = overloaded): Health {
+function probedInVain(health: Health, times: number, what: Failure = overloaded, tookMs = 1): Health {
   let after = health;
   for (let time = 0; time < times; time += 1) {
     const nowMs = opensAgainMs(after);
-    after = afterFailure(withProbe(after, nowMs), what, nowMs + 1, middling, nowMs);
+    after = afterFailure(withProbe(after, nowMs), what, nowMs + tookMs, middling, nowMs);
   }
   return after;
 }
@@ -136,15 +136,42 @@ describe("the breaker opens", () => {
 });
 
 describe("the breaker stays open", () => {
-  test("twice as long each time a probe fails, up to five minutes", () => {
-    let health = failed(undefined, 5, 1_000);
+  /** How long, as one probe after the other fails after so long. */
+  function openTimes(tookMs: number, what: Failure = overloaded): readonly number[] {
+    let health = failed(undefined, 5, 1_000, what, tookMs);
     const times = [openForMs(health, 1_000)];
     for (let probe = 0; probe < 8; probe += 1) {
       const nowMs = opensAgainMs(health);
-      health = probedInVain(health, 1);
-      times.push(openForMs(health, nowMs + 1));
+      health = probedInVain(health, 1, what, tookMs);
+      times.push(openForMs(health, nowMs + tookMs));
     }
-    expect(times.map(Math.round)).toEqual([5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000]);
+    return times.map(Math.round);
+  }
+
+  test("twice as long each time a probe fails slowly, up to five minutes", () => {
+    const minutes = [5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000];
+    expect(openTimes(1_000)).toEqual(minutes);
+    expect(openTimes(60_000, failure("timed_out", ""))).toEqual(minutes);
+    expect(openTimes(1, failure("interrupted", ""))).toEqual(minutes);
+  });
+
+  test.each(["overloaded", "disconnected", "unreachable", "bad_response"] satisfies FailureKind[])(
+    "at most ten seconds where it fails within one (%s), jitter included",
+    (kind) => {
+      expect(Math.max(...openTimes(999, failure(kind, "")))).toBe(8_333);
+      const health = probedInVain(failed(undefined, 5, 1_000), 5);
+      const nowMs = opensAgainMs(health);
+      const longest = afterFailure(withProbe(health, nowMs), failure(kind, ""), nowMs + 1, () => 0.999_999, nowMs);
+      expect(openForMs(longest, nowMs + 1)).toBeLessThanOrEqual(10_000);
+    },
+  );
+
+  test("no longer after a slow failure for all the quick ones before it", () => {
+    const health = probedInVain(failed(undefined, 5, 1_000), 20);
+    const nowMs = opensAgainMs(health);
+    const slow = probedInVain(health, 1, overloaded, 5_000);
+    expect(openForMs(slow, nowMs + 5_000)).toBe(20_000);
+    expect([isCostly(health), isCostly(slow)]).toEqual([false, true]);
   });
 
   test("a fifth shorter or longer by the dice", () => {
@@ -158,12 +185,12 @@ describe("the breaker stays open", () => {
   });
 
   test("and each healthy minute forgives one opening", () => {
-    let health = probedInVain(failed(undefined, 5, 1_000), 3);
+    let health = probedInVain(failed(undefined, 5, 10_000, overloaded, 2_000), 3, overloaded, 2_000);
     const closedMs = opensAgainMs(health);
     health = succeeded(health, 2, closedMs);
     const reopenedAfter = (minutes: number): number => {
-      const nowMs = closedMs + minutes * 60_000 + 10;
-      return Math.round(openForMs(failed(health, 5, nowMs), nowMs));
+      const nowMs = closedMs + minutes * 60_000 + 2_010;
+      return Math.round(openForMs(failed(health, 5, nowMs, overloaded, 2_000), nowMs));
     };
     expect([0, 1, 2, 3, 4, 50].map(reopenedAfter)).toEqual([80_000, 40_000, 20_000, 10_000, 5_000, 5_000]);
   });
@@ -196,8 +223,28 @@ describe("half-open", () => {
     expect(isProbing(open, againMs)).toBe(false);
     expect(isProbing(probing, againMs)).toBe(true);
     expect(isProbing(afterSuccess(probing, againMs + 50, againMs), againMs + 50)).toBe(false);
-    expect(isProbing(probeAbandoned(probing), againMs + 50)).toBe(false);
+    expect(isProbing(probeEnded(probing, againMs), againMs + 50)).toBe(false);
   });
+
+  test.each([
+    overloaded,
+    failure("timed_out", ""),
+    failure("overloaded", "", { retryAfterMs: 1_000 }),
+    unauthorized,
+    failure("redirected", ""),
+    limited(),
+    failure("invalid_request", ""),
+    "success",
+  ] as const)(
+    "a probe is over when its attempt is, also one that was sent before its time, or overtaken by another failure (%p)",
+    (what) => {
+      const outcome = (health: Health, nowMs: number, beganMs: number): Health =>
+        what === "success" ? afterSuccess(health, nowMs, beganMs) : afterFailure(health, what, nowMs, middling, beganMs);
+      const early = outcome(withProbe(open, 1_500), 1_600, 1_500);
+      const overtaken = outcome(afterFailure(withProbe(open, 1_500), overloaded, 1_550, middling, 1_450), 1_600, 1_500);
+      for (const after of [early, overtaken]) expect(isProbing(after, Math.max(1_600, opensAgainMs(after)))).toBe(false);
+    },
+  );
 
   test("the outcome of a call that began before the probe does not end the probe", () => {
     const probing = withProbe(open, againMs + 100);
@@ -235,10 +282,9 @@ describe("half-open", () => {
     expect(standing(afterSuccess(open, 1_500, 1_400), 1_500)).toBe("half_open");
   });
 
-  test("a last resort that fails while it is open does not put its probe off, but is remembered", () => {
+  test("a last resort that fails while it is open does not put its probe off, and outweighs a success that began before", () => {
     const after = afterFailure(open, overloaded, 1_500, middling, 1_400);
     expect(opensAgainMs(after)).toBe(againMs);
-    expect(failedLastMs(after)).toBe(1_500);
     expect(afterSuccess(after, 1_600, 1_450)).toBe(after);
   });
 

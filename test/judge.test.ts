@@ -42,6 +42,7 @@ function verdict(plan: Ahead, attempts: readonly Tried[], facts: Partial<JudgeIn
     upload: false,
     canRetry: true,
     admits: () => true,
+    mayResort: () => true,
     dice: () => 0.5,
     ...facts,
   });
@@ -301,6 +302,42 @@ describe("with nobody else left", () => {
   test("not one whose account was switched off by another's failure", () => {
     const [m1, m2] = [candidate("m1", { quota: "org" }), candidate("m2", { quota: "org" })];
     expect(stopped(planned([m1, m2]), [tried(m1, "overloaded"), tried(m2, "quota_exhausted")])).toBe("no_candidate");
+  });
+});
+
+describe("those in reserve, whose breakers are open", () => {
+  const d = candidate("d");
+  const reserving = (mode: Ahead["mode"], candidates: readonly Candidate[], ...reserve: readonly Candidate[]): Ahead => ({
+    ...planned(candidates),
+    mode,
+    reserve: reserve.map((one) => ({ candidate: one, tier: 0, probe: false, held: true })),
+  });
+
+  test("are asked at once when everybody else has failed, and before anybody is asked again", () => {
+    const plan = reserving("normal", [a, b], c, d);
+    expect(next(plan, [tried(a, "overloaded")]).candidate).toBe(b);
+    expect(next(plan, [tried(a, "overloaded"), tried(b, "disconnected")])).toMatchObject({ candidate: c, held: true, afterMs: 0 });
+    expect(next(reserving("normal", [a], c), [tried(a, "model_failed")]).candidate).toBe(c);
+  });
+
+  test("in turn, and only whom the pace of last resorts allows", () => {
+    const plan = reserving("last_resort", [a], b, c);
+    expect(next(plan, [tried(a, "overloaded")]).candidate).toBe(b);
+    expect(next(plan, [tried(a, "overloaded"), tried(b, "unreachable")]).candidate).toBe(c);
+    expect(next(plan, [tried(a, "overloaded")], { mayResort: (one) => one !== b }).candidate).toBe(c);
+  });
+
+  test("not for what they share with the one that failed", () => {
+    const neighbour = candidate("n", { host: "a.test" });
+    expect(next(reserving("normal", [a], neighbour), [tried(a, "unreachable")])).toMatchObject({ candidate: a, same: true });
+  });
+
+  test("nor is a last resort asked again by the same call, unless the pace allows it or it is well by now", () => {
+    const plan = reserving("last_resort", [a]);
+    const none = { admits: () => false, mayResort: () => false };
+    expect(stopped(plan, [tried(a, "overloaded")], none)).toBe("no_candidate");
+    expect(next(plan, [tried(a, "overloaded")], { ...none, mayResort: () => true }).candidate).toBe(a);
+    expect(next(plan, [tried(a, "overloaded")], { ...none, admits: () => true }).candidate).toBe(a);
   });
 });
 

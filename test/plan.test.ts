@@ -2,11 +2,12 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Candidate, Route } from "../src/channels/channel.ts";
 import { afterFailure, afterSuccess, type Health, opensAgainMs, withProbe } from "../src/channels/health.ts";
+import { LastAsked } from "../src/channels/last-asked.ts";
 import { begun, newLoad, observed } from "../src/channels/load.ts";
 import { countRequest, newThrottle } from "../src/limits/throttle.ts";
 import { failure, type Failure } from "../src/operations/failure.ts";
 import { drawOne, indexOf } from "../src/routing/draw.ts";
-import { type Ahead, hasOneDeployment, plan, type PlanInput, type Refused } from "../src/routing/plan.ts";
+import { type Ahead, type Choice, hasOneDeployment, plan, type PlanInput, type Refused } from "../src/routing/plan.ts";
 import { candidate, candidates, diceOf, planInput, route, type Tables, tables } from "./support/plan-world.ts";
 
 const nowMs = 1_000_000;
@@ -46,7 +47,15 @@ function refused(input: PlanInput): Refused {
   return found;
 }
 
-const names = (found: Ahead): string[] => found.candidates.map(({ candidate: { deployment } }) => deployment.channel.name);
+const namesOf = (choices: readonly Choice[]): string[] => choices.map(({ candidate: { deployment } }) => deployment.channel.name);
+const names = (found: Ahead): string[] => namesOf(found.candidates);
+
+/** Each was asked so long ago. */
+function askedAgo(...asked: readonly (readonly [Candidate, number])[]): LastAsked {
+  const last = new LastAsked(new Map());
+  for (const [who, agoMs] of asked) last.asked(who, nowMs - agoMs);
+  return last;
+}
 
 /** How often each channel comes first. */
 function shares(of: Route, table: Tables, facts: Partial<PlanInput> = {}, times = 4_000): Record<string, number> {
@@ -340,7 +349,7 @@ describe("a plan, nobody being well", () => {
     const table = tables();
     told(table, a.scopes.deployment, 40_000);
     told(table, b.scopes.deployment, 20_000);
-    const found = refused(planInput(route([a, b]), table, { lastResorts: 0, normalCalls: 1_000 }));
+    const found = refused(planInput(route([a, b]), table));
     expect(found).toMatchObject({ kind: "rate_limited", soonestMs: 20_000, waitMs: null });
     expect(found.skipped.map(({ cause }) => cause)).toEqual(["rate_limited", "rate_limited"]);
   });
@@ -372,32 +381,88 @@ describe("a plan, nobody being well", () => {
     expect(refused(planInput(route([a, b]), table, { channelInFlight: () => 512 })).kind).toBe("saturated");
   });
 
-  test("panic: the one that failed longest ago, for a tenth of the normal number of calls and for one at least", () => {
+  test("a last resort: whoever was asked longest ago, then the others", () => {
+    const table = tables();
+    const c = candidate("c");
+    for (const one of [a, b, c]) open(table, one.scopes.deployment, 4_000);
+    const order = (...asked: readonly (readonly [Candidate, number])[]): string[] => {
+      const found = ahead(planInput(route([a], [b, c]), table, { lastAsked: askedAgo(...asked) }));
+      expect(found.mode).toBe("last_resort");
+      return [...names(found), ...namesOf(found.reserve!)];
+    };
+    expect(order()).toEqual(["a", "b", "c"]);
+    expect(order([a, 1_000], [b, 3_000], [c, 2_000])).toEqual(["b", "c", "a"]);
+    expect(order([a, 1_000], [c, 2_000])).toEqual(["b", "c", "a"]);
+  });
+
+  test("a last resort asks each deployment once a second, and says when the next is due", () => {
     const table = tables();
     open(table, a.scopes.deployment, 4_000);
     open(table, b.scopes.deployment, 2_000);
-    const found = ahead(planInput(route([a, b]), table));
-    expect(found.mode).toBe("last_resort");
-    expect(names(found)).toEqual(["b"]);
-    expect(ahead(planInput(route([a, b]), table, { lastResorts: 4, normalCalls: 50 })).mode).toBe("last_resort");
-    const turnedAway = refused(planInput(route([a, b]), table, { lastResorts: 5, normalCalls: 50 }));
-    expect(turnedAway).toMatchObject({ kind: "no_channel", soonestMs: 2_000 });
-    expect(refused(planInput(route([a, b]), table, { lastResorts: 1, normalCalls: 0 })).kind).toBe("no_channel");
+    const lastAsked = askedAgo([a, 999], [b, 300]);
+    const turnedAway = refused(planInput(route([a, b]), table, { lastAsked }));
+    expect(turnedAway).toMatchObject({ kind: "no_channel", soonestMs: 2_000, againMs: 1 });
+    const found = ahead(planInput(route([a, b]), table, { lastAsked, nowMs: nowMs + 1 }));
+    expect([names(found), found.reserve]).toEqual([["a"], []]);
   });
 
-  test("panic never picks who asked us to stay away", () => {
+  test("a last resort lets the credentials of a pool take turns", () => {
+    const table = tables();
+    const pool = candidates("pool", { credentials: ["k1", "k2", "k3"] });
+    for (const { scopes } of [...pool, b]) open(table, scopes.credential);
+    const lastAsked = askedAgo([pool[1]!, 5_000], [pool[0]!, 4_000], [b, 100]);
+    const keys = ahead(planInput(route(pool, [b]), table, { lastAsked }));
+    expect([keys.candidates[0]!, ...keys.reserve!].map(({ candidate: { credential } }) => credential)).toEqual(["k3", "k2", "k1"]);
+  });
+
+  test("one that has answered a probe is asked again at once, but not by two at a time", () => {
+    const table = tables();
+    const passed = afterSuccess(open(table, a.scopes.deployment, 4_000), nowMs - 20, nowMs - 50);
+    table.health.set(a.scopes.deployment, passed);
+    open(table, b.scopes.deployment);
+    const lastAsked = askedAgo([a, 50], [b, 60_000]);
+    const found = ahead(planInput(route([a, b]), table, { lastAsked }));
+    expect([...found.candidates, ...found.reserve!]).toMatchObject([
+      { candidate: a, probe: true },
+      { candidate: b, probe: false },
+    ]);
+    table.health.set(a.scopes.deployment, withProbe(passed, nowMs - 10));
+    expect(names(ahead(planInput(route([a, b]), table, { lastAsked })))).toEqual(["b"]);
+  });
+
+  test("a probe that is under way and silent keeps nobody from asking after a second", () => {
+    const table = tables();
+    table.health.set(a.scopes.deployment, withProbe(halfOpen(table, a.scopes.deployment), nowMs - 1_000));
+    open(table, b.scopes.deployment);
+    const found = ahead(planInput(route([a, b]), table, { lastAsked: askedAgo([a, 1_000], [b, 500]) }));
+    expect(found.candidates).toMatchObject([{ candidate: a, probe: false, held: true }]);
+  });
+
+  test("who waited in vain for a place at a full channel may ask one whose breaker is open", () => {
+    const table = tables();
+    open(table, a.scopes.deployment);
+    const full = { channelInFlight: ({ name }: { readonly name: string }): number => (name === "b" ? 512 : 0) };
+    expect(refused(planInput(route([a, b]), table, full)).kind).toBe("saturated");
+    expect(names(ahead(planInput(route([a, b]), table, { ...full, waited: true })))).toEqual(["a"]);
+  });
+
+  test("while somebody is well, those with an open breaker are kept in reserve, unless they keep their callers waiting", () => {
+    const table = tables();
+    const [quick, slow, limits] = [candidate("quick"), candidate("slow"), candidate("limits")];
+    open(table, quick.scopes.deployment);
+    let health: Health | undefined;
+    for (let time = 0; time < 5; time += 1) health = afterFailure(health, failure("timed_out", ""), nowMs, () => 0.5, nowMs - 60_000);
+    table.health.set(slow.scopes.deployment, health!);
+    told(table, limits.scopes.deployment, 30_000);
+    const found = ahead(planInput(route([quick, slow, limits, a]), table));
+    expect([found.mode, names(found), namesOf(found.reserve!)]).toEqual(["normal", ["a"], ["quick"]]);
+  });
+
+  test("a last resort is never who asked us to stay away", () => {
     const table = tables();
     open(table, a.scopes.deployment, 4_000);
     told(table, b.scopes.deployment, 1_000);
     expect(names(ahead(planInput(route([a, b]), table)))).toEqual(["a"]);
-  });
-
-  test("panic leaves a probe that is under way alone while another may be asked", () => {
-    const table = tables();
-    const older = failing(5, overloaded, nowMs - 20_000);
-    table.health.set(a.scopes.deployment, withProbe(older, nowMs - 10));
-    halfOpen(table, b.scopes.deployment);
-    expect(names(ahead(planInput(route([a, b]), table)))).toEqual(["b"]);
   });
 
   test("who is held twice is held as long as the longer wait, and never asked if either scope was told so", () => {
@@ -418,7 +483,7 @@ describe("a plan, nobody being well", () => {
     open(table, b.scopes.deployment);
     const found = ahead(planInput(route([a, b]), table));
     expect(found).toMatchObject({ mode: "last_resort", candidates: [{ candidate: a, probe: true }] });
-    const turnedAway = refused(planInput(route([a, b]), table, { lastResorts: 1, normalCalls: 0 }));
+    const turnedAway = refused(planInput(route([a, b]), table, { lastAsked: askedAgo([a, 10], [b, 10]) }));
     expect(turnedAway.skipped.map(({ because }) => because).toSorted()).toEqual(["cooling", "half_open_alone"]);
   });
 

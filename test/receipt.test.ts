@@ -8,10 +8,12 @@ import type { Demand } from "../src/limits/limits.ts";
 import { unlimited } from "../src/limits/limits.ts";
 import { failure, type FailureKind } from "../src/operations/failure.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
+import type { Ahead } from "../src/routing/plan.ts";
 import type { Rates } from "../src/usage/price.ts";
 import { makePriceBook, priceOf } from "../src/usage/price-book.ts";
 import type { Receipt } from "../src/usage/receipt.ts";
 import { shippedPrices } from "../src/usage/shipped-prices.ts";
+import { candidate } from "./support/plan-world.ts";
 import { inputNanos, nanosOf, outputNanos, tokens } from "./support/receipts.ts";
 
 const rates: Rates = { input: inputNanos * 1_000_000, output: outputNanos * 1_000_000 };
@@ -199,6 +201,24 @@ describe("what was wasted by asking two", () => {
     expect(written([left, { ...left, hedge: true }], { state: "abandoned", bytesOut: 0 }).hedgeWasteNanos).toBe(0);
     expect(written([tried(), failed("overloaded", { hedge: true })]).hedgeWasteNanos).toBe(0);
   });
+});
+
+test("the plan of a call says who was taken in spite of an open breaker, and what was the matter with it", () => {
+  const [well, open, other] = [candidate("one"), candidate("two"), candidate("three")];
+  const held = (who: typeof well) => ({ candidate: who, because: "cooling", untilMs: 3_000, scope: "host", cause: "unreachable" }) as const;
+  const plan: Ahead = {
+    go: "ahead",
+    mode: "normal",
+    candidates: [{ candidate: well, tier: 0, probe: false }],
+    reserve: [open, other].map((who) => ({ candidate: who, tier: 0, probe: false, held: true })),
+    skipped: [held(open), held(other)],
+  };
+  const tries = [failed("overloaded", { channel: "one", model: "m" }), tried({ channel: "two", model: "m" })];
+  expect(written(tries, { plan }).plan).toMatchObject([
+    { channel: "one", verdict: "taken", cause: null },
+    { channel: "two", verdict: "taken", cause: "unreachable", forMs: 2_000 },
+    { channel: "three", verdict: "cooling", cause: "unreachable" },
+  ]);
 });
 
 test("whatever its attempts were, the sums of a receipt are those of its rows", () => {

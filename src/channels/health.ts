@@ -35,6 +35,8 @@ type Breaker =
       readonly sinceMs: number;
       readonly untilMs: number;
       readonly because: FailureKind;
+      /** The last failure was not quick: trying in vain costs a caller time, or its answer. */
+      readonly costly: boolean;
       /** Probes that succeeded so far. */
       readonly passed: number;
       /** When the probe that is under way began. */
@@ -87,9 +89,17 @@ const successesMax = 64;
 const openFirstMs = 5_000;
 const openMaxMs = 300_000;
 const openJitter = 0.2;
+/**
+ * Who fails quickly (refuses connections, resets them, answers with an error at once) costs a caller next to nothing to
+ * try: it is tried again after ten seconds at most, jitter included, so that its return is noticed.
+ */
+const quickMs = 1_000;
+const openQuickMaxMs = 10_000;
+/** As often as it takes to reach that. */
+const quickOpeningsMax = 2;
 const forgivenAfterMs = 60_000;
 const probesToClose = 2;
-/** A probe that never reported back, for whatever reason, must not lock its scope out for ever. */
+/** A probe's lease ends with its attempt. Only a mistake of ours could leave one behind, which must not last for ever. */
 const probeLeaseMs = 600_000;
 
 // Refusals, and coming back.
@@ -120,7 +130,8 @@ export function afterHint(health: Health = newHealth, kind: FailureKind, nowMs: 
   if (standing(health, nowMs) !== "closed") return health;
   const untilMs = nowMs + Math.min(Math.max(0, forMs), openMaxMs);
   if (kind === "rate_limited") return { ...health, coolUntilMs: untilMs, cooledBy: kind };
-  return { ...health, breaker: { state: "open", sinceMs: nowMs, untilMs, because: kind, passed: 0, probeMs: null } };
+  const costly = kind === "timed_out" || kind === "connect_timeout";
+  return { ...health, breaker: { state: "open", sinceMs: nowMs, untilMs, because: kind, costly, passed: 0, probeMs: null } };
 }
 
 /** From when on requests are let through again, at least as probes. In the past for a scope that takes them now. */
@@ -129,9 +140,14 @@ export function opensAgainMs(health: Health | undefined): number {
   return health.breaker.state === "open" ? Math.max(health.coolUntilMs, health.breaker.untilMs) : health.coolUntilMs;
 }
 
-/** When the breaker last opened, or a call failed while it was open. */
-export function failedLastMs(health: Health): number {
-  return health.breaker.state === "open" ? health.breaker.sinceMs : never;
+/** Whether trying in vain costs a caller time; meaningful only while the standing is not `closed`. */
+export function isCostly(health: Health): boolean {
+  return health.breaker.state === "open" && health.breaker.costly;
+}
+
+/** A probe has succeeded, and the next one may follow at once. */
+export function hasPassed(health: Health): boolean {
+  return health.breaker.state === "open" && health.breaker.passed > 0;
 }
 
 /** The upstream itself asked us to stay away, and it is not yet time: not even a last resort calls it. */
@@ -173,7 +189,7 @@ export function isForgettable(health: Health, nowMs: number): boolean {
 
 /** Returns the same value when there is nothing new to remember, which is the rule for a busy, healthy scope. */
 export function afterSuccess(health: Health | undefined, nowMs: number, beganMs: number): Health {
-  const before = health ?? newHealth;
+  const before = probeEnded(health ?? newHealth, beganMs);
   const { breaker } = before;
   if (breaker.state === "closed") return afterSuccessClosed(before, nowMs, beganMs);
   if (beganMs <= breaker.sinceMs) return before;
@@ -190,7 +206,7 @@ export function afterSuccess(health: Health | undefined, nowMs: number, beganMs:
   }
   // Also a last resort's success while the breaker was still open: there is no reason to wait any longer.
   const untilMs = Math.min(breaker.untilMs, nowMs);
-  return { ...before, breaker: { ...breaker, untilMs, passed, probeMs: probeLeft(breaker.probeMs, beganMs) } };
+  return { ...before, breaker: { ...breaker, untilMs, passed } };
 }
 
 function afterSuccessClosed(before: Health, nowMs: number, beganMs: number): Health {
@@ -209,11 +225,11 @@ function afterSuccessClosed(before: Health, nowMs: number, beganMs: number): Hea
 
 /** Only for the scope the failure is charged to (`chargedScope`). The dice spread the return of many replicas. */
 export function afterFailure(health: Health | undefined, failure: Failure, nowMs: number, dice: () => number, beganMs: number): Health {
-  const before = health ?? newHealth;
-  if (failure.scope === "request") return probeAbandoned(before);
+  const before = probeEnded(health ?? newHealth, beganMs);
+  if (failure.scope === "request") return before;
   switch (failure.kind) {
     case "rate_limited":
-      return released(cooled(before, failure, nowMs, beganMs), beganMs);
+      return cooled(before, failure, nowMs, beganMs);
     case "unauthorized":
     case "quota_exhausted":
     case "model_missing":
@@ -251,7 +267,7 @@ function switchedOff(before: Health, failure: Failure, ms: number, nowMs: number
   if (waiting) return { ...before, breaker: { ...breaker, sinceMs: nowMs } };
   const offMs = Math.max(Math.min(offMaxMs, ms), Math.min(coolMaxMs, failure.retryAfterMs ?? 0));
   return {
-    ...opened(before, failure, nowMs, offMs),
+    ...opened(before, failure, nowMs, offMs, nowMs - beganMs >= quickMs),
     openings: openingsLeft(before, nowMs),
     refusals: before.refusals + 1,
     refusedMs: nowMs,
@@ -265,17 +281,26 @@ function failedOnce(before: Health, failure: Failure, nowMs: number, dice: () =>
   if (breaker.state === "closed" && !isTooMuch(after, nowMs)) return after;
 
   // A last resort, or a late second try, failed while the breaker was open: its time of waiting is as good as it was.
-  if (breaker.state === "open" && nowMs < breaker.untilMs) return { ...after, breaker: { ...breaker, sinceMs: nowMs } };
-  const openings = openingsLeft(before, nowMs) + 1;
-  const openMs = Math.min(openMaxMs, openFirstMs * 2 ** (openings - 1)) * (1 - openJitter + 2 * openJitter * dice());
-  return { ...opened(after, failure, nowMs, openMs), openings };
+  const costly = isCostlyFailure(failure, nowMs - beganMs);
+  if (breaker.state === "open" && nowMs < breaker.untilMs) return { ...after, breaker: { ...breaker, sinceMs: nowMs, costly } };
+  const left = openingsLeft(before, nowMs);
+  // A long outage of a channel that fails quickly must not make the next slow failure an affair of minutes.
+  const openings = costly ? left + 1 : Math.max(left, Math.min(left + 1, quickOpeningsMax));
+  const maxMs = costly ? openMaxMs : openQuickMaxMs / (1 + openJitter);
+  const openMs = Math.min(maxMs, openFirstMs * 2 ** (openings - 1)) * (1 - openJitter + 2 * openJitter * dice());
+  return { ...opened(after, failure, nowMs, openMs, costly), openings };
 }
 
-function opened(before: Health, failure: Failure, nowMs: number, openMs: number): Health {
+/** A stream that breaks off costs its caller the answer, however soon it does. */
+function isCostlyFailure(failure: Failure, tookMs: number): boolean {
+  return tookMs >= quickMs || failure.kind === "interrupted";
+}
+
+function opened(before: Health, failure: Failure, nowMs: number, openMs: number, costly: boolean): Health {
   const untilMs = nowMs + openMs;
   return {
     ...before,
-    breaker: { state: "open", sinceMs: nowMs, untilMs, because: failure.kind, passed: 0, probeMs: null },
+    breaker: { state: "open", sinceMs: nowMs, untilMs, because: failure.kind, costly, passed: 0, probeMs: null },
   };
 }
 
@@ -284,26 +309,19 @@ function openingsLeft(health: Health, nowMs: number): number {
   return Math.max(0, health.openings - Math.floor((nowMs - health.breaker.sinceMs) / forgivenAfterMs));
 }
 
-/** Marks that a probe is under way. Whoever sends it must report its outcome, or `probeAbandoned`. */
+/** Marks that a probe is under way. Whoever sends it must report its outcome, or `probeEnded`. */
 export function withProbe(health: Health, nowMs: number): Health {
   return health.breaker.state === "open" ? { ...health, breaker: { ...health.breaker, probeMs: nowMs } } : health;
 }
 
-/** The probe ended without a word about this scope: the client left, or the failure was charged elsewhere. */
-export function probeAbandoned(health: Health): Health;
-export function probeAbandoned(health: Health | undefined): Health | undefined;
-export function probeAbandoned(health: Health | undefined): Health | undefined {
-  if (health?.breaker.state !== "open" || health.breaker.probeMs === null) return health;
-  return { ...health, breaker: { ...health.breaker, probeMs: null } };
-}
-
-function released(health: Health, beganMs: number): Health {
-  return health.breaker.state === "open" && probeLeft(health.breaker.probeMs, beganMs) === null ? probeAbandoned(health) : health;
-}
-
-/** A call that began before the probe is not the probe. */
-function probeLeft(probeMs: number | null, beganMs: number): number | null {
-  return probeMs !== null && beganMs < probeMs ? probeMs : null;
+/**
+ * The attempt that began then is over, whatever came of it, and with it the probe that it was. A call that began before the
+ * probe is not the probe.
+ */
+export function probeEnded(health: Health, beganMs: number): Health {
+  const { breaker } = health;
+  if (breaker.state === "closed" || breaker.probeMs === null || beganMs < breaker.probeMs) return health;
+  return { ...health, breaker: { ...breaker, probeMs: null } };
 }
 
 function counted(recent: Recent, nowMs: number, successes: number, failures: number): Recent {

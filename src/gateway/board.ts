@@ -7,19 +7,20 @@ import {
   chargedScope,
   isForgettable,
   opensAgainMs,
-  probeAbandoned,
+  probeEnded,
   scopeIds,
   standing,
   withProbe,
   type Health,
 } from "../channels/health.ts";
+import { LastAsked } from "../channels/last-asked.ts";
 import { begun, ended, newLoad, observed, type Load } from "../channels/load.ts";
 import { countCall, newHedgeQuota, takeHedge, type HedgeQuota } from "../limits/hedge-quota.ts";
 import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry, type RetryBudget } from "../limits/retry-budget.ts";
 import { countAccept, countRequest, newThrottle, type Throttle } from "../limits/throttle.ts";
 import type { Failure, FailureKind } from "../operations/failure.ts";
-import { admits } from "../routing/condition.ts";
-import { hasOneDeployment, plan, type Ahead, type Choice, type Plan } from "../routing/plan.ts";
+import { admits, isTold } from "../routing/condition.ts";
+import { hasOneDeployment, plan, type Choice, type Plan } from "../routing/plan.ts";
 import { BoundedMap } from "./bounded-map.ts";
 import { PlaceQueue } from "./place-queue.ts";
 import type { Ports } from "./ports.ts";
@@ -34,6 +35,7 @@ export class Board {
   private readonly healths = new BoundedMap<string, Health>(entriesMax, noMatter, (scope) => this.isKnownScope(scope));
   private readonly loads = new BoundedMap<string, Load>(entriesMax, noMatter, (id) => this.isKnown(id));
   private readonly routes = new BoundedMap<string, RouteState>(entriesMax, noMatter, (model) => this.snapshot?.routes.has(model) === true);
+  private readonly lastAsked = new LastAsked(new BoundedMap(entriesMax));
   private readonly channelCalls = new Map<string, number>();
   private readonly lessons = new BoundedMap<string, Lesson>(entriesMax, noMatter, (id) => this.isKnown(id));
   private snapshot: Snapshot | null = null;
@@ -49,8 +51,8 @@ export class Board {
     this.places = new PlaceQueue(ports);
   }
 
-  /** `again`: the same call asks a second time, after a wait. */
-  plan(route: Route, promptTokensEstimate: number, remainingMs: number, nowMs: number, again = false): Plan {
+  /** `again`: the same call asks a second time, after a wait; `waited`: for a place at a full channel, and in vain. */
+  plan(route: Route, promptTokensEstimate: number, remainingMs: number, nowMs: number, again = false, waited = false): Plan {
     const { dice } = this.ports;
     const state = this.route(route.model);
     const planned = plan({
@@ -59,8 +61,8 @@ export class Board {
       load: this.load,
       channelInFlight: this.channelInFlight,
       throttle: state.throttle,
-      lastResorts: state.lastResorts,
-      normalCalls: state.normalCalls,
+      lastAsked: this.lastAsked,
+      waited,
       promptTokensEstimate,
       remainingMs,
       nowMs,
@@ -79,8 +81,8 @@ export class Board {
       load: this.load,
       channelInFlight: this.channelInFlight,
       throttle: state?.throttle,
-      lastResorts: state?.lastResorts ?? 0,
-      normalCalls: state?.normalCalls ?? 0,
+      lastAsked: this.lastAsked,
+      waited: false,
       promptTokensEstimate,
       remainingMs,
       nowMs: this.ports.nowMs(),
@@ -112,21 +114,12 @@ export class Board {
     return this.channelCalls.get(channel) ?? 0;
   }
 
-  /** A call was let in; `retried` says that its client itself repeats an earlier one. Whoever begins one ends it, with what this gives. */
-  callBegins(model: string, mode: Ahead["mode"], retried: boolean, nowMs: number): RouteState {
+  /** A call was let in; `retried` says that its client itself repeats an earlier one. */
+  callBegins(model: string, retried: boolean, nowMs: number): void {
     const state = this.route(model);
     if (retried) countClientRetry(state.budget, nowMs);
     else countFirst(state.budget, nowMs);
     countCall(state.hedges);
-    state.calls += 1;
-    if (mode === "last_resort") state.lastResorts += 1;
-    else state.normalCalls += (state.calls - state.normalCalls) * normalShare;
-    return state;
-  }
-
-  callEnds(state: RouteState, mode: Ahead["mode"]): void {
-    state.calls -= 1;
-    if (mode === "last_resort") state.lastResorts -= 1;
   }
 
   mayRetry(model: string): boolean {
@@ -144,6 +137,13 @@ export class Board {
   /** It is well, and has a place. */
   admits(candidate: Candidate): boolean {
     return this.hasPlace(candidate) && admits(candidate.scopes, this.health, this.ports.nowMs());
+  }
+
+  /** It is not well, but as a last resort it may be asked now: it was not lately, and did not ask us to stay away. */
+  mayResort(candidate: Candidate, route: Route): boolean {
+    const nowMs = this.ports.nowMs();
+    if (!this.hasPlace(candidate) || isTold(candidate.scopes, this.health, nowMs)) return false;
+    return hasOneDeployment(route) || this.lastAsked.waitMs(candidate, nowMs) <= 0;
   }
 
   hasPlace({ deployment: { channel } }: Candidate): boolean {
@@ -179,7 +179,7 @@ export class Board {
   }
 
   /** Books an attempt. Whoever begins one ends it exactly once, through the ticket. */
-  begin({ candidate, probe }: Pick<Choice, "candidate" | "probe">, model: string, nowMs: number, streamed: boolean): Ticket {
+  begin({ candidate, probe, held }: Pick<Choice, "candidate" | "probe" | "held">, model: string, nowMs: number, streamed: boolean): Ticket {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
     if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
@@ -187,6 +187,7 @@ export class Board {
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
     if (probe) this.probing(scopes, nowMs);
+    if (probe || held === true) this.lastAsked.asked(candidate, nowMs);
     return new Ticket(this, candidate, probe, model, load, nowMs, streamed);
   }
 
@@ -207,11 +208,11 @@ export class Board {
 
   failed({ candidate, probe, beganMs }: Ticket, failure: Failure, nowMs: number): void {
     const charged = chargedScope(candidate, failure);
+    if (charged === null) this.lastAsked.inVain(candidate);
     for (const scope of scopeIds(candidate.scopes)) {
       const before = this.healths.get(scope);
       if (scope !== charged) {
-        const released = probe ? probeAbandoned(before) : before;
-        if (released !== before && released !== undefined) this.healths.set(scope, released);
+        if (probe) this.probeEnds(scope, beganMs);
         continue;
       }
       const after = afterFailure(before, failure, nowMs, this.ports.dice, beganMs);
@@ -228,8 +229,14 @@ export class Board {
     }
   }
 
-  abandoned({ candidate, probe }: Ticket): void {
-    if (probe) this.each(scopeIds(candidate.scopes), (health) => probeAbandoned(health));
+  abandoned({ candidate, probe, beganMs }: Ticket): void {
+    if (probe) for (const scope of scopeIds(candidate.scopes)) this.probeEnds(scope, beganMs);
+  }
+
+  private probeEnds(scope: string, beganMs: number): void {
+    const before = this.healths.get(scope);
+    const after = before === undefined ? undefined : probeEnded(before, beganMs);
+    if (after !== before && after !== undefined) this.healths.set(scope, after);
   }
 
   callEnded(channel: string): void {
@@ -276,7 +283,7 @@ export class Board {
   private route(model: string): RouteState {
     let state = this.routes.get(model);
     if (state === undefined) {
-      state = { budget: newRetryBudget(), hedges: newHedgeQuota(), throttle: newThrottle(), calls: 0, lastResorts: 0, normalCalls: 0 };
+      state = { budget: newRetryBudget(), hedges: newHedgeQuota(), throttle: newThrottle() };
       this.routes.set(model, state);
     }
     return state;
@@ -339,18 +346,13 @@ export interface Lesson {
 }
 
 /** What is remembered of the calls of one model. */
-export interface RouteState {
+interface RouteState {
   readonly budget: RetryBudget;
   readonly hedges: HedgeQuota;
   readonly throttle: Throttle;
-  calls: number;
-  lastResorts: number;
-  /** A slow average of calls in flight while all was well. */
-  normalCalls: number;
 }
 
 const nothingLearned: Lesson = { ceiling: null, streamOptions: true };
-const normalShare = 0.01;
 /** Beside what the configuration names: so many names of clients are more than any of them needs, and cost a few megabytes. */
 const entriesMax = 5_000;
 const noMatter = (): void => {};

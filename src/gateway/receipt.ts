@@ -207,11 +207,13 @@ function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null 
     cause: null,
     forMs: null,
   }));
-  const passed = plan.skipped.map(({ candidate: { deployment }, because, cause, untilMs }): PlannedStep => ({
+  const reserve = new Set(plan.go === "ahead" ? plan.reserve?.map(({ candidate }) => candidate) : []);
+  const passed = plan.skipped.map(({ candidate, candidate: { deployment }, because, cause, untilMs }): PlannedStep => ({
     channel: deployment.channel.name,
     model: deployment.model,
     tier: null,
-    verdict: because,
+    // In spite of its breaker, when everybody else had failed.
+    verdict: reserve.has(candidate) && asked.has(deployment.id) ? "taken" : because,
     cause,
     forMs: untilMs === null ? null : Math.max(0, Math.round(untilMs - record.startedMs)),
   }));

@@ -17,9 +17,8 @@ import { pause } from "./pause.ts";
 import type { CallRecord, Kept, Try } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
 import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
-import type { RouteState } from "./board.ts";
 import type { Outcome } from "./attempt.ts";
-import { patienceMs, Trial, type Impatient, type TrialUser } from "./trial.ts";
+import { patienceMs, Trial, type Chosen, type Impatient, type TrialUser } from "./trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
@@ -66,9 +65,6 @@ class Course implements TrialUser<Won | null>, Impatient {
   private failures: readonly Tried[] = none;
   private readonly trials: Trial[] = [];
   private readonly deadlineMs: number;
-  /** It counts as running, in this way, until it ends. */
-  private running: RouteState | null = null;
-  private mode: Ahead["mode"] = "normal";
   private planned: Plan | null = null;
   private plannedMs = 0;
   /** As the present attempt was chosen from it. */
@@ -98,11 +94,10 @@ class Course implements TrialUser<Won | null>, Impatient {
       this.planned = plan;
       if (plan.go === "refuse") return user.answered(this.refused(plan));
       const clientRetries = call.headers.header("x-stainless-retry-count");
-      this.mode = plan.mode;
       let nowMs = planning instanceof Promise ? gateway.ports.nowMs() : this.plannedMs;
-      this.running = gateway.board.callBegins(call.route.model, plan.mode, clientRetries !== null && clientRetries !== "0", nowMs);
+      gateway.board.callBegins(call.route.model, clientRetries !== null && clientRetries !== "0", nowMs);
 
-      let choice: { readonly candidate: Candidate; readonly probe: boolean } = plan.candidates[0]!;
+      let choice: Chosen = plan.candidates[0]!;
       for (; ; nowMs = gateway.ports.nowMs()) {
         this.ahead = plan;
         const trial = this.begin(choice, nowMs);
@@ -146,12 +141,12 @@ class Course implements TrialUser<Won | null>, Impatient {
     }
   }
 
-  private plan(again = false): Plan {
+  private plan(again = false, waited = false): Plan {
     const { route, ask } = this.call;
     const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
     const nowMs = this.gateway.ports.nowMs();
     this.plannedMs = nowMs;
-    return this.gateway.board.plan(route, tokens, this.remainingMs(nowMs), nowMs, again);
+    return this.gateway.board.plan(route, tokens, this.remainingMs(nowMs), nowMs, again, waited);
   }
 
   /** Where nobody may be asked now: the plan after a short wait, or, where calls may wait for longer, when it is their turn. */
@@ -189,7 +184,7 @@ class Course implements TrialUser<Won | null>, Impatient {
     return cancellation.failure === null ? this.plan(true) : refused;
   }
 
-  /** Every channel is full: the plan when one has a place, or after so long that it was better to say no. */
+  /** Every channel that is well is full: the plan when one has a place, or after so long that it is better to try others, or say no. */
   private async planWithPlace(first: Refused): Promise<Plan> {
     const { route, cancellation } = this.call;
     const { places } = this.gateway.board;
@@ -198,7 +193,7 @@ class Course implements TrialUser<Won | null>, Impatient {
     let plan: Plan = first;
     while (isFull(plan)) {
       const freed = await places.wait({ route: route.model, channels: fullChannels(plan), untilMs, cancellation });
-      if (freed === null) return plan;
+      if (freed === null) return cancellation.failure === null ? this.plan(true, true) : plan;
       if (cancellation.failure === null) plan = this.plan(true);
       // Whoever leaves, or goes elsewhere, leaves the place to the next.
       const left = plan.go === "ahead" ? channelOf(plan) !== freed : !isFull(plan) || cancellation.failure !== null;
@@ -219,11 +214,11 @@ class Course implements TrialUser<Won | null>, Impatient {
     let plan = first;
     // Who had its turn and was turned away has its place at the head again.
     for (let again = this.inTurn; plan.go === "refuse" || (!again && room.waiting(model) > 0); again = true) {
-      const soonestMs = plan.go === "refuse" ? plan.soonestMs : 0;
+      const soonestMs = plan.go === "refuse" ? plan.againMs : 0;
       const turn = await room.wait({ route: model, keyId: call.key.id, soonestMs, deadlineMs, cancellation: call.cancellation, again });
       if (turn !== "go") return plan.go === "refuse" ? plan : this.plan(true);
       this.inTurn = true;
-      plan = this.plan(true);
+      plan = this.plan(true, true);
     }
     return plan;
   }
@@ -245,6 +240,7 @@ class Course implements TrialUser<Won | null>, Impatient {
       promptTokensEstimate,
       canRetry: gateway.board.mayRetry(call.route.model),
       admits: (candidate) => gateway.board.admits(candidate),
+      mayResort: (candidate) => gateway.board.mayResort(candidate, call.route),
       dice: gateway.ports.dice,
     });
   }
@@ -305,7 +301,7 @@ class Course implements TrialUser<Won | null>, Impatient {
     return won;
   }
 
-  private begin(choice: { readonly candidate: Candidate; readonly probe: boolean }, nowMs: number): Trial {
+  private begin(choice: Chosen, nowMs: number): Trial {
     const { call, gateway } = this;
     const trial = new Trial(call, call.ask, gateway, choice, nowMs, this.remainingMs(nowMs), false, this);
     this.trials.push(trial);
@@ -318,15 +314,10 @@ class Course implements TrialUser<Won | null>, Impatient {
     return null;
   }
 
-  private callEnds(): void {
-    if (this.running !== null) this.gateway.board.callEnds(this.running, this.mode);
-  }
-
   /** A whole answer waits until its receipt is safe; a stream has none before its end. */
   private keep({ outcome }: Won): Kept {
     this.gateway.room.opened(this.call.route.model);
     if (outcome.kind !== "whole") return null;
-    this.callEnds();
     return this.record(200, "complete", null, outcome);
   }
 
@@ -357,10 +348,9 @@ class Course implements TrialUser<Won | null>, Impatient {
 
   /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
   private settlement(last: { trial: Trial }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => Kept {
-    const { gateway, trials, running, mode, planned } = this;
+    const { gateway, trials, planned } = this;
     const { facts } = this.call;
     return (cause, tally) => {
-      if (running !== null) gateway.board.callEnds(running, mode);
       if (cause === null) last.trial.succeed();
       else last.trial.fail(cause);
       return gateway.record({
@@ -417,7 +407,6 @@ class Course implements TrialUser<Won | null>, Impatient {
   }
 
   private failed(cause: Failure, because: string | null = null, soonestMs: number | null = null): Answer {
-    this.callEnds();
     if (this.inTurn) this.gateway.room.failed(this.call.route.model);
     const attempts = this.trials.length;
     const explained =

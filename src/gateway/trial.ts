@@ -3,6 +3,7 @@ import type { Candidate, Timeouts } from "../channels/channel.ts";
 import type { Ask } from "../operations/ask.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { Operation } from "../operations/operation.ts";
+import type { Choice } from "../routing/plan.ts";
 import type { Metered } from "../operations/usage.ts";
 import type { Whole } from "../operations/whole.ts";
 import { expectedUse } from "../usage/demand.ts";
@@ -40,7 +41,7 @@ export class Trial implements AttemptOptions {
     call: Call,
     ask: Ask,
     private readonly gateway: Gateway,
-    choice: { readonly candidate: Candidate; readonly probe: boolean },
+    choice: Chosen,
     readonly startedMs: number,
     /** What is left of the call's time before its first content. */
     readonly deadlineMs: number,
@@ -192,6 +193,9 @@ export class Trial implements AttemptOptions {
 function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
   return blame === "gateway" || kind === "client_gone" || kind === "key_revoked" ? "abandoned" : "failed";
 }
+
+/** With whom an attempt is made, and in what way: see the plan. */
+export type Chosen = Pick<Choice, "candidate" | "probe" | "held">;
 
 /** Whoever does not want to wait for it alone. */
 export interface Impatient {

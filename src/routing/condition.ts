@@ -1,18 +1,30 @@
 import type { Scopes } from "../channels/channel.ts";
-import { cause, failedLastMs, type Health, isHardCooled, isProbing, opensAgainMs, slowStartFactor, standing } from "../channels/health.ts";
+import {
+  cause,
+  hasPassed,
+  type Health,
+  isCostly,
+  isHardCooled,
+  isProbing,
+  opensAgainMs,
+  slowStartFactor,
+  standing,
+} from "../channels/health.ts";
 import type { FailureKind } from "../operations/failure.ts";
 
 /** What the healths of a candidate's scopes say together: it is as usable as the worst of them. */
 export type Condition = { readonly kind: "ready"; /** The share of its weight it may take. */ readonly share: number } | Held;
 
-/** Why it is not simply ready: the scope that matters most, what happened to it, and when it last failed. */
+/** Why it is not simply ready: the scope that matters most, and what happened to it. `costly`: asking in vain costs time. */
 export type Held = HalfOpen | Cooling;
 
 interface HalfOpen {
   readonly kind: "half_open";
   /** Its probe is under way. */
   readonly busy: boolean;
-  readonly failedMs: number;
+  /** Its last probe succeeded. */
+  readonly passed: boolean;
+  readonly costly: boolean;
   readonly scope: string;
   readonly cause: FailureKind;
 }
@@ -22,7 +34,7 @@ interface Cooling {
   readonly untilMs: number;
   /** By the upstream's own word. */
   readonly told: boolean;
-  readonly failedMs: number;
+  readonly costly: boolean;
   readonly scope: string;
   readonly cause: FailureKind;
 }
@@ -43,6 +55,12 @@ export function admits(scopes: Scopes, healthOf: HealthOf, nowMs: number): boole
   return found.kind === "ready" || (found.kind === "half_open" && !found.busy);
 }
 
+/** By the upstream's own word it is not to be asked now, not even as a last resort. */
+export function isTold(scopes: Scopes, healthOf: HealthOf, nowMs: number): boolean {
+  const found = condition(scopes, healthOf, nowMs);
+  return found.kind === "cooling" && found.told;
+}
+
 const ready: Condition = { kind: "ready", share: 1 };
 
 function worse(so: Condition, scope: string, health: Health | undefined, nowMs: number): Condition {
@@ -54,18 +72,21 @@ function worse(so: Condition, scope: string, health: Health | undefined, nowMs: 
     }
     case "half_open": {
       if (so.kind === "cooling") return so;
-      const busy = isProbing(health, nowMs) || (so.kind === "half_open" && so.busy);
-      return { kind: "half_open", busy, failedMs: failedLastMs(health), scope, cause: cause(health, nowMs) };
+      const other = so.kind === "half_open" ? so : null;
+      const busy = isProbing(health, nowMs) || other?.busy === true;
+      const passed = hasPassed(health) && other?.passed !== false;
+      const costly = isCostly(health) || other?.costly === true;
+      return { kind: "half_open", busy, passed, costly, scope, cause: cause(health, nowMs) };
     }
     case "open": {
       const untilMs = opensAgainMs(health);
       const told = isHardCooled(health, nowMs);
-      const failedMs = failedLastMs(health);
-      const held: Cooling = { kind: "cooling", untilMs, told, failedMs, scope, cause: cause(health, nowMs) };
+      const costly = isCostly(health) || (so.kind !== "ready" && so.costly);
+      const held: Cooling = { kind: "cooling", untilMs, told, costly, scope, cause: cause(health, nowMs) };
       if (so.kind !== "cooling") return held;
       // Held twice: free when the longer wait is over, and off limits if either scope was told so.
       const longer = untilMs > so.untilMs ? held : so;
-      return { ...longer, told: told || so.told, failedMs: Math.max(failedMs, so.failedMs) };
+      return { ...longer, told: told || so.told, costly };
     }
   }
 }

@@ -13,6 +13,8 @@ export interface Next {
   readonly candidate: Candidate;
   /** As in the plan: the attempt is the candidate's probe. */
   readonly probe: boolean;
+  /** As in the plan: it is asked in spite of its breaker. */
+  readonly held?: true;
   readonly afterMs: number;
   /** The same candidate as the attempt before. */
   readonly same: boolean;
@@ -59,6 +61,8 @@ export interface JudgeInput {
   readonly canRetry: boolean;
   /** By its health as it is now. */
   readonly admits: (candidate: Candidate) => boolean;
+  /** In spite of its health: as a last resort, it may be asked now. */
+  readonly mayResort: (candidate: Candidate) => boolean;
   readonly dice: () => number;
 }
 
@@ -141,7 +145,7 @@ function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
       return input.upload ? toAnotherChannelOnce(input, last) : toLarger(input, last);
     case "model_failed":
       if (input.tried.filter((attempt) => attempt.failure.kind === "model_failed").length > 1) return stop("attempts");
-      return elsewhere(input, usable(input)) ?? stop("no_candidate");
+      return elsewhere(input, usable(input)) ?? lastResort(input) ?? stop("no_candidate");
     default:
       return moveOn(input, last, attemptsLeft);
   }
@@ -150,11 +154,11 @@ function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
 /**
  * On to the next in the plan. Before that means a lower tier, which is often a lesser model, a tier that failed quickly is
  * asked once more, provided an attempt is left for each lower one: a healthy tier anywhere must be enough. With nobody
- * else left at all, the same ones again.
+ * else left, one whose breaker is open, which may have recovered; then the same ones again.
  */
 function moveOn(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
   const next = usable(input);
-  if (next === undefined) return onceMore(input);
+  if (next === undefined) return lastResort(input) ?? onceMore(input);
   const tier = tierOf(input.plan, last.candidate);
   if (next.tier > tier && attemptsLeft > tiersBelow(input, tier)) {
     const second = secondTry(input, last, tier);
@@ -194,6 +198,14 @@ function elsewhere(input: JudgeInput, choice: Choice | undefined): Next | null {
   return { go: "next", candidate, probe, afterMs: elsewhereMs(input.dice), same: false, free: false };
 }
 
+/** At once: by the time a wait is over, somebody else may have asked. */
+function lastResort(input: JudgeInput): Next | null {
+  const choice = input.plan.reserve?.find(({ candidate }) => !isRuledOut(candidate, input.tried) && input.mayResort(candidate));
+  if (choice === undefined) return null;
+  const { candidate, probe } = choice;
+  return { go: "next", candidate, probe, held: true, afterMs: 0, same: false, free: false };
+}
+
 function again(input: JudgeInput, attempt: Tried, afterMs: number, free: boolean): Next {
   const { candidate } = attempt;
   const probe = input.plan.candidates.some((choice) => choice.candidate === candidate && choice.probe);
@@ -229,6 +241,8 @@ function onceMore(input: JudgeInput): Verdict {
     const attempt = attempts.at(-1);
     if (attempt === undefined || !isWorthRepeating(attempt.failure) || isFullQueue(attempt)) continue;
     if (isRuledOutByOthers(candidate, input.tried)) continue;
+    // A last resort is asked no more often than its pace allows, by one call or by several.
+    if (input.plan.mode === "last_resort" && !input.admits(candidate) && !input.mayResort(candidate)) continue;
     if (best === null || attempts.length < best.times) best = { attempt, times: attempts.length };
   }
   if (best === null) return stop("no_candidate");

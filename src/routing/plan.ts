@@ -1,4 +1,5 @@
 import type { Candidate, Channel, Route } from "../channels/channel.ts";
+import type { LastAsked } from "../channels/last-asked.ts";
 import { type Throttle, throttleAdmits } from "../limits/throttle.ts";
 import { balanced, type LoadOf } from "./balance.ts";
 import { condition, type HealthOf, type Held } from "./condition.ts";
@@ -9,18 +10,22 @@ export type Plan = Ahead | Refused;
 
 export interface Ahead {
   readonly go: "ahead";
-  /** `last_resort`: nobody is well, and this call tries all the same. It counts as running until it ends. */
+  /** `last_resort`: nobody is well, and this call tries all the same. */
   readonly mode: "normal" | "last_resort";
   /** Never empty. */
   readonly candidates: readonly Choice[];
+  /** Whose breakers are open, asked longest ago first: for when everybody else has failed. None where it is missing. */
+  readonly reserve?: readonly Choice[];
   readonly skipped: readonly Skipped[];
 }
 
 export interface Refused {
   readonly go: "refuse";
   readonly kind: "rate_limited" | "no_channel" | "saturated";
-  /** How long until the first candidate may be asked again. */
+  /** How long until the first candidate may be asked again: what clients are told. */
   readonly soonestMs: number;
+  /** How long until it is worth planning anew: sooner, where a last resort will be due before. */
+  readonly againMs: number;
   /** So short a wait that the call may sleep it out and plan once more; `null`: it should be answered now. */
   readonly waitMs: number | null;
   readonly skipped: readonly Skipped[];
@@ -32,6 +37,8 @@ export interface Choice {
   readonly tier: number;
   /** It is half-open: this attempt is its probe, to be marked as such and reported. */
   readonly probe: boolean;
+  /** It is asked in spite of its breaker, as a last resort. */
+  readonly held?: true;
 }
 
 export interface Skipped {
@@ -52,9 +59,10 @@ export interface PlanInput {
   readonly channelInFlight: (channel: Channel) => number;
   /** Of the route; needed where it has a single deployment. */
   readonly throttle: Throttle | undefined;
-  /** Calls of this route under way in last resort, and how many are under way in normal times. */
-  readonly lastResorts: number;
-  readonly normalCalls: number;
+  /** Those that were asked in spite of their breakers. */
+  readonly lastAsked: LastAsked;
+  /** The call has waited for a place at a full channel in vain. */
+  readonly waited: boolean;
   readonly promptTokensEstimate: number;
   /** Of the deadline for everything before first content. */
   readonly remainingMs: number;
@@ -71,8 +79,10 @@ const skippedMax = 32;
 /** The count of a prompt's tokens is rough: only a candidate that is clearly too small is passed over. */
 const contextSlack = 1.25;
 
-/** Last resort: this share of normal concurrency, and one at least. */
-const panicShare = 0.1;
+/** More than a call will try. */
+const reserveMax = 4;
+/** When a throttled route, or one whose last resorts are full, may be asked again nobody knows; soon. */
+const lastResortRetryMs = 1_000;
 const waitMaxMs = 5_000;
 const waitJitter = 0.2;
 /** When a full channel has a place again nobody knows; soon. */
@@ -89,7 +99,10 @@ export function plan(input: PlanInput): Plan {
     const room = Math.max(1, choicesMax - choices.length - reserved);
     placeTier(choices, drawnFrom(tiers[tier]!, tier, room, input, survey), room, input);
   }
-  if (survey.ready > 0) return { go: "ahead", mode: "normal", candidates: choices, skipped: survey.skipped };
+  if (survey.ready > 0) {
+    if (survey.reserve === none) return { go: "ahead", mode: "normal", candidates: choices, skipped: survey.skipped };
+    return { go: "ahead", mode: "normal", candidates: choices, reserve: quickOf(survey.reserve), skipped: survey.skipped };
+  }
   // The prompt looks too long for every one of them: then it is theirs to say so.
   const allTooSmall = survey.tooSmall > 0 && survey.tooSmall === survey.seen;
   if (allTooSmall) return plan({ ...input, promptTokensEstimate: 0 });
@@ -166,10 +179,23 @@ interface Survey {
   told: number;
   limited: number;
   soonestMs: number;
-  /** The best of those that are held back, but not by the upstream's own word. */
-  lastResort: { readonly choice: Choice; readonly held: Held } | null;
+  /** Held back by a breaker, but not by the upstream's own word; how long until the first of them is due. */
+  held: number;
+  dueMs: number;
+  /** Those that are due, the best first. */
+  reserve: readonly Due[];
   readonly skipped: Skipped[];
 }
+
+interface Due {
+  readonly choice: Choice;
+  /** Its last probe succeeded: nobody has better prospects. */
+  readonly passed: boolean;
+  readonly askedMs: number;
+  readonly costly: boolean;
+}
+
+const none: readonly Due[] = [];
 
 function newSurvey(): Survey {
   return {
@@ -180,7 +206,9 @@ function newSurvey(): Survey {
     told: 0,
     limited: 0,
     soonestMs: Number.POSITIVE_INFINITY,
-    lastResort: null,
+    held: 0,
+    dueMs: Number.POSITIVE_INFINITY,
+    reserve: none,
     skipped: [],
   };
 }
@@ -270,7 +298,7 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
       survey.told += 1;
       if (found.cause === "rate_limited") survey.limited += 1;
     } else {
-      noteLastResort(survey, { candidate, tier, probe: false }, found);
+      noteHeld(survey, candidate, tier, found, input);
     }
     return skip(survey, candidate, "cooling", found);
   }
@@ -283,24 +311,33 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
     return { candidate, tier, probe: false, share: found.share, weight: candidate.weight * found.share };
   }
   survey.soonestMs = 0;
-  noteLastResort(survey, { candidate, tier, probe: true }, found);
+  noteHeld(survey, candidate, tier, found, input);
   if (found.busy) return skip(survey, candidate, "half_open_busy", found);
   return { candidate, tier, probe: true, share: 1, weight: candidate.weight };
 }
 
 /**
- * Whose time is up goes first, then whoever failed longest ago: so all of them are asked in turn, and the one that has
- * recovered is found. By the time that is left, one that fails for good could keep the others waiting.
+ * Whoever was asked longest ago goes first: so all of them are asked in turn, and the one that has recovered is found.
+ * By any other order, one that fails for good could keep the others waiting.
  */
-function noteLastResort(survey: Survey, choice: Choice, held: Held): void {
-  const best = survey.lastResort?.held;
-  const better = best === undefined || rank(held) < rank(best) || (rank(held) === rank(best) && held.failedMs < best.failedMs);
-  if (better) survey.lastResort = { choice, held };
+function noteHeld(survey: Survey, candidate: Candidate, tier: number, held: Held, input: PlanInput): void {
+  survey.held += 1;
+  if (isFull(candidate.deployment.channel, input)) return;
+  const isHalfOpen = held.kind === "half_open" && !held.busy;
+  const passed = isHalfOpen && held.passed;
+  // A single deployment has a throttle instead of a pace.
+  const waitMs = passed || hasOneDeployment(input.route) ? 0 : input.lastAsked.waitMs(candidate, input.nowMs);
+  survey.dueMs = Math.min(survey.dueMs, Math.max(0, waitMs));
+  if (waitMs > 0) return;
+  const choice: Choice = { candidate, tier, probe: isHalfOpen, held: true };
+  const due: Due = { choice, passed, askedMs: input.lastAsked.askedMs(candidate), costly: held.costly };
+  const later = survey.reserve.findIndex((other) => (passed && !other.passed) || (passed === other.passed && due.askedMs < other.askedMs));
+  survey.reserve = survey.reserve.toSpliced(later < 0 ? survey.reserve.length : later, 0, due).slice(0, reserveMax);
 }
 
-function rank(held: Held): number {
-  if (held.kind === "cooling") return 1;
-  return held.busy ? 2 : 0;
+/** While others are well, nobody waits for one that keeps its callers waiting; and who is half-open has its place already. */
+function quickOf(reserve: readonly Due[]): readonly Choice[] {
+  return reserve.filter(({ costly, choice }) => !costly && !choice.probe).map(({ choice }) => choice);
 }
 
 function skip(survey: Survey, candidate: Candidate, because: Skipped["because"], held: Held | null): null {
@@ -320,33 +357,37 @@ function skip(survey: Survey, candidate: Candidate, because: Skipped["because"],
  * somebody has to find out whether the worst is over, but only a few calls at a time.
  */
 function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choice[]): Plan {
-  const { lastResort } = survey;
   const skipped = [...survey.skipped];
   for (const { candidate } of probes) {
     skipped.push({ candidate, because: "half_open_alone", untilMs: null, scope: null, cause: null });
   }
-  if (survey.saturated > 0) return { go: "refuse", kind: "saturated", soonestMs: saturatedRetryMs, waitMs: null, skipped };
+  const [first, ...reserve] = survey.reserve.map(({ choice }) => choice);
+  if (survey.saturated > 0 && (first === undefined || !input.waited)) {
+    return { go: "refuse", kind: "saturated", soonestMs: saturatedRetryMs, againMs: saturatedRetryMs, waitMs: null, skipped };
+  }
   const soonestMs = Number.isFinite(survey.soonestMs) ? Math.max(0, survey.soonestMs) : 0;
-  if (lastResort === null) {
+  if (survey.held === 0) {
     const kind = survey.told > 0 && survey.limited === survey.told ? "rate_limited" : "no_channel";
     const waits = survey.told > 0 && soonestMs <= Math.min(waitMaxMs, input.remainingMs / 4);
     // Those who wait here all wait for the same moment: the jitter keeps them from arriving as one.
     const waitMs = waits ? soonestMs * (1 + waitJitter * input.dice()) : null;
-    return { go: "refuse", kind, soonestMs, waitMs, skipped };
+    return { go: "refuse", kind, soonestMs, againMs: soonestMs, waitMs, skipped };
   }
-  if (!lastResortAdmits(input)) return { go: "refuse", kind: "no_channel", soonestMs, waitMs: null, skipped };
-  const { choice } = lastResort;
+  if (first === undefined || !isLetThrough(input)) {
+    const againMs = first === undefined && Number.isFinite(survey.dueMs) ? survey.dueMs : lastResortRetryMs;
+    return { go: "refuse", kind: "no_channel", soonestMs, againMs: Math.min(soonestMs, againMs), waitMs: null, skipped };
+  }
   return {
     go: "ahead",
     mode: "last_resort",
-    candidates: [choice],
-    skipped: skipped.filter((one) => one.candidate !== choice.candidate),
+    candidates: [first],
+    reserve,
+    skipped: skipped.filter((one) => one.candidate !== first.candidate),
   };
 }
 
-function lastResortAdmits({ route, throttle, lastResorts, normalCalls, nowMs, dice }: PlanInput): boolean {
-  if (hasOneDeployment(route)) return throttle === undefined || throttleAdmits(throttle, nowMs, dice);
-  return lastResorts < Math.max(1, panicShare * normalCalls);
+function isLetThrough({ route, throttle, nowMs, dice }: PlanInput): boolean {
+  return throttle === undefined || !hasOneDeployment(route) || throttleAdmits(throttle, nowMs, dice);
 }
 
 /** Nothing to fall back on: such a route is throttled in trouble instead of being shut off, so its requests are counted. */

@@ -1,6 +1,7 @@
 import { conventionPaths } from "../../src/adapters/presets.ts";
 import { type Candidate, candidatesOf, type Channel, type Route } from "../../src/channels/channel.ts";
 import type { Health } from "../../src/channels/health.ts";
+import { LastAsked } from "../../src/channels/last-asked.ts";
 import type { Load } from "../../src/channels/load.ts";
 import type { PlanInput } from "../../src/routing/plan.ts";
 
@@ -111,8 +112,8 @@ export function planInput(of: Route, { health, load }: Tables, facts: Partial<Pl
     load: (id) => load.get(id),
     channelInFlight: () => 0,
     throttle: undefined,
-    lastResorts: 0,
-    normalCalls: 0,
+    lastAsked: new LastAsked(new Map()),
+    waited: false,
     promptTokensEstimate: 100,
     remainingMs: 120_000,
     nowMs: 1_000_000,

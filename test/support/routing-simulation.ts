@@ -1,0 +1,139 @@
+import type { Route } from "../../src/channels/channel.ts";
+import { Board } from "../../src/gateway/board.ts";
+import type { Failure } from "../../src/operations/failure.ts";
+import { finalFailure } from "../../src/routing/final-failure.ts";
+import { judge, type Tried } from "../../src/routing/judge.ts";
+import type { Ahead, Choice } from "../../src/routing/plan.ts";
+
+/** What an upstream does with a call that reaches it now. */
+export type Upstream = (nowMs: number, credential: string) => { readonly tookMs: number; readonly failure: Failure | null };
+
+export interface Sent {
+  readonly channel: string;
+  readonly credential: string;
+  readonly atMs: number;
+  readonly probe: boolean;
+  /** Its breaker was open, and it was asked all the same. */
+  readonly held: boolean;
+}
+
+export interface Answered {
+  readonly beganMs: number;
+  readonly atMs: number;
+  readonly outcome: "served" | Failure["kind"];
+}
+
+type Chosen = Pick<Choice, "candidate" | "probe" | "held">;
+
+const policy = {
+  attemptsMax: 3,
+  hedgeAfterMs: null,
+  rescue: "error",
+  streamDeadlineMs: 120_000,
+  wholeDeadlineMs: 600_000,
+  waitMs: 0,
+} as const;
+
+/** A whole gateway's worth of decisions on a clock of its own: everything but sockets. */
+export class Simulation {
+  nowMs = 1_000_000;
+  readonly startMs = this.nowMs;
+  readonly sent: Sent[] = [];
+  readonly answered: Answered[] = [];
+  probesMax = 0;
+  private probes = 0;
+  private readonly board: Board;
+  private readonly agenda: { readonly atMs: number; readonly run: () => void }[] = [];
+
+  constructor(
+    private readonly of: Route,
+    private readonly upstreams: Readonly<Record<string, Upstream>>,
+    private readonly dice: () => number,
+  ) {
+    this.board = new Board({ nowMs: () => this.nowMs, dice, after: () => () => {} });
+  }
+
+  /** Calls come at even intervals; then everything that is under way runs to its end. */
+  run(requestsPerSecond: number, seconds: number): this {
+    const startMs = this.nowMs;
+    for (let call = 0; call < requestsPerSecond * seconds; call += 1) {
+      this.at(startMs + (call * 1_000) / requestsPerSecond, () => this.call(this.nowMs, true));
+    }
+    for (let next = this.agenda.shift(); next !== undefined; next = this.agenda.shift()) {
+      this.nowMs = Math.max(this.nowMs, next.atMs);
+      next.run();
+    }
+    return this;
+  }
+
+  private at(atMs: number, run: () => void): void {
+    let low = 0;
+    let high = this.agenda.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.agenda[middle]!.atMs <= atMs) low = middle + 1;
+      else high = middle;
+    }
+    this.agenda.splice(low, 0, { atMs, run });
+  }
+
+  private call(beganMs: number, first: boolean): void {
+    const { nowMs } = this;
+    const planned = this.board.plan(this.of, 100, beganMs + policy.streamDeadlineMs - nowMs, nowMs, !first);
+    if (planned.go === "refuse") {
+      if (planned.waitMs !== null && first) this.at(nowMs + planned.waitMs, () => this.call(beganMs, false));
+      else this.answer(beganMs, planned.kind);
+      return;
+    }
+    this.board.callBegins(this.of.model, false, nowMs);
+    this.attempt(beganMs, planned, [], planned.candidates[0]!);
+  }
+
+  private attempt(beganMs: number, planned: Ahead, tried: readonly Tried[], chosen: Chosen): void {
+    const startedMs = this.nowMs;
+    const { candidate, probe } = chosen;
+    const { channel } = candidate.deployment;
+    this.sent.push({ channel: channel.name, credential: candidate.credential, atMs: startedMs, probe, held: chosen.held === true });
+    if (probe) this.probesMax = Math.max(this.probesMax, (this.probes += 1));
+    const ticket = this.board.begin(chosen, this.of.model, startedMs, true);
+    const answer = this.upstreams[channel.name]!(startedMs, candidate.credential);
+    this.at(startedMs + answer.tookMs, () => {
+      if (probe) this.probes -= 1;
+      if (answer.failure === null) {
+        ticket.firstContent(this.nowMs);
+        ticket.succeeded(this.nowMs);
+        this.answer(beganMs, "served");
+        return;
+      }
+      ticket.failed(answer.failure, this.nowMs);
+      this.goOn(beganMs, planned, [...tried, { candidate, failure: answer.failure, tookMs: answer.tookMs }]);
+    });
+  }
+
+  private goOn(beganMs: number, planned: Ahead, tried: readonly Tried[]): void {
+    const { board, of } = this;
+    const verdict = judge({
+      policy,
+      plan: planned,
+      tried,
+      deadlineMs: policy.streamDeadlineMs,
+      remainingMs: beganMs + policy.streamDeadlineMs - this.nowMs,
+      attemptTimerMs: 60_000,
+      bodyBytes: 1_000,
+      hostedTools: false,
+      promptTokensEstimate: 100,
+      upload: false,
+      canRetry: board.mayRetry(of.model),
+      admits: (one) => board.admits(one),
+      mayResort: (one) => board.mayResort(one, of),
+      dice: this.dice,
+    });
+    if (verdict.go === "stop") return this.answer(beganMs, finalFailure(tried).kind);
+    if (!verdict.free) board.takeRetry(of.model);
+    this.at(this.nowMs + verdict.afterMs, () => this.attempt(beganMs, planned, tried, verdict));
+  }
+
+  private answer(beganMs: number, outcome: Answered["outcome"]): void {
+    this.answered.push({ beganMs, atMs: this.nowMs, outcome });
+  }
+}
