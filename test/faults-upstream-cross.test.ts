@@ -120,6 +120,8 @@ const behaviours = [
   "status@400",
   "status@408",
   "status@413",
+  "too-large-html",
+  "recovering@3",
   "status@500",
   "status@503",
   "status-empty@404",

@@ -189,7 +189,7 @@ describe("every status", () => {
     if ([404, 405, 406, 407, 410, 415].includes(status)) return { ...elsewhere, code: "upstream_misconfigured" };
     if ([401, 402, 403].includes(status)) return { ...elsewhere, code: "upstream_auth_failed" };
     if ([408, 424, 425].includes(status)) return { ...again, status: 502, code: "upstream_error" };
-    if (status === 413) return { ...ofClient, status, code: "request_too_large" };
+    if (status === 413) return { path: "ab", pathAlone: "a", status, code: "request_too_large" };
     if (status === 429) return { path: "ab", pathAlone: "aaa", status, code: "rate_limit_exceeded" };
     if (status === 451) return { ...ofClient, status: 400, code: "content_policy_violation" };
     if (status < 500) return { ...ofClient, status, code: null };

@@ -348,23 +348,48 @@ describe("what the pair of request and channel could not do", () => {
     candidate("l", { contextTokens: 200_000 }),
   ];
 
-  test.each(["context_length", "too_large"] satisfies FailureKind[])("%s goes only to a channel that declares more room", (kind) => {
+  test("a context that is too long goes to a channel that declares more room", () => {
+    const kind = "context_length";
     expect(next(planned([small, a, medium, large]), [tried(small, kind)]).candidate).toBe(medium);
     expect(next(planned([small, medium, large]), [tried(small, kind), tried(medium, kind)]).candidate).toBe(large);
-    expect(stopped(planned([large, medium, a]), [tried(large, kind)])).toBe("client_fault");
-    expect(stopped(planned([medium, a]), [tried(medium, kind)])).toBe("client_fault");
+    expect(stopped(planned([large, medium]), [tried(large, kind)])).toBe("client_fault");
     const twin = candidate("twin", { contextTokens: 32_000 });
     expect(stopped(planned([medium, twin]), [tried(medium, kind)])).toBe("client_fault");
   });
 
-  test("where the first declares nothing, the prompt itself is the measure", () => {
-    expect(next(planned([a, small, large]), [tried(a, "context_length")], { promptTokensEstimate: 20_000 }).candidate).toBe(large);
+  test("or else to one other that declares nothing, and then to the client", () => {
+    const kind = "context_length";
+    expect(next(planned([large, medium, a, b]), [tried(large, kind)]).candidate).toBe(a);
+    expect(stopped(planned([large, medium, a, b]), [tried(large, kind), tried(a, kind)])).toBe("client_fault");
+    expect(next(planned([a, b, c]), [tried(a, kind)]).candidate).toBe(b);
+    expect(stopped(planned([a, b, c]), [tried(a, kind), tried(b, kind)])).toBe("client_fault");
+    expect(next(planned([a, b, large]), [tried(a, kind), tried(b, kind)]).candidate).toBe(large);
+    expect(next(planned([medium, large, b]), [tried(medium, kind), tried(large, kind)]).candidate).toBe(b);
+    expect(stopped(planned([a, small]), [tried(a, kind)], { promptTokensEstimate: 20_000 })).toBe("client_fault");
+    expect(stopped(planned([a, b]), [tried(a, kind)], { admits: () => false })).toBe("client_fault");
   });
 
-  test("of a file goes to one other channel, which may take larger ones, and then to the client", () => {
-    const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
-    expect(next(planned([a, b, c]), [tried(a, "too_large")], { upload: true }).candidate).toBe(b);
-    expect(verdict(planned([a, b, c]), [tried(a, "too_large"), tried(b, "too_large")], { upload: true })).toMatchObject({ go: "stop" });
+  test("which is not the same model on the same host, if there is another", () => {
+    const twin = candidate("twin", { host: "a.test" });
+    expect(next(planned([a, twin, b]), [tried(a, "context_length")]).candidate).toBe(b);
+    expect(next(planned([a, twin]), [tried(a, "context_length")]).candidate).toBe(twin);
+  });
+
+  test.each([false, true])(
+    "a body that is too large goes to one channel on another host, and then to the client (a file: %p)",
+    (upload) => {
+      const neighbour = candidate("n", { host: "a.test", contextTokens: 200_000 });
+      const kind = "too_large";
+      expect(next(planned([a, neighbour, b, c]), [tried(a, kind)], { upload }).candidate).toBe(b);
+      expect(next(planned([large, a]), [tried(large, kind)], { upload }).candidate).toBe(a);
+      expect(next(planned([a, small]), [tried(a, kind)], { upload }).candidate).toBe(small);
+      expect(stopped(planned([a, b, c]), [tried(a, kind), tried(b, kind)], { upload })).toBe("client_fault");
+      expect(stopped(planned([a, neighbour]), [tried(a, kind)], { upload })).toBe("client_fault");
+    },
+  );
+
+  test("where the first declares nothing, the prompt itself is the measure", () => {
+    expect(next(planned([a, small, large]), [tried(a, "context_length")], { promptTokensEstimate: 20_000 }).candidate).toBe(large);
   });
 
   test("an unsupported parameter is tried on one other channel", () => {

@@ -276,6 +276,25 @@ describe("F49: when everybody fails, the client is told", () => {
   });
 });
 
+describe("an outage of every channel", () => {
+  const all = group({ a: { tier: 1 }, b: { tier: 2 } });
+
+  test("is over for the clients when one of them recovers, whichever it is", async () => {
+    const [a, b] = [all.member("a"), all.member("b")];
+    a.behaviour = "fault:status@503";
+    b.behaviour = "fault:recovering@9";
+    await eventually("a call is served", async () => (await all.chat()).status === 200, 30_000);
+
+    // They are asked in turn: between b's last failure and its first success, a was asked once or twice.
+    const [failedAt, servedAt] = [b.ledger.chats[8]!.at, b.ledger.chats[9]!.at];
+    expect(a.ledger.chats.filter(({ at }) => at > failedAt && at < servedAt).length).toBeLessThanOrEqual(3);
+
+    // And from now on all of them are, though the other one is still down.
+    for (let round = 0; round < 5; round += 1) expect((await all.chat()).status).toBe(200);
+    await rig.check();
+  });
+});
+
 describe("a refusal that is the client's to mend is not repeated", () => {
   const sizes = group({
     a: { ...first, capabilities: { context_tokens: 8_192 } },
@@ -283,25 +302,44 @@ describe("a refusal that is the client's to mend is not repeated", () => {
     c: { capabilities: { context_tokens: 128_000 } },
   });
   const small = group({ a: { ...first, capabilities: { context_tokens: 8_192 } }, b: {} });
+  const unknown = group({ a: { ...first }, b: { weight: 100 }, c: { weight: 0.001 } });
+  const bodies = group({ a: { ...first }, b: { weight: 100 }, c: { weight: 0.001 } });
   const policy = group({ a: first, b: {} });
   const invalid = group({ a: first, b: {} });
 
-  test("a prompt that is too long goes only to a larger declared context", async () => {
+  test("a prompt that is too long goes to a larger declared context", async () => {
     sizes.member("a").behaviour = "fault:context-length";
     const reply = await sizes.chat();
     expect([reply.status, sizes.path(reply)]).toEqual([200, "ac"]);
     await rig.check();
   });
 
-  test("and nowhere if there is none", async () => {
+  test("or else to one whose context is not known", async () => {
     small.member("a").behaviour = "fault:context-length";
     const reply = await small.chat();
-    expect([reply.status, reply.error?.code, small.path(reply), hints(reply).shouldRetry]).toEqual([
+    expect([reply.status, small.path(reply)]).toEqual([200, "ab"]);
+    await rig.check();
+  });
+
+  test("and then to nobody", async () => {
+    for (const name of ["a", "b", "c"]) unknown.member(name).behaviour = "fault:context-length";
+    const reply = await unknown.chat();
+    expect([reply.status, reply.error?.code, unknown.path(reply), hints(reply).shouldRetry]).toEqual([
       400,
       "context_length_exceeded",
-      "a",
+      "ab",
       "false",
     ]);
+    await rig.check();
+  });
+
+  test("a body that is too large for the proxy of one host goes to another, once", async () => {
+    for (const name of ["a", "b"]) bodies.member(name).behaviour = "fault:too-large-html";
+    const reply = await bodies.chat();
+    expect([reply.status, reply.error?.code, bodies.path(reply)]).toEqual([413, "request_too_large", "ab"]);
+    bodies.member("b").behaviour = null;
+    const served = await bodies.chat();
+    expect([served.status, bodies.path(served)]).toEqual([200, "ab"]);
     await rig.check();
   });
 

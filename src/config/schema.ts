@@ -163,7 +163,10 @@ const channelShape = {
     {
       operations: optional(operationList(), "What it can do.", "the provider's; else all"),
       prefill: optional(flag(), "It continues an assistant message that ends the conversation.", "`false`"),
-      context_tokens: optional(integer(1, 1e9), "The size of its context; longer requests go to channels that declare more."),
+      context_tokens: optional(
+        integer(1, 1e9),
+        "The size of its context; longer requests go to channels that declare more, and what they refuse to one that declares nothing.",
+      ),
       stream_options: optional(
         flag(),
         "It accepts `stream_options`. Where it does not, streamed usage is what it sends by itself, or an estimate.",

@@ -141,8 +141,9 @@ function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
       if (asksForStreamOptions(failure) && timesFailed(input, last, "unsupported") === 1) return again(input, last, 0, false);
       return toAnotherChannelOnce(input, last);
     case "context_length":
-    case "too_large":
       return input.upload ? toAnotherChannelOnce(input, last) : toLarger(input, last);
+    case "too_large":
+      return toAnotherHostOnce(input);
     case "model_failed":
       if (input.tried.filter((attempt) => attempt.failure.kind === "model_failed").length > 1) return stop("attempts");
       return elsewhere(input, usable(input)) ?? lastResort(input) ?? stop("no_candidate");
@@ -286,34 +287,52 @@ function waitMs(input: JudgeInput, failure: Failure, times: number): number {
 }
 
 /** What one channel cannot do, another may: worth asking once. */
-const capability: ReadonlySet<Failure["kind"]> = new Set(["unsupported", "ceiling", "too_large"]);
+const capability: ReadonlySet<Failure["kind"]> = new Set(["unsupported", "ceiling"]);
 
 function toAnotherChannelOnce(input: JudgeInput, last: Tried): Verdict {
-  const refusals = input.tried.filter(({ failure }) => capability.has(failure.kind));
+  const refusals = input.tried.filter(({ failure: { kind } }) => kind === last.failure.kind || capability.has(kind));
   if (new Set(refusals.map(({ candidate }) => candidate.deployment.channel)).size > 1) return stop("client_fault");
-  const { channel } = last.candidate.deployment;
+  return elsewhere(input, onAnotherChannel(input)) ?? stop("client_fault");
+}
+
+/** How large a body may be is mostly the word of the server in front, whatever the model would take: worth asking another, once. */
+function toAnotherHostOnce(input: JudgeInput): Verdict {
+  const hosts = new Set(input.tried.filter(({ failure }) => failure.kind === "too_large").map(({ candidate }) => candidate.scopes.host));
+  if (hosts.size > 1) return stop("client_fault");
   return (
     elsewhere(
       input,
-      usable(input, ({ candidate }) => candidate.deployment.channel !== channel),
+      onAnotherChannel(input, ({ candidate }) => !hosts.has(candidate.scopes.host)),
     ) ?? stop("client_fault")
   );
 }
 
-/** Only to a channel that declares more room than everyone who refused so far. */
+/** To a channel that declares more room than everyone who refused so far; without one, to one that declares nothing, once. */
 function toLarger(input: JudgeInput, last: Tried): Verdict {
-  let refusedTokens = 0;
-  for (const { candidate, failure } of input.tried) {
-    if (failure.kind !== "context_length" && failure.kind !== "too_large") continue;
-    const declared = candidate.deployment.channel.capabilities.contextTokens;
-    refusedTokens = Math.max(refusedTokens, declared ?? input.promptTokensEstimate);
-  }
-  const { channel } = last.candidate.deployment;
-  const larger = usable(input, ({ candidate }) => {
-    const { contextTokens } = candidate.deployment.channel.capabilities;
-    return candidate.deployment.channel !== channel && contextTokens !== null && contextTokens > refusedTokens;
-  });
-  return elsewhere(input, larger) ?? stop("client_fault");
+  const refusals = input.tried.filter(({ failure }) => failure.kind === "context_length");
+  const refusedTokens = Math.max(...refusals.map(({ candidate }) => contextOf(candidate) ?? input.promptTokensEstimate));
+  const larger = onAnotherChannel(input, ({ candidate }) => (contextOf(candidate) ?? 0) > refusedTokens);
+  if (larger !== undefined) return elsewhere(input, larger) ?? stop("client_fault");
+
+  const guessed = refusals.slice(1).some(({ candidate }) => contextOf(candidate) === null);
+  if (guessed) return stop("client_fault");
+  const isUnknown = ({ candidate }: Choice): boolean => contextOf(candidate) === null;
+  // The same model on the same host has the same context, as a rule.
+  const { scopes, deployment } = last.candidate;
+  const differs = ({ candidate }: Choice): boolean =>
+    candidate.scopes.host !== scopes.host || candidate.deployment.model !== deployment.model;
+  const other = onAnotherChannel(input, (choice) => isUnknown(choice) && differs(choice)) ?? onAnotherChannel(input, isUnknown);
+  return elsewhere(input, other) ?? stop("client_fault");
+}
+
+function contextOf({ deployment }: Candidate): number | null {
+  return deployment.channel.capabilities.contextTokens;
+}
+
+/** The first in the plan that is not ruled out, on a channel that was not asked yet. */
+function onAnotherChannel(input: JudgeInput, wanted: (choice: Choice) => boolean = () => true): Choice | undefined {
+  const asked = new Set(input.tried.map(({ candidate }) => candidate.deployment.channel));
+  return usable(input, (choice) => !asked.has(choice.candidate.deployment.channel) && wanted(choice));
 }
 
 /** What we may have added ourselves, and the caller now leaves out. A fault inside it is the client's own. */

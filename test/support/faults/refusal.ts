@@ -10,6 +10,11 @@ export const refusalFaults: Faults = {
     const [code = "", ...headers] = argument.split(",");
     await refuse(exchange, numberFrom(code, 500), {}, headersFrom(headers.join(",")));
   },
+  /** Its first so many attempts are refused with 503; from then on it is well. */
+  async recovering(exchange, argument) {
+    const ordinal = Number(exchange.attempt.id.slice(exchange.instance.length));
+    if (ordinal <= numberFrom(argument, 10)) await refuse(exchange, 503);
+  },
   async "status-empty"(exchange, argument) {
     await exchange.reply({ status: numberFrom(argument, 500), contentType: null, body: "" });
   },
@@ -47,6 +52,12 @@ export const refusalFaults: Faults = {
       param: "messages",
       code: "context_length_exceeded",
     });
+  },
+  /** A proxy in front of the upstream takes no body of this size: its page, and it hangs up. */
+  async "too-large-html"(exchange) {
+    const title = "413 Request Entity Too Large";
+    const body = `<html>\r\n<head><title>${title}</title></head>\r\n<body>\r\n<center><h1>${title}</h1></center>\r\n</body>\r\n</html>\r\n`;
+    await exchange.reply({ status: 413, headers: [["Connection", "close"]], contentType: "text/html", body });
   },
   async "content-policy"(exchange) {
     await refuse(exchange, 400, {
