@@ -1,7 +1,15 @@
-/** A WebM file of 88 bytes from which the demuxer never comes back: it looks for its place again and again. */
+import { leftOutMp4 } from "./containers.ts";
+
+/** A WebM file of 88 bytes that a demuxer never came back from: it looked for its place again and again. */
 export function endlessWebm(): Uint8Array<ArrayBuffer> {
   const opening = "1a45dfa39f4286810142f7810142f2810442f381084282847765626d42878104428581021853806701ffffffffffffff";
   return Uint8Array.from([...Buffer.from(opening, "hex"), ...Array.from({ length: 40 }, () => 0x11)]);
+}
+
+/** Takes a minute to decode, and nothing comes of it: two hours of silence at a high rate, all left out by the file's own word. */
+export function slowMp4(): Uint8Array<ArrayBuffer> {
+  const [sampleRate, seconds] = [384_000, 7200];
+  return leftOutMp4(silentFlac(sampleRate, seconds), sampleRate, seconds);
 }
 
 const blockSamples = 65_536;

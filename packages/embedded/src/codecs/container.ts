@@ -1,45 +1,47 @@
-import { BufferSource, EncodedPacketSink, Input, Logging, LogLevel, MATROSKA, MP4, QTFF, WEBM } from "mediabunny";
 import { makeAacDecoder } from "./aac-decode.ts";
 import { adtsHeader, type AdtsConfig } from "./adts.ts";
+import { makeAlacDecoder } from "./alac-decode.ts";
 import type { Decoded, StreamDecoder } from "./decode.ts";
 import { makeFlacDecoder } from "./flac-decode.ts";
 import { joinBytes } from "./joined.ts";
 import { makeMp3Decoder } from "./mp3-decode.ts";
 import { makeOpusDecoder } from "./opus-decode.ts";
 import type { PacketDecoder } from "./packet-decoder.ts";
+import { makeSampleReader } from "./samples.ts";
+import { soundIn } from "./sound-in.ts";
+import type { SoundCoding, SoundTrack } from "./sound-track.ts";
 import { UndecodableAudio } from "./undecodable.ts";
 import { makeVorbisDecoder } from "./vorbis-decode.ts";
 
-/** Two hours of the shortest packets there are; a table in the file may claim any number. */
+/** Two hours of the shortest packets there are. */
 const packetsMax = 3_000_000;
+/** As long as any file may be: more is left out by no edit. */
+const leadSecondsMax = 2 * 3600;
 const streamSliceBytes = 4096;
 
-/** Gives the audio of the first audio track in a WebM or MP4 file. */
+/**
+ * Gives the sound of the first track with sound in a WebM, MP4, AIFF or CAF file. What a table in the file claims costs nothing:
+ * the packets are read one by one, and all of them together are no longer than the file.
+ */
 export async function demux(source: Uint8Array, give: (decoded: Decoded) => void): Promise<void> {
-  Logging.level = LogLevel.Silent;
-  const input = new Input({ formats: [MP4, QTFF, WEBM, MATROSKA], source: new BufferSource(source) });
+  const track = soundIn(source);
+  if (track === null) throw new UndecodableAudio("There is no audio in the file.");
+  if (!(track.leadSeconds <= leadSecondsMax)) throw new UndecodableAudio("The audio is too long: it may last two hours.");
+  const { codec } = track.coding;
+  const decoder = await decoderOf(track.coding);
+  // A packet is as long as the file says, and a few bytes of these may stand for minutes; the others want it whole.
+  const sliceBytes = codec === "flac" || codec === "mp3" || codec === "samples" ? streamSliceBytes : Infinity;
   try {
-    const track = await input.getPrimaryAudioTrack();
-    if (track === null) throw new UndecodableAudio("There is no audio in the file.");
-    const codec = await track.getCodec();
-    const config = await track.getDecoderConfig();
-    const decoder = await decoderOf(codec, bytesOf(config?.description));
-    // A packet is as long as the file says, and a few bytes of these may stand for minutes; the others want it whole.
-    const sliceBytes = codec === "flac" || codec === "mp3" ? streamSliceBytes : Infinity;
-    try {
-      const trimmed = makeTrim(give);
-      let packets = 0;
-      for await (const packet of new EncodedPacketSink(track).packets()) {
-        if (packets === 0) trimmed.lead(packet.timestamp);
-        if (++packets > packetsMax) throw new UndecodableAudio("The audio is too long: it may last two hours.");
-        for (const slice of slices(packet.data, sliceBytes)) trimmed.give(decoder.push(slice));
-      }
-      trimmed.give(decoder.end());
-    } finally {
-      decoder.destroy();
+    const trimmed = makeTrim(track, give);
+    let packets = 0;
+    for (const packet of track.packets) {
+      if (trimmed.isOver()) return;
+      if (++packets > packetsMax) throw new UndecodableAudio("The audio is too long: it may last two hours.");
+      for (const slice of slices(packet, sliceBytes)) trimmed.give(decoder.push(slice));
     }
+    trimmed.give(decoder.end());
   } finally {
-    input.dispose();
+    decoder.destroy();
   }
 }
 
@@ -47,29 +49,36 @@ function* slices(bytes: Uint8Array, sliceBytes: number): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += sliceBytes) yield bytes.subarray(at, Math.min(bytes.length, at + sliceBytes));
 }
 
-/** What the file places before its own beginning is the encoder's delay, and is not given. */
-function makeTrim(give: (decoded: Decoded) => void): { lead(timestamp: number): void; give(decoded: Decoded): void } {
-  let skipSeconds = 0;
+/** What the file places before its own beginning and behind its end is not given: the encoder's delay, or what somebody cut off. */
+function makeTrim(
+  { leadSeconds, playSeconds, coding: { codec } }: SoundTrack,
+  give: (decoded: Decoded) => void,
+): { give(decoded: Decoded): void; isOver(): boolean } {
   let skip: number | null = null;
+  let left = Infinity;
   return {
-    lead(timestamp) {
-      skipSeconds = timestamp < 0 && timestamp > -1 ? -timestamp : 0;
-    },
+    isOver: () => left === 0,
     give({ samples, sampleRate }) {
       if (samples.length === 0) return;
-      skip ??= Math.round(skipSeconds * sampleRate);
+      if (skip === null) {
+        // Opus says the same in its own head, and it is left out by that.
+        skip = codec === "opus" && leadSeconds < 1 ? 0 : Math.round(leadSeconds * sampleRate);
+        left = Math.round(playSeconds * sampleRate);
+      }
       const gone = Math.min(skip, samples.length);
       skip -= gone;
-      give({ samples: samples.subarray(gone), sampleRate });
+      const played = samples.subarray(gone, Math.min(samples.length, gone + left));
+      left -= played.length;
+      give({ samples: played, sampleRate });
     },
   };
 }
 
 /** Takes one packet with each call of `push`. */
-async function decoderOf(codec: string | null, description: Uint8Array): Promise<StreamDecoder> {
-  switch (codec) {
+async function decoderOf(coding: SoundCoding): Promise<StreamDecoder> {
+  switch (coding.codec) {
     case "aac": {
-      const config = readAacConfig(description);
+      const config = readAacConfig(coding.description);
       const decoder = await makeAacDecoder();
       return { ...decoder, push: (packet) => decoder.push(joinBytes([adtsHeader(config, packet.length), packet])) };
     }
@@ -77,15 +86,19 @@ async function decoderOf(codec: string | null, description: Uint8Array): Promise
       return makeMp3Decoder();
     case "flac": {
       const decoder = makeFlacDecoder();
-      decoder.push(description);
+      decoder.push(coding.description);
       return decoder;
     }
     case "opus":
-      return fromPackets(await makeOpusDecoder(), [description]);
+      return fromPackets(await makeOpusDecoder(), [coding.description]);
     case "vorbis":
-      return fromPackets(await makeVorbisDecoder(), unlaced(description));
-    default:
-      throw new UndecodableAudio(`The file's audio is in a codec that cannot be read${codec === null ? "" : ` (${codec})`}.`);
+      return fromPackets(await makeVorbisDecoder(), unlaced(coding.description));
+    case "alac":
+      return makeAlacDecoder(coding.description);
+    case "samples":
+      return makeSampleReader(coding.format);
+    case "other":
+      throw new UndecodableAudio(`The file's audio is in a codec that cannot be read (${coding.name}).`);
   }
 }
 
@@ -140,11 +153,4 @@ function unlaced(description: Uint8Array): readonly Uint8Array[] {
     description.subarray(at + first, at + first + second),
     description.subarray(at + first + second),
   ];
-}
-
-function bytesOf(description: AllowSharedBufferSource | undefined): Uint8Array {
-  if (description === undefined) return new Uint8Array(0);
-  return ArrayBuffer.isView(description)
-    ? new Uint8Array(description.buffer, description.byteOffset, description.byteLength)
-    : new Uint8Array(description);
 }

@@ -13,7 +13,8 @@ export function fileKind(opening: Uint8Array, isShort: boolean): FileKind | null
   if ((says(opening, 0, "RIFF") || says(opening, 0, "RF64")) && says(opening, 8, "WAVE")) return "wav";
   if (says(opening, 0, "fLaC")) return "flac";
   if (says(opening, 0, "OggS")) return oggKind(opening);
-  if (says(opening, 0, "\x1a\x45\xdf\xa3")) return "container";
+  if (says(opening, 0, "\x1a\x45\xdf\xa3") || says(opening, 0, "caff")) return "container";
+  if (says(opening, 0, "FORM") && (says(opening, 8, "AIFF") || says(opening, 8, "AIFC"))) return "container";
   if (["ftyp", "moov", "mdat", "wide", "free", "skip"].some((box) => says(opening, 4, box))) return "container";
   if (opening[0] === 0xff && (opening[1]! & 0xf6) === 0xf0) return "aac";
   // Files cut out of a stream begin in the middle of a frame.

@@ -57,7 +57,7 @@ async function samplesOf(file: Blob, signal: AbortSignal): Promise<Float32Array 
     return refusal(400, `The audio is shorter than ${secondsMin} seconds.`, { param: "file", code: "audio_too_short" });
   } catch (thrown) {
     if (!(thrown instanceof UndecodableAudio)) throw thrown;
-    const message = `The file cannot be read as audio: ${thrown.message} Known are flac, m4a, mp3, mp4, mpeg, mpga, ogg, opus, wav and webm.`;
+    const message = `The file cannot be read as audio: ${thrown.message} Known are aac, aiff, caf, flac, m4a, mkv, mov, mp3, mp4, mpeg, mpga, ogg, opus, wav and webm.`;
     return refusal(400, message, { param: "file", code: "invalid_audio" });
   }
 }

@@ -1,0 +1,65 @@
+import { makeAlacDecoder } from "../../packages/embedded/src/codecs/alac-decode.ts";
+import type { StreamDecoder } from "../../packages/embedded/src/codecs/decode.ts";
+import { makeSampleReader } from "../../packages/embedded/src/codecs/samples.ts";
+import { soundIn } from "../../packages/embedded/src/codecs/sound-in.ts";
+import type { SoundTrack } from "../../packages/embedded/src/codecs/sound-track.ts";
+import { UndecodableAudio } from "../../packages/embedded/src/codecs/undecodable.ts";
+import { makeWavDecoder } from "../../packages/embedded/src/codecs/wav-decode.ts";
+import { aiff, caf, fragmentedMp4, lyingContainers, m4a, wav, webm } from "../support/containers.ts";
+import type { FuzzTarget } from "./target.ts";
+
+/**
+ * Whatever a container says of itself: there are no more packets in it than bytes, all of them together are no longer than the
+ * file, no sample costs less than a sixteenth of a byte, and what cannot be read is refused in the one way there is for that.
+ */
+export const containersTarget: FuzzTarget = {
+  name: "containers",
+  seeds: [m4a(), fragmentedMp4(), webm(), aiff(), caf(), wav(), ...lyingContainers().map(([, file]) => file)],
+  words: [
+    ...["moov", "trak", "mdia", "minf", "stbl", "stsd", "stsc", "stsz", "stz2", "stco", "co64", "elst", "moof", "traf", "tfhd", "trun"],
+    ...["mdat", "soun", "alac", "sowt", "ima4", "lpcm", "dOps", "wave", "COMM", "SSND", "AIFC", "ulaw", "desc", "kuki", "pakt", "data"],
+    ...["fmt ", "\xff\xff\xff\xff", "\x7f\xff\xff\xff", "\x80\0\0\0", "\0\0\0\0", "\0\0\0\x01", "\x01\0\0\0\0\0\0\0"],
+    ...["\x01\xff\xff\xff\xff\xff\xff\xff", "\x1f\x43\xb6\x75", "\x18\x53\x80\x67", "\xa3\xff", "\xa0", "A_PCM/INT/LIT", "A_MS/ACM"],
+  ],
+  check: (input) => {
+    try {
+      return input[0] === 0x52 ? waveOutcome(input) : trackOutcome(input, soundIn(input));
+    } catch (error) {
+      if (error instanceof UndecodableAudio) return error.message.replaceAll(/\(.*\)/gu, "");
+      throw error;
+    }
+  },
+};
+
+function trackOutcome(input: Uint8Array, track: SoundTrack | null): string {
+  if (track === null) return "nothing";
+  const { coding } = track;
+  const decoder =
+    coding.codec === "samples" ? makeSampleReader(coding.format) : coding.codec === "alac" ? makeAlacDecoder(coding.description) : null;
+  let [packets, bytes, samples] = [0, 0, 0];
+  for (const packet of track.packets) {
+    packets++;
+    bytes += packet.length;
+    if (packets > input.length || bytes > input.length * (1 + strippedShare)) throw new Error("there are more packets than bytes");
+    samples += decoder === null ? 0 : samplesOf(decoder, packet, packets);
+  }
+  return `${coding.codec}, ${Math.ceil(Math.log2(1 + packets))}, ${Math.ceil(Math.log2(1 + samples))}`;
+}
+
+/** What was left out at the beginning of each packet of a Matroska file is put back. */
+const strippedShare = 32;
+/** A packet of ALAC may be a long silence. */
+const alacFramesMax = 1 << 16;
+
+function samplesOf(decoder: StreamDecoder, packet: Uint8Array, packets: number): number {
+  const { samples } = decoder.push(packet);
+  if (samples.length > Math.max(packet.length * 16, alacFramesMax)) throw new Error(`packet ${packets} has ${samples.length} samples`);
+  return samples.length;
+}
+
+function waveOutcome(input: Uint8Array): string {
+  const decoder = makeWavDecoder();
+  const samples = decoder.push(input).samples.length + decoder.end().samples.length;
+  if (samples > input.length * 16) throw new Error(`${input.length} bytes have ${samples} samples`);
+  return `wav, ${Math.ceil(Math.log2(1 + samples))}`;
+}
