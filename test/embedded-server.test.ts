@@ -10,7 +10,7 @@ import { isRefusal } from "../packages/embedded/src/server/refusal.ts";
 import { makeTurns } from "../packages/embedded/src/server/turns.ts";
 import { verifiedWeights } from "../packages/embedded/src/server/verified-weights.ts";
 import { eventually } from "./support/eventually.ts";
-import { endlessWebm, silentFlac } from "./support/hostile-audio.ts";
+import { slowMp4, silentFlac } from "./support/hostile-audio.ts";
 import { slowed } from "./support/slowed.ts";
 
 // Bears company: what it claims of times holds on a machine many times slower.
@@ -537,12 +537,12 @@ describe("the transcription engine", () => {
   });
 
   test.skipIf(!onLinux)(
-    "answers others while it decodes a file without end, and serves the next when that one's client leaves",
+    "answers others while it decodes a file that takes long, and serves the next when that one's client leaves",
     async () => {
       await (await transcribe(form({}))).text();
       const gone = new AbortController();
       const computedMs = processorMs(engine);
-      const endless = transcribe(form({}, new Blob([endlessWebm()])), gone.signal).catch(() => null);
+      const endless = transcribe(form({}, new Blob([slowMp4()])), gone.signal).catch(() => null);
       await eventually("it is decoded", () => processorMs(engine) - computedMs > 1000, 20_000);
       expect((await engine.ask("/v1/models", { signal: AbortSignal.timeout(10_000) })).status).toBe(200);
       const next = transcribe(form({}));
@@ -566,14 +566,14 @@ describe("the transcription engine", () => {
 
   test.skipIf(!onLinux)("ends with its standard input although it is decoding", async () => {
     const other = await start("transcription");
-    const body = form({}, new Blob([endlessWebm()]));
+    const body = form({}, new Blob([slowMp4()]));
     // The model is loaded first, which takes time of the processor too.
     expect((await other.ask(path, { method: "POST", body: form({}, new Blob(["text"])) })).status).toBe(400);
     const computedMs = processorMs(other);
     const endless = other.ask(path, { method: "POST", body }).catch(() => null);
     await eventually("it is decoded", () => processorMs(other) - computedMs > 1000, 20_000);
     await other.child.stdin.end();
-    // What it decodes has no end.
+    // What it decodes takes longer.
     expect(await Promise.race([other.child.exited, Bun.sleep(10_000)])).toBe(0);
     await endless;
   });
@@ -584,13 +584,27 @@ describe("decoding in a thread of its own", () => {
   const stay = new AbortController().signal;
 
   test("gives up a file that takes too long, and says so", async () => {
-    const outcome = await decodeApart(endlessWebm().buffer, { sampleRate, signal: stay, patienceMs: 300 }).catch((error: unknown) => error);
+    const outcome = await decodeApart(slowMp4().buffer, { sampleRate, signal: stay, patienceMs: 300 }).catch((error: unknown) => error);
     expect(outcome).toBeInstanceOf(UndecodableAudio);
     expect((outcome as Error).message).toContain("cannot be decoded");
   });
 
+  test("gives up a file that takes too much memory, and says so", async () => {
+    const outcome = await decodeApart(slowMp4().buffer, { sampleRate, signal: stay, growthBytesMax: 1 }).catch((error: unknown) => error);
+    expect(outcome).toBeInstanceOf(UndecodableAudio);
+    expect((outcome as Error).message).toContain("too much memory");
+    await eventually("the thread is gone", isAtRest);
+  });
+
+  test("stops at the length it was given, whatever the file says", async () => {
+    const file = silentFlac(48_000, 1200);
+    const outcome = await decodeApart(file.buffer, { sampleRate, signal: stay, secondsMax: 20 }).catch((error: unknown) => error);
+    expect(outcome).toBeInstanceOf(UndecodableAudio);
+    expect((outcome as Error).message).toContain("it may last 20 seconds");
+  });
+
   test("is more patient with what lasts longer", async () => {
-    const samples = await decodeApart(silentFlac(48_000, 1200).buffer, { sampleRate, signal: stay, patienceMs: 2000 });
+    const samples = await decodeApart(silentFlac(48_000, 1200).buffer, { sampleRate, signal: stay, patienceMs: 10_000 });
     expect(samples.length / sampleRate).toBeWithin(1200, 1202);
   });
 
@@ -603,7 +617,7 @@ describe("decoding in a thread of its own", () => {
     expect(await decoding).toEqual(new Error("left"));
     expect(performance.now() - beganMs).toBeLessThan(slowed(500));
     await eventually("the thread is gone", isAtRest);
-    await expect(decodeApart(endlessWebm().buffer, { sampleRate, signal: gone.signal })).rejects.toThrow("left");
+    await expect(decodeApart(slowMp4().buffer, { sampleRate, signal: gone.signal })).rejects.toThrow("left");
   });
 });
 

@@ -6,6 +6,8 @@ import { appendFileSync, readFileSync, rmSync } from "node:fs";
 
 const [manner = "", diary = "", engine = "", socket = ""] = process.argv.slice(2);
 
+const grownBytes = 300 * 1024 * 1024;
+
 appendFileSync(diary, `${engine} ${process.pid}\n`);
 
 if (manner === "stubborn") {
@@ -64,6 +66,11 @@ function serve(): void {
           for (;;);
         }, 50);
         return new Response("said");
+      }
+      if (word === "grow") {
+        const held = Buffer.alloc(grownBytes, 1);
+        await Bun.sleep(60_000);
+        return new Response(String(held.length));
       }
       if (word === "crash") process.kill(process.pid, "SIGKILL");
       // The first one leaves without an answer, as one does that was idle; the second one answers.

@@ -622,6 +622,23 @@ describe("a request to an engine", () => {
     expect(stage.pids().length).toBe(1);
   });
 
+  test.skipIf(!existsSync("/proc/self/status"))(
+    "that makes it hold too much memory ends it, is not repeated, and the next one is served at once however often that was",
+    async () => {
+      const stage = new Stage({ memoryMax: () => 250 * 1024 * 1024 });
+      const world = new World(stage);
+      for (let times = 1; times <= 3; times++) {
+        const reply = await world.begin(paths.transcription, "grow").reply;
+        expect(reply).toMatchObject({ kind: "disconnected", detail: expect.stringContaining("held more than 250 MiB of memory") });
+        expect(stage.pids().length).toBe(times * 2 - 1);
+        expect(JSON.parse(await world.ask(paths.transcription, "hello"))).toMatchObject({ pid: stage.pids()[times * 2 - 1] });
+        await world.ask(paths.transcription, "exit 0");
+        await eventually("it has ended", () => !stage.pids().some(isAlive));
+      }
+      expect(stage.count("engine_too_large")).toBe(3);
+    },
+  );
+
   test("to one whose socket was taken away starts another, and ends the one that nobody can reach", async () => {
     const stage = new Stage();
     const socket = await stage.socket();

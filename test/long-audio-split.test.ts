@@ -19,7 +19,7 @@ import { makeCutAudio } from "../src/audio/split.ts";
 import type { AudioCutting, AudioPart, CutTrouble } from "../src/gateway/ports.ts";
 import type { AudioFormat } from "../src/operations/audio.ts";
 import { eventually } from "./support/eventually.ts";
-import { endlessWebm } from "./support/hostile-audio.ts";
+import { slowMp4 } from "./support/hostile-audio.ts";
 import { heardTones, samplesOf, spokenTones, toneRate } from "./support/heard-tones.ts";
 import { stored } from "./support/transcription-world.ts";
 import { slowed } from "./support/slowed.ts";
@@ -203,7 +203,7 @@ describe("the process that cuts", () => {
   const program = resolve(import.meta.dir, "../packages/embedded/src/split/main.ts");
 
   test("gives up a file that its decoder never comes back from, says so, and is gone", async () => {
-    const file = endlessWebm();
+    const file = slowMp4();
     const flags = ["--seconds", "15", "--bytes", String(file.length), "--stall-seconds", "1"];
     const child = Bun.spawn([process.execPath, program, ...flags], { stdin: "pipe", stdout: "pipe", stderr: "ignore", timeout: 20_000 });
     await child.stdin.write(file);
@@ -229,7 +229,7 @@ describe("the process that cuts", () => {
   });
 
   test.skipIf(!onLinux)("does not outlive whoever started it, though it is decoding", async () => {
-    const file = endlessWebm();
+    const file = slowMp4();
     const flags = `--seconds 15 --bytes ${file.length}`;
     // The shell says which process it started, and is killed.
     const command = `exec 3<&0; "${process.execPath}" "${program}" ${flags} <&3 >/dev/null 2>&1 & echo $!; wait`;

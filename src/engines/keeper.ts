@@ -3,6 +3,7 @@ import { failure, type Failure } from "../operations/failure.ts";
 import { makeAllowance } from "./allowance.ts";
 import { Child, type ChildEnd } from "./child.ts";
 import type { Engine } from "./engine.ts";
+import { watchMemory } from "./memory-watch.ts";
 import type { Message } from "./message.ts";
 import { makeStarvation } from "./starvation.ts";
 import { Watchdog } from "./watchdog.ts";
@@ -16,6 +17,8 @@ export interface KeeperOptions {
   readonly startMs: number;
   /** How long one that has work may give no sign of life. */
   readonly stuckMs: number;
+  /** How much memory it may hold. */
+  readonly memoryMax: number;
   readonly nowMs: () => number;
   readonly onEvent: (event: string, fields: Record<string, unknown>) => void;
 }
@@ -36,6 +39,8 @@ export class Keeper {
   private ready: string | null = null;
   /** Was ended by us, which is no crash. */
   private dismissed: Child | null = null;
+  /** Was ended by us because it held too much memory. What it was asked is to blame and not the engine, which need not rest. */
+  private overgrown: Child | null = null;
   /** The child has exited, and its last words are being heard. */
   private ending: Promise<void> | null = null;
   private crashes = 0;
@@ -93,7 +98,7 @@ export class Keeper {
   }
 
   private async start(): Promise<string | Failure> {
-    const { engine, command, place, environment, startMs, stuckMs, nowMs, onEvent } = this.options;
+    const { engine, command, place, environment, startMs, stuckMs, memoryMax, nowMs, onEvent } = this.options;
     const startedMs = nowMs();
     try {
       const { directory, socket } = place(engine);
@@ -113,7 +118,15 @@ export class Keeper {
       const child = new Child({ command: command(engine, socket), directory, environment, startMs, onSign, onComplaint });
       const starvedMs = makeStarvation(child.pid);
       this.child = child;
-      void child.ended.then(() => watchdog.rest());
+      const memory = watchMemory(child.pid, memoryMax, (bytes) => {
+        onEvent("engine_too_large", { engine, pid: child.pid, bytes, max: memoryMax });
+        this.overgrown = child;
+        child.kill("SIGKILL");
+      });
+      void child.ended.then(() => {
+        watchdog.rest();
+        memory.stop();
+      });
       const start = await child.started;
       if (start === "ready" && !this.stopped) {
         onEvent("engine_ready", { engine, pid: child.pid, ms: Math.round(nowMs() - startedMs) });
@@ -140,7 +153,10 @@ export class Keeper {
     this.child = null;
     this.ready = null;
     rmSync(socket, { force: true });
-    this.ending = child.ended.then((end) => this.ended(child === this.dismissed ? { ...end, inPeace: true } : end, startedMs, socket));
+    this.ending = child.ended.then((end) => {
+      if (child === this.overgrown) return this.endedForMemory(socket);
+      this.ended(child === this.dismissed ? { ...end, inPeace: true } : end, startedMs, socket);
+    });
   }
 
   private ended({ inPeace, cause, tail }: ChildEnd, startedMs: number, socket: string): void {
@@ -152,6 +168,16 @@ export class Keeper {
     if (!inPeace) return void this.crashed(`the ${engine} engine ended with ${cause}`, tail, startedMs);
     this.crashes = 0;
     onEvent("engine_exited", { engine });
+  }
+
+  /** The next call starts another at once: else a few such files would close the engine for everybody. */
+  private endedForMemory(socket: string): void {
+    const { engine, memoryMax } = this.options;
+    this.ending = null;
+    this.overgrown = null;
+    if (this.stopped) return;
+    this.crashedSocket = socket;
+    this.lastCrash = `the ${engine} engine was ended because it held more than ${Math.round(memoryMax / 1024 ** 2)} MiB of memory`;
   }
 
   private complained({ event, error }: Message): void {

@@ -1,6 +1,7 @@
 import { failure, type Failure } from "../operations/failure.ts";
 import { engineFor, type Engine } from "./engine.ts";
 import { Keeper, type SocketPlace } from "./keeper.ts";
+import { engineMemoryMax } from "./memory-watch.ts";
 import { SocketFolder } from "./socket-folder.ts";
 
 export interface EnginesOptions {
@@ -17,6 +18,8 @@ export interface EnginesOptions {
   readonly startMs?: number;
   /** How long an engine that has work may give no sign of life before it is killed. Time without a processor does not count. */
   readonly stuckMs?: number;
+  /** How many bytes of memory an engine may hold before it is killed. */
+  readonly memoryMax?: (engine: Engine) => number;
   /** The whole environment of the engines; without it they have ours. */
   readonly environment?: Record<string, string>;
   /** Milliseconds on a clock that never jumps. */
@@ -63,7 +66,8 @@ export class Engines {
 
   private keeperOf(engine: Engine): Keeper {
     const { start, onEvent, startMs = 30_000, stuckMs = 60_000, environment = null, nowMs = () => performance.now() } = this.options;
+    const { memoryMax = engineMemoryMax } = this.options;
     const place = (engine: Engine): SocketPlace => this.folder.place(engine);
-    return new Keeper({ engine, command: start, place, environment, startMs, stuckMs, nowMs, onEvent });
+    return new Keeper({ engine, command: start, place, environment, startMs, stuckMs, memoryMax: memoryMax(engine), nowMs, onEvent });
   }
 }

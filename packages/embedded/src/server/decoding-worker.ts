@@ -7,6 +7,7 @@ export interface Decoding {
   /** Empty, and able to grow to what the longest file needs. How far it has grown shows how far the decoding is. */
   readonly memory: SharedArrayBuffer;
   readonly sampleRate: number;
+  readonly secondsMax: number | undefined;
 }
 
 export type DecodingOutcome =
@@ -32,11 +33,12 @@ self.addEventListener("message", ({ data }: MessageEvent<Decoding>) => {
   );
 });
 
-async function decode({ file, memory, sampleRate }: Decoding): Promise<number> {
+async function decode({ file, memory, sampleRate, secondsMax }: Decoding): Promise<number> {
   const all = new Float32Array(memory);
   let length = 0;
   let collectAt = collectEverySamples;
-  await decodeSamples(new Uint8Array(file), { sampleRate }, ({ samples }) => {
+  const options = secondsMax === undefined ? { sampleRate } : { sampleRate, secondsMax };
+  await decodeSamples(new Uint8Array(file), options, ({ samples }) => {
     const neededBytes = (length + samples.length) * Float32Array.BYTES_PER_ELEMENT;
     if (neededBytes > memory.maxByteLength) throw new UndecodableAudio("The audio is too long: it may last two hours.");
     if (neededBytes > memory.byteLength) memory.grow(Math.min(memory.maxByteLength, neededBytes + growthBytes));

@@ -27,7 +27,7 @@ async function main(): Promise<void> {
   const bytes = option("--bytes");
   const secondsMax = option("--seconds");
   lowerPriority();
-  watch(option("--stall-seconds", stallSecondsDefault) * 1000);
+  watch(option("--stall-seconds", stallSecondsDefault) * 1000, bytes);
   const cutter = makeCutter({ sampleRate, secondsMax, give: write });
   let resampler: Resampler | null = null;
   let total = 0;

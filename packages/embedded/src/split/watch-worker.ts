@@ -6,28 +6,37 @@ import { stepsAt, waitingAt } from "./progress.ts";
 export interface Watched {
   readonly progress: Int32Array;
   readonly stallMs: number;
+  /** How long the file is, which lies on the disk: what of it was read counts as our memory too. */
+  readonly fileBytes: number;
   /** The process that started ours. */
   readonly parent: number;
 }
 
-const { progress, stallMs, parent } = workerData as Watched;
+/** It holds a few minutes of sound: beyond this, the file was made to take all there is. */
+const memoryBytesMax = 2 * 1024 ** 3;
+
+const { progress, stallMs, fileBytes, parent } = workerData as Watched;
 let steps = -1;
 let steppedMs = performance.now();
 
-setInterval(look, Math.min(1000, stallMs / 4));
+setInterval(look, Math.min(250, stallMs / 4));
 
 function look(): void {
   if (process.ppid !== parent) end();
+  if (process.memoryUsage.rss() > memoryBytesMax + fileBytes) return giveUp("It takes too much memory, so it cannot be decoded.");
   const now = Atomics.load(progress, stepsAt);
   if (now !== steps || Atomics.load(progress, waitingAt) === 1) {
     steps = now;
     steppedMs = performance.now();
     return;
   }
-  if (performance.now() - steppedMs < stallMs) return;
+  if (performance.now() - steppedMs >= stallMs) giveUp("It takes too long, so it cannot be decoded.");
+}
+
+function giveUp(message: string): void {
   try {
     // Short enough to be written at once or not at all.
-    writeSync(1, headFrame({ type: "failed", reason: "undecodable", message: "It takes too long, so it cannot be decoded." }));
+    writeSync(1, headFrame({ type: "failed", reason: "undecodable", message }));
   } catch {
     // Nobody reads it.
   }

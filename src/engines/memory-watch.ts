@@ -1,0 +1,33 @@
+import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
+import type { Engine } from "./engine.ts";
+
+/** Looks at how much memory a process holds, and tells once when that is too much. Where the system does not say, it never does. */
+export function watchMemory(pid: number, bytesMax: number, onTooMuch: (bytes: number) => void): { stop(): void } {
+  const timer = setInterval(() => {
+    const bytes = residentBytes(pid);
+    if (bytes <= bytesMax) return;
+    clearInterval(timer);
+    onTooMuch(bytes);
+  }, lookEveryMs);
+  timer.unref();
+  return { stop: () => clearInterval(timer) };
+}
+
+/**
+ * What an engine may hold. A chat model may be of any size, and is chosen by whoever runs the gateway; the others are known, and
+ * take a quarter of this.
+ */
+export function engineMemoryMax(engine: Engine): number {
+  return engine === "chat" ? Infinity : Math.min(4 * 1024 ** 3, totalmem() * 0.75);
+}
+
+const lookEveryMs = 250;
+
+function residentBytes(pid: number): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}
