@@ -3,6 +3,7 @@ import { prepareBootstrap } from "./admin/bootstrap.ts";
 import { listenAdmin, type AdminListener } from "./admin/listener.ts";
 import { resourceRoutes } from "./admin/routes.ts";
 import type { Services } from "./admin/services.ts";
+import { listenProblem } from "./cli/listen-problem.ts";
 import { configExitCode, StartProblem } from "./cli/start-problem.ts";
 import type { Settings } from "./config/settings.ts";
 import type { Durable } from "./durable.ts";
@@ -50,10 +51,6 @@ export async function openAdminDoor({ settings, durable, services, token, onBug 
     });
     return { listener, bootstrap: bootstrapFile };
   } catch (error) {
-    if ((error as { code?: string }).code !== "EADDRINUSE") throw error;
-    throw new StartProblem(
-      `Port ${admin.port} of ${admin.host}, where the admin API listens, is taken. Stop what uses it, or start with --admin HOST:PORT or --admin off.`,
-      1,
-    );
+    throw new StartProblem(`The admin API cannot be opened. ${listenProblem(error, admin, "--admin")} --admin off leaves it out.`, 1);
   }
 }

@@ -18,6 +18,7 @@ import { Follower } from "./gateway/follower.ts";
 import { Gateway } from "./gateway/gateway.ts";
 import { KeyCache } from "./gateway/key-cache.ts";
 import { Ledger } from "./gateway/ledger.ts";
+import { offeredNow, type Offered } from "./gateway/offered.ts";
 import type { Ports } from "./gateway/ports.ts";
 import { greeting, type StartFacts } from "./greeting.ts";
 import { AuthFailures } from "./http/auth-failures.ts";
@@ -25,6 +26,7 @@ import { watchPressure } from "./http/load-shed.ts";
 import { KeyRing } from "./http/key-ring.ts";
 import { listen, type Current, type Listener } from "./http/server.ts";
 import { tidyAfterCrowds } from "./http/tidy-after-crowds.ts";
+import { UnknownRoutes } from "./http/unknown-routes.ts";
 import { KeyUse } from "./key-use.ts";
 import { failure, isFailure, type FailureKind } from "./operations/failure.ts";
 import { RuntimeMade, type RuntimeRules } from "./runtime-made.ts";
@@ -52,6 +54,7 @@ export class App {
   private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
   private revision = 0;
   private priceBook: PriceBook;
+  private offered: Offered | null = null;
   private current: Current;
   private rung: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
   private listener: Listener | null = null;
@@ -189,6 +192,7 @@ export class App {
       ready: () => !this.stopping,
       degraded: () => this.degraded(),
       strangers: new AuthFailures(this.gateway.ports.nowMs, undefined, this.surroundings.workers),
+      unknownRoutes: new UnknownRoutes(this.gateway.ports.nowMs, (fact) => this.surroundings.log.warn("unknown_route", { ...fact })),
       pressure: pressure.pressure,
       hasRoom: pressure.hasRoom,
       wallMs: this.durable.clock.wallMs,
@@ -304,7 +308,8 @@ export class App {
   private build(): Current {
     const channels = this.channels();
     const snapshot = buildSnapshot({ ...this.settings, channels }, this.discovery.models);
-    return { snapshot, ring: this.ring() };
+    this.offered = offeredNow(this.offered, snapshot.routes.keys(), this.durable.clock.wallMs());
+    return { snapshot: { ...snapshot, offered: this.offered }, ring: this.ring() };
   }
 
   /** Made anew only when the file has other keys: each of them is hashed for it. */

@@ -7,17 +7,19 @@ import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/
 import { renderCheck } from "./cli/check.ts";
 import type { StoreRequest } from "./cli/command-place.ts";
 import { holdHangup, type EarlyHangup } from "./cli/early-hangup.ts";
+import { listenProblem } from "./cli/listen-problem.ts";
 import { openFilesMax } from "./cli/open-files.ts";
 import { parentOf, type Parent } from "./cli/parent.ts";
+import { temporaryTrouble } from "./cli/temporary-directory.ts";
 import type { Terminal } from "./cli/terminal.ts";
 import { wholeLines } from "./cli/whole-lines.ts";
-import { isTaken, refusedCount, Workers } from "./cli/workers.ts";
+import { refusedCount, triedToListen, Workers } from "./cli/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
 import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/environment.ts";
 import { listenOverrides, overridden } from "./config/overrides.ts";
-import { loadConfig, loadConfigInTurns, renderProblem, type Listen, type Problem, type Settings } from "./config/load.ts";
+import { loadConfig, loadConfigInTurns, renderProblem, type Problem, type Settings } from "./config/load.ts";
 import { nearest } from "./config/nearest.ts";
 import { oneAtATime } from "./config/one-at-a-time.ts";
 import { StorageTrouble } from "./gateway/storage.ts";
@@ -149,7 +151,11 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     console.error("Nothing was started.");
     process.exit(configExitCode);
   }
-  if (given.worker === undefined) for (const warning of result.warnings) console.error(`warning: ${renderProblem(file, warning)}`);
+  if (given.worker === undefined) {
+    for (const warning of result.warnings) console.error(`warning: ${renderProblem(file, warning)}`);
+    const trouble = temporaryTrouble();
+    if (trouble !== null) console.error(`warning: ${trouble}`);
+  }
   const overrides = listenOverrides(given);
   if (typeof overrides === "string") {
     console.error(overrides);
@@ -200,9 +206,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
       console.error(error.message);
       process.exit(1);
     }
-    const code = (error as { code?: string }).code;
-    const { host, port } = settled(result.settings).listen;
-    console.error(code === "EADDRINUSE" ? takenPort({ host, port }) : `Cannot listen on ${host}:${port} (${code ?? String(error)}).`);
+    console.error(listenProblem(error, settled(result.settings).listen, "--listen"));
     process.exit(1);
   }
   if (hungUp) void reload();
@@ -233,8 +237,9 @@ async function lead(workers: number, { listen: place, logLevel }: Settings, earl
     console.error(refused);
     process.exit(64);
   }
-  if (isTaken(place)) {
-    console.error(takenPort(place));
+  const refusal = triedToListen(place);
+  if (refusal !== null) {
+    console.error(listenProblem(refusal, place, "--listen"));
     process.exit(1);
   }
   const own = process.argv.slice(1);
@@ -257,10 +262,6 @@ async function lead(workers: number, { listen: place, logLevel }: Settings, earl
   const code = await family.ended;
   log.flush();
   process.exit(code);
-}
-
-function takenPort({ host, port }: Listen): string {
-  return `Port ${port} of ${host} is taken. Stop what uses it, or start with --listen ${host}:PORT.`;
 }
 
 /**

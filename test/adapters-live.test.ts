@@ -49,6 +49,7 @@ async function relayed(
     reason: null,
     settle: () => {},
     abandon: () => {},
+    named: (cause: Failure) => cause,
   });
   const unopened = await stream.open();
   if (unopened !== null) return { sent: "", failure: unopened };

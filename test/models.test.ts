@@ -5,8 +5,10 @@ import { clientKey, setUp, type Rig } from "./support/rig.ts";
 setDefaultTimeout(60_000);
 
 const narrowKey = "sk-narrow-canary-0123456789abcdef";
+const listenerKey = "sk-listen-canary-0123456789abcdef";
 const mergedKey = "sk-family-canary-0123456789abcdef";
 
+const startedMs = Date.now();
 let rig: Rig<"mapped" | "listed" | "discovered" | "second">;
 
 beforeAll(async () => {
@@ -25,6 +27,7 @@ beforeAll(async () => {
         { name: "all", key: clientKey },
         { name: "narrow", key: narrowKey, models: ["fast", "never-heard-of"] },
         { name: "family", key: mergedKey, models: ["llama*", "org/*"] },
+        { name: "listener", key: listenerKey, operations: ["transcription"] },
       ],
     },
   );
@@ -52,13 +55,28 @@ describe("GET /v1/models", () => {
     const list = response.json() as { readonly object: string; readonly data: readonly Record<string, unknown>[] };
     expect(list.object).toBe("list");
     for (const entry of list.data) {
-      expect(entry).toEqual({ id: expect.any(String), object: "model", created: expect.any(Number), owned_by: expect.any(String) });
+      expect(entry).toEqual({
+        id: expect.any(String),
+        object: "model",
+        created: expect.any(Number),
+        owned_by: expect.any(String),
+        operations: ["chat", "transcription", "speech"],
+      });
       expect(Number.isInteger(entry["created"])).toBe(true);
+      expect(entry["created"]).toBeWithin(Math.floor(startedMs / 1000), Math.floor(Date.now() / 1000) + 1);
     }
     const ids = list.data.map(({ id }) => String(id)).filter((id) => id !== "rehearsal");
     expect(ids.toSorted()).toEqual(
       ["a%2Fb", "fast", "found 2", "fünf", "llama-3", "llama-4", "org/found-1", "vendor/model:1@eu"].toSorted(),
     );
+  });
+
+  test("says what the key may do with each, and keeps the time since when it is there", async () => {
+    const list = async (key: string) =>
+      ((await get("/v1/models", key)).json() as { readonly data: readonly Record<string, unknown>[] }).data;
+    const [heard, all] = [await list(listenerKey), await list(clientKey)];
+    expect(new Set(heard.map(({ operations }) => JSON.stringify(operations)))).toEqual(new Set(['["transcription"]']));
+    expect(heard.map(({ created }) => created)).toEqual(all.map(({ created }) => created));
   });
 
   test("never tells what the upstreams call their models", async () => {
@@ -102,7 +120,7 @@ describe("GET /v1/models/{id}", () => {
     const response = await get(path);
     expect([response.status, response.json()]).toEqual([
       200,
-      { id, object: "model", created: expect.any(Number), owned_by: expect.any(String) },
+      { id, object: "model", created: expect.any(Number), owned_by: expect.any(String), operations: ["chat", "transcription", "speech"] },
     ]);
   });
 
@@ -191,7 +209,7 @@ describe("with a channel that takes any model", () => {
     const shown = await ask("/v1/models/llama-9%2Fnew", clientKey);
     expect([shown.status, shown.json()]).toEqual([
       200,
-      { id: "llama-9/new", object: "model", created: expect.any(Number), owned_by: "any" },
+      { id: "llama-9/new", object: "model", created: expect.any(Number), owned_by: "any", operations: ["chat", "transcription", "speech"] },
     ]);
     expect((await own.chat({ model: "llama-9/new" })).status).toBe(200);
     expect(await statuses("llama-9")).toEqual([200, 200, 404]);

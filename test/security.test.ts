@@ -719,7 +719,7 @@ describe("S57, S60, S72: every route", () => {
       const { status } = await ask(options);
       expect([path, status]).toEqual([path, route.access === "public" ? 200 : 401]);
     }
-    expect(paths.filter((path) => routeOf(path)?.access === "public")).toEqual(["/healthz", "/readyz"]);
+    expect(paths.filter((path) => routeOf(path)?.access === "public")).toEqual(["/healthz", "/health", "/readyz"]);
   });
 
   test("takes its own method and no other, and says which", async () => {
@@ -740,7 +740,7 @@ describe("S57, S60, S72: every route", () => {
   test("tells the world no more than that it is there", async () => {
     const health = await ask({ path: "/healthz" });
     expect(health.text).toBe("ok\n");
-    for (const path of ["/metrics", "/v1/metrics", "/debug/pprof", "/status", "/health", "/version"])
+    for (const path of ["/metrics", "/v1/metrics", "/debug/pprof", "/status", "/healthz/all", "/version"])
       expect((await ask({ path, headers: authorised })).status).toBe(404);
   });
 

@@ -24,14 +24,14 @@ export function refusedCount(count: number, cores: number): string | null {
   return `--workers takes a whole number from 1 to ${max}: more than ${perCoreMax} for each of the ${cores} cores would only take turns`;
 }
 
-/** Somebody listens there already. Workers would not notice: they share the port with whoever is willing to. */
-export function isTaken({ host, port }: { readonly host: string; readonly port: number }): boolean {
-  if (port === 0) return false;
+/** Why nobody can listen there; null where one can. Workers would not notice that it is taken: they share a port with whoever is willing to. */
+export function triedToListen({ host, port }: { readonly host: string; readonly port: number }): unknown {
+  if (port === 0) return null;
   try {
     Bun.listen({ hostname: host, port, exclusive: true, socket: { data() {} } }).stop(true);
-    return false;
+    return null;
   } catch (error) {
-    return (error as { code?: string }).code === "EADDRINUSE";
+    return error;
   }
 }
 

@@ -15,8 +15,7 @@ export async function readFileText(path: string): Promise<string | Problem> {
       pieces.push(piece);
     }
   } catch (error) {
-    const reason = `the file cannot be read (${(error as { code?: string }).code ?? "unknown reason"})`;
-    return wrong(reason, "check its path and permissions");
+    return unreadable((error as { code?: string }).code ?? "unknown reason");
   }
   return Buffer.concat(pieces, bytes).toString("utf8");
 }
@@ -25,6 +24,19 @@ export const tooLarge = {
   reason: "the file is larger than 16 MiB",
   mend: "check that it is the right file; many keys are better kept in the store (`sluice keys create`), and many channels too (the admin API)",
 };
+
+function unreadable(code: string): Problem {
+  switch (code) {
+    case "ENOENT":
+      return wrong("there is no such file (ENOENT)", "check its path; examples/sluice.yaml is one to begin with");
+    case "EISDIR":
+      return wrong("this is a directory (EISDIR)", "name the file inside of it");
+    case "EACCES":
+      return wrong("this user may not read the file (EACCES)", "give it the right to, or start as its owner");
+    default:
+      return wrong(`the file cannot be read (${code})`, "check its path and permissions");
+  }
+}
 
 function wrong(reason: string, mend: string): Problem {
   return { line: null, path: "", reason, mend };

@@ -146,7 +146,11 @@ class Walk {
     const open: { readonly bracket: string; readonly line: number }[] = [];
     const unclosed = (): SyntaxMistake => {
       const { bracket, line } = open.at(-1)!;
-      return { line: line + 1, reason: `the ${bracket} of this line is not closed`, mend: `add the ${closing[bracket]} where it ends` };
+      return {
+        line: line + 1,
+        reason: `the bracket ${bracket} of this line is not closed`,
+        mend: `add the ${closing[bracket]} where it ends`,
+      };
     };
     for (let column = start; ; column += 1) {
       const line = this.lines[this.at]!;
@@ -170,7 +174,7 @@ class Walk {
       else if (character === "]" || character === "}") {
         const { bracket, line: opened } = open.pop()!;
         if (closing[bracket] !== character) {
-          const reason = `this ${character} does not close the ${bracket} of line ${opened + 1}`;
+          const reason = `this ${character} does not close the bracket ${bracket} of line ${opened + 1}`;
           return this.here({ reason, mend: `close that with ${closing[bracket]} first` });
         }
         if (open.length === 0) return this.ended(column + 1);
@@ -217,7 +221,7 @@ class Walk {
     const rest = this.lines[this.at]!.slice(column).trimStart();
     if (rest === "" || rest[0] === "#") return undefined;
     if (rest[0] === "]" || rest[0] === "}") {
-      return this.here({ reason: `there is a ${rest[0]} too many`, mend: `remove it, or add what opens it` });
+      return this.here({ reason: `there is a bracket ${rest[0]} too many`, mend: `remove it, or add what opens it` });
     }
     return this.here({ reason: "something follows where the value has ended", mend: "put the whole value in quotes, or begin a new line" });
   }

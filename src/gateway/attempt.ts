@@ -1,7 +1,7 @@
 import type { Codec, Encoded, StreamedAnswer, StreamReader, UpstreamRequest, WholeAnswer } from "../adapters/adapter.ts";
-import type { Candidate } from "../channels/channel.ts";
+import { runsHere, type Candidate } from "../channels/channel.ts";
 import type { Whole } from "../operations/whole.ts";
-import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { failure, isFailure, ofLocalEngine, type Failure } from "../operations/failure.ts";
 import type { Cancellation, CancellationListener } from "./cancellation.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "./ports.ts";
@@ -60,7 +60,13 @@ export class Attempt implements CancellationListener, Watched, StreamOwner {
     this.settle();
     // Whatever is left of this exchange must not hold a connection.
     if (isFailure(outcome)) this.exchange?.abort();
-    return this.reason ?? outcome;
+    const ended = this.reason ?? outcome;
+    return isFailure(ended) ? this.named(ended) : ended;
+  }
+
+  /** What a failure is called: an engine of this machine is no upstream. */
+  named(cause: Failure): Failure {
+    return runsHere(this.candidate.deployment.channel.address) ? ofLocalEngine(cause) : cause;
   }
 
   cancelled(reason: Failure): void {

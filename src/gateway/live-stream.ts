@@ -159,8 +159,10 @@ export class LiveStream {
   /** What breaks after the commit interrupts the answer, whatever it was; unless it was not the upstream. */
   private fail(cause: Failure): Failure {
     this.owner.abandon(cause);
-    if (!this.committed || cause.blame === "client" || cause.kind === "interrupted" || cause.blame === "gateway") return cause;
-    return failure("interrupted", cause.detail, { status: cause.status });
+    if (!this.committed || cause.blame === "client" || cause.kind === "interrupted" || cause.blame === "gateway") {
+      return this.owner.named(cause);
+    }
+    return this.owner.named(failure("interrupted", cause.detail, { status: cause.status }));
   }
 
   /** After the end mark the client is done. The rest of the body is read aside, so that the connection can serve again. */
@@ -178,6 +180,8 @@ export interface StreamOwner {
   readonly ports: Pick<Ports, "nowMs" | "after">;
   settle(): void;
   abandon(reason: Failure): void;
+  /** The failure in the words for whoever failed. */
+  named(cause: Failure): Failure;
 }
 
 const nothing = new Uint8Array(0);

@@ -1,6 +1,7 @@
 import type { Channel, Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
 import type { RoutingPolicy } from "../routing/policy.ts";
+import type { Offered } from "./offered.ts";
 
 /**
  * One version of the configuration, complete and immutable. It is built and validated aside, then swapped in; a call
@@ -14,6 +15,8 @@ export interface Snapshot {
   readonly routes: ReadonlyMap<string, Route>;
   /** For models no route names: the channels that take any model (`models: "*"`), as a function of the asked name. */
   readonly wildcard: ((model: string) => Route | null) | null;
+  /** Since when its models are there; absent where nobody asks for that. */
+  readonly offered?: Offered;
   readonly keys: readonly Key[];
   readonly routing: RoutingPolicy;
   readonly service: ServiceSettings;

@@ -82,7 +82,7 @@ function shownOf(failure: Failure): Shown {
   // Whether a channel is full or all of the gateway.
   if (failure.kind === "saturated") return { ...usual, code: failure.code ?? usual.code };
   if (failure.kind === "limited") return limitation(failure, usual);
-  if (failure.blame !== "client") return usual;
+  if (failure.blame !== "client") return failure.local === true ? ofLocalEngine(usual) : usual;
   const passesStatus = failure.status !== null && failure.status >= 400 && failure.status < 500 && failure.kind === "invalid_request";
   return {
     status: passesStatus ? failure.status : usual.status,
@@ -92,8 +92,14 @@ function shownOf(failure: Failure): Shown {
   };
 }
 
+/** The codes of the table that blame an upstream are not for an engine of this machine. */
+function ofLocalEngine(usual: Shown): Shown {
+  return usual.code?.startsWith("upstream_") === true ? { ...usual, type: "api_error", code: "local_engine_failed" } : usual;
+}
+
 function overload(failure: Failure, usual: Shown): Shown {
   const unavailable = failure.status === 503 || failure.status === 529;
+  if (failure.local === true) return { ...ofLocalEngine(usual), status: unavailable ? 503 : usual.status };
   return unavailable ? { ...usual, status: 503, type: "service_unavailable_error", code: "upstream_unavailable" } : usual;
 }
 

@@ -1,4 +1,5 @@
 import { failure, type Failure } from "../operations/failure.ts";
+import { baseUrlMistake, servedRoutes } from "./routes.ts";
 import { severalHosts } from "./request-parser.ts";
 
 /** What the data plane refuses by itself, before any call exists. Each message names the mend. */
@@ -34,11 +35,10 @@ export function unreadable(problem: string, status: number): Failure {
 }
 
 export function unknownRoute(method: string, path: string): Failure {
-  return refusal(
-    404,
-    null,
-    `Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}. There are POST /v1/chat/completions, POST /v1/audio/transcriptions, POST /v1/audio/speech and GET /v1/models.`,
-  );
+  const hint = baseUrlMistake(path);
+  const there = `There are ${servedRoutes.join(", ")}.`;
+  const message = [`Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}.`, ...(hint === null ? [] : [hint]), there].join(" ");
+  return refusal(404, "unknown_route", message);
 }
 
 export function wrongMethod(method: string, path: string): Failure {

@@ -14,10 +14,28 @@ export const fixed: ReadonlyMap<string, Route> = new Map<string, Route>([
   ["/v1/models", { name: "models", method: "GET", access: "key" }],
   ["/v1/responses", { name: "responses", method: "POST", access: "key" }],
   ["/healthz", { name: "healthz", method: "GET", access: "public" }],
+  ["/health", { name: "healthz", method: "GET", access: "public" }],
   ["/readyz", { name: "readyz", method: "GET", access: "public" }],
 ]);
 
 const modelPrefix = "/v1/models/";
+
+/** What there is, for whoever asked for something else. */
+export const servedRoutes: readonly string[] = [...fixed]
+  .filter(([path, { name }]) => name !== "responses" && path !== "/health")
+  .flatMap(([path, { name, method }]) =>
+    name === "models" ? [`${method} ${path}`, `${method} ${modelPrefix}{model}`] : [`${method} ${path}`],
+  );
+
+/** What is wrong with the base URL of a client that asks for this path, where that is plain. */
+export function baseUrlMistake(path: string): string | null {
+  const slashed = path.replaceAll(/\/{2,}/g, "/");
+  if (routeOf(`/v1${slashed}`) !== null) return "The base URL of the client needs /v1 at its end.";
+  const once = slashed.replace(/^\/v1(?:\/v1)+\//, "/v1/");
+  if (once !== slashed && routeOf(once) !== null) return "The path has /v1 twice: leave it out of the base URL, or out of the path.";
+  if (slashed !== path && routeOf(slashed) !== null) return "The path has a slash too many: end the base URL without one.";
+  return slashed.endsWith("/") && routeOf(slashed.slice(0, -1)) !== null ? "The path must not end with a slash." : null;
+}
 
 /** The route of a path, exactly as it was sent: no dot segments, no doubled slashes, no case folding. */
 export function routeOf(path: string): Route | null {

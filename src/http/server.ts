@@ -19,6 +19,7 @@ import { statusFor } from "./request-parser.ts";
 import { pathOf, queryOf, routeOf, type Route } from "./routes.ts";
 import { speech } from "./speech.ts";
 import { transcription, translation } from "./transcription.ts";
+import type { UnknownRoutes } from "./unknown-routes.ts";
 
 /** The data plane: one listener that parses, asks the gateway and writes. It holds no admin route at all. */
 export function listen(options: ListenOptions): Listener {
@@ -55,6 +56,8 @@ export interface ListenOptions extends Edge {
   readonly degraded: () => readonly string[];
   /** Counts wrong keys by where they come from. */
   readonly strangers: AuthFailures;
+  /** Tells of requests to paths that nobody serves. */
+  readonly unknownRoutes: UnknownRoutes;
   readonly wallMs: () => number;
 }
 
@@ -77,8 +80,10 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
 
   const path = pathOf(request.target);
   const route = routeOf(path);
-  if (route === null)
+  if (route === null) {
+    options.unknownRoutes.note(request, path, head.requestId);
     return errorAnswer(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path), head);
+  }
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
     head.add("allow", route.method);
     return errorAnswer(wrongMethod(request.method, path), head);
@@ -127,6 +132,7 @@ function answer(arrival: Arrival, route: Route, opened: Key | Failure, options: 
     case "model":
       return showModel(snapshot, key, route.id, head);
     default:
+      options.unknownRoutes.note(request, pathOf(request.target), head.requestId);
       return errorAnswer(noResponses, head);
   }
 }

@@ -19,6 +19,8 @@ export interface Failure {
   readonly param: string | null;
   /** The most output tokens this deployment allows, learned from its refusal. */
   readonly ceiling: number | null;
+  /** It happened in a process of our own: there is no upstream to look for. */
+  readonly local?: true;
 }
 
 /** What a failure is charged to: exactly one of these cools down, or nothing at all for `request`. */
@@ -160,6 +162,17 @@ const publicMessages: { readonly [K in FailureKind]: string } = {
   shutting_down: "The gateway is shutting down.",
   internal: "The gateway made a mistake. It has been logged.",
 };
+
+/** The same of an engine of this machine. Whoever reads it must not look for an upstream, where there is none. */
+export function ofLocalEngine(cause: Failure): Failure {
+  const usual = publicMessages[cause.kind];
+  const isOurs = cause.publicMessage === usual;
+  return {
+    ...cause,
+    publicMessage: isOurs ? usual.replace("upstream account", "local engine").replace("upstream", "local engine") : cause.publicMessage,
+    local: true,
+  };
+}
 
 export function isFailure(value: object): value is Failure {
   return "blame" in value;

@@ -41,6 +41,13 @@ function fileTrouble(error: unknown, file: string): StorageTrouble {
   if (code === "ENOSPC" || code === "EDQUOT") {
     return new StorageTrouble("full", `There is no room for the store ${file}: ${message}. Make room on its disk.`);
   }
+  // Something other than a folder is in the way.
+  if (code === "EEXIST" || code === "ENOTDIR") {
+    return new StorageTrouble(
+      "unavailable",
+      `The store ${file} cannot be made: ${dirname(file)} is a file, or inside of one. Set data_dir to a folder, or remove that file.`,
+    );
+  }
   return new StorageTrouble(
     code === "EROFS" ? "full" : "unavailable",
     `The store ${file} cannot be opened: ${message}. Check that its folder exists and belongs to the user that runs the gateway.`,

@@ -1,0 +1,58 @@
+import type { Incoming } from "./incoming.ts";
+
+/** What is logged of a request to a path that nobody serves: enough to find the client that is set up wrongly. */
+export interface UnknownRoute {
+  readonly method: string;
+  /** Without its query, and without what may be a key. */
+  readonly path: string;
+  readonly user_agent: string | null;
+  readonly request_id: string;
+  /** How many were not logged since the last one, because there were too many. */
+  readonly unlogged?: number;
+}
+
+/**
+ * Tells of requests to unknown paths. Anybody can make them, without a key and as many as they like, so in a while only a few are told,
+ * and the next one says how many were not.
+ */
+export class UnknownRoutes {
+  private since = -Infinity;
+  private told = 0;
+  private untold = 0;
+
+  constructor(
+    private readonly nowMs: () => number,
+    private readonly tell: (fact: UnknownRoute) => void,
+  ) {}
+
+  note(request: Pick<Incoming, "method" | "header">, path: string, requestId: string): void {
+    const nowMs = this.nowMs();
+    if (nowMs - this.since >= spanMs) {
+      this.since = nowMs;
+      this.told = 0;
+    }
+    if (this.told >= toldMax) {
+      this.untold += 1;
+      return;
+    }
+    this.told += 1;
+    const unlogged = this.untold;
+    this.untold = 0;
+    this.tell({
+      method: request.method.slice(0, 16),
+      path: withoutKeys(path.slice(0, charactersMax)),
+      user_agent: request.header("user-agent")?.slice(0, charactersMax) ?? null,
+      request_id: requestId,
+      ...(unlogged === 0 ? undefined : { unlogged }),
+    });
+  }
+}
+
+const spanMs = 10_000;
+const toldMax = 20;
+const charactersMax = 200;
+
+/** A part of a path that is as long as a key may be one, of a client that puts it there. */
+function withoutKeys(path: string): string {
+  return path.replaceAll(/[^/]*(?:sk-|[\w.+=%-]{24})[^/]*/gi, "…");
+}
