@@ -11,6 +11,7 @@ import {
   isCostly,
   isHardCooled,
   isProbing,
+  isProvedByContent,
   newHealth,
   opensAgainMs,
   probeEnded,
@@ -226,7 +227,7 @@ describe("half-open", () => {
     expect(isProbing(probeEnded(probing, againMs), againMs + 50)).toBe(false);
   });
 
-  test.each([
+  const outcomes = [
     overloaded,
     failure("timed_out", ""),
     failure("overloaded", "", { retryAfterMs: 1_000 }),
@@ -235,9 +236,11 @@ describe("half-open", () => {
     limited(),
     failure("invalid_request", ""),
     "success",
-  ] as const)(
-    "a probe is over when its attempt is, also one that was sent before its time, or overtaken by another failure (%p)",
-    (what) => {
+  ] as const;
+  const rows = outcomes.map((what) => [what === "success" ? what : what.kind, what] as const);
+  test.each(rows)(
+    "a probe is over when its attempt is, sent before its time or overtaken by another failure as it may be (%s)",
+    (_, what) => {
       const outcome = (health: Health, nowMs: number, beganMs: number): Health =>
         what === "success" ? afterSuccess(health, nowMs, beganMs) : afterFailure(health, what, nowMs, middling, beganMs);
       const early = outcome(withProbe(open, 1_500), 1_600, 1_500);
@@ -276,6 +279,13 @@ describe("half-open", () => {
   test("failures from before it closed do not open it again", () => {
     const closed = succeeded(failed(open, 20, 1_500), 2, againMs);
     expect(standing(failed(closed, 4, againMs + 6_000), againMs + 6_000)).toBe("closed");
+  });
+
+  test("the first content of an answer disproves what opened it, but for streams that broke off", () => {
+    expect(isProvedByContent(open)).toBe(true);
+    expect(isProvedByContent(failed(undefined, 5, 1_000, failure("timed_out", ""), 60_000))).toBe(true);
+    expect(isProvedByContent(failed(undefined, 5, 1_000, failure("interrupted", "")))).toBe(false);
+    expect(isProvedByContent(succeeded(open, 2, againMs))).toBe(false);
   });
 
   test("a last resort that succeeds while it is open opens it to probes at once", () => {

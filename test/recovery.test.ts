@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { Route } from "../src/channels/channel.ts";
 import { failure, type Failure } from "../src/operations/failure.ts";
 import { candidate, candidates, diceOf, route } from "./support/plan-world.ts";
-import { Simulation, type Sent, type Upstream } from "./support/routing-simulation.ts";
+import { Simulation, type Happening, type Sent, type Upstream } from "./support/routing-simulation.ts";
 
 /** What outages look like from here: what an attempt meets, and after how long. */
 const outages = {
@@ -160,5 +160,34 @@ describe("a primary that was down for 45 s from the start serves again within 12
       const script: Script = (name, atMs) => (atMs < (name === "primary" ? returnsMs : returnsMs - 10_000) ? kind : "well");
       for (const callsPerSecond of [1, 5, 50]) expect(backAfterMs(script, seed, callsPerSecond)).toBeLessThanOrEqual(12_000);
     });
+  });
+});
+
+describe("answers that go on for minutes do not hold up the way back", () => {
+  const of = route([candidate("primary")], [candidate("spare")]);
+  const returnsMs = startMs + 45_000;
+  const down: Happening = outages.overloaded;
+  const stream: Happening = { tookMs: 180_000, contentMs: 300, failure: null };
+
+  test("beside a spare that is well, the primary has all calls again within 12 s", () => {
+    const primary: Upstream = (nowMs) => (nowMs < returnsMs ? down : stream);
+    const { sent } = new Simulation(of, { primary, spare: () => stream }, diceOf(1)).run(5, 90);
+    expect(sent.findLast(({ channel }) => channel === "spare")!.atMs - returnsMs).toBeLessThanOrEqual(12_000);
+  });
+
+  test("after an outage of both, all calls are served within 3 s of the return of one", () => {
+    const spare: Upstream = (nowMs) => (nowMs < returnsMs ? down : stream);
+    const { answered } = new Simulation(of, { primary: () => down, spare }, diceOf(2)).run(20, 60);
+    const refused = answered.filter(({ beganMs, outcome }) => outcome !== "served" && beganMs > returnsMs + 3_000);
+    expect(refused).toEqual([]);
+  });
+
+  test("but where it was streams that broke off, only a whole one counts", () => {
+    const cut: Happening = { tookMs: 5_000, contentMs: 300, failure: outages["cutting streams"].failure };
+    const simulation = new Simulation(of, { primary: () => cut, spare: () => stream }, diceOf(3)).run(5, 120);
+    // Those before the breaker opened, and then one probe at a time, ever later.
+    const late = simulation.sent.filter(({ channel, atMs }) => channel === "primary" && atMs > startMs + 10_000);
+    expect(late.length).toBeLessThanOrEqual(5);
+    expect(simulation.probesMax).toBe(1);
   });
 });

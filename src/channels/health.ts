@@ -209,6 +209,14 @@ export function afterSuccess(health: Health | undefined, nowMs: number, beganMs:
   return { ...before, breaker: { ...breaker, untilMs, passed } };
 }
 
+/**
+ * The probe has its first content, and its answer may go on for minutes. What opened the breaker is disproved by that, unless
+ * it was streams that broke off: then only a whole answer says anything.
+ */
+export function isProvedByContent(health: Health | undefined): boolean {
+  return health?.breaker.state === "open" && health.breaker.because !== "interrupted";
+}
+
 function afterSuccessClosed(before: Health, nowMs: number, beganMs: number): Health {
   const { recent } = before;
   const full = recent.successes >= successesMax && nowMs < (recent.slot + 1) * bucketMs;

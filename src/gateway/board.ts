@@ -6,6 +6,7 @@ import {
   afterSuccess,
   chargedScope,
   isForgettable,
+  isProvedByContent,
   opensAgainMs,
   probeEnded,
   scopeIds,
@@ -187,15 +188,34 @@ export class Board {
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
     if (probe) this.probing(scopes, nowMs);
-    if (probe || held === true) this.lastAsked.asked(candidate, nowMs);
-    return new Ticket(this, candidate, probe, model, load, nowMs, streamed);
+    const suspect = probe || held === true;
+    if (suspect) this.lastAsked.asked(candidate, nowMs);
+    return new Ticket(this, candidate, probe, suspect, model, load, nowMs, streamed);
   }
 
-  succeeded({ candidate: { scopes }, model, beganMs }: Ticket, nowMs: number): void {
+  /** A probe, or a last resort, has content: others need not wait for its end. */
+  probeAnswers({ candidate: { scopes }, beganMs }: Ticket, nowMs: number): void {
+    for (const scope of scopeIds(scopes)) {
+      if (isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
+    }
+  }
+
+  succeeded({ candidate: { scopes }, model, beganMs, suspect }: Ticket, nowMs: number): void {
+    if (suspect) {
+      // Where its content was good news, its end is no more of it.
+      for (const scope of scopeIds(scopes)) {
+        if (!isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
+      }
+      return this.accepted(model, nowMs);
+    }
     this.goodNews(scopes.host, nowMs, beganMs);
     this.goodNews(scopes.credential, nowMs, beganMs);
     this.goodNews(scopes.deployment, nowMs, beganMs);
     if (scopes.quota !== null) this.goodNews(scopes.quota, nowMs, beganMs);
+    this.accepted(model, nowMs);
+  }
+
+  private accepted(model: string, nowMs: number): void {
     const state = this.routes.get(model);
     if (state !== undefined) countAccept(state.throttle, nowMs);
   }
@@ -298,6 +318,8 @@ export class Ticket {
     private readonly board: Board,
     readonly candidate: Candidate,
     readonly probe: boolean,
+    /** A breaker was open for it: a probe, or a last resort. */
+    readonly suspect: boolean,
     readonly model: string,
     private readonly load: Load,
     readonly beganMs: number,
@@ -306,6 +328,7 @@ export class Ticket {
 
   firstContent(nowMs: number): void {
     observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
+    if (this.suspect) this.board.probeAnswers(this, nowMs);
   }
 
   succeeded(nowMs: number): void {

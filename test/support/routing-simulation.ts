@@ -6,7 +6,14 @@ import { judge, type Tried } from "../../src/routing/judge.ts";
 import type { Ahead, Choice } from "../../src/routing/plan.ts";
 
 /** What an upstream does with a call that reaches it now. */
-export type Upstream = (nowMs: number, credential: string) => { readonly tookMs: number; readonly failure: Failure | null };
+export type Upstream = (nowMs: number, credential: string) => Happening;
+
+export interface Happening {
+  readonly tookMs: number;
+  readonly failure: Failure | null;
+  /** After how long an answer has its first content; left out where that is its end. */
+  readonly contentMs?: number;
+}
 
 export interface Sent {
   readonly channel: string;
@@ -97,15 +104,17 @@ export class Simulation {
     if (probe) this.probesMax = Math.max(this.probesMax, (this.probes += 1));
     const ticket = this.board.begin(chosen, this.of.model, startedMs, true);
     const answer = this.upstreams[channel.name]!(startedMs, candidate.credential);
+    if (answer.contentMs !== undefined) this.at(startedMs + answer.contentMs, () => ticket.firstContent(this.nowMs));
     this.at(startedMs + answer.tookMs, () => {
       if (probe) this.probes -= 1;
       if (answer.failure === null) {
-        ticket.firstContent(this.nowMs);
+        if (answer.contentMs === undefined) ticket.firstContent(this.nowMs);
         ticket.succeeded(this.nowMs);
         this.answer(beganMs, "served");
         return;
       }
       ticket.failed(answer.failure, this.nowMs);
+      if (answer.contentMs !== undefined) return this.answer(beganMs, answer.failure.kind);
       this.goOn(beganMs, planned, [...tried, { candidate, failure: answer.failure, tookMs: answer.tookMs }]);
     });
   }
