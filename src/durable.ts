@@ -190,7 +190,8 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
   const link = settings.state === "memory" ? null : new RedisLink({ url: settings.state });
   if (link === null && settings.store === "sqlite" && !needs.several) return null;
   const kind = link !== null ? "redis" : database.engine;
-  const counts = link !== null ? new RedisCounts(link) : new SqlCounts(database, { wallMs: Date.now });
+  const redisCounts = link === null ? null : new RedisCounts(link);
+  const counts = redisCounts ?? new SqlCounts(database, { wallMs: Date.now });
   const guard: StoreGuard = new StoreGuard({
     nowMs,
     after,
@@ -224,6 +225,7 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
     after,
     onStoreLoss: settings.stateLoss,
   });
+  if (redisCounts !== null) redisCounts.onEmptied = () => rates.emptied();
   const shared = link !== null ? new RedisHints(link) : new SqlHints(database, { wallMs: Date.now });
   const hints = new CoolDownHints({ hints: shared, guard, after, onHint: needs.onHint });
   return {

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { SharedCounts } from "../src/limits/joint-counts.ts";
-import type { Claim } from "../src/limits/rate-keeper.ts";
+import type { Claim, Taking } from "../src/limits/rate-keeper.ts";
 import { RedisCounts } from "../src/state/redis-counts.ts";
 import { RedisLink } from "../src/state/redis-link.ts";
 import { eventually } from "./support/eventually.ts";
@@ -46,8 +46,10 @@ function overRedis(
   const { slotMs = 1_000, port = redis.port } = options;
   const link = new RedisLink({ url: `redis://127.0.0.1:${port}` });
   links.push(link);
-  const counts = counted(new RedisCounts(link, { span: span(slotMs) }));
+  const real = new RedisCounts(link, { span: span(slotMs) });
+  const counts = counted(real);
   const made = keeper({ counts, drop: () => link.drop(), deadlineMs: patientMs, ...options });
+  real.onEmptied = () => made.rates.emptied();
   keepers.push(made);
   return { ...made, counts };
 }
@@ -264,6 +266,59 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
       if (taking.ok) taking.settle([]);
       return taking.ok;
     });
+  });
+
+  test.each([1, 10])("are exactly %d in a burst over four processes, also while the store hesitates", async (limit) => {
+    await using proxy = await startFaultProxy({ to: { host: redis.host, port: redis.port } });
+    const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4, port: proxy.port, deadlineMs }));
+    // Nobody has spoken to it before, and then it takes longer to answer than anybody waits for it.
+    proxy.freeze();
+    const key = newKey();
+    const takings = Array.from({ length: 80 }, async (_, call) =>
+      take(processes[call % 4]!.rates, [requests(key, 10_000)], place(key, limit, `${key}-${call}`)),
+    );
+    await Bun.sleep(2 * deadlineMs);
+    proxy.thaw();
+    const taken = await Promise.all(takings);
+    expect(taken.filter(({ ok }) => ok)).toHaveLength(limit);
+    expect(taken.filter((taking) => !taking.ok && taking.shortId !== `${key} places`)).toEqual([]);
+  });
+
+  test("are refused for places that nobody uses only until they are back, wherever they were", async () => {
+    const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
+    const key = newKey();
+    const burst = async (at: number): Promise<readonly Taking[]> =>
+      Promise.all(Array.from({ length: 20 }, async (_, call) => take(processes[at]!.rates, [], place(key, 12, `${key}-${at}-${call}`))));
+    for (const at of [0, 1, 2, 3, 0]) {
+      const taken = (await burst(at)).filter(({ ok }) => ok);
+      expect(taken).toHaveLength(12);
+      // The next one asks at once.
+      for (const taking of taken) granted(taking).settle([]);
+    }
+  });
+
+  test("cost far fewer than seven commands of Redis for a call", async () => {
+    const link = new RedisLink({ url: redis.url });
+    links.push(link);
+    const commands = async (): Promise<number> => {
+      const stats = String(await link.send("INFO", ["commandstats"]));
+      return [...stats.matchAll(/cmdstat_(?!info)\S+:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
+    };
+    const processes = Array.from({ length: 2 }, () => overRedis({ processes: 2 }));
+    const key = newKey();
+    let calls = 0;
+    const client = async (at: number): Promise<void> => {
+      for (let call = 0; call < 60; call += 1) {
+        const taking = await take(processes[at % 2]!.rates, [requests(key, 100_000)], place(key, 20, `${key}-${at}-${call}`));
+        granted(taking);
+        calls += 1;
+        await Bun.sleep(10);
+        granted(taking).settle([1]);
+      }
+    };
+    const before = await commands();
+    await Promise.all(Array.from({ length: 10 }, async (_, at) => client(at)));
+    expect((await commands()) - before).toBeLessThan(calls);
   });
 
   test("of one call hold a place of each limit, also when they are prolonged", async () => {
@@ -537,6 +592,36 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     await eventually("it is asked again", async () => (await admitted(rates, [requests(newKey(), 40)])) && guard.health() === "ok");
     expect(await admitted(rates, [requests(key, 40)])).toBe(true);
     held.settle([1]);
+  });
+
+  test("that restarts empty does not double a minute: all tell it what they admitted, and keep to their parts until then", async () => {
+    const processes = Array.from({ length: 2 }, () => overRedis({ deadlineMs, skipMs: 200, processes: 2 }));
+    const key = newKey();
+    const claims = [requests(key, 200)];
+    const offer = async (calls: number): Promise<number> => {
+      let through = 0;
+      for (let call = 0; call < calls; call += 1) {
+        for (const { rates } of processes) if (await admitted(rates, claims)) through += 1;
+      }
+      return through;
+    };
+    let through = await offer(80);
+    expect(through).toBe(160);
+    // By then all leases have gone back.
+    await Bun.sleep(800);
+    await redis.kill9();
+    await redis.start();
+    // The first of them asks at once, and does not find what the other had used.
+    for (let call = 0; call < 150; call += 1) if (await admitted(processes[0]!.rates, claims)) through += 1;
+    await eventually("both have told", async () => {
+      through += await offer(1);
+      const taken = await processes[0]!.counts.take([{ id: `${key} rpm`, limit: 1_000, need: 0, wish: 0, sharers: 1 }], null);
+      return taken.ok && taken.granted[0]!.remaining <= 1_000 - 160;
+    });
+    through += await offer(150);
+    // While it was away, each may have let one in that nobody else knew of.
+    expect(through).toBeLessThanOrEqual(202);
+    expect(through).toBeGreaterThanOrEqual(180);
   });
 
   test("whose data makes no sense, or that takes no writes, is as good as lost, and nobody is harmed", async () => {

@@ -57,6 +57,19 @@ for (const engine of engines) {
       await rates.stop();
     });
 
+    test.each([1, 10])("hold a burst of four processes to exactly %d calls at the same time, also a second one at once", async (limit) => {
+      const processes = await Promise.all(Array.from({ length: 4 }, () => overSql({ processes: 4, deadlineMs: 500 })));
+      const room = `exact-${engine.name}-${limit}`;
+      for (const round of [0, 1]) {
+        const taken = await Promise.all(
+          Array.from({ length: 60 }, async (_, call) => take(processes[call % 4]!.rates, [], place(room, limit, `${round}-${call}`))),
+        );
+        expect(taken.filter(({ ok }) => ok)).toHaveLength(limit);
+        for (const taking of taken) if (taking.ok) taking.settle([]);
+      }
+      await Promise.all(processes.map(async ({ rates }) => rates.stop()));
+    });
+
     test("leave nothing behind that is old", async () => {
       const counts = new SqlCounts(await database(), { wallMs: () => Date.now(), span: span(2), sweepMs: 50 });
       await counts.take([{ id: "swept rpm", limit: 10, need: 1, wish: 1, sharers: 1 }], null);

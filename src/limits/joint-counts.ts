@@ -10,8 +10,8 @@ export interface SharedCounts {
   correct(id: string, corrections: readonly Correction[]): Promise<void>;
   /** Prolongs places, also ones that the keeper does not know (any more). */
   keep(holds: readonly Hold[]): Promise<void>;
-  /** Frees the place of a call. */
-  release(hold: Pick<Hold, "id" | "call">): Promise<void>;
+  /** Frees places of one limit, by their names. */
+  release(id: string, calls: readonly string[]): Promise<void>;
   /** Says that this process is there, and hears how many are: those that said so within the time. */
   attend(member: string, withinMs: number): Promise<number>;
   leave(member: string): Promise<void>;
@@ -34,20 +34,25 @@ export interface Want {
 export interface Hold {
   readonly id: string;
   readonly limit: number;
+  /** Names the place. */
   readonly call: string;
   readonly lifeMs: number;
+  /** Further places to be taken, as far as there is room. */
+  readonly more?: readonly string[];
 }
 
 /** What is no longer in the window stays gone, and no slot falls below nothing. */
 export interface Correction {
-  /** Where it was counted; null is now. */
+  /** Where it was counted; null is now, or so many slots before. */
   readonly slot: number | null;
+  readonly ago?: number;
   /** What is added; below zero, what is given back. */
   readonly by: number;
 }
 
 export type Taken =
-  | { readonly ok: true; readonly granted: readonly Granted[] }
+  /** `places`: how many of the places that were asked for, the first ones of them. */
+  | { readonly ok: true; readonly granted: readonly Granted[]; readonly places: number }
   /** `short` is the first limit without room (the hold's id, if it was that); `waitMs`: until there may be some. */
   | { readonly ok: false; readonly short: string; readonly waitMs: number; readonly remaining: number };
 

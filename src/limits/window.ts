@@ -66,6 +66,17 @@ export function resetMs(window: Window, nowMs: number): number {
   return leavesMs(slot) - nowMs;
 }
 
+/** What was used, slot by slot, and how many slots ago. */
+export function usedBySlot(window: Window, nowMs: number): readonly { readonly ago: number; readonly amount: number }[] {
+  roll(window, nowMs);
+  const found: { readonly ago: number; readonly amount: number }[] = [];
+  for (let ago = 0; ago < slotsKept && ago <= window.newest; ago += 1) {
+    const amount = window.slots[(window.newest - ago) % slotsKept]!;
+    if (amount > 0) found.push({ ago, amount });
+  }
+  return found;
+}
+
 /** After this long without use there is nothing left in a window. */
 export const windowMs = 61_000;
 

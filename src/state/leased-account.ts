@@ -19,6 +19,8 @@ export interface Account {
   refusedUntilMs: number;
   /** When there may be room. */
   roomMs: number;
+  /** What this process may have used of it, after the store lost its counts; null: nothing was known of it then. */
+  cap: number | null;
 }
 
 export function newAccount(id: string, limit: number): Account {
@@ -36,6 +38,7 @@ export function newAccount(id: string, limit: number): Account {
     refusedNeed: 0,
     refusedUntilMs: Number.NEGATIVE_INFINITY,
     roomMs: Number.NEGATIVE_INFINITY,
+    cap: null,
   };
 }
 

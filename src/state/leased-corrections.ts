@@ -36,6 +36,12 @@ export class LeasedCorrections {
     if (amount !== 0) this.entry(id).owed += amount;
   }
 
+  /** The store has lost its counts: it is told all that was used here, and nothing of what was to be put right before. */
+  retell(id: string, used: readonly { readonly ago: number; readonly amount: number }[]): void {
+    this.pending.delete(id);
+    if (used.length > 0) this.entry(id).used = used;
+  }
+
   /** What was admitted of a limit that the store does not know of yet. */
   owedOf(id: string): number {
     const entry = this.pending.get(id);
@@ -63,10 +69,11 @@ export class LeasedCorrections {
     await Promise.all(sent);
   }
 
-  private async send(id: string, { bySlot, owed }: Pending): Promise<void> {
+  private async send(id: string, { bySlot, owed, used }: Pending): Promise<void> {
     const owedStill = Math.min(owed, this.usedHere(id));
     const changes: readonly Correction[] = [...bySlot].map(([slot, by]) => ({ slot, by })).filter(({ by }) => by !== 0);
-    const all = owedStill > 0 ? [...changes, { slot: null, by: owedStill }] : changes;
+    const retold = used.map(({ ago, amount }): Correction => ({ slot: null, ago, by: amount }));
+    const all: readonly Correction[] = [...retold, ...changes, ...(owedStill > 0 ? [{ slot: null, by: owedStill }] : [])];
     if (all.length === 0) return;
     this.telling.set(id, owedStill + beyondOf({ bySlot }));
     try {
@@ -75,6 +82,7 @@ export class LeasedCorrections {
       // It may have been done all the same. To count twice is safer than to give back twice, and is over in a minute.
       for (const { slot, by } of changes) if (by > 0) this.add(id, slot, by);
       this.owe(id, owedStill);
+      if (used.length > 0) this.entry(id).used = used;
     }
     this.telling.delete(id);
   }
@@ -82,7 +90,7 @@ export class LeasedCorrections {
   private entry(id: string): Pending {
     let entry = this.pending.get(id);
     if (entry === undefined) {
-      this.pending.set(id, (entry = { bySlot: new Map(), owed: 0, changedMs: 0 }));
+      this.pending.set(id, (entry = { bySlot: new Map(), owed: 0, used: [], changedMs: 0 }));
     }
     entry.changedMs = this.nowMs();
     return entry;
@@ -92,6 +100,7 @@ export class LeasedCorrections {
 interface Pending {
   readonly bySlot: Map<number | null, number>;
   owed: number;
+  used: readonly { readonly ago: number; readonly amount: number }[];
   changedMs: number;
 }
 

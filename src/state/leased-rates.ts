@@ -36,12 +36,15 @@ export type StoreLossRule = "split" | "open" | "closed";
 /** A keeper that answers at once. */
 export interface LocalRates extends RateKeeper {
   take(need: Need): Taking;
+  /** What was used of a limit within the window, and how many slots ago. */
+  usedBySlot(id: string): readonly { readonly ago: number; readonly amount: number }[];
 }
 
 /**
  * Limits that several processes share, at the cost of few questions to the store: a busy process takes a lease, a part of the
  * limit that it spends without asking, and gives back what it did not need half a second later. The closer the limit, the
- * smaller the leases, down to one question for each call.
+ * smaller the leases, down to one question for each call. Places are never guessed at: a call that needs one waits until the
+ * store has answered, or is surely lost.
  */
 export class LeasedRates implements RateKeeper {
   private readonly accounts = new Map<string, Account>();
@@ -49,6 +52,14 @@ export class LeasedRates implements RateKeeper {
   private readonly leased = new Set<Account>();
   /** Calls that wait for the store, by key and in order. */
   private readonly lines = new Map<string, Waiter[]>();
+  /** Calls that wait for a place, by limit: there was none, or the store did not answer. They ask again in a moment. */
+  private readonly parked = new Map<string, Parked>();
+  /** The limits of which somebody asks for a place: the others wait for it instead of asking too. */
+  private readonly askingPlaces = new Set<string>();
+  /** Since when there has been no place, for those that wait for what others may return. */
+  private readonly fullSinceMs = new Map<string, number>();
+  /** Until then nobody uses more than its part: the store has lost what others used, and they may not have told it yet. */
+  private cappedUntilMs = Number.NEGATIVE_INFINITY;
   /** The places that calls have without the store's knowledge, by limit. */
   private readonly unseenPlaces = new Map<string, number>();
   private readonly corrections: LeasedCorrections;
@@ -69,7 +80,7 @@ export class LeasedRates implements RateKeeper {
     this.leaseMs = options.leaseMs ?? 500;
     this.tickMs = this.leaseMs / 5;
     this.corrections = new LeasedCorrections(counts, guard, nowMs, this.windowMs, (id) => this.usedHere(id));
-    this.places = new LeasedPlaces(counts, guard, nowMs, options.holdMs ?? 30_000);
+    this.places = new LeasedPlaces(counts, guard, nowMs, options.holdMs ?? 30_000, this.tickMs);
   }
 
   take(need: Need): Taking | Promise<Taking> {
@@ -81,22 +92,16 @@ export class LeasedRates implements RateKeeper {
     const refusal = this.refusal(claims, place, nowMs);
     if (refusal !== null) return refusal;
     const key = keyOf(first);
-    const line = this.lines.size === 0 ? undefined : this.lines.get(key);
-    if (line === undefined && place === null) {
-      const taking = this.fromLeases(claims, nowMs);
+    const isParked = place !== null && this.parked.size > 0 && this.parked.has(place.id);
+    if (!isParked && (this.lines.size === 0 || !this.lines.has(key))) {
+      const taking = this.atOnce(claims, place, nowMs);
       if (taking !== null) return taking;
     }
-    if (!this.options.guard.open) return this.alone(claims, place);
+    if (!this.options.guard.open && this.mayGoAlone({ place, sinceMs: nowMs }, nowMs)) return this.alone(claims, place);
     const { promise, resolve } = Promise.withResolvers<Taking>();
-    const waiter: Waiter = { claims, place, resolve, sinceMs: nowMs };
-    if (line !== undefined) {
-      line.push(waiter);
-    } else {
-      const opened = [waiter];
-      this.lines.set(key, opened);
-      this.advance(key, opened);
-      if (opened.length > 0) this.watch(key, opened);
-    }
+    const waiter: Waiter = { key, claims, place, resolve, sinceMs: nowMs };
+    if (isParked) this.park(waiter, place);
+    else this.enter([waiter], key);
     return promise;
   }
 
@@ -125,10 +130,33 @@ export class LeasedRates implements RateKeeper {
     return this.accounts.size;
   }
 
+  /**
+   * The store has lost its counts. It is told what was used here. Until everybody has told it, each keeps to what it had and its
+   * even part of what was left, as if the store were lost.
+   */
+  emptied(): void {
+    const nowMs = this.nowMs();
+    this.cappedUntilMs = nowMs + Math.min(this.windowMs, cappedMs);
+    for (const account of this.accounts.values()) {
+      const isKnown = account.heardMs > nowMs - this.windowMs;
+      account.cap = isKnown ? Math.floor(account.own + account.remaining / this.options.processes()) : null;
+      account.left = 0;
+      this.leased.delete(account);
+      this.corrections.retell(account.id, this.options.local.usedBySlot(account.id));
+    }
+    this.places.forgotten();
+    this.tick();
+  }
+
   /** Gives back all that is held. */
   async stop(): Promise<void> {
     this.stopped = true;
     this.cancelTimer?.();
+    for (const { waiters, cancel } of this.parked.values()) {
+      cancel();
+      for (const { claims, place, resolve } of waiters) resolve(this.refused(claims, place?.id ?? "", lostWaitMs, this.nowMs()));
+    }
+    this.parked.clear();
     for (const account of this.leased) this.giveBack(account);
     this.leased.clear();
     await Promise.all([this.corrections.flushAll(), this.places.releaseAll()]);
@@ -144,7 +172,12 @@ export class LeasedRates implements RateKeeper {
       else if (truth > claimed) this.overdrawn(claim.id, truth - claimed, nowMs);
     }
     shadow.settle(amounts);
-    if (hold !== null) this.places.remove(hold);
+    if (hold !== null) {
+      this.places.leave(hold);
+      const account = this.accounts.get(hold.id);
+      if (account !== undefined) account.refusedUntilMs = Number.NEGATIVE_INFINITY;
+      if (this.parked.has(hold.id)) this.unpark(hold.id);
+    }
     this.tick();
   }
 
@@ -154,14 +187,27 @@ export class LeasedRates implements RateKeeper {
       if (amount > limit) return this.refused(claims, id, Infinity, nowMs);
       if (isRefused(account, amount, nowMs)) return this.refused(claims, id, Math.max(1, account.roomMs - nowMs), nowMs);
       // A store that restarts empty has forgotten what we used; we have not.
-      const { waitMs = 0 } = this.options.guard.open ? this.options.local.look({ id, limit, amount }) : {};
+      const { waitMs = 0 } = this.options.guard.open ? this.options.local.look(this.capped({ id, limit, amount }, nowMs)) : {};
       if (waitMs > 0) {
         if (account !== undefined) noRoom(account, amount, waitMs, nowMs);
         return this.refused(claims, id, waitMs, nowMs);
       }
     }
-    if (place !== null && this.placesTaken(place.id) >= place.limit) return this.refused(claims, place.id, placeWaitMs, nowMs);
+    if (place === null) return null;
+    const isFull = isRefused(this.accounts.get(place.id), 1, nowMs) && !this.hasIdle(place);
+    if (isFull || this.placesTaken(place.id) >= place.limit) return this.refused(claims, place.id, placeWaitMs, nowMs);
     return null;
+  }
+
+  private capped(claim: Claim, nowMs: number): Claim {
+    if (nowMs >= this.cappedUntilMs) return claim;
+    const { id, limit, amount } = claim;
+    const cap = this.accounts.get(id)?.cap ?? Math.floor(limit / this.options.processes());
+    return { id, amount, limit: Math.min(limit, Math.max(amount, cap)) };
+  }
+
+  private hasIdle({ id, limit }: Place): boolean {
+    return this.places.hasIdle(id, this.jointly(limit, 1));
   }
 
   private refused(claims: readonly Claim[], shortId: string, waitMs: number, nowMs: number): Taking {
@@ -172,8 +218,11 @@ export class LeasedRates implements RateKeeper {
     );
   }
 
-  private fromLeases(claims: readonly Claim[], nowMs: number): Taking | null {
+  /** From what this process has: leases, and a place that a call has left. */
+  private atOnce(claims: readonly Claim[], place: Place | null, nowMs: number): Taking | null {
     for (const { id, amount } of claims) if (wholeAmount(amount, 0) > inHand(this.accounts.get(id), nowMs)) return null;
+    const hold = place === null ? null : this.places.takeIdle(place.id, this.jointly(place.limit, 1));
+    if (place !== null && hold === null) return null;
     const parts = claims.map(({ id, amount }): Parts => {
       const account = this.accounts.get(id);
       if (account === undefined) return nothing;
@@ -181,7 +230,44 @@ export class LeasedRates implements RateKeeper {
       account.left -= whole;
       return { leased: whole, leasedSlot: account.slot, asked: 0, askedSlot: 0, owed: 0 };
     });
-    return this.admitted(claims, parts, null, nowMs);
+    return this.admitted(claims, parts, hold, nowMs);
+  }
+
+  private enter(waiters: Waiter[], key: string): void {
+    const line = this.lines.get(key);
+    if (line !== undefined) {
+      line.push(...waiters);
+      return;
+    }
+    this.lines.set(key, waiters);
+    this.advance(key, waiters);
+    if (waiters.length > 0) this.watch(key, waiters);
+  }
+
+  /** It waits for a moment and asks again, out of the way of calls that need no place of this limit. */
+  private park(waiter: Waiter, { id }: Place): void {
+    const parked = this.parked.get(id);
+    if (parked !== undefined) parked.waiters.push(waiter);
+    else this.parked.set(id, { waiters: [waiter], cancel: this.options.after(this.tickMs * parkedTicks, () => this.unpark(id)) });
+  }
+
+  private unpark(id: string): void {
+    const parked = this.parked.get(id);
+    if (parked === undefined) return;
+    parked.cancel();
+    this.parked.delete(id);
+    this.enter(parked.waiters, parked.waiters[0]!.key);
+  }
+
+  /** Whether a call may be admitted without the store: never for a place, until it is sure that the store is lost. */
+  private mayGoAlone({ place, sinceMs }: Pick<Waiter, "place" | "sinceMs">, nowMs: number): boolean {
+    if (place === null || this.options.processes() <= 1 || this.hasIdle(place)) return true;
+    return this.isSurelyLost(nowMs) || nowMs - sinceMs >= patienceMs;
+  }
+
+  private isSurelyLost(nowMs: number): boolean {
+    const { lostSinceMs } = this.options.guard;
+    return lostSinceMs !== null && nowMs - lostSinceMs >= this.leaseMs * leasesToBeLost;
   }
 
   /** Lets those at the head of a line go on, until one must wait for a lease that somebody asked for. */
@@ -189,14 +275,20 @@ export class LeasedRates implements RateKeeper {
     for (let waiter = line[0]; waiter !== undefined; waiter = line[0]) {
       const nowMs = this.nowMs();
       const { claims, place } = waiter;
+      const { open } = this.options.guard;
       const answer =
         this.refusal(claims, place, nowMs) ??
-        (place === null ? this.fromLeases(claims, nowMs) : null) ??
-        (this.options.guard.open ? null : this.alone(claims, place));
-      if (answer === null && claims.some(({ id, amount }) => this.isAsking(id, amount, nowMs))) return;
+        this.atOnce(claims, place, nowMs) ??
+        (open || !this.mayGoAlone(waiter, nowMs) ? null : this.alone(claims, place));
+      const mustPark = answer === null && place !== null && (!open || this.parked.has(place.id));
+      if (answer === null && !mustPark) {
+        const isAsked = place !== null && this.askingPlaces.has(place.id) && !this.hasIdle(place);
+        if (isAsked || claims.some(({ id, amount }) => this.isAsking(id, amount, nowMs))) return;
+      }
       line.shift();
-      if (answer === null) void this.ask(waiter, key, line, nowMs);
-      else waiter.resolve(answer);
+      if (answer !== null) waiter.resolve(answer);
+      else if (mustPark) this.park(waiter, place);
+      else void this.ask(waiter, key, line, nowMs);
     }
     this.lines.delete(key);
   }
@@ -219,9 +311,10 @@ export class LeasedRates implements RateKeeper {
       const { claims, place } = waiter;
       const nowMs = this.nowMs();
       line.shift();
-      waiter.resolve(
-        this.refusal(claims, place, nowMs) ?? (place === null ? this.fromLeases(claims, nowMs) : null) ?? this.alone(claims, place),
-      );
+      const answer = this.refusal(claims, place, nowMs) ?? this.atOnce(claims, place, nowMs);
+      if (answer !== null) waiter.resolve(answer);
+      else if (place !== null && !this.mayGoAlone(waiter, nowMs)) this.park(waiter, place);
+      else waiter.resolve(this.alone(claims, place));
     }
     if (line.length === 0) this.lines.delete(key);
   }
@@ -237,7 +330,10 @@ export class LeasedRates implements RateKeeper {
     const wants = drawn.flatMap(({ want }) => want ?? []);
     const leasing = drawn.flatMap(({ account, want }, at) => (want === null || isExact(claims[at]!.limit) ? [] : [account]));
     for (const account of leasing) account.asking = true;
-    const hold = place === null ? null : this.places.holdOf({ ...place, limit: this.jointly(place.limit, 1) });
+    const jointly = place === null ? 0 : this.jointly(place.limit, 1);
+    const own = place === null ? null : this.places.takeIdle(place.id, jointly);
+    const hold = place === null || own !== null ? null : this.places.wanted(place.id, jointly, behind(line, place.id));
+    if (hold !== null) this.askingPlaces.add(hold.id);
     let taken: Taken | null = null;
     try {
       taken = await this.options.guard.run(
@@ -248,12 +344,15 @@ export class LeasedRates implements RateKeeper {
       // The guard knows what to make of it.
     }
     for (const account of leasing) account.asking = false;
-    waiter.resolve(this.answered(waiter, drawn, taken, hold, askedMs));
-    const behind = this.lines.get(key);
-    if (behind === undefined) return;
+    if (hold !== null) this.askingPlaces.delete(hold.id);
+    const answer = this.answered(waiter, drawn, taken, hold, own, askedMs);
+    if (answer !== null) waiter.resolve(answer);
+    else if (place !== null) this.park(waiter, place);
+    const others = this.lines.get(key);
+    if (others === undefined) return;
     // They have waited for the same answer: to ask once more would cost them another deadline.
-    if (taken === null) this.leave(key, behind, () => true);
-    else this.advance(key, behind);
+    if (taken === null) this.leave(key, others, () => true);
+    else this.advance(key, others);
   }
 
   /** Takes what is in hand, and finds out what more there is to be asked for. */
@@ -273,8 +372,17 @@ export class LeasedRates implements RateKeeper {
     return { account, leased, leasedSlot: account.slot, want };
   }
 
-  private answered({ claims, place }: Waiter, drawn: readonly Drawn[], taken: Taken | null, hold: Hold | null, askedMs: number): Taking {
+  /** Null where the call has to wait for a place; `own` is one that this process had. */
+  private answered(
+    waiter: Waiter,
+    drawn: readonly Drawn[],
+    taken: Taken | null,
+    hold: Hold | null,
+    own: Hold | null,
+    askedMs: number,
+  ): Taking | null {
     const nowMs = this.nowMs();
+    const { claims, place } = waiter;
     if (taken !== null && taken.ok) {
       let next = 0;
       const parts = drawn.map(({ account, leased, leasedSlot, want }): Parts => {
@@ -286,10 +394,13 @@ export class LeasedRates implements RateKeeper {
         this.leaseArrives(account, granted, want.need, askedMs);
         return { leased, leasedSlot, asked: want.need, askedSlot: granted.slot, owed: 0 };
       });
-      return this.admitted(claims, parts, hold, nowMs);
+      if (hold !== null) this.fullSinceMs.delete(hold.id);
+      return this.admitted(claims, parts, hold === null ? own : this.places.arrived(hold, taken.places), nowMs);
     }
     for (const { account, leased, leasedSlot } of drawn) this.putBack(account.id, leased, leasedSlot, nowMs);
-    if (taken === null) return this.alone(claims, place);
+    if (own !== null) this.places.leave(own);
+    if (taken === null) return this.mayGoAlone(waiter, nowMs) ? this.alone(claims, place) : null;
+    if (hold !== null && taken.short === hold.id && !this.isFull(hold, nowMs)) return null;
     const short = drawn.find(({ want }) => want?.id === taken.short);
     if (short !== undefined) {
       const { account } = short;
@@ -299,6 +410,21 @@ export class LeasedRates implements RateKeeper {
       noRoom(account, short.leased + (short.want?.need ?? 0), taken.waitMs, nowMs);
     }
     return this.refused(claims, taken.short, taken.waitMs, nowMs);
+  }
+
+  /** Whether a limit without a place is full indeed: others may have places that nobody uses, which they return before long. */
+  private isFull({ id, limit }: Hold, nowMs: number): boolean {
+    if (this.options.processes() <= 1) return true;
+    const sinceMs = this.fullSinceMs.get(id) ?? nowMs;
+    if (nowMs - sinceMs < this.tickMs * fullTicks) {
+      this.fullSinceMs.set(id, sinceMs);
+      return false;
+    }
+    this.fullSinceMs.delete(id);
+    // Those who wait for the same, and who come in the next moment, would hear nothing else.
+    noRoom(this.account(id, limit), 1, placeWaitMs, nowMs);
+    if (this.parked.has(id)) this.unpark(id);
+    return true;
   }
 
   private leaseArrives(account: Account, { amount, slot, remaining }: Granted, need: number, askedMs: number): void {
@@ -327,7 +453,7 @@ export class LeasedRates implements RateKeeper {
       new ListedNeed(unlimited, hold === null ? null : { id: hold.id, call: hold.call, limit: Infinity }),
     );
     if (!shadow.ok) throw new Error("a call without limits was refused");
-    this.holdBegins(hold);
+    if (hold !== null) this.tick();
     const looks = claims.map(({ id, limit }) => this.lookOf(id, limit, nowMs));
     return new Admitted(this, claims, parts, shadow, hold, looks);
   }
@@ -337,9 +463,22 @@ export class LeasedRates implements RateKeeper {
     const rule = this.options.onStoreLoss ?? "split";
     const nowMs = this.nowMs();
     if (rule === "closed") return this.refused(claims, claims[0]?.id ?? place?.id ?? "", lostWaitMs, nowMs);
-    const tooMuch = claims.find((claim) => this.isUnseenTooMuch(claim, rule, nowMs))?.id ?? this.fullUnseen(place, rule, nowMs);
-    if (tooMuch !== undefined) return this.refused(claims, tooMuch, lostWaitMs, nowMs);
-    const ownPlace = place === null ? null : { ...place, limit: this.ownPart({ ...place, amount: 1 }, rule, nowMs).limit };
+    const own = place === null ? null : this.places.takeIdle(place.id, this.jointly(place.limit, 1));
+    const unseen = own === null ? place : null;
+    const tooMuch = claims.find((claim) => this.isUnseenTooMuch(claim, rule, nowMs))?.id ?? this.fullUnseen(unseen, rule, nowMs);
+    const taking =
+      tooMuch !== undefined ? this.refused(claims, tooMuch, lostWaitMs, nowMs) : this.takeAlone(claims, place, own, rule, nowMs);
+    if (!taking.ok && own !== null) this.places.leave(own);
+    return taking;
+  }
+
+  private takeAlone(claims: readonly Claim[], place: Place | null, own: Hold | null, rule: StoreLossRule, nowMs: number): Taking {
+    const ownPlace =
+      place === null
+        ? null
+        : own !== null
+          ? { ...place, limit: Infinity }
+          : { ...place, limit: this.ownPart({ ...place, amount: 1 }, rule, nowMs).limit };
     const ownClaims = claims.map((claim) => this.ownPart(claim, rule, nowMs));
     const taking = this.options.local.take(new ListedNeed(ownClaims, ownPlace));
     if (!taking.ok) return taking;
@@ -349,10 +488,9 @@ export class LeasedRates implements RateKeeper {
       this.corrections.owe(id, owed);
       return { ...nothing, owed };
     });
-    const hold = place === null ? null : this.places.holdOf(place);
-    this.holdBegins(hold);
+    const hold = place === null ? null : (own ?? this.places.unseenOf(place.id, place.limit));
     this.tick();
-    if (hold === null) return new Admitted(this, claims, parts, taking, hold, looks);
+    if (hold === null || own !== null) return new Admitted(this, claims, parts, taking, hold, looks);
     this.unseenPlaces.set(hold.id, (this.unseenPlaces.get(hold.id) ?? 0) + 1);
     return new Admitted(this, claims, parts, this.withUnseenPlace(hold.id, taking), hold, looks);
   }
@@ -381,8 +519,7 @@ export class LeasedRates implements RateKeeper {
   private unseenPart(nowMs: number): number {
     const unseen = this.options.unseen?.() ?? Infinity;
     const others = this.options.processes() - 1;
-    const { lostSinceMs } = this.options.guard;
-    if (others <= 0 || (lostSinceMs !== null && nowMs - lostSinceMs >= this.leaseMs * leasesToBeLost)) return unseen;
+    if (others <= 0 || this.isSurelyLost(nowMs)) return unseen;
     return Math.min(unseen, unseenAtFirst / others);
   }
 
@@ -454,12 +591,6 @@ export class LeasedRates implements RateKeeper {
     this.corrections.add(id, null, amount - leased);
   }
 
-  private holdBegins(hold: Hold | null): void {
-    if (hold === null) return;
-    this.places.add(hold);
-    this.tick();
-  }
-
   private giveBack(account: Account): void {
     if (account.left === 0) return;
     this.corrections.add(account.id, account.slot, -account.left);
@@ -514,10 +645,16 @@ export class LeasedRates implements RateKeeper {
 }
 
 interface Waiter {
+  readonly key: string;
   readonly claims: readonly Claim[];
   readonly place: Place | null;
   readonly resolve: (taking: Taking) => void;
   readonly sinceMs: number;
+}
+
+interface Parked {
+  readonly waiters: Waiter[];
+  readonly cancel: () => void;
 }
 
 interface Drawn {
@@ -575,11 +712,25 @@ function queued(line: readonly Waiter[], id: string): number {
   return sum;
 }
 
+/** How many of those who wait behind want a place of the same limit. */
+function behind(line: readonly Waiter[], id: string): number {
+  let count = 0;
+  for (const { place } of line.slice(0, queuedMax)) if (place?.id === id) count += 1;
+  return count;
+}
+
 const nothing: Parts = { leased: 0, leasedSlot: 0, asked: 0, askedSlot: 0, owed: 0 };
 const queuedMax = 100;
 /** For so long a refusal is believed without asking again: it spares the store the calls of those who do not wait. */
 const refusalMs = 50;
 const lostWaitMs = 1_000;
+/** Who waits for a place asks again after so many ticks; and takes the limit for full after so many: a place that nobody uses goes back in two. */
+const parkedTicks = 0.6;
+const fullTicks = 3.5;
+/** Nobody waits longer for a store that answers some and not others. */
+const patienceMs = 2_000;
+/** As long as a process leaves a lost store alone, and a little: by then it has told what it used. */
+const cappedMs = 15_000;
 /** What all others together may use unseen of a limit while it is not clear yet that the store is lost. */
 const unseenAtFirst = 0.05;
 /** That is clear when nobody was answered for as long as two leases live. */

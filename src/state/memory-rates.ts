@@ -2,7 +2,7 @@ import { wholeAmount } from "../limits/amount.ts";
 import { Refusal } from "../limits/refusal.ts";
 import { claimsOf } from "../limits/listed-need.ts";
 import type { Claim, Look, Need, RateKeeper, Standings, Taking } from "../limits/rate-keeper.ts";
-import { adjust, fits, newWindow, resetMs, take, used, waitMs, windowMs, type Window } from "../limits/window.ts";
+import { adjust, fits, newWindow, resetMs, take, used, usedBySlot, waitMs, windowMs, type Window } from "../limits/window.ts";
 
 /**
  * The rates of one process, in its memory. Limits that have not been used for a minute say nothing any more and are
@@ -56,6 +56,12 @@ export class MemoryRates implements RateKeeper {
       resetMs: resetMs(window, nowMs),
       waitMs: waitMs(window, limit, wholeAmount(amount, 0), nowMs),
     };
+  }
+
+  /** What was used of a limit within the window, and how many slots ago. */
+  usedBySlot(id: string): readonly { readonly ago: number; readonly amount: number }[] {
+    const entry = this.entries.get(id);
+    return entry === undefined ? [] : usedBySlot(entry.window, this.nowMs());
   }
 
   placesTaken(id: string): number {

@@ -10,7 +10,7 @@ import {
   type Want,
 } from "../limits/joint-counts.ts";
 import { runKinded, type KindedName } from "./redis-kinds.ts";
-import type { RedisLink } from "./redis-link.ts";
+import type { LinkSend, RedisLink } from "./redis-link.ts";
 import { attendScript, correctScript, keepScript, takeScript } from "./redis-scripts.ts";
 
 export interface RedisCountsOptions {
@@ -23,6 +23,10 @@ export interface RedisCountsOptions {
 export class RedisCounts implements SharedCounts {
   private readonly prefix: string;
   private readonly span: CountSpan;
+  /** What the counts went by when this process last connected. */
+  private named: string | null = null;
+  /** Is told when the server has lost everything since: it was restarted empty, or is another one. */
+  onEmptied: () => void = () => {};
 
   constructor(
     private readonly link: RedisLink,
@@ -30,20 +34,21 @@ export class RedisCounts implements SharedCounts {
   ) {
     this.prefix = prefix;
     this.span = span;
+    link.greeting = (send) => this.greet(send);
   }
 
   async take(wants: readonly Want[], hold: Hold | null): Promise<Taken> {
     const { slotMs, slots } = this.span;
     const values: (string | number)[] = [slotMs, slots, wants.length];
     for (const { limit, need, wish, sharers } of wants) values.push(limit, need, wish, sharers);
-    if (hold !== null) values.push(hold.limit, hold.call, hold.lifeMs);
+    if (hold !== null) values.push(hold.limit, hold.lifeMs, hold.call, ...(hold.more ?? []));
     const names = wants.map(({ id }) => this.rate(id));
     if (hold !== null) names.push(this.places(hold.id));
     return takenOf(await runKinded(this.link, takeScript, names, values), wants, hold);
   }
 
   async correct(id: string, corrections: readonly Correction[]): Promise<void> {
-    const changes = corrections.flatMap(({ slot, by }) => [slot ?? "", by]);
+    const changes = corrections.flatMap(({ slot, ago = 0, by }) => [slot ?? (ago > 0 ? -ago : ""), by]);
     await runKinded(this.link, correctScript, [this.rate(id)], [this.span.slotMs, this.span.slots, ...changes]);
   }
 
@@ -59,8 +64,8 @@ export class RedisCounts implements SharedCounts {
     );
   }
 
-  async release({ id, call }: Pick<Hold, "id" | "call">): Promise<void> {
-    await this.link.send("ZREM", [this.places(id).name, call]);
+  async release(id: string, calls: readonly string[]): Promise<void> {
+    await Promise.all(chunks(calls).map((some) => this.link.send("ZREM", [this.places(id).name, ...some])));
   }
 
   async attend(process: string, withinMs: number): Promise<number> {
@@ -74,6 +79,20 @@ export class RedisCounts implements SharedCounts {
 
   close(): void {
     this.link.close();
+  }
+
+  /**
+   * A server is only restarted with its connections lost, so that this is the moment to notice. It is asked before anything else and
+   * answers first, so that nobody has to wait for it.
+   */
+  private async greet(send: LinkSend): Promise<void> {
+    const key = `${this.prefix}counts`;
+    const [, found] = await Promise.allSettled([send("SET", [key, crypto.randomUUID(), "NX"]), send("GET", [key])]);
+    if (found.status === "rejected" && String(found.reason).includes("WRONGTYPE")) await send("DEL", [key]);
+    if (found.status === "rejected" || typeof found.value !== "string") return;
+    const isOther = this.named !== null && this.named !== found.value;
+    this.named = found.value;
+    if (isOther) this.onEmptied();
   }
 
   private rate(id: string): KindedName {
@@ -92,12 +111,12 @@ export class RedisCounts implements SharedCounts {
 
 function takenOf(reply: unknown, wants: readonly Want[], hold: Hold | null): Taken {
   if (!Array.isArray(reply)) throw strange(reply);
-  const [verdict, second, ...rest] = reply.map(whole);
-  if (verdict === 1 && second !== undefined && rest.length === 2 * wants.length) {
+  const [verdict, second, third, ...rest] = reply.map(whole);
+  if (verdict === 1 && second !== undefined && third !== undefined && rest.length === 2 * wants.length) {
     const granted = wants.map(({ id }, at) => ({ id, amount: rest[2 * at]!, slot: second, remaining: rest[2 * at + 1]! }));
-    return { ok: true, granted };
+    return { ok: true, granted, places: third };
   }
-  const [waitMs, remaining] = rest;
+  const [waitMs, remaining] = [third, ...rest];
   if (verdict !== 0 || second === undefined || waitMs === undefined || remaining === undefined) throw strange(reply);
   const want = wants[second - 1];
   if (want !== undefined) return { ok: false, short: want.id, waitMs, remaining };

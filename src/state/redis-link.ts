@@ -24,15 +24,15 @@ export class RedisLink {
   private readonly dropped = new Map<RedisClient, ReturnType<typeof setTimeout>>();
   /** How many commands were sent. */
   commands = 0;
+  /** What is sent on every new connection before anything else; nothing waits for its answer. */
+  greeting: ((send: LinkSend) => Promise<void>) | null = null;
 
   constructor(private readonly options: RedisLinkOptions) {}
 
   async send(command: string, parts: readonly string[]): Promise<unknown> {
     // One that was lost is not mended but replaced.
     if (this.live !== null && !this.live.connected) this.forget(this.live);
-    const client = this.live ?? (await (this.connecting ??= this.connect()));
-    this.commands += 1;
-    return (await client.send(command, [...parts])) as unknown;
+    return this.sendOn(this.live ?? (await (this.connecting ??= this.connect())), command, parts);
   }
 
   /** Runs a script that the server most likely knows already. */
@@ -73,6 +73,11 @@ export class RedisLink {
     for (const late of this.dropped.keys()) this.end(late);
   }
 
+  private async sendOn(client: RedisClient, command: string, parts: readonly string[]): Promise<unknown> {
+    this.commands += 1;
+    return (await client.send(command, [...parts])) as unknown;
+  }
+
   private end(client: RedisClient): void {
     clearTimeout(this.dropped.get(client));
     this.dropped.delete(client);
@@ -98,6 +103,8 @@ export class RedisLink {
     }
     if (this.client !== client) throw new Error("The connection to Redis was given up while it was being made.");
     this.live = client;
+    // The next connection will ask again.
+    void this.greeting?.((command, parts) => this.sendOn(client, command, parts)).catch(() => {});
     return client;
   }
 
@@ -112,6 +119,8 @@ export class RedisLink {
 const droppedMax = 8;
 /** As long as a lost server is left alone, and a little: then it has said what it has to say. */
 const droppedMs = 12_000;
+
+export type LinkSend = (command: string, parts: readonly string[]) => Promise<unknown>;
 
 export interface Script {
   readonly text: string;

@@ -12,13 +12,14 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 /**
  * Keys: those of the wants, then that of the hold, if any. Values: slotMs, slots, how many wants; limit, need, wish and sharers
- * of each; limit, call and life of the hold. Answers 1, the slot, and amount and rest of each want; or 0, the place of the key
- * without room, how long to wait, and the rest.
+ * of each; limit and life of the hold, and the names of its places. Answers 1, the slot, how many places, and amount and rest of
+ * each want; or 0, the place of the key without room, how long to wait, and the rest. What has ended is looked for only where
+ * there is no room, and the time to live is renewed now and then: every command counts.
  */
 export const takeScript = script(`${clock}
 local slotMs, slots, wants = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local slot = math.floor(now / slotMs)
-local answer = {1, slot}
+local answer = {1, slot, 0}
 local amounts = {}
 for w = 1, wants do
   local at = 4 * w
@@ -57,13 +58,23 @@ for w = 1, wants do
 end
 if #KEYS > wants then
   local at = 4 * wants + 4
-  local key, limit, call, life = KEYS[wants + 1], tonumber(ARGV[at]), ARGV[at + 1], tonumber(ARGV[at + 2])
-  redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
-  if redis.call('ZCARD', key) >= limit and not redis.call('ZSCORE', key, call) then
+  local key, limit, life = KEYS[wants + 1], tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  local asked = #ARGV - at - 1
+  local taken = redis.call('ZCARD', key)
+  if taken + asked > limit and redis.call('ZREMRANGEBYSCORE', key, '-inf', now) > 0 then
+    taken = redis.call('ZCARD', key)
+  end
+  if taken >= limit and not redis.call('ZSCORE', key, ARGV[at + 2]) then
     return {0, wants + 1, 0, 0}
   end
-  redis.call('ZADD', key, now + life, call)
-  redis.call('PEXPIRE', key, life + 1000)
+  local names = {}
+  for place = 1, math.max(1, math.min(asked, limit - taken)) do
+    names[#names + 1] = now + life
+    names[#names + 1] = ARGV[at + 1 + place]
+  end
+  redis.call('ZADD', key, unpack(names))
+  if taken == 0 or now % 16 == 0 then redis.call('PEXPIRE', key, 20 * life) end
+  answer[3] = #names / 2
 end
 for w = 1, wants do
   redis.call('HINCRBY', KEYS[w], slot, amounts[w])
@@ -72,12 +83,13 @@ end
 return answer
 `);
 
-/** Values: slotMs, slots; slot (or nothing for now) and amount of each correction. */
+/** Values: slotMs, slots; slot (nothing for now, or below zero for so many slots before) and amount of each correction. */
 export const correctScript = script(`${clock}
 local slotMs, slots = tonumber(ARGV[1]), tonumber(ARGV[2])
 local newest = math.floor(now / slotMs)
 for at = 3, #ARGV, 2 do
   local slot, by = tonumber(ARGV[at]) or newest, tonumber(ARGV[at + 1])
+  if slot < 0 then slot = newest + slot end
   if slot > newest - slots and slot <= newest + slots then
     local before = tonumber(redis.call('HGET', KEYS[1], slot)) or 0
     local after = math.max(0, before + by)
@@ -98,7 +110,7 @@ local life = tonumber(ARGV[1])
 for at = 2, #ARGV do
   redis.call('ZADD', KEYS[1], now + life, ARGV[at])
 end
-redis.call('PEXPIRE', KEYS[1], life + 1000)
+redis.call('PEXPIRE', KEYS[1], 20 * life)
 return 1
 `);
 

@@ -38,7 +38,7 @@ export class SqlCounts implements SharedCounts {
 
   async take(wants: readonly Want[], hold: Hold | null): Promise<Taken> {
     const first = wants[0]?.id ?? hold?.id;
-    if (first === undefined) return { ok: true, granted: [] };
+    if (first === undefined) return { ok: true, granted: [], places: 0 };
     const { nowMs, taken } = await this.database.transaction(async (transaction) => {
       const nowMs = await this.locked(transaction, keyOf(first));
       return { nowMs, taken: await this.takeAt(transaction, nowMs, wants, hold) };
@@ -50,8 +50,8 @@ export class SqlCounts implements SharedCounts {
   async correct(id: string, corrections: readonly Correction[]): Promise<void> {
     await this.database.transaction(async (transaction) => {
       const newest = this.slotAt(await this.locked(transaction, keyOf(id)));
-      for (const { slot, by } of corrections) {
-        const at = slot ?? newest;
+      for (const { slot, ago = 0, by } of corrections) {
+        const at = slot ?? newest - ago;
         if (!this.isIn(at, newest)) continue;
         await transaction.run(sql`
           insert into shared_counts (id, slot, used) values (${id}, ${at}, ${Math.max(0, by)})
@@ -73,8 +73,10 @@ export class SqlCounts implements SharedCounts {
     }
   }
 
-  async release({ id, call }: Pick<Hold, "id" | "call">): Promise<void> {
-    await this.database.run(sql`delete from shared_holds where id = ${id} and call = ${call}`);
+  async release(id: string, calls: readonly string[]): Promise<void> {
+    for (const some of batches(calls.toSorted(), (call) => sql`${call}`)) {
+      await this.database.run(sql`delete from shared_holds where id = ${id} and call in (${some})`);
+    }
   }
 
   async attend(process: string, withinMs: number): Promise<number> {
@@ -104,7 +106,8 @@ export class SqlCounts implements SharedCounts {
       const amount = Math.max(need, Math.min(wish, Math.floor(rest / sharers)));
       granted.push({ id, amount, slot: newest, remaining: rest - amount });
     }
-    if (hold !== null && !(await held(transaction, hold, nowMs))) {
+    const places = hold === null ? 0 : await held(transaction, hold, nowMs);
+    if (hold !== null && places === 0) {
       return { ok: false, short: hold.id, waitMs: placeWaitMs, remaining: 0 };
     }
     for (const { id, amount } of granted) {
@@ -112,7 +115,7 @@ export class SqlCounts implements SharedCounts {
         insert into shared_counts (id, slot, used) values (${id}, ${newest}, ${amount})
         on conflict (id, slot) do update set used = shared_counts.used + excluded.used`);
     }
-    return { ok: true, granted };
+    return { ok: true, granted, places };
   }
 
   private async counted(transaction: Database, wants: readonly Want[], newest: number): Promise<ReadonlyMap<string, CountRow[]>> {
@@ -176,15 +179,19 @@ export class SqlCounts implements SharedCounts {
   }
 }
 
-async function held(transaction: Database, { id, limit, call, lifeMs }: Hold, nowMs: number): Promise<boolean> {
+/** How many of the places were taken. */
+async function held(transaction: Database, { id, limit, call, lifeMs, more = [] }: Hold, nowMs: number): Promise<number> {
   await transaction.run(sql`delete from shared_holds where id = ${id} and expires_ms <= ${nowMs}`);
   const [row] = await transaction.all<{ others: number }>(sql`
     select count(*) as others from shared_holds where id = ${id} and call <> ${call}`);
-  if ((row?.others ?? 0) >= limit) return false;
-  await transaction.run(sql`
-    insert into shared_holds (id, call, expires_ms) values (${id}, ${call}, ${nowMs + lifeMs})
-    on conflict (id, call) do update set expires_ms = excluded.expires_ms`);
-  return true;
+  const names = [call, ...more].slice(0, Math.max(0, limit - (row?.others ?? 0)));
+  for (const rows of batches(names, (name) => sql`(${id}, ${name}, ${nowMs + lifeMs})`)) {
+    // A handful is filled up with its first row, which may not come twice where it would be changed.
+    await transaction.run(sql`insert into shared_holds (id, call, expires_ms) values ${rows} on conflict (id, call) do nothing`);
+  }
+  if (names.length > 0)
+    await transaction.run(sql`update shared_holds set expires_ms = ${nowMs + lifeMs} where id = ${id} and call = ${call}`);
+  return names.length;
 }
 
 /** Milliseconds on a clock that all processes of one database share. */

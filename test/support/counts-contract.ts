@@ -104,7 +104,7 @@ export function testCountsContract(world: CountsWorld): void {
     expect(await counts.take([], hold(key, 2, "a"))).toMatchObject({ ok: true });
     expect(await counts.take([], { ...hold(key, 2, "dead"), lifeMs: 1_000 })).toMatchObject({ ok: true });
     expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: false, short: `${key} places` });
-    await counts.release(hold(key, 2, "a"));
+    await counts.release(`${key} places`, ["a"]);
     expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: true });
     expect(await counts.take([], hold(key, 2, "c"))).toMatchObject({ ok: false });
     await eventually("the dead one's place is free", async () => (await counts.take([], hold(key, 2, "c"))).ok);
@@ -120,7 +120,7 @@ export function testCountsContract(world: CountsWorld): void {
       await counts.keep([short]);
       expect((await counts.take([], hold(key, 1, "other"))).ok).toBe(false);
     }
-    await counts.release(short);
+    await counts.release(short.id, [short.call]);
     await counts.keep([short]);
     expect((await counts.take([], hold(key, 1, "other"))).ok).toBe(false);
   });
