@@ -159,7 +159,7 @@ describe("defaults", () => {
       routing: {
         attemptsMax: 3,
         hedgeAfterMs: "auto",
-        rescue: "error",
+        rescue: "auto",
         streamDeadlineMs: 120_000,
         wholeDeadlineMs: 600_000,
         waitMs: 0,
@@ -291,7 +291,7 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ["a number in words", channelWith("tier: first"), 5, "channels[0].tier", /not a whole number/, /0 to 1000/],
   ["a number out of range", "routing: { attempts: 0 }", 1, "routing.attempts", /out of range/, /1 to 10/],
   ["a weight of nothing", channelWith("weight: 0"), 5, "channels[0].weight", /out of range/, /above 0/],
-  ["a choice that does not exist", "routing: { rescue: retry }", 1, "routing.rescue", /not a known name/, /error, continue/],
+  ["a choice that does not exist", "routing: { rescue: retry }", 1, "routing.rescue", /not a known name/, /auto, continue, error/],
   ["a provider that does not exist", channelWith("provider: opnai"), 5, "channels[0].provider", /not a known name/, /openai/],
   ["a setting without a value", channelWith("api_key:"), 5, "channels[0].api_key", /no value/, /remove the line/],
   ["a group without a value", "routing:", 1, "routing", /group/, /remove the line/],

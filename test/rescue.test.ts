@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { estimateTokens } from "../src/usage/token-estimate.ts";
 import type { ChatReply } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { setUp, type Rig } from "./support/rig.ts";
@@ -59,12 +60,15 @@ function wholeAnswer(reply: ChatReply): { readonly begun: boolean; readonly told
   // A cut may destroy what was sent just before it. If that was all, another channel simply answers the whole.
   const begun = String(chunks[0]?.["id"]).startsWith("chatcmpl-a");
   if (begun) expect(chunks.at(-1)).toMatchObject({ gateway: { resumed: true } });
-  const last = Object.values(rig.upstream)
-    .flatMap(({ ledger }) => ledger.ofCall(reply.call ?? ""))
-    .toSorted((one, other) => one.at - other.at)
-    .at(-1)!;
-  const { messages } = JSON.parse(Buffer.from(last.body).toString()) as { messages: readonly { role: string; content: string }[] };
+  const { messages } = lastRequest(reply);
   return { begun, told: messages.at(-1)?.role === "assistant" ? messages.at(-1)!.content : null };
+}
+
+/** What was asked of the channel that was asked last. */
+function lastRequest(reply: ChatReply): { readonly messages: readonly { readonly role: string; readonly content: string }[] } {
+  const attempts = rig.upstreams.flatMap(({ ledger }) => ledger.ofCall(reply.call ?? ""));
+  const last = attempts.toSorted((one, other) => one.at - other.at).at(-1)!;
+  return JSON.parse(Buffer.from(last.body).toString()) as ReturnType<typeof lastRequest>;
 }
 
 function isHonest(reply: ChatReply, said: string): void {
@@ -138,6 +142,188 @@ describe("a text that breaks off is begun again by a channel that can only do th
     rig.upstream.plain.script(["fault:same-text+tokens@2"]);
     isHonest(await rig.chat({ model: fresh("restarts") }, { stream: true }), "word0 word1 word2");
     await rig.check();
+  });
+});
+
+describe("a text that breaks off is continued by a channel that is asked to repeat the end of it", () => {
+  const long = Array.from({ length: 20 }, (_, at) => `word${at}`).join(" ");
+
+  test.each([
+    ["as it is", "fault:same-text+tokens@20+repeat-continue"],
+    ["and repeats more than that", "fault:same-text+tokens@20+repeat-continue@60"],
+    ["and breaks lines elsewhere", "fault:same-text+tokens@20+repeat-continue@46,\n"],
+  ])("%s", async (_, fault) => {
+    rig.upstream.a.script(["fault:same-text+tokens@20+end-after@12"]);
+    rig.upstream.plain.script([fault]);
+    const reply = await rig.chat({ model: fresh("restarts") }, { stream: true });
+    expect([reply.content, reply.finishReason, reply.done, reply.error]).toEqual([long, "stop", true, null]);
+    expect(rig.path(reply)).toEqual(["a", "plain"]);
+    const { messages } = lastRequest(reply);
+    expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "user"]);
+    expect(messages[1]!.content).toBe(long.slice(0, long.indexOf(" word12")));
+    expect(messages[2]!.content).toContain("word6 word7 word8 word9 word10 word11");
+    await rig.check({ oneAttemptSpeaks: false });
+  });
+
+  test("also if it was said to continue an unfinished message, and refuses to", async () => {
+    rig.upstream.a.script(["fault:same-text+end-after@3"]);
+    rig.upstream.fluent.behaviour = "fault:refuse-prefill+same-text+repeat-continue";
+    const reply = await rig.chat({ model: fresh("continues") }, { stream: true });
+    expect(wholeAnswer(reply)).toEqual({ begun: true, told: null });
+    expect(rig.path(reply)).toEqual(["a", "fluent", "fluent"]);
+    await rig.check({ oneAttemptSpeaks: false });
+  });
+
+  test("and if it does not repeat it, the client is told the truth", async () => {
+    rig.upstream.a.script(["fault:same-text+end-after@3"]);
+    rig.upstream.plain.script(["fault:same-text+repeat-continue@5"]);
+    isHonest(await rig.chat({ model: fresh("restarts") }, { stream: true }), "word0 word1 word2");
+    await rig.check();
+  });
+
+  test("unless the client began the answer itself", async () => {
+    rig.upstream.a.script(["fault:same-text+end-after@3"]);
+    const messages = [
+      { role: "user", content: "Say something." },
+      { role: "assistant", content: "So:" },
+    ];
+    const reply = await rig.chat({ model: fresh("restarts"), messages }, { stream: true });
+    isHonest(reply, "word0 word1 word2");
+    expect(rig.path(reply)).toEqual(["a"]);
+    await rig.check();
+  });
+});
+
+describe("a stream that breaks off while it has only reasoned is answered by another channel", () => {
+  test.each(["fault:reasoning-only@3", "fault:reasoning-only@3,done"])("after %s", async (fault) => {
+    rig.upstream.a.script([fault]);
+    rig.upstream.plain.script(["fault:same-text"]);
+    const asked = { max_tokens: 100, reasoning_effort: "high" };
+    const reply = await rig.chat({ model: fresh("restarts"), ...asked }, { stream: true });
+    expect(wholeAnswer(reply).begun).toBe(true);
+    expect(rig.path(reply)).toEqual(["a", "plain"]);
+    // It is the same question, and all of the answer is still to come.
+    expect(lastRequest(reply)).toMatchObject({ ...asked, messages: [{ role: "user" }] });
+    expect(reply.events.filter((event) => event.includes('"reasoning_content"')).length).toBe(3);
+    await rig.check({ oneAttemptSpeaks: false });
+  });
+
+  test("whose own reasoning is told apart from the first", async () => {
+    const chunk = (delta: object, finish: string | null = null) =>
+      `data: ${JSON.stringify({ id: "x", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
+    const raw =
+      chunk({ role: "assistant", content: "" }) +
+      chunk({ reasoning_content: "again", reasoning_details: [{ type: "reasoning.text", text: "again", signature: "s" }] }) +
+      chunk({ reasoning_content: " and again" }) +
+      chunk({ content: "so" }) +
+      chunk({}, "stop") +
+      "data: [DONE]\n\n";
+    rig.upstream.a.script(["fault:reasoning-only@2"]);
+    const reply = await rig.chat({ model: fresh("restarts"), x_raw: raw }, { stream: true });
+    expect([reply.content, reply.done, reply.error]).toEqual(["so", true, null]);
+    const thoughts = reply.events.map((event) => /"reasoning_content":"([^"]*)"/.exec(event)?.[1] ?? "").join("");
+    expect(thoughts).toBe(" thought0 thought1\\n\\nagain and again");
+    expect(reply.response.text).not.toContain("signature");
+    await rig.check({ oneAttemptSpeaks: false });
+  });
+
+  test("or has only broken lines", async () => {
+    await using own = await setUp(
+      { a: { tier: 1, models: ["blank"] }, b: { tier: 2, models: ["blank"] } },
+      { routing: { rescue: "auto" } },
+    );
+    own.upstream.a.script(["fault:blank-then-end"]);
+    const reply = await own.chat({ model: "blank" }, { stream: true });
+    expect([reply.content, reply.finishReason, reply.done]).toEqual([
+      `\n\n${own.upstream.b.ledger.chats[0]!.tokensSent.join("")}`,
+      "stop",
+      true,
+    ]);
+    await own.check({ oneAttemptSpeaks: false });
+  });
+
+  test("and a text that came after reasoning is continued like any other", async () => {
+    rig.upstream.a.script(["fault:same-text+end-after@3,2"]);
+    rig.upstream.plain.script(["fault:same-text+repeat-continue"]);
+    const reply = await rig.chat({ model: fresh("restarts") }, { stream: true });
+    expect(wholeAnswer(reply).begun).toBe(true);
+    expect(reply.events.filter((event) => event.includes('"reasoning_content"')).length).toBe(2);
+    await rig.check({ oneAttemptSpeaks: false });
+  });
+});
+
+describe("the second part", () => {
+  test.each([1, 5])("does not repeat the fewer than eight characters that the client has (%p of them)", async (overlap) => {
+    rig.upstream.a.script(["fault:same-text+end-after@1"]);
+    rig.upstream.fluent.script([`fault:same-text+prefix-continue${overlap === 5 ? "@5" : ""}`]);
+    expect(wholeAnswer(await rig.chat({ model: fresh("continues") }, { stream: true }))).toEqual({ begun: true, told: "word0" });
+    await rig.check({ oneAttemptSpeaks: false });
+  });
+
+  test("has what is left of the tokens that the client allowed", async () => {
+    const allowed = { max_tokens: 50, max_completion_tokens: 60 };
+    rig.upstream.a.script(["fault:same-text+end-after@3", "fault:same-text+end-after@3"]);
+    const spent = Math.max(3, estimateTokens("word0 word1 word2"));
+    rig.upstream.fluent.script(["fault:same-text+prefix-continue"]);
+    const continued = await rig.chat({ model: fresh("continues"), ...allowed }, { stream: true });
+    expect(wholeAnswer(continued).begun).toBe(true);
+    expect(lastRequest(continued)).toMatchObject({ max_tokens: 50 - spent, max_completion_tokens: 60 - spent });
+
+    rig.upstream.plain.script(["fault:same-text+repeat-continue"]);
+    const repeated = await rig.chat({ model: fresh("restarts"), ...allowed }, { stream: true });
+    expect(wholeAnswer(repeated).begun).toBe(true);
+    // What is repeated is not given to the client, so it does not count.
+    expect(lastRequest(repeated)).toMatchObject({ max_tokens: 50 - spent + estimateTokens("word0 word1 word2") });
+    await rig.check({ oneAttemptSpeaks: false });
+  });
+});
+
+describe("without a setting, a text that breaks off is continued", () => {
+  let own: Rig<"a" | "other" | "same">;
+  const models = ["both", "others", "sames"];
+
+  beforeAll(async () => {
+    own = await setUp(
+      {
+        a: { models, tier: 1 },
+        other: { models: { both: "another-model", others: "another-model" }, tier: 2, capabilities: { prefill: true } },
+        same: { models: { both: "maker/BOTH", sames: "sames" }, tier: 3 },
+      },
+      { routing: { rescue: "auto" } },
+    );
+  });
+
+  afterAll(async () => {
+    await own[Symbol.asyncDispose]();
+  });
+
+  test.each(["both", "sames"])("by a channel that serves the same upstream model (%s)", async (model) => {
+    own.upstream.a.script(["fault:same-text+end-after@3"]);
+    own.upstream.same.script(["fault:same-text+repeat-continue"]);
+    const reply = await own.chat({ model }, { stream: true });
+    expect([reply.content, reply.finishReason, reply.done, reply.error]).toEqual([words, "stop", true, null]);
+    expect(own.path(reply)).toEqual(["a", "same"]);
+    await own.check({ oneAttemptSpeaks: false });
+  });
+
+  test("not by one that serves another", async () => {
+    own.upstream.a.script(["fault:same-text+end-after@3"]);
+    const reply = await own.chat({ model: "others" }, { stream: true });
+    isHonest(reply, "word0 word1 word2");
+    expect(own.path(reply)).toEqual(["a"]);
+    await own.check();
+  });
+
+  test.each([
+    ["the operator wants an error", { rescue: "error" }],
+    ["the call may have one attempt only", { rescue: "continue", attempts: 1 }],
+  ])("but not where %s", async (_, routing) => {
+    await using strict = await setUp({ a: { tier: 1 }, b: { tier: 2, capabilities: { prefill: true } } }, { routing });
+    strict.upstream.a.script(["fault:same-text+end-after@3"]);
+    const reply = await strict.chat({ model: "strict" }, { stream: true });
+    isHonest(reply, "word0 word1 word2");
+    expect(strict.path(reply)).toEqual(["a"]);
+    await strict.check();
   });
 });
 

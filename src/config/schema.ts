@@ -256,9 +256,9 @@ export const fileSchema = z.strictObject({
         "Silence after which a second attempt starts elsewhere while the first lives on. `auto`: twice the deployment's own 95th percentile to first content and at least 5 s, once twenty calls are known; 15 s before that, and then not for requests that ask for reasoning.",
       ),
       rescue: defaulted(
-        choice(["error", "continue"]),
-        "error",
-        "What happens to a stream that breaks after content was sent: an error in the stream, or one try to continue it elsewhere.",
+        choice(["auto", "continue", "error"]),
+        "auto",
+        "What happens to a plain text that breaks off after some of it was sent. It is continued once by a channel with the same upstream model (`auto`), or by any channel of the route (`continue`). `error`, and where that fails: an error in the stream.",
       ),
       wait: defaulted(
         orOff(duration(1, 600_000)),

@@ -23,6 +23,7 @@ import type { Failure, FailureKind } from "../operations/failure.ts";
 import { admits, isTold } from "../routing/condition.ts";
 import { hasOneDeployment, plan, type Choice, type Plan } from "../routing/plan.ts";
 import { BoundedMap } from "./bounded-map.ts";
+import { HeldRequests } from "./held-requests.ts";
 import { PlaceQueue } from "./place-queue.ts";
 import type { Ports } from "./ports.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -44,6 +45,7 @@ export class Board {
   private known: ReadonlySet<string> | null = null;
   /** Those whose channels are all full. */
   readonly places: PlaceQueue;
+  readonly heldRequests = new HeldRequests();
 
   constructor(
     private readonly ports: Pick<Ports, "nowMs" | "dice" | "after">,

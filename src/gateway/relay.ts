@@ -1,13 +1,14 @@
 import type { Emission } from "../operations/emission.ts";
-import { isFailure, type Failure } from "../operations/failure.ts";
+import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Metered } from "../operations/usage.ts";
 import type { CancellationListener } from "./cancellation.ts";
 import type { Kept } from "./record.ts";
-import type { EmissionSource } from "./rescued-stream.ts";
+import type { EmissionSource, Rescue } from "./rescue.ts";
 
 /**
  * A committed stream on its way to the client: the frames that came together leave together, usage is read in passing,
- * and however it ends, `settled` is told exactly once; the last bytes wait for what it makes of it. It holds nothing of the request.
+ * and however it ends, `settled` is told exactly once; the last bytes wait for what it makes of it. It holds nothing of the request,
+ * unless another channel may have to go on with the answer.
  */
 export class Relay implements CancellationListener {
   private readonly tally: Tally = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
@@ -15,10 +16,11 @@ export class Relay implements CancellationListener {
   private ended = false;
 
   constructor(
-    private readonly stream: EmissionSource,
+    private stream: EmissionSource,
     private readonly settled: (failure: Failure | null, tally: Readonly<Tally>) => Kept,
     /** A break is told in words. Where it is not, the connection is cut, and at once: what came last may be what is wrong. */
     private readonly tellsBreaks = true,
+    private readonly rescue: Rescue | null = null,
   ) {
     this.first = stream.first;
     stream.first = [];
@@ -37,12 +39,25 @@ export class Relay implements CancellationListener {
     for (let known = first; !this.ended; known = null) {
       const emissions = known ?? (await this.stream.next());
       if (emissions === null) return this.endWith(null);
-      if (isFailure(emissions)) return this.endWith(emissions);
+      if (isFailure(emissions)) {
+        if (await this.goesOn(emissions)) continue;
+        return this.endWith(emissions);
+      }
       const bytes = this.pass(emissions);
       if (endsWith(emissions)) await this.end(null);
       if (bytes.length > 0) return bytes;
     }
     return null;
+  }
+
+  /** Whether another channel goes on with what broke off. */
+  private async goesOn(cause: Failure): Promise<boolean> {
+    const successor = this.rescue === null || this.ended ? null : await this.rescue.takeOver(cause);
+    if (successor === null) return false;
+    // Whoever ended the call meanwhile knew nothing of it.
+    if (this.ended) successor.abandon(failure("client_gone", "the call had ended before another channel went on with it"));
+    this.stream = successor;
+    return true;
   }
 
   /** A client that leaves before anyone reads its stream would otherwise leave it open. */
@@ -66,10 +81,12 @@ export class Relay implements CancellationListener {
   private end(cause: Failure | null): Kept {
     if (this.ended) return null;
     this.ended = true;
+    this.rescue?.end();
     return this.settled(cause, this.tally);
   }
 
   private pass(emissions: readonly Emission[]): Uint8Array {
+    this.rescue?.note(emissions);
     // Mostly one comes at a time.
     const bytes = emissions.length === 1 ? (this.frameOf(emissions[0]!) ?? nothing) : this.joinedFrames(emissions);
     this.tally.bytesOut += bytes.length;

@@ -1,14 +1,16 @@
 import type { Candidate } from "../channels/channel.ts";
-import { continued } from "../operations/chat-frame.ts";
 import { burdenOf } from "../operations/ask.ts";
 import type { ChatAsk } from "../operations/chat.ts";
+import { continued } from "../operations/continuation.ts";
 import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
+import { endOf } from "../operations/resume.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeAgainMs, hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type Tried, type Verdict } from "../routing/judge.ts";
-import type { Ahead, Plan, Refused } from "../routing/plan.ts";
+import type { Ahead, Choice, Plan, Refused } from "../routing/plan.ts";
+import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
 import type { Gateway } from "./gateway.ts";
@@ -16,7 +18,7 @@ import type { LiveStream } from "./live-stream.ts";
 import { pause } from "./pause.ts";
 import type { CallRecord, Kept, Try } from "./record.ts";
 import { Relay, type Tally } from "./relay.ts";
-import { RescuedStream, type EmissionSource, type Successor } from "./rescued-stream.ts";
+import { isNothing, Rescue, type Successor } from "./rescue.ts";
 import type { Outcome } from "./attempt.ts";
 import { patienceMs, Trial, type Chosen, type Impatient, type TrialUser } from "./trial.ts";
 
@@ -333,17 +335,27 @@ class Course implements TrialUser<Won | null>, Impatient {
 
   private relay(trial: Trial, stream: LiveStream, plan: Ahead): Relay {
     const { call } = this;
-    const rescues = call.snapshot.routing.rescue === "continue" && call.ask.operation === "chat" && call.ask.plainText;
     const last = { trial };
-    const source = rescues ? this.rescued(stream, last, plan) : stream;
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
-    const relay = new Relay(source, settle, stream.shape === "events");
+    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan));
     call.cancellation.add(relay);
     return relay;
   }
 
-  private rescued(stream: LiveStream, last: { trial: Trial }, plan: Ahead): EmissionSource {
-    return new RescuedStream(stream, (text, cause) => this.succeed(text, cause, last, plan));
+  /** What has another channel go on with the stream when it breaks off; null where none could. */
+  private rescueOf(stream: LiveStream, last: { trial: Trial }, plan: Ahead): Rescue | null {
+    const { ask } = this.call;
+    const { heldRequests } = this.gateway.board;
+    // Most routes have nobody else, and pay nothing.
+    if (plan.candidates.length === 1 || ask.operation !== "chat" || !ask.plainText) return null;
+    const input = this.rescueInput(last.trial, plan);
+    if (!plan.candidates.some((choice) => canContinue(choice, input)) || !heldRequests.hold(ask.body.length)) return null;
+    return new Rescue((text, cause) => this.succeed(ask, text, cause, stream, last, plan), heldRequests, ask.body.length);
+  }
+
+  private rescueInput(broken: Trial, plan: Ahead): RescueInput {
+    const asked = this.trials.map(({ candidate }) => candidate);
+    return { policy: this.call.snapshot.routing, plan, asked, broken: broken.candidate.deployment };
   }
 
   /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
@@ -368,27 +380,56 @@ class Course implements TrialUser<Won | null>, Impatient {
     };
   }
 
-  /** `rescue: continue`: another channel goes on where this one broke off. Once, and never twice to the same deployment. */
-  private async succeed(text: string, cause: Failure, last: { trial: Trial }, plan: Ahead): Promise<Successor | null> {
-    const { call, gateway } = this;
+  /** Another channel goes on where this one broke off. Once, and never twice to the same deployment. */
+  private async succeed(
+    ask: ChatAsk,
+    text: string,
+    cause: Failure,
+    stream: LiveStream,
+    last: { trial: Trial },
+    plan: Ahead,
+  ): Promise<Successor | null> {
     last.trial.fail(cause);
-    const fresh = plan.candidates.filter(
-      ({ candidate, probe }) =>
-        !probe && gateway.board.admits(candidate) && this.trials.every((one) => one.candidate.deployment !== candidate.deployment),
-    );
-    const able = fresh.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
-    const choice = able ?? fresh[0];
-    if (choice === undefined || call.cancellation.failure !== null || !gateway.board.takeRetry(call.route.model)) return null;
-    const ask = able === undefined || call.ask.operation !== "chat" ? call.ask : goingOn(call.ask, text);
-    if (ask === null) return null;
+    const input = this.rescueInput(last.trial, plan);
+    const able = plan.candidates.filter((choice) => canContinue(choice, input) && this.gateway.board.admits(choice.candidate));
+    const fluent = able.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
+    const choice = fluent ?? able[0];
+    if (choice === undefined) return null;
+    // Reasoning alone is no part of an answer: it is asked for anew, and whole.
+    if (isNothing(text)) return orNull(await this.goOnWith(ask, "continues", choice, last));
+    const tokens = stream.outputTokens;
+    if (fluent !== undefined) {
+      const found = await this.goOnWith(continued(ask, text, "prefill", tokens), "continues", choice, last);
+      if (!isFailure(found) || found.blame !== "client") return orNull(found);
+    }
+    // What it repeats is no part of the answer, and needs room as well.
+    return orNull(await this.goOnWith(continued(ask, text, "repeat", tokens - estimateTokens(endOf(text))), "repeats", choice, last));
+  }
+
+  private async goOnWith(
+    ask: ChatAsk | null,
+    expects: Successor["expects"],
+    choice: Choice,
+    last: { trial: Trial },
+  ): Promise<Successor | Failure> {
+    const { call, gateway } = this;
+    const { cancellation, snapshot } = call;
+    if (cancellation.failure !== null) return cancellation.failure;
+    if (ask === null || this.trials.length >= snapshot.routing.attemptsMax || !gateway.board.takeRetry(call.route.model))
+      return noSuccessor;
     const { timeouts } = choice.candidate.deployment.channel;
     const trial = new Trial(call, ask, gateway, choice, gateway.ports.nowMs(), timeouts.firstContentMs, false);
     this.trials.push(trial);
     return trial.run({
       tried: (_, outcome) => {
-        if (isFailure(outcome) || outcome.kind === "whole") return null;
+        if (isFailure(outcome)) return outcome;
+        if (outcome.kind === "whole") return noSuccessor;
         last.trial = trial;
-        return { stream: outcome, expects: able === undefined ? "repeats" : "continues" };
+        const leave = (reason: Failure): void => {
+          outcome.abandon(reason);
+          trial.fail(reason);
+        };
+        return { stream: outcome, expects, leave };
       },
     });
   }
@@ -504,10 +545,10 @@ function fullChannels({ skipped }: Refused): readonly string[] {
   return [...new Set(full.map(({ candidate }) => candidate.deployment.channel.name))];
 }
 
-/** The same chat with the beginning of its answer, which is then read as well. */
-function goingOn(ask: ChatAsk, text: string): ChatAsk | null {
-  const longer = continued(ask, text);
-  return longer === null ? null : { ...longer, promptTokensEstimate: ask.promptTokensEstimate + estimateTokens(text) };
+const noSuccessor = failure("no_channel", "no other channel can go on with the answer");
+
+function orNull(found: Successor | Failure): Successor | null {
+  return isFailure(found) ? null : found;
 }
 
 const channelSaturated = {

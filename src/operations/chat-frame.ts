@@ -1,7 +1,3 @@
-import type { ChatAsk } from "./chat.ts";
-import { lastMember } from "./json.ts";
-import { splice } from "./splice.ts";
-
 /** What every chunk of one stream has in common. */
 export interface StreamIdentity {
   readonly id: unknown;
@@ -14,38 +10,44 @@ export function identityOf(frame: Uint8Array): StreamIdentity | null {
   return chunk === null ? null : { id: chunk["id"], created: chunk["created"], model: chunk["model"] };
 }
 
-/** The chunk of another stream as if this one had gone on: its identity, and only the text the client does not have. */
+/** The chunk of another stream as if this one had gone on: its identity, and of its words only those the client does not have. */
 export function adopted(frame: Uint8Array, identity: StreamIdentity, content: string, resumed: boolean): Uint8Array {
+  return readdressed(frame, identity, () => (content === "" ? {} : { content }), resumed);
+}
+
+/**
+ * The same where the client has nothing of the answer yet but reasoning. More reasoning is another train of thought, and begins
+ * with a `lead`; its signed form would not fit to what the client has of the first, and stays behind.
+ */
+export function adoptedAnew(frame: Uint8Array, identity: StreamIdentity, lead: string, resumed: boolean): Uint8Array {
+  return readdressed(
+    frame,
+    identity,
+    (delta) => {
+      delete delta["role"];
+      delete delta["reasoning_details"];
+      for (const key of ["reasoning_content", "reasoning"]) {
+        if (lead !== "" && typeof delta[key] === "string" && delta[key] !== "") delta[key] = lead + delta[key];
+      }
+      return delta;
+    },
+    resumed,
+  );
+}
+
+type Delta = Record<string, unknown>;
+
+function readdressed(frame: Uint8Array, identity: StreamIdentity, change: (delta: Delta) => Delta, resumed: boolean): Uint8Array {
   const chunk = chunkOf(frame);
   if (chunk === null) return frame;
   const choices = Array.isArray(chunk["choices"]) ? (chunk["choices"] as readonly Record<string, unknown>[]) : [];
   const joined = {
     ...chunk,
     ...identity,
-    choices: choices.map((choice) => ({ ...choice, delta: content === "" ? {} : { content } })),
+    choices: choices.map((choice) => ({ ...choice, delta: change({ ...(choice["delta"] as Delta | null) }) })),
     ...(resumed ? { gateway: { resumed: true } } : undefined),
   };
   return encoder.encode(`data: ${JSON.stringify(joined)}\n\n`);
-}
-
-/** The same request with an unfinished assistant message at its end, for a model that goes on from there. */
-export function continued(ask: ChatAsk, text: string): ChatAsk | null {
-  const messages = lastMember(ask.members, "messages");
-  if (messages === undefined) return null;
-  const turn = `,{"role":"assistant","content":${JSON.stringify(text)}}`;
-  const at = messages.end - 1;
-  const grown = encoder.encode(turn).length;
-  return {
-    ...ask,
-    body: splice(ask.body, [{ start: at, end: at, text: turn }]),
-    document: { start: ask.document.start, end: ask.document.end + grown },
-    members: ask.members.map((member) => ({
-      ...member,
-      keyStart: member.keyStart > at ? member.keyStart + grown : member.keyStart,
-      start: member.start > at ? member.start + grown : member.start,
-      end: member.end > at ? member.end + grown : member.end,
-    })),
-  };
 }
 
 function chunkOf(frame: Uint8Array): Record<string, unknown> | null {

@@ -44,6 +44,23 @@ export class DeltaRun {
     return text;
   }
 
+  /** How many bytes the words have that are said. */
+  get wordBytes(): number {
+    let bytes = 0;
+    for (let at = 0; this.said && at < this.places.length; at += 2) bytes += this.places[at + 1]! - this.places[at]!;
+    return bytes;
+  }
+
+  /** Puts the words that are said into a buffer, one after the other. Returns where they end there. */
+  copyWords(into: Uint8Array, start: number): number {
+    const { places, bytes } = this;
+    let end = start;
+    for (let at = 0; this.said && at < places.length; at += 2) {
+      for (let place = places[at]!; place < places[at + 1]!; place++) into[end++] = bytes[place]!;
+    }
+    return end;
+  }
+
   /** The sum of what each character of the words that are said weighs. */
   weight(weights: Uint8Array): number {
     const { places, bytes } = this;

@@ -11,6 +11,8 @@ export interface Ask {
   readonly promptWords: number;
   /** The text of a last message that is the assistant's own. */
   readonly prefix: string | null;
+  /** The text of the assistant's message before a last one of the user's. */
+  readonly cutOff: string | null;
   /** The tools to be called in the answer; none for an answer in text. */
   readonly toolCalls: readonly Tool[];
   /** The schema the content must fulfil. */
@@ -52,6 +54,7 @@ function askFrom(fields: Record<string, unknown>): Ask {
     maxTokens: numberOf(fields["max_completion_tokens"]) ?? numberOf(fields["max_tokens"]),
     promptWords: messages.map(wordsIn).reduce((sum, words) => sum + words, 0),
     prefix: last?.["role"] === "assistant" ? textOf(last["content"]) : null,
+    cutOff: last?.["role"] === "user" && messages.at(-2)?.["role"] === "assistant" ? textOf(messages.at(-2)!["content"]) : null,
     toolCalls: toolCallsOf(fields),
     schema: format["type"] === "json_schema" ? fieldsOf(format["json_schema"])["schema"] : undefined,
     call: textOf(fields["x_call"]),

@@ -11,6 +11,8 @@ export interface Manner {
   paceMs: number;
   /** How many characters of the assistant's last message are said again before it is continued; null: start afresh. */
   continueWithOverlap: number | null;
+  /** How many characters of its own broken answer it repeats, if it is asked to go on with it; null: it answers as if nobody had. */
+  repeats: { readonly characters: number; readonly blank: string } | null;
 
   interims: number[];
   headers: [name: string, value: string][];
@@ -65,6 +67,7 @@ export function healthyManner(words: Words, defaults: Tempo): Manner {
     words,
     ...defaults,
     continueWithOverlap: null,
+    repeats: null,
     interims: [],
     headers: [],
     contentType: undefined,

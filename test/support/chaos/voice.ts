@@ -27,6 +27,11 @@ export function voiceOf(ask: Ask, attemptId: string, manner: Manner): Voice {
   if (manner.continueWithOverlap !== null && ask.prefix !== null) {
     return saying(wordsOf(continuation(ask.prefix, manner, manner.continueWithOverlap)));
   }
+  if (manner.repeats !== null && ask.cutOff !== null) {
+    const { characters, blank } = manner.repeats;
+    const repeated = ask.cutOff.slice(-characters).replace(/\s+/g, blank);
+    return saying(wordsOf(repeated + continuation(ask.cutOff, manner, 0)));
+  }
   return talking(manner);
 }
 

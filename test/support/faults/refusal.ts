@@ -46,6 +46,14 @@ export const refusalFaults: Faults = {
     });
   },
 
+  /** A conversation must end with the user's turn. */
+  async "refuse-prefill"(exchange) {
+    if (exchange.ask.prefix === null) return;
+    await refuse(exchange, 400, {
+      message: "This model does not support assistant message prefill. The conversation must end with a user message.",
+      param: "messages",
+    });
+  },
   async "context-length"(exchange) {
     await refuse(exchange, 400, {
       message: "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.",

@@ -25,11 +25,21 @@ export const streamFaults: Faults = {
     await sendRoles(exchange);
     await exchange.complete();
   },
-  /** Tokens, then a clean end of the body with neither finish nor `[DONE]`. */
+  /** `k` or `k,r`: tokens, with so many deltas of reasoning before them, then a clean end of the body with neither finish nor `[DONE]`. */
   async "end-after"(exchange, argument) {
+    const [steps = "", thoughts = ""] = argument.split(",");
     await openStream(exchange);
     await sendRoles(exchange);
-    await sendSteps(exchange, 0, stepsFrom(exchange, argument, 1));
+    await sendThoughts(exchange, numberFrom(thoughts, 0));
+    await sendSteps(exchange, 0, stepsFrom(exchange, steps, 1));
+    await exchange.complete();
+  },
+  /** Two line breaks, and then a clean end of the body. */
+  async "blank-then-end"(exchange) {
+    exchange.manner.words = () => "\n\n";
+    await openStream(exchange);
+    await sendRoles(exchange);
+    await sendSteps(exchange, 0, 1);
     await exchange.complete();
   },
   /** So many deltas, then `[DONE]` as if that were all: of a tool call, its arguments are cut in the middle. */
@@ -45,10 +55,7 @@ export const streamFaults: Faults = {
     const [steps = "", how = "end"] = argument.split(",");
     await openStream(exchange);
     await sendRoles(exchange);
-    for (let index = 0; index < numberFrom(steps, 2); index += 1) {
-      await exchange.pause(index === 0 ? exchange.manner.firstMs : exchange.manner.paceMs);
-      await sendReasoning(exchange, ` thought${index}`);
-    }
+    await sendThoughts(exchange, numberFrom(steps, 2));
     if (how === "done") await sendEvent(exchange, "[DONE]");
     await exchange.complete();
   },
@@ -124,11 +131,23 @@ export const streamFaults: Faults = {
   "different-text"(exchange) {
     exchange.manner.words = ownWords(exchange.instance);
   },
+  /** `n` or `n,blank`: asked to go on with an answer, it repeats so many of its characters first, with that for every white space. */
+  "repeat-continue"(exchange, argument) {
+    const [characters = "", blank = " "] = argument.split(",");
+    exchange.manner.repeats = { characters: numberFrom(characters, 40), blank };
+  },
   /** Continues a last message of the assistant's, saying so many of its characters again first. */
   "prefix-continue"(exchange, argument) {
     exchange.manner.continueWithOverlap = numberFrom(argument, 0);
   },
 };
+
+async function sendThoughts(exchange: Exchange, count: number): Promise<void> {
+  for (let index = 0; index < count; index += 1) {
+    await exchange.pause(index === 0 ? exchange.manner.firstMs : exchange.manner.paceMs);
+    await sendReasoning(exchange, ` thought${index}`);
+  }
+}
 
 function saySecond(exchange: Exchange, text: string): void {
   const { words } = exchange.manner;
