@@ -1,4 +1,13 @@
-import type { ChannelStatus, ChannelTest, ExplainAsk, Explained, ExplainedRefusal, Health, Services } from "./admin/services.ts";
+import type {
+  ChannelLesson,
+  ChannelStatus,
+  ChannelTest,
+  ExplainAsk,
+  Explained,
+  ExplainedRefusal,
+  Health,
+  Services,
+} from "./admin/services.ts";
 import { isLoopback } from "./admin/binding.ts";
 import { adapters } from "./adapters/index.ts";
 import type { Candidate } from "./channels/channel.ts";
@@ -8,6 +17,7 @@ import type { Durable } from "./durable.ts";
 import { hasBudget } from "./gateway/ledger.ts";
 import { dryRun, type Barrier } from "./gateway/dry-run.ts";
 import type { Gateway } from "./gateway/gateway.ts";
+import { forgetLessons, type LearnedFact } from "./gateway/lessons.ts";
 import type { Snapshot } from "./gateway/snapshot.ts";
 import { shownAs } from "./http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "./http/refusals.ts";
@@ -59,6 +69,10 @@ export function administration(parts: Administered): Services {
       seal: (channel, secrets) => durable.vault.seal(channel, secrets),
       status: () => parts.channels().map((channel) => statusOf(channel, parts)),
       test: (name) => testOf(name, parts),
+      forget: (name) => {
+        durable.hint(name, forgetLessons, forgottenMs);
+        return parts.gateway.board.lessons.forget(name);
+      },
     },
     explain: (ask) => Promise.resolve(explained(ask, parts)),
   };
@@ -100,9 +114,17 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
     models: anyModel ? null : routes.map(([model]) => model),
     state: idle ? "idle" : candidates.length > 0 && !open ? "cooling" : troubles.length > 0 ? "impaired" : "ready",
     troubles,
+    learned: lessonsOf(gateway.board.lessons.ofChannel(channel.name), nowMs),
     running: gateway.board.running(channel.name),
     concurrencyMax: channel.concurrencyMax,
   };
+}
+
+/** Long enough for every process to hear of it, also one that has lost the store for a moment. */
+const forgottenMs = 60_000;
+
+function lessonsOf(facts: readonly LearnedFact[], wallMs: number): readonly ChannelLesson[] {
+  return facts.map(({ model, maxTokens, unsupported, forMs }) => ({ model, maxTokens, unsupported, untilMs: wallMs + Math.round(forMs) }));
 }
 
 function isOf({ deployment }: Candidate, { name }: ChannelSetting): boolean {
@@ -154,6 +176,10 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
     mode: plan?.go === "ahead" ? plan.mode : null,
     candidates: (plan?.go === "ahead" ? plan.candidates : []).map(({ candidate, probe }) => ({
       ...placeOf(candidate),
+      learned: lessonsOf(
+        gateway.board.lessons.ofChannel(candidate.deployment.channel.name).filter(({ model }) => model === candidate.deployment.model),
+        parts.durable.clock.wallMs(),
+      ),
       tier: candidate.deployment.channel.tier,
       weight: candidate.weight,
       probe,

@@ -16,8 +16,10 @@ import { firstKey } from "./first-key.ts";
 import { Board } from "./gateway/board.ts";
 import { Follower } from "./gateway/follower.ts";
 import { Gateway } from "./gateway/gateway.ts";
+import { heard } from "./gateway/heard.ts";
 import { KeyCache } from "./gateway/key-cache.ts";
 import { Ledger } from "./gateway/ledger.ts";
+import { forgetLessons } from "./gateway/lessons.ts";
 import { offeredNow, type Offered } from "./gateway/offered.ts";
 import type { Ports } from "./gateway/ports.ts";
 import { greeting, type StartFacts } from "./greeting.ts";
@@ -34,6 +36,7 @@ import { accessLine } from "./telemetry/access.ts";
 import type { Log } from "./telemetry/log.ts";
 import { discoverModels } from "./upstream/discover.ts";
 import { Discovery } from "./upstream/discovery.ts";
+import { makeRedact } from "./upstream/redact.ts";
 import { makeSend } from "./upstream/send.ts";
 import { makePriceBook, priceOf, type PriceBook } from "./usage/price-book.ts";
 import { shippedPrices } from "./usage/shipped-prices.ts";
@@ -79,7 +82,11 @@ export class App {
       onHint: (scope, cause, forMs) => hints.hear(scope, cause, forMs),
     });
     const app = new App(settings, surroundings, durable, timers, nowMs);
-    hints.hear = (scope, cause, forMs) => app.gateway.board.hint(scope, cause as FailureKind, forMs);
+    hints.hear = (scope, cause, forMs) => {
+      const { board } = app.gateway;
+      if (cause === forgetLessons) board.lessons.forget(scope);
+      else board.hint(scope, cause as FailureKind, forMs);
+    };
     // What changes from here on is noticed.
     app.revision = await durable.storage.revision();
     await app.readStored();
@@ -114,7 +121,9 @@ export class App {
     this.transcode = makeTranscode();
     this.cutAudio = makeCutAudio({ environment: engineEnvironment });
     const after = (ms: number, then: () => void): (() => void) => timers.after(ms, then);
+    const redact = makeRedact((channel) => this.secretsOf(channel));
     const ports: Ports = {
+      redact,
       send: makeSend(
         (channel, credential) => this.secrets.get(channel)?.get(credential),
         nowMs,
@@ -141,7 +150,11 @@ export class App {
     });
     this.gateway = new Gateway(ports, board, adapters, ledger);
     this.discovery = new Discovery(
-      (channel) => discoverModels(channel, adapters.get(channel.dialect), ports.send),
+      async (channel) => {
+        const outcome = await discoverModels(channel, adapters.get(channel.dialect), ports.send);
+        // Nobody's request is in it.
+        return isFailure(outcome) ? heard(outcome, "", (text) => redact(channel, text)) : outcome;
+      },
       (channel, outcome) => {
         if (isFailure(outcome)) log.warn("discovery_failed", { channel, error: outcome.kind, detail: outcome.detail });
         else log.info("discovered", { channel, models: outcome.length });
@@ -331,6 +344,11 @@ export class App {
   private channels(): readonly ChannelSetting[] {
     const taken = new Set(this.settings.channels.map(({ name }) => name));
     return [...this.settings.channels, ...this.runtimeMade.channels.filter(({ name }) => !taken.has(name))];
+  }
+
+  private secretsOf(channel: Channel): readonly string[] {
+    const known = this.secrets.get(channel);
+    return channel.credentials.map((credential) => known?.get(credential) ?? "");
   }
 
   private keepSecrets({ channels, secrets }: Settings): void {

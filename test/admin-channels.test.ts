@@ -32,6 +32,7 @@ async function rig(given: Partial<ChannelServices> = {}, start: StartOptions = {
     seal: (name, secrets) => vault.seal(name, secrets),
     status: () => running,
     test: async () => null,
+    forget: () => 0,
     ...given,
   };
   const world = await startAdmin({ services: { channels }, ...start });
@@ -59,6 +60,7 @@ const status: ChannelStatus = {
   models: ["fast"],
   state: "ready",
   troubles: [],
+  learned: [],
   running: 3,
   concurrencyMax: 512,
 };

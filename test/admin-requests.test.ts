@@ -102,7 +102,7 @@ describe("a dry run", () => {
     outcome: "wait",
     refusals: [{ status: 429, code: "rate_limit_exceeded", message: "Too many." }],
     mode: "last_resort",
-    candidates: [{ channel: "main", model: "large-1", tier: 0, weight: 2, probe: true, priced: false }],
+    candidates: [{ channel: "main", model: "large-1", tier: 0, weight: 2, probe: true, priced: false, learned: [] }],
     skipped: [{ channel: "other", model: "large-2", because: "cooling", scope: "host x:443", cause: "unreachable", forMs: 900 }],
     retryAfterMs: 900,
     reserve: { tokens: 1_100, nanos: 1_500_000 },

@@ -80,6 +80,7 @@ const examples: Readonly<Record<string, Example>> = {
   "PATCH /admin/api/channels/{name}": async ({ world, call }) =>
     call(`/admin/api/channels/${await storedChannel(world)}`, { body: { entry: { weight: 3 } } }),
   "DELETE /admin/api/channels/{name}": async ({ world, call }) => call(`/admin/api/channels/${await storedChannel(world)}`),
+  "DELETE /admin/api/channels/{name}/learned": async ({ world, call }) => call(`/admin/api/channels/${await storedChannel(world)}/learned`),
   "POST /admin/api/channels/{name}/test": ({ call }) => call("/admin/api/channels/tested/test", { body: {} }),
   "GET /admin/api/prices": async ({ world, call }) => {
     await storedPrice(world);

@@ -3,7 +3,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import fc from "fast-check";
 import type { Codec, Refusal } from "../src/adapters/adapter.ts";
 import { errorBody } from "../src/adapters/error-body.ts";
-import { explain, explainInBand } from "../src/adapters/explain.ts";
+import { explain as explained, explainInBand as explainedInBand } from "../src/adapters/explain.ts";
+import { heard } from "../src/gateway/heard.ts";
 import type { Failure, FailureKind } from "../src/operations/failure.ts";
 import { slowed } from "./support/slowed.ts";
 
@@ -14,6 +15,10 @@ interface Case {
   readonly body: unknown;
   readonly expect: Partial<Failure>;
 }
+
+/** As it is passed on where the client had written nothing of it. */
+const explain = (refused: Refusal, wallMs?: number): Failure => heard(explained(refused, wallMs), "", (text) => text);
+const explainInBand = (error: unknown): Failure => heard(explainedInBand(error), "", (text) => text);
 
 const folder = new URL("fixtures/errors/", import.meta.url);
 const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
@@ -109,7 +114,8 @@ describe("a status without any body", () => {
 
   test("means the same with a page of markup, which is never shown to a client", () => {
     const page = "<html><body>model api key billing content policy context length max_tokens at most 5</body></html>";
-    for (const status of statuses) {
+    // A page with 403 is a firewall's, and has a test of its own.
+    for (const status of statuses.filter((each) => each !== 403)) {
       const bare = explain(refusal(status));
       const { kind, publicMessage, ceiling } = explain(refusal(status, page));
       expect({ status, kind, publicMessage, ceiling }).toEqual({
@@ -119,6 +125,13 @@ describe("a status without any body", () => {
         ceiling: null,
       });
     }
+  });
+
+  test("403 from a firewall in front of the upstream closes no credential: it judged one request", () => {
+    for (const body of ["<html><title>Attention Required!</title></html>", "error code: 1020"]) {
+      expect(explain(refusal(403, body))).toMatchObject({ kind: "misconfigured", scope: "request", blame: "channel", status: 403 });
+    }
+    expect(explain(refusal(403, { error: { message: "Your account may not use this." } }))).toMatchObject({ scope: "credential" });
   });
 
   test("out of any range is no answer", () => {

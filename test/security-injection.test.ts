@@ -290,7 +290,13 @@ async function start(engine: Engine): Promise<Rig> {
   const world = await startAdmin({
     storage: () => storage,
     services: {
-      channels: { check: async () => [], seal: (name, secrets) => vault.seal(name, secrets), status: () => [], test: async () => null },
+      channels: {
+        check: async () => [],
+        seal: (name, secrets) => vault.seal(name, secrets),
+        status: () => [],
+        test: async () => null,
+        forget: () => 0,
+      },
     },
     listen: { givenToken: token },
   });

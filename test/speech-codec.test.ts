@@ -104,7 +104,7 @@ describe("a speech request for an upstream of the convention", () => {
     fc.constantFrom("9007199254740993", "1e400", "-0.0", '"\\ud800"', '"\\/\\u0041"', "null", "[ ]", "{ }"),
   );
   const strangers = fc.array(
-    fc.tuple(fc.constantFrom('"instructions"', '"x_new"', '"__proto__"', '"Voice"', '""', '"mod\\u0065l2"'), value),
+    fc.tuple(fc.constantFrom('"instructions"', '"x_new"', '"__proto__"', '"Voices"', '""', '"mod\\u0065l2"'), value),
     { maxLength: 5 },
   );
   const format = fc.option(fc.constantFrom(...audioFormats), { nil: null });

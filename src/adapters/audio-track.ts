@@ -86,7 +86,9 @@ export class AudioTrack {
 
   /** Before the first output a failure keeps its kind, so that it can be judged; after it, the upstream's answer was interrupted. */
   broken(cause: Failure): Failure {
-    return this.spoke && cause.blame === "channel" ? failure("interrupted", cause.detail, { status: cause.status }) : cause;
+    return this.spoke && cause.blame === "channel"
+      ? failure("interrupted", cause.detail, { status: cause.status, said: cause.said })
+      : cause;
   }
 
   destroy(): void {

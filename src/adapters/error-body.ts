@@ -57,11 +57,11 @@ export function errorIn(value: unknown): ErrorBody | null {
  */
 export function presentable(text: string, charsMax: number): string {
   const bounded = cutBetweenTokens(text, presentedMaxChars);
-  return redacted(withoutEcho(withoutControls(bounded)))
+  const shown = redacted(withoutEcho(withoutControls(bounded)))
     .replace(/ {2,}/g, " ")
-    .trim()
-    .slice(0, charsMax)
-    .toWellFormed();
+    .trim();
+  // Secrets that are known by their values are taken out later, and half of one would not be recognised.
+  return cutBetweenTokens(shown, charsMax).toWellFormed();
 }
 
 /**

@@ -53,6 +53,8 @@ interface Verdict {
   readonly scope?: FailureScope;
   readonly param?: string | null;
   readonly ceiling?: number;
+  /** The upstream's words that it rests on. */
+  readonly basis?: string | null;
 }
 
 function told(seen: Evidence): Failure {
@@ -63,9 +65,11 @@ function told(seen: Evidence): Failure {
     firstOf(channelRules, seen) ??
     firstOf(refusalRules, seen) ??
     statusVerdict(seen);
-  const { kind, ceiling, scope = null } = verdict;
-  const plain = failure(kind, summary(seen), {
+  const { kind, ceiling, scope = null, basis = null } = verdict;
+  const sentence = presentable(seen.body.message, summaryMaxChars);
+  const plain = failure(kind, sentence === "" ? `${label(seen)}: no message (${seen.body.form})` : label(seen), {
     status: seen.status,
+    said: sentence === "" && basis === null ? null : { sentence, basis },
     ...(scope !== null && { scope }),
     ...(ceiling !== undefined && { ceiling }),
   });
@@ -83,7 +87,7 @@ function clientsShare(plain: Failure, verdict: Verdict, { body }: Evidence): Par
   if (plain.kind === "context_length") {
     // A widely used client recognises an overflow by this text alone.
     const isRecognisable = message === "" || /context_length_exceeded|maximum context length/.test(message);
-    const publicMessage = isRecognisable ? message : `${message.slice(0, messageMaxChars - 26)} (context_length_exceeded)`;
+    const publicMessage = isRecognisable ? message : `${presentable(message, messageMaxChars - 26)} (context_length_exceeded)`;
     return { publicMessage: publicMessage || plain.publicMessage, type, code: "context_length_exceeded", param };
   }
   return { publicMessage: message || plain.publicMessage, type, code, param };
@@ -100,12 +104,10 @@ const messageMaxChars = 1000;
 const summaryMaxChars = 300;
 const evidenceMaxChars = 4096;
 
-/** For our own log. */
-function summary({ body, status, isInBand }: Evidence): string {
-  const label = [isInBand ? "in-band" : null, status, identifier(body.code) ?? identifier(body.type)];
-  const head = label.filter((each) => each !== null && each !== "").join(" ");
-  const words = presentable(body.message, summaryMaxChars);
-  return `${head}: ${words === "" ? `no message (${body.form})` : words}`.slice(0, summaryMaxChars).toWellFormed();
+/** For our own log: what is the upstream's own beyond doubt. Its sentence follows when it is known not to repeat the request. */
+function label({ body, status, isInBand }: Evidence): string {
+  const parts = [isInBand ? "in-band" : null, status, identifier(body.code) ?? identifier(body.type)];
+  return parts.filter((each) => each !== null && each !== "").join(" ");
 }
 
 /** A type, code or parameter that can be repeated as it is; anything else is dropped, as is a bare status. */
@@ -162,7 +164,15 @@ function firstOf(rules: readonly Rule[], seen: Evidence): Verdict | null {
   if (rule === undefined) return null;
   const { kind, scope } = rule;
   const param = kind === "unsupported" ? unsupportedParam(seen) : (rule.param ?? null);
-  return { kind, param, ...(scope !== undefined && { scope }) };
+  const basis = (kind === "unsupported" ? param?.toLowerCase() : null) ?? basisOf(rule, seen);
+  return { kind, param, basis, ...(scope !== undefined && { scope }) };
+}
+
+/** The phrase that made a rule hold; of one in several pieces the longest, because the others are words that any text may have. */
+function basisOf({ says, saysItself }: Rule, { text, ownText }: Evidence): string | null {
+  const phrase = saysItself?.find((each) => includesAny(ownText, [each])) ?? says?.find((each) => includesAny(text, [each]));
+  if (phrase === undefined || typeof phrase === "string") return phrase ?? null;
+  return phrase.reduce((longest, piece) => (piece.length > longest.length ? piece : longest), "");
 }
 
 function holds({ codes, says, saysItself, unless, statuses, givesNoWait }: Rule, seen: Evidence): boolean {
@@ -564,17 +574,17 @@ function ceilingVerdict({ status, body, text }: Evidence): Verdict | null {
   if (param !== null && !isNamed) return null;
   if (!isNamed && /invalid value(?::| at)/.test(text)) return null;
   for (const complaint of text.split(/[;\n]/)) {
-    const ceiling = isNamed || outputTokens.test(complaint) ? allowedAtMost(complaint) : null;
-    if (ceiling !== null) return { kind: "ceiling", ceiling, param: clientsName(`${param ?? ""} ${complaint}`) };
+    const most = isNamed || outputTokens.test(complaint) ? allowedAtMost(complaint) : null;
+    if (most !== null) return { kind: "ceiling", ...most, param: clientsName(`${param ?? ""} ${complaint}`) };
   }
   return null;
 }
 
-function allowedAtMost(text: string): number | null {
+function allowedAtMost(text: string): { readonly ceiling: number; readonly basis: string } | null {
   for (const { form, isExclusive } of ceilings) {
-    const digits = form.exec(text)?.[1]?.replaceAll(",", "");
-    const ceiling = Number(digits ?? Number.NaN) - (isExclusive ? 1 : 0);
-    if (Number.isSafeInteger(ceiling) && ceiling >= 1) return ceiling;
+    const figure = Number(form.exec(text)?.[1]?.replaceAll(",", "") ?? Number.NaN);
+    const ceiling = figure - (isExclusive ? 1 : 0);
+    if (Number.isSafeInteger(ceiling) && ceiling >= 1) return { ceiling, basis: String(figure) };
   }
   return null;
 }
@@ -624,7 +634,11 @@ const statusClasses: Readonly<Record<number, FailureKind>> = {
   5: "overloaded",
 };
 
-function denied({ text }: Evidence): Verdict {
+function denied({ body, text }: Evidence): Verdict {
+  // A firewall in front of the upstream judges single requests: that must not close a credential for everybody.
+  if (body.form === "markup" || (body.form === "text" && /^error code: \d{3,4}$/.test(text.trim()))) {
+    return { kind: "misconfigured", scope: "request" };
+  }
   return { kind: includesAny(text, ["model", "deployment"]) ? "model_missing" : "unauthorized" };
 }
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { StoredChannel } from "../gateway/storage.ts";
+import { learnedAnswer, shownLessons } from "./learned-view.ts";
 import type { ChannelStatus } from "./services.ts";
 import { moment, momentOf, momentOrNull } from "./times.ts";
 
@@ -20,6 +21,7 @@ export const channelAnswer = z.strictObject({
   concurrency: z.int().nullable(),
   cooling_until_at: moment.nullable(),
   troubles: z.array(z.strictObject({ scope: z.string(), standing: z.enum(["half_open", "open"]), cause: z.string(), until_at: moment })),
+  learned: learnedAnswer,
   entry: z.record(z.string(), z.unknown()).nullable().describe("In the words of the configuration file; null for those that stand there."),
   secrets: z.array(z.strictObject({ last4: z.string() })),
   created_at: moment.nullable(),
@@ -58,6 +60,7 @@ export function shownChannel(
       cause,
       until_at: momentOf(untilMs),
     })),
+    learned: shownLessons(status?.learned ?? []),
     entry: stored === null ? null : shownEntry(stored.entry),
     secrets: (stored?.last4 ?? []).map((last4) => ({ last4 })),
     created_at: momentOrNull(stored?.createdMs ?? null),

@@ -108,6 +108,20 @@ export const channelsRoutes: readonly Route[] = [
     },
   }),
   route({
+    method: "DELETE",
+    path: "/admin/api/channels/{name}/learned",
+    access: "admin",
+    summary:
+      "Forgets what refusals of the channel's upstream taught, such as the most output tokens of a model: in every process within moments.",
+    answer: z.strictObject({ forgotten: z.int().describe("How much it was in this process.") }),
+    handle: async ({ params: { name }, services, actor }) => {
+      if (statusOf(services, name) === null && (await services.storage.channels.get(name)) === null) return notFound("channel");
+      const forgotten = services.channels.forget(name);
+      await services.storage.audit.note("channel.forget", name, { forgotten }, actor);
+      return { forgotten };
+    },
+  }),
+  route({
     method: "POST",
     path: "/admin/api/channels/{name}/test",
     access: "admin",

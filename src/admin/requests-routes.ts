@@ -2,6 +2,7 @@ import { z } from "zod";
 import { dollarsNumber } from "../usage/dollars.ts";
 import { keyMeant, keyNames } from "./key-search.ts";
 import { operation, type KnownKey } from "./key-view.ts";
+import { learnedAnswer, shownLessons } from "./learned-view.ts";
 import { receiptAnswer, shownReceipt } from "./receipt-view.ts";
 import { invalid, Refusal } from "./refusal.ts";
 import { route, type Route } from "./route.ts";
@@ -23,6 +24,7 @@ const explainAnswer = z.strictObject({
         weight: z.number(),
         probe: z.boolean().describe("It is on trial after a trouble."),
         priced: z.boolean(),
+        learned: learnedAnswer,
       }),
     )
     .describe("In the order in which they would be tried. Some of that order is drawn by lot, anew for each call."),
@@ -119,7 +121,15 @@ function shown(explained: Explained): z.input<typeof explainAnswer> {
     outcome,
     refusals: refusals.map(({ status, code, message }) => ({ status, code, message })),
     mode,
-    candidates: candidates.map(({ channel, model, tier, weight, probe, priced }) => ({ channel, model, tier, weight, probe, priced })),
+    candidates: candidates.map(({ learned, channel, model, tier, weight, probe, priced }) => ({
+      channel,
+      model,
+      tier,
+      weight,
+      probe,
+      priced,
+      learned: shownLessons(learned),
+    })),
     skipped: skipped.map(({ channel, model, because, scope, cause, forMs }) => ({ channel, model, because, scope, cause, for_ms: forMs })),
     retry_after_ms: retryAfterMs,
     reserve: reserve === null ? null : { tokens: reserve.tokens, cost_usd: reserve.nanos === null ? null : dollarsNumber(reserve.nanos) },

@@ -55,6 +55,8 @@ export interface ChannelServices {
   readonly status: () => readonly ChannelStatus[];
   /** Asks the upstream for something small. Null: there is no such channel in this process. It ends by itself, and does not reject. */
   readonly test: (name: string) => Promise<ChannelTest | null>;
+  /** Forgets what refusals of a channel taught, here and, within moments, in other processes. Returns how much it was here. */
+  readonly forget: (name: string) => number;
 }
 
 export interface ChannelStatus {
@@ -72,9 +74,23 @@ export interface ChannelStatus {
   readonly state: "ready" | "impaired" | "cooling" | "idle";
   /** What is not well of it: hosts, credentials, deployments, quotas. */
   readonly troubles: readonly ChannelTrouble[];
+  /** What refusals of its upstream taught this process. */
+  readonly learned: readonly ChannelLesson[];
   /** Calls in flight, and how many there may be. */
   readonly running: number;
   readonly concurrencyMax: number;
+}
+
+/** What a model is asked for no more, because its upstream refused it. */
+export interface ChannelLesson {
+  /** The upstream's name of it. */
+  readonly model: string;
+  /** The most output tokens that it is asked for. */
+  readonly maxTokens: number | null;
+  /** An option that the gateway does not add to requests for it. */
+  readonly unsupported: string | null;
+  /** On the wall clock. */
+  readonly untilMs: number;
 }
 
 export interface ChannelTrouble {
@@ -132,6 +148,7 @@ export interface ExplainedRefusal {
 }
 
 export interface ExplainedCandidate {
+  readonly learned: readonly ChannelLesson[];
   readonly channel: string;
   /** The upstream's name of the model. */
   readonly model: string;

@@ -124,6 +124,10 @@ export class Attempt implements CancellationListener, Watched, StreamOwner {
     return this.options.codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
   }
 
+  heard(cause: Failure): Failure {
+    return this.options.heard(cause);
+  }
+
   settle(): void {
     this.watch.stop();
     this.options.cancellation.remove(this);
@@ -159,6 +163,8 @@ export interface AttemptOptions extends WatchLimits {
   readonly cancellation: Cancellation;
   /** As in `Watched`. */
   slow(): number;
+  /** What an upstream said, as far as it may be repeated. */
+  heard(cause: Failure): Failure;
 }
 
 /** What comes of an attempt. */

@@ -24,6 +24,7 @@ import { admits, isTold } from "../routing/condition.ts";
 import { hasOneDeployment, plan, type Choice, type Plan } from "../routing/plan.ts";
 import { BoundedMap } from "./bounded-map.ts";
 import { HeldRequests } from "./held-requests.ts";
+import { Lessons, type CallLesson, type Lesson } from "./lessons.ts";
 import { PlaceQueue } from "./place-queue.ts";
 import type { Ports } from "./ports.ts";
 import type { Snapshot } from "./snapshot.ts";
@@ -39,7 +40,7 @@ export class Board {
   private readonly routes = new BoundedMap<string, RouteState>(entriesMax, noMatter, (model) => this.snapshot?.routes.has(model) === true);
   private readonly lastAsked = new LastAsked(new BoundedMap(entriesMax));
   private readonly channelCalls = new Map<string, number>();
-  private readonly lessons = new BoundedMap<string, Lesson>(entriesMax, noMatter, (id) => this.isKnown(id));
+  readonly lessons: Lessons;
   private snapshot: Snapshot | null = null;
   /** The deployments that the configuration names; gathered when somebody has to make room. */
   private known: ReadonlySet<string> | null = null;
@@ -52,6 +53,7 @@ export class Board {
     private readonly notice: (event: string, fields: Readonly<Record<string, unknown>>) => void = () => {},
   ) {
     this.places = new PlaceQueue(ports);
+    this.lessons = new Lessons(entriesMax, ports.nowMs, (id) => this.isKnown(id));
   }
 
   /** `again`: the same call asks a second time, after a wait; `waited`: for a place at a full channel, and in vain. */
@@ -163,22 +165,17 @@ export class Board {
     return this.loads.get(candidate.deployment.id);
   }
 
-  /** What an earlier refusal of this deployment taught us. */
+  /** What earlier refusals of this deployment taught us. */
   lessonOf(candidate: Candidate): Lesson {
-    return this.lessons.get(candidate.deployment.id) ?? nothingLearned;
+    return this.lessons.of(candidate);
   }
 
-  /** Remembers what a refusal says about the deployment, so that the next request respects it. */
-  learn(candidate: Candidate, failure: Failure, askedTokens: number): void {
-    if (failure.kind !== "ceiling" && failure.kind !== "unsupported") return;
-    const known = this.lessonOf(candidate);
-    // A figure that would not have helped this very request says something else than it seems to.
-    if (failure.kind === "ceiling" && failure.ceiling !== null && failure.ceiling < askedTokens) {
-      this.lessons.set(candidate.deployment.id, { ...known, ceiling: failure.ceiling });
-    }
-    if (failure.kind === "unsupported" && failure.param === "stream_options") {
-      this.lessons.set(candidate.deployment.id, { ...known, streamOptions: false });
-    }
+  /** A call was served by what a refusal of this deployment had taught it, so that the next calls can be too. */
+  learn(candidate: Candidate, lesson: CallLesson): void {
+    const fact = this.lessons.confirmed(candidate, lesson);
+    if (fact === null) return;
+    const { channel, model, maxTokens, unsupported, forMs } = fact;
+    this.notice("learned", { channel, model, max_tokens: maxTokens, unsupported, for_ms: forMs });
   }
 
   /** Books an attempt. Whoever begins one ends it exactly once, through the ticket. */
@@ -365,11 +362,6 @@ export interface Trouble {
   readonly forMs: number;
 }
 
-export interface Lesson {
-  readonly ceiling: number | null;
-  readonly streamOptions: boolean;
-}
-
 /** What is remembered of the calls of one model. */
 interface RouteState {
   readonly budget: RetryBudget;
@@ -377,7 +369,6 @@ interface RouteState {
   readonly throttle: Throttle;
 }
 
-const nothingLearned: Lesson = { ceiling: null, streamOptions: true };
 /** Beside what the configuration names: so many names of clients are more than any of them needs, and cost a few megabytes. */
 const entriesMax = 5_000;
 const noMatter = (): void => {};

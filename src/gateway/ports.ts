@@ -13,6 +13,8 @@ export interface Ports {
   /** Calls back once after a while; the returned function cancels. */
   readonly after: (ms: number, then: () => void) => () => void;
   readonly bells: Bells;
+  /** Takes a channel's secrets out of a text, in whatever form they stand there. */
+  readonly redact?: (channel: Channel, text: string) => string;
   /** What readers of answers may need. */
   readonly tools: Tools;
   /** Cuts long recordings. Where this installation cannot, it says so; without it, nothing is cut. */

@@ -14,6 +14,7 @@ import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
 import type { Gateway } from "./gateway.ts";
+import { together, type CallLesson } from "./lessons.ts";
 import type { LiveStream } from "./live-stream.ts";
 import { pause } from "./pause.ts";
 import type { CallRecord, Kept, Try } from "./record.ts";
@@ -66,6 +67,8 @@ export function serve(call: Call, gateway: Gateway, user: AnswerUser): void {
 class Course implements TrialUser<Won | null>, Impatient {
   private failures: readonly Tried[] = none;
   private readonly trials: Trial[] = [];
+  /** What this call was refused for, by deployment: the next attempt there does without. */
+  private lessons: Map<string, CallLesson> | null = null;
   private readonly deadlineMs: number;
   private planned: Plan | null = null;
   private plannedMs = 0;
@@ -305,15 +308,23 @@ class Course implements TrialUser<Won | null>, Impatient {
 
   private begin(choice: Chosen, nowMs: number): Trial {
     const { call, gateway } = this;
-    const trial = new Trial(call, call.ask, gateway, choice, nowMs, this.remainingMs(nowMs), false, this);
+    const taught = this.lessons?.get(choice.candidate.deployment.id) ?? null;
+    const trial = new Trial(call, call.ask, gateway, choice, nowMs, this.remainingMs(nowMs), false, this, taught);
     this.trials.push(trial);
     return trial;
   }
 
   tried(trial: Trial, outcome: Outcome): Won | null {
     if (!isFailure(outcome)) return { trial, outcome };
+    if (trial.lesson !== null) this.learned(trial.candidate.deployment.id, trial.lesson);
     this.failures = [...this.failures, { candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs }];
     return null;
+  }
+
+  private learned(deployment: string, lesson: CallLesson): void {
+    this.lessons ??= new Map();
+    const before = this.lessons.get(deployment) ?? null;
+    this.lessons.set(deployment, { ...together(lesson, before), shared: lesson.shared && (before?.shared ?? true) });
   }
 
   /** A whole answer waits until its receipt is safe; a stream has none before its end. */

@@ -3,6 +3,7 @@ import type { Candidate, Timeouts } from "../channels/channel.ts";
 import type { Ask } from "../operations/ask.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { Operation } from "../operations/operation.ts";
+import { requestText } from "../operations/request-text.ts";
 import type { Choice } from "../routing/plan.ts";
 import type { Metered } from "../operations/usage.ts";
 import type { Whole } from "../operations/whole.ts";
@@ -12,6 +13,8 @@ import type { Ticket } from "./board.ts";
 import type { Call } from "./call.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Gateway } from "./gateway.ts";
+import { heard, isEcho } from "./heard.ts";
+import { lessonIn, lower, together, type CallLesson } from "./lessons.ts";
 import { LiveStream } from "./live-stream.ts";
 import { outputEstimate } from "./output-estimate.ts";
 import type { Ports, Reply } from "./ports.ts";
@@ -32,6 +35,11 @@ export class Trial implements AttemptOptions {
   private readonly attempt: Attempt;
   private readonly operation: Operation;
   private readonly askedTokens: number;
+  /** What was asked for, until its answer begins: a long stream must not hold its request in memory. */
+  private ask: Ask | null;
+  private readonly forwarded: Readonly<Record<string, string>>;
+  /** What its refusal teaches, should it be refused. */
+  lesson: CallLesson | null = null;
   private readonly expected: Metered;
   private encoded: Encoded | Failure | null;
   private ended: Try | null = null;
@@ -47,18 +55,22 @@ export class Trial implements AttemptOptions {
     readonly deadlineMs: number,
     private readonly hedge: boolean,
     private readonly impatient: Impatient | null = null,
+    /** What the call has learned about this deployment before. */
+    private readonly taught: CallLesson | null = null,
   ) {
     const { candidate } = choice;
     const { channel } = candidate.deployment;
     const adapter = gateway.adapters.get(channel.dialect);
-    const lesson = gateway.board.lessonOf(candidate);
+    const lesson = together(gateway.board.lessonOf(candidate), taught);
     this.candidate = candidate;
+    this.ask = ask;
+    this.forwarded = forwarded(call, channel.forwardHeaders);
     const encoded = encode(adapter, ask, {
       channel,
       model: candidate.deployment.model,
       ceiling: lower(channel.maxTokensCeiling, lesson.ceiling),
       meterStream: channel.quirks.streamOptions && lesson.streamOptions,
-      forwarded: forwarded(call, channel.forwardHeaders),
+      forwarded: this.forwarded,
     });
     const sendable = isFailure(encoded) ? null : encoded;
     this.stream = sendable?.answer.kind === "stream";
@@ -108,13 +120,17 @@ export class Trial implements AttemptOptions {
 
   /** A whole answer or a failure ends the trial; a stream ends it through `succeed` or `fail`, whenever it does. */
   conclude(read: Outcome): Outcome {
-    const outcome = this.attempt.conclude(read);
+    const concluded = this.attempt.conclude(read);
+    const outcome = isFailure(concluded) ? this.heard(concluded) : concluded;
+    this.ask = null;
+    if (isFailure(outcome)) {
+      this.fail(outcome);
+      return outcome;
+    }
+    if (this.taught !== null) this.gateway.board.learn(this.candidate, this.taught);
     if (outcome instanceof LiveStream) {
       this.answered = outcome;
       this.ticket.firstContent(this.gateway.ports.nowMs());
-    } else if (isFailure(outcome)) {
-      this.gateway.board.learn(this.candidate, outcome, this.askedTokens);
-      this.fail(outcome);
     } else {
       const nowMs = this.gateway.ports.nowMs();
       this.answered = outcome;
@@ -126,6 +142,15 @@ export class Trial implements AttemptOptions {
 
   slow(): number {
     return this.impatient === null ? Infinity : this.impatient.slow(this);
+  }
+
+  /** What an upstream said, as far as it may be repeated. */
+  heard(cause: Failure): Failure {
+    if (cause.said === null) return cause;
+    const { ask, gateway, candidate } = this;
+    const text = ask === null ? null : requestText(ask, Object.values(this.forwarded));
+    if (text !== null) this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
+    return heard(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
   }
 
   succeed(nowMs = this.gateway.ports.nowMs()): void {
@@ -239,11 +264,6 @@ function codecOf<O extends Operation>(adapter: Adapter | undefined, operation: O
 /** The first word of a transcript follows after all of the audio was heard, even where it then streams. */
 export function patienceMs(operation: Operation, stream: boolean, timeouts: Timeouts): number {
   return stream && operation !== "transcription" ? timeouts.firstContentMs : timeouts.firstByteMs;
-}
-
-function lower(a: number | null, b: number | null): number | null {
-  if (a === null) return b;
-  return b === null ? a : Math.min(a, b);
 }
 
 const nothing: readonly string[] = [];

@@ -21,6 +21,15 @@ export interface Failure {
   readonly ceiling: number | null;
   /** It happened in a process of our own: there is no upstream to look for. */
   readonly local?: true;
+  /** What the upstream said, until it is decided how much of it may be repeated; null where it said nothing. */
+  readonly said: UpstreamWords | null;
+}
+
+/** Words of an upstream. They may be an echo of the request: neither the log nor a decision about others may rest on them before that is ruled out. */
+export interface UpstreamWords {
+  readonly sentence: string;
+  /** The part of them that the failure's kind or figure rests on; null where that is a code or the status. */
+  readonly basis: string | null;
 }
 
 /** What a failure is charged to: exactly one of these cools down, or nothing at all for `request`. */
@@ -125,6 +134,7 @@ export function failure(kind: FailureKind, detail: string, facts: FailureFacts =
     code: facts.code ?? null,
     param: facts.param ?? null,
     ceiling: facts.ceiling ?? null,
+    said: facts.said ?? null,
   };
 }
 

@@ -173,6 +173,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       seal: () => "sealed",
       status: () => [],
       test: async (name) => (name === "tested" ? wellTested : null),
+      forget: () => 2,
     },
     explain: async () => ({
       outcome: "serve",

@@ -86,6 +86,22 @@ export const refusalFaults: Faults = {
     });
   },
 
+  /** Refuses the request in the words of its last message: `status`, or `status,code`. */
+  async quoting(exchange, argument) {
+    const [status = "", code = ""] = argument.split(",");
+    const messages = exchange.ask.fields["messages"] as readonly { readonly content?: unknown }[] | undefined;
+    const said = messages?.at(-1)?.content;
+    const quoted = typeof said === "string" ? said : JSON.stringify(said);
+    await refuse(exchange, numberFrom(status, 400), { message: `Cannot use this: ${quoted}`, code: code === "" ? null : code });
+  },
+  /** Repeats what it was opened with, in a form of its own: `raw`, `base64`, `basic`, `url` or `json`; with `,header` that header's value. */
+  async "leak-form"(exchange, argument) {
+    const [form = "raw", name = "authorization"] = argument.split(",");
+    const value = (header(exchange.request, name) ?? "none").replace(/^Bearer /, "");
+    const written = leakForms[form]?.(value) ?? value;
+    await refuse(exchange, 400, { message: `The request with ${written} was refused.` });
+  },
+
   /** Refuses only what is too much; anything else is answered well. */
   async "max-tokens-too-large"(exchange, argument) {
     const most = numberFrom(argument, 4_096);
@@ -100,6 +116,13 @@ export const refusalFaults: Faults = {
   "reject-stream-options": (exchange) => refuseParameter(exchange, "stream_options"),
   /** Refuses a request that has the named field. */
   "unsupported-parameter": refuseParameter,
+};
+
+const leakForms: Readonly<Record<string, (value: string) => string>> = {
+  base64: (value) => Buffer.from(value).toString("base64"),
+  basic: (value) => Buffer.from(`user:${value}:x`).toString("base64"),
+  url: encodeURIComponent,
+  json: (value) => JSON.stringify(value),
 };
 
 async function refuseParameter(exchange: Exchange, parameter: string): Promise<void> {
