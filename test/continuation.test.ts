@@ -1,9 +1,13 @@
 import { describe, expect, test } from "bun:test";
+import { EventReader } from "../src/adapters/event-reader.ts";
+import { OpenAiStream } from "../src/adapters/openai-stream.ts";
 import { HeldRequests } from "../src/gateway/held-requests.ts";
 import { readChatRequest } from "../src/operations/chat-request.ts";
 import type { ChatAsk } from "../src/operations/chat.ts";
 import { continued, type Continuation } from "../src/operations/continuation.ts";
+import { DeltaRun } from "../src/operations/delta-run.ts";
 import { isFailure } from "../src/operations/failure.ts";
+import { SaidText } from "../src/operations/said-text.ts";
 import type { Ahead } from "../src/routing/plan.ts";
 import { canContinue, type RescueInput } from "../src/routing/rescue.ts";
 import { candidatesOf, type Candidate } from "../src/channels/channel.ts";
@@ -87,6 +91,29 @@ describe("who may go on with an answer", () => {
     expect(names("auto", { plan: { ...plan, mode: "last_resort" } })).toEqual([]);
     expect(names("continue", { asked: [a, same, maker] })).toEqual([]);
   });
+});
+
+test("the words of an answer are kept as they were said, however they came", () => {
+  const pieces = ["Il était", ...Array.from({ length: 300 }, (_, at) => ` word${at}`), " 漢字", "", " 👩‍🔧", " the", " end", "."];
+  const frames = pieces.map(
+    (content) => `data: ${JSON.stringify({ id: "x", choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`,
+  );
+  const bytes = new TextEncoder().encode(frames.join(""));
+  for (const step of [17, 500, bytes.length]) {
+    const reader = new EventReader(new OpenAiStream({ hidesUsage: false, choices: 1 }));
+    const said = new SaidText();
+    let runs = 0;
+    for (let at = 0; at < bytes.length; at += step) {
+      const emissions = reader.push(bytes.slice(at, at + step));
+      if (isFailure(emissions)) throw new Error(emissions.detail);
+      for (const emission of emissions) {
+        if (emission instanceof DeltaRun) runs += 1;
+        if (emission.kind === "delta") said.add(emission);
+      }
+    }
+    expect(said.text).toBe(pieces.join(""));
+    expect(runs > 0).toBe(step > frames[0]!.length);
+  }
 });
 
 test("requests are kept within a bound, each and together", () => {
