@@ -3,19 +3,7 @@ import type { Tools } from "../src/adapters/adapter.ts";
 import { audioReader } from "../src/adapters/audio-reader.ts";
 import type { AudioFormat } from "../src/operations/audio.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import {
-  bytewise,
-  FakeTranscoder,
-  headOf,
-  heard,
-  noTools,
-  play,
-  sizedWav,
-  spoke,
-  tone,
-  toolsOf,
-  type Played,
-} from "./support/speech-world.ts";
+import { bytewise, FakeTranscoder, headOf, heard, noTools, play, sizedWav, tone, toolsOf, type Played } from "./support/speech-world.ts";
 
 // Sweeps over every byte; no clock is judged here.
 setDefaultTimeout(120_000);
@@ -80,8 +68,7 @@ describe("events of audio", () => {
     const body = Buffer.from(deltas(wav, 300) + done);
     for (let length = 0; length < body.length - 2; length++) {
       const played = await read([body.subarray(0, length)], { asked: "wav", events });
-      const kind = spoke(played) ? "interrupted" : "bad_response";
-      expect({ length, kind: played.failure?.kind }).toEqual({ length, kind });
+      expect({ length, kind: played.failure?.kind }).toEqual({ length, kind: "bad_response" });
       expect(played.emissions.some((emission) => emission.kind === "end")).toBe(false);
     }
     expect((await read([body.subarray(0, -2)], { asked: "wav", events })).failure).toBeNull();
@@ -158,14 +145,14 @@ describe("events of audio", () => {
     expect(await reader.close()).toEqual([]);
   });
 
-  test("that announce a longer WAV than they bring are an interruption", async () => {
+  test("that announce a longer WAV than they bring are a failure", async () => {
     const { failure } = await read([Buffer.from(deltas(wav.subarray(0, 800)) + done)], { asked: "wav" });
-    expect(failure?.kind).toBe("interrupted");
+    expect(failure?.kind).toBe("bad_response");
   });
 
-  test("that end inside of a frame are an interruption, whatever the end event says", async () => {
+  test("that end inside of a frame are a failure, whatever the end event says", async () => {
     const { failure, emissions } = await read([Buffer.from(deltas(mp3.subarray(0, -1)) + done)]);
-    expect(failure?.kind).toBe("interrupted");
+    expect(failure?.kind).toBe("bad_response");
     expect(emissions.some(({ kind }) => kind === "end")).toBe(false);
   });
 
@@ -179,18 +166,18 @@ describe("events of audio", () => {
       '{"type":"speech.audio.delta","audio":7}',
     ]) {
       const played = await read([Buffer.from(`${deltas(mp3)}data: ${bad}\n\n${done}`)]);
-      expect(played.failure?.kind).toBe("interrupted");
+      expect(played.failure?.kind).toBe("bad_response");
       expect(played.sent.toString()).toBe(deltas(mp3));
       expect((await read([Buffer.from(`data: ${bad}\n\n`)])).failure?.kind).toBe("bad_response");
     }
   });
 
-  test("with an error among them are judged by it before any audio, and interrupted after some", async () => {
+  test("with an error among them are judged by it, before any audio and after some", async () => {
     const error = 'data: {"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}\n\n';
     expect((await read([Buffer.from(error)])).failure?.kind).toBe("rate_limited");
     expect((await read([Buffer.from(delta(mp3.subarray(0, 20)) + error)])).failure?.kind).toBe("rate_limited");
     const late = await read([Buffer.from(deltas(mp3) + error)]);
-    expect(late.failure?.kind).toBe("interrupted");
+    expect(late.failure?.kind).toBe("rate_limited");
     expect(late.sent.toString()).toBe(deltas(mp3));
     const typed = 'data: {"type":"error","code":"server_error","message":"no"}\n\n';
     expect((await read([Buffer.from(typed)])).failure?.blame).toBe("channel");

@@ -22,6 +22,8 @@ const closedWithinMs = 250;
 const transcodesMs = 15_000;
 const stage = new Stage({ config: { server: { write_stall: `${writeStallMs}ms` } } });
 const options = { sharesFallback: true, channels: { timeouts: audioTimeouts }, withinMs: 40_000 };
+/** For upstreams that fail in another way than by being slow: many are asked at once, and whoever takes over must not be late. */
+const patient = { ...options, channels: { timeouts: { ...audioTimeouts, connect: "10s", first_byte: "20s", first_content: "20s" } } };
 
 afterEach(() => noUploadLeft(stage.gateway));
 
@@ -148,7 +150,8 @@ describe("an upstream that dies", () => {
       expectSpeech(reply, row.b, format);
       return "taken over";
     }
-    expect(row.path(reply)).toBe("a");
+    // Where it broke before anything had left, it may have been asked once more.
+    expect(row.path(reply)).toMatch(/^aa?$/);
     expectCut(reply, lastAttempt(reply, row.a));
     return "cut";
   }
@@ -159,17 +162,16 @@ describe("an upstream that dies", () => {
       Array.from({ length: 65 }, (_, kilobytes) => ({ label: `${kilobytes} KiB`, kilobytes, death: deaths[kilobytes % 2]! })),
       async (row, { kilobytes, death }) => {
         row.a.behaviour = `fault:${death}@${kilobytes}`;
-        const reply = await speak(row, { format });
+        const reply = await speak(row, { format, timeoutMs: 35_000 });
+        // The first frame is out within two kilobytes, unless all that follows came with it: then nothing has left yet.
         const outcome = expectEither(row, reply, format);
-        // The first frame is out within two kilobytes, and then the call belongs to this upstream.
-        if (kilobytes > 1) expect(outcome).toBe("cut");
         if (kilobytes === 0) expect(outcome).toBe("taken over");
         if (outcome === "cut") {
           expect(reply.body.length).toBeLessThanOrEqual(kilobytes * stepBytes);
-          expect(await accessLine(row, reply)).toMatchObject({ status: 200, state: "interrupted", attempts: 1 });
+          expect(await accessLine(row, reply)).toMatchObject({ status: 200, state: "interrupted", attempts: row.path(reply).length });
         }
       },
-      options,
+      patient,
     );
   }
 
@@ -180,10 +182,9 @@ describe("an upstream that dies", () => {
     ),
     async (row, { format, after, death }) => {
       row.a.behaviour = `fault:${death}@${after}`;
-      const outcome = expectEither(row, await speak(row, { format }), format);
-      if (after === "12" || after === "last") expect(outcome).toBe("cut");
+      expectEither(row, await speak(row, { format, timeoutMs: 35_000 }), format);
     },
-    options,
+    patient,
   );
 
   stage.rows(
@@ -199,11 +200,11 @@ describe("an upstream that dies", () => {
     ],
     async (row, { format, behaviour }) => {
       row.a.behaviour = behaviour;
-      const reply = await speak(row, { format });
-      expectCut(reply, lastAttempt(reply, row.a));
-      expect(await accessLine(row, reply)).toMatchObject({ state: "interrupted" });
+      const reply = await speak(row, { format, timeoutMs: 35_000 });
+      const state = expectEither(row, reply, format) === "cut" ? "interrupted" : "complete";
+      expect(await accessLine(row, reply)).toMatchObject({ state });
     },
-    options,
+    patient,
   );
 
   stage.rows(
@@ -216,6 +217,74 @@ describe("an upstream that dies", () => {
       expect(reply.body.length).toBe(8 * stepBytes);
     },
     options,
+  );
+});
+
+describe("speech that is complete at the upstream, as its length says", () => {
+  stage.rows(
+    "is taken over wherever it breaks off, because nothing of it has left",
+    audioFormats.flatMap((format) =>
+      // By a reset or an end of the connection, in the middle or where all of the audio came but less than was told.
+      ["rst-after@2", "rst-after@12", "length-skew@100+end-after@12", "length-skew@100+rst-after@last", "length-skew@100"].map((fault) => ({
+        label: `${format}, ${fault}`,
+        format,
+        behaviour: `fault:declared+${fault}`,
+      })),
+    ),
+    async (row, { format, behaviour }) => {
+      row.a.behaviour = behaviour;
+      const reply = await speak(row, { format, timeoutMs: 35_000 });
+      expectSpeech(reply, row.b, format);
+      const line = await accessLine(row, reply);
+      expect(line).toMatchObject({ state: "complete", channel: row.channel("b"), bytes_out: reply.body.length });
+    },
+    patient,
+  );
+
+  stage.rows(
+    "is taken over where the audio itself breaks off behind a proper end of the transport",
+    [
+      { label: "WAV", format: "wav" as const, kilobytes: 20 },
+      { label: "MP3", format: "mp3" as const, kilobytes: 20 },
+      { label: "AAC", format: "aac" as const, kilobytes: 10 },
+      { label: "Opus", format: "opus" as const, kilobytes: 10 },
+      {
+        label: "WAV, made into MP3",
+        format: "mp3" as const,
+        kilobytes: 20,
+        group: { channels: { capabilities: { speech_formats: ["wav"] } } },
+      },
+    ],
+    async (row, { format, kilobytes }) => {
+      row.a.behaviour = `fault:audio-cut@${kilobytes}`;
+      const reply = await speak(row, { format, timeoutMs: 30_000 });
+      expect([reply.status, reply.response.endedCleanly, row.path(reply).at(-1)]).toEqual([200, true, "b"]);
+      expect(await accessLine(row, reply)).toMatchObject({ state: "complete", bytes_out: reply.body.length });
+    },
+    { ...patient, graceMs: transcodesMs, withinMs: 60_000 },
+  );
+
+  stage.row(
+    "is taken over for a client of events as well",
+    async (row) => {
+      row.a.behaviour = "fault:declared+audio-as-bytes+rst-after@9";
+      const reply = await speak(row, { format: "wav", events: true, timeoutMs: 35_000 });
+      expect([reply.status, reply.error, audioIn(reply).done]).toEqual([200, null, true]);
+      expectSame(audioIn(reply).audio, audioOf("wav", lastAttempt(reply, row.b).id, null));
+    },
+    patient,
+  );
+
+  stage.rows(
+    "arrives as it was sent",
+    audioFormats.map((format) => ({ label: format, format })),
+    async (row, { format }) => {
+      row.a.behaviour = "fault:declared";
+      const reply = await speak(row, { format, timeoutMs: 35_000 });
+      expectSpeech(reply, row.a, format);
+      expect(row.path(reply)).toBe("a");
+    },
+    patient,
   );
 });
 

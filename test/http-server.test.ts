@@ -160,6 +160,7 @@ class Edge {
         return part;
       },
       cancel: () => void (this.cancelled += 1),
+      reader: null,
     };
     const owner = { cancelled: () => {}, ended: () => void (this.live -= 1) };
     return new OutgoingStream(source, owner, {

@@ -102,6 +102,8 @@ export interface StreamReader {
   push(chunk: Uint8Array): Emissions | Promise<Emissions>;
   /** What the end of the body means: the missing end, or a failure because the stream was cut. */
   close(): Emissions | Promise<Emissions>;
+  /** How long the body says it is, where that is worth knowing: it is complete somewhere, and can be read whole before any of it leaves. */
+  readonly declaredBytes?: number | null;
   /** What it was given holds more than was good to give at once: pushing nothing gives the next of it, before the body is read on. */
   readonly hasMore?: boolean;
   /** Everything that counts has been said: only usage and an end mark may follow. */

@@ -11,7 +11,7 @@ export function audioReader(wish: AudioWish, head: AnswerHead, tools: Tools): St
   if (wish.asked === "pcm" && hasOtherSamples(type)) {
     return failure("bad_response", "the answer is samples of another rate or of more than one channel");
   }
-  return new AudioReader(wish, tools);
+  return new AudioReader(wish, tools, declaredBytes(head));
 }
 
 /** Audio as it is: every byte of the body belongs to it, and the body's end is its own. */
@@ -22,7 +22,11 @@ class AudioReader implements StreamReader {
   readonly pending = null;
   private readonly track: AudioTrack;
 
-  constructor(wish: AudioWish, tools: Tools) {
+  constructor(
+    wish: AudioWish,
+    tools: Tools,
+    readonly declaredBytes: number | null,
+  ) {
     ({ type: this.type, shape: this.shape } = audioShape(wish));
     this.track = new AudioTrack(wish, tools, true);
   }
@@ -43,6 +47,11 @@ class AudioReader implements StreamReader {
   destroy(): void {
     this.track.destroy();
   }
+}
+
+function declaredBytes(head: AnswerHead): number | null {
+  const length = head.header("content-length");
+  return length !== null && /^\d+$/.test(length) ? Number(length) : null;
 }
 
 /** Samples say nothing of themselves; at another rate than the convention's they would be heard too slow or too fast. */

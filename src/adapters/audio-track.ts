@@ -79,16 +79,9 @@ export class AudioTrack {
     }
     // What never left is judged as a whole, so that a short body can still be asked for elsewhere.
     const wrong = this.watch(last) ?? this.end!.short();
-    if (wrong !== null) return this.broken(failure("bad_response", wrong));
+    if (wrong !== null) return failure("bad_response", wrong);
     if (this.transcodes) return this.drained(joined(last), told);
     return [...this.unchanged(last), ...this.closing(told)];
-  }
-
-  /** Before the first output a failure keeps its kind, so that it can be judged; after it, the upstream's answer was interrupted. */
-  broken(cause: Failure): Failure {
-    return this.spoke && cause.blame === "channel"
-      ? failure("interrupted", cause.detail, { status: cause.status, said: cause.said })
-      : cause;
   }
 
   destroy(): void {
@@ -117,7 +110,7 @@ export class AudioTrack {
 
   private pass(pieces: readonly Piece[]): Emissions | Promise<Emissions> {
     const wrong = this.watch(pieces);
-    if (wrong !== null) return this.broken(failure("bad_response", wrong));
+    if (wrong !== null) return failure("bad_response", wrong);
     return this.transcodes ? this.transcoded(joined(pieces)) : this.unchanged(pieces);
   }
 
@@ -180,7 +173,7 @@ export class AudioTrack {
     } catch (error) {
       this.destroy();
       const detail = `the audio could not be transcoded: ${error instanceof Error ? error.message : String(error)}`;
-      return this.broken(error instanceof TranscoderLost ? withoutTranscoder(detail) : failure("bad_response", detail));
+      return error instanceof TranscoderLost ? withoutTranscoder(detail) : failure("bad_response", detail);
     }
   }
 

@@ -30,7 +30,7 @@ export class SpeechEventReader implements StreamReader {
     if (!this.sniffed && !sniffsAsEvents(chunk)) return failure("bad_response", "the answer is not a stream of events");
     this.sniffed = true;
     const events = this.events.push(chunk);
-    if (events === "too_large") return this.track.broken(failure("bad_response", "an event of the stream is too large"));
+    if (events === "too_large") return failure("bad_response", "an event of the stream is too large");
     return events.length === 0 ? none : this.taken(events, false);
   }
 
@@ -49,7 +49,7 @@ export class SpeechEventReader implements StreamReader {
     if (isFailure(given)) return given;
     const emissions = skipped.length === 0 ? given : [...given, ...skipped];
     const broken = cause ?? (isLast && end === null ? failure("bad_response", "the stream ended without its end event") : null);
-    if (broken !== null) return this.after(emissions, this.track.broken(broken));
+    if (broken !== null) return this.after(emissions, broken);
     if (end === null) return emissions;
     this.finished = true;
     const closing = await this.track.close(end);

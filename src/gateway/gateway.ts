@@ -11,7 +11,7 @@ import { serveLongTranscription } from "./long-transcription.ts";
 import { WaitingRoom } from "./waiting-room.ts";
 import { serve, type Answer, type AnswerUser } from "./serve.ts";
 
-export type { Answer, AnswerUser } from "./serve.ts";
+export type { Answer, AnswerReader, AnswerUser } from "./serve.ts";
 
 /** The parts a call is served with, which outlive calls and reloads. */
 export class Gateway {

@@ -21,6 +21,8 @@ export class LiveStream {
   private ended = false;
   private committed = false;
   private heldBytes = 0;
+  /** A read that was begun before the commit, and had not come to its end by then. */
+  private ahead: ReturnType<LiveStream["next"]> | null = null;
   private outputs = 0;
   private readonly spoken = new TokenCount();
 
@@ -40,7 +42,7 @@ export class LiveStream {
     const read = this.atHand();
     if (read === null || read instanceof Promise) return this.openLater(read);
     if (isFailure(read)) return read;
-    return this.hold(read) || this.ended ? this.commit() : this.openLater(null);
+    return this.hold(read) || this.ended ? this.begun() : this.openLater(null);
   }
 
   private async openLater(first: Promise<readonly Emission[] | Failure> | null): Promise<Failure | null> {
@@ -50,6 +52,42 @@ export class LiveStream {
       if (isFailure(emissions)) return emissions;
       if (this.hold(emissions)) break;
     }
+    return this.begun();
+  }
+
+  /**
+   * Its first output is here. Of audio, more may be known at once: how it ends, where all of it has come, or where its length
+   * was declared and it is not large. What is broken is then asked for elsewhere, since nothing has left yet.
+   */
+  private begun(): null | Promise<Failure | null> {
+    const { declaredBytes = null, shape } = this.reader;
+    if (this.ended || (declaredBytes === null && shape === "events")) return this.commit();
+    return this.foresee(declaredBytes !== null && declaredBytes <= foreseenBytesMax ? foreseenMs : 0);
+  }
+
+  private async foresee(ms: number): Promise<Failure | null> {
+    const { ports, watch } = this.owner;
+    // From here on it owes no first content any more, but must not fall silent.
+    watch.committed();
+    let disarm = (): void => {};
+    const late = new Promise<"late">((resolve) => (disarm = ports.after(ms, () => resolve("late"))));
+    while (!this.ended && this.heldBytes <= foreseenBytesMax) {
+      const reading = this.next();
+      const emissions = await Promise.race([reading, late]);
+      if (emissions === "late") {
+        this.ahead = reading;
+        // Whoever reads on is told of it.
+        reading.catch(() => {});
+        break;
+      }
+      if (emissions === null) break;
+      if (isFailure(emissions)) {
+        disarm();
+        return emissions;
+      }
+      this.hold(emissions);
+    }
+    disarm();
     return this.commit();
   }
 
@@ -88,6 +126,11 @@ export class LiveStream {
   async next(): Promise<readonly Emission[] | Failure | null> {
     const { reply, reader } = this;
     const { watch } = this.owner;
+    const { ahead } = this;
+    if (ahead !== null) {
+      this.ahead = null;
+      return ahead;
+    }
     if (this.ended) return null;
     if (reader.pending !== null) return this.fail(reader.pending);
     for (;;) {
@@ -190,6 +233,10 @@ export interface StreamOwner {
 const nothing = new Uint8Array(0);
 const heldEventsMax = 32;
 const heldBytesMax = 64 * 1024;
+/** Two minutes of speech as MP3. It is held in memory as a whole answer is. */
+const foreseenBytesMax = 2 * 1024 * 1024;
+/** What is complete at the upstream comes within this; a client waits no longer for it. */
+const foreseenMs = 2_000;
 const drainedReadsMax = 4;
 const drainMs = 1000;
 

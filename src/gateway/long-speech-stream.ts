@@ -5,8 +5,8 @@ import { speechDeltaFrame, speechDoneFrame } from "../operations/speech-events.t
 import type { SpeechQueue } from "./long-speech-queue.ts";
 import { usageOf } from "./long-speech-record.ts";
 import type { Kept } from "./record.ts";
-import { joined } from "./relay.ts";
-import type { AnswerSource } from "./serve.ts";
+import { joined, leftOf } from "./relay.ts";
+import type { AnswerReader, AnswerSource } from "./serve.ts";
 
 /**
  * A long text on its way to the client: its parts joined, encoded as one, and in events where they are wanted. However
@@ -17,6 +17,7 @@ export class LongSpeechStream implements AnswerSource {
   private bytesOut = 0;
   private over = false;
   private cause: Failure | null = null;
+  reader: AnswerReader | null = null;
 
   constructor(
     private readonly queue: SpeechQueue,
@@ -91,7 +92,9 @@ export class LongSpeechStream implements AnswerSource {
     this.cause = cause;
     if (cause !== null) this.queue.cancel(cause);
     this.look.encoder?.destroy();
-    return this.settled(cause, this.bytesOut);
+    // What breaks in words is told behind all that came before it.
+    const isLost = cause !== null && (cause.kind === "client_gone" || !this.look.events);
+    return this.settled(cause, isLost ? leftOf(this.bytesOut, this) : this.bytesOut);
   }
 }
 

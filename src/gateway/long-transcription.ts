@@ -10,8 +10,8 @@ import type { Gateway } from "./gateway.ts";
 import { Parts, uncut, type PartFailure } from "./long-transcription-parts.ts";
 import { knownSpeakers, planParts } from "./long-transcription-plan.ts";
 import type { CallRecord, Kept } from "./record.ts";
-import { joined } from "./relay.ts";
-import type { Answer, AnswerSource } from "./serve.ts";
+import { joined, leftOf } from "./relay.ts";
+import type { Answer, AnswerReader, AnswerSource } from "./serve.ts";
 
 /** Transcribes a recording that is too long for one request: in parts, put together. */
 export function serveLongTranscription(call: Call, gateway: Gateway): Promise<Answer> {
@@ -155,6 +155,7 @@ interface LongSourceOptions {
 /** What is said of each part, as soon as all before it is said. */
 class LongSource implements AnswerSource {
   private bytesOut = 0;
+  reader: AnswerReader | null = null;
   private ended = false;
 
   constructor(
@@ -194,9 +195,10 @@ class LongSource implements AnswerSource {
   private async end(cause: Failure | null): Promise<Failure | null> {
     if (this.ended) return null;
     this.ended = true;
+    const bytesOut = cause?.kind === "client_gone" ? leftOf(this.bytesOut, this) : this.bytesOut;
     if (cause !== null) this.parts.stop(cause);
     await this.parts.ended();
-    await this.options.settled(cause, this.bytesOut);
+    await this.options.settled(cause, bytesOut);
     return cause;
   }
 }

@@ -4,16 +4,18 @@ import type { Metered } from "../operations/usage.ts";
 import type { CancellationListener } from "./cancellation.ts";
 import type { Kept } from "./record.ts";
 import type { EmissionSource, Rescue } from "./rescue.ts";
+import type { AnswerReader, AnswerSource } from "./serve.ts";
 
 /**
  * A committed stream on its way to the client: the frames that came together leave together, usage is read in passing,
  * and however it ends, `settled` is told exactly once; the last bytes wait for what it makes of it. It holds nothing of the request,
  * unless another channel may have to go on with the answer.
  */
-export class Relay implements CancellationListener {
+export class Relay implements AnswerSource, CancellationListener {
   private readonly tally: Tally = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
   private first: readonly Emission[] | null;
   private ended = false;
+  reader: AnswerReader | null = null;
 
   constructor(
     private stream: EmissionSource,
@@ -82,6 +84,8 @@ export class Relay implements CancellationListener {
     if (this.ended) return null;
     this.ended = true;
     this.rescue?.end();
+    // What breaks in words is told behind all that came before it.
+    if (cause !== null && (cause.kind === "client_gone" || !this.tellsBreaks)) this.tally.bytesOut = leftOf(this.tally.bytesOut, this);
     return this.settled(cause, this.tally);
   }
 
@@ -117,6 +121,11 @@ export class Relay implements CancellationListener {
         return emission.frame;
     }
   }
+}
+
+/** Of so many bytes that were handed on: those that left. What waits is counted with its framing. */
+export function leftOf(bytes: number, { reader }: Pick<AnswerSource, "reader">): number {
+  return Math.max(0, bytes - (reader?.unsentBytes() ?? 0));
 }
 
 function endsWith(emissions: readonly Emission[]): boolean {

@@ -41,6 +41,14 @@ export type Answer = AnswerFacts &
 export interface AnswerSource {
   next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
   cancel(reason: Failure): void;
+  /** Whoever reads it, and sends it on. */
+  reader: AnswerReader | null;
+}
+
+/** Reads an answer and sends it to the client. */
+export interface AnswerReader {
+  /** How much of what it was given has not left. Where an answer breaks off in bytes, or its client is gone, that never will. */
+  unsentBytes(): number;
 }
 
 interface AnswerFacts {

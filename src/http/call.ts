@@ -301,9 +301,11 @@ function answeredEarly(answering: Promise<Answer>, call: Call, arrival: Arrival)
       const answer = await recorded;
       if (answer.kind === "failed") return answer.failure;
       source = answer.kind === "whole" ? once(answer.body) : answer.source;
+      source.reader = later.reader;
       return source.next();
     },
     cancel: (reason) => cancellation.cancel(reason),
+    reader: null,
   };
   return stream(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, arrival);
 }
@@ -317,6 +319,7 @@ function once(bytes: Uint8Array): ByteSource {
       return Promise.resolve(part);
     },
     cancel: () => {},
+    reader: null,
   };
 }
 

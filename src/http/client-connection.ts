@@ -84,12 +84,13 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     if (this.isClosed) return;
     this.isClosed = true;
     this.behind = null;
-    this.output.forget();
     const { request, stream } = this;
     this.request = null;
     this.stream = null;
     if (!this.answered) request?.gone();
     stream?.gone();
+    // Not before: what has not left is told first.
+    this.output.forget();
   }
 
   /**
@@ -208,6 +209,10 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   }
 
   // What a stream does.
+
+  get unsentBytes(): number {
+    return this.output.unsentBytes;
+  }
 
   tookMs(): number {
     this.drained();

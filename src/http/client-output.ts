@@ -26,6 +26,10 @@ export class ClientOutput {
     return this.unsent === null;
   }
 
+  get unsentBytes(): number {
+    return this.unsent?.length ?? 0;
+  }
+
   /** Tries once more to send what waits. Returns whether all of it was taken just now. */
   flush(): boolean {
     const { unsent } = this;

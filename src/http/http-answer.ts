@@ -24,6 +24,8 @@ export interface AnswerStream {
 export interface WayOut {
   /** Returns whether there is room for more; if not, the stream is told when there is. */
   write(bytes: Uint8Array): boolean;
+  /** Of what was written, with its framing: what the system has not taken yet. */
+  readonly unsentBytes: number;
   /** Tries once more to send what waits. Returns when any of it was last taken. */
   tookMs(): number;
   /** The answer is complete. */

@@ -1,4 +1,5 @@
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import type { AnswerReader } from "../gateway/gateway.ts";
 import type { Bell, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
 import type { AnswerStream, WayOut } from "./http-answer.ts";
@@ -8,6 +9,8 @@ export interface ByteSource {
   next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
   /** The client is gone, or is being cut off. */
   cancel(reason: Failure): void;
+  /** Whoever reads it, and knows what of it has left. */
+  reader: AnswerReader | null;
 }
 
 export interface StreamOptions {
@@ -33,7 +36,7 @@ export interface AnswerOwner {
  * Hands on each piece as it comes and asks for the next only when the client took the last one. In silence it sends a
  * comment; a client that takes nothing is cut off.
  */
-export class OutgoingStream implements AnswerStream, Bell {
+export class OutgoingStream implements AnswerStream, AnswerReader, Bell {
   place = 0;
   private out: WayOut | null = null;
   /** The client is ready and waits for us; otherwise we wait for the client. */
@@ -51,6 +54,7 @@ export class OutgoingStream implements AnswerStream, Bell {
     private readonly options: StreamOptions,
   ) {
     this.wroteMs = options.ports.nowMs();
+    source.reader = this;
   }
 
   begin(out: WayOut): void {
@@ -64,6 +68,10 @@ export class OutgoingStream implements AnswerStream, Bell {
     this.blocked = false;
     this.letGo();
     if (!this.pulling && !this.over && !this.blocked) void this.pull();
+  }
+
+  unsentBytes(): number {
+    return (this.held?.length ?? 0) + (this.out?.unsentBytes ?? 0);
   }
 
   murmur(): boolean {

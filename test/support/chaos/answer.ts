@@ -44,7 +44,8 @@ export async function begin(exchange: Exchange, steps: number): Promise<void> {
 }
 
 export async function openStream(exchange: Exchange): Promise<void> {
-  await exchange.open({ contentType: streamTypeOf(exchange), headers: [["Cache-Control", "no-cache"]] });
+  const opening = { contentType: streamTypeOf(exchange), headers: [["Cache-Control", "no-cache"]] as const };
+  await exchange.open(exchange.manner.declared ? { ...opening, length: wholeBody(exchange).length } : opening);
 }
 
 export async function sendRoles(exchange: Exchange): Promise<void> {

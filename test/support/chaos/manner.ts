@@ -23,6 +23,8 @@ export interface Manner {
   /** What the content-encoding header says, where that is not the truth. */
   codingLabel: string | null;
   firstChunkExtensionBytes: number;
+  /** A stream tells its length beforehand. */
+  declared: boolean;
   /** Added to the content-length that would be true. */
   lengthSkew: number;
   /** Bytes that follow a whole answer on the same connection. */
@@ -75,6 +77,7 @@ export function healthyManner(words: Words, defaults: Tempo): Manner {
     codings: [],
     codingLabel: null,
     firstChunkExtensionBytes: 0,
+    declared: false,
     lengthSkew: 0,
     postscript: "",
     packet: "event",

@@ -1,6 +1,6 @@
 import { audioFormats, audioTypes } from "../../../src/operations/audio.ts";
 import type { Exchange } from "../chaos/exchange.ts";
-import { formatOf } from "../chaos/spoken.ts";
+import { audioOf, formatOf, stepBytes } from "../chaos/spoken.ts";
 import { prepareTakes } from "../chaos/take.ts";
 import { numberFrom, type Faults } from "./fault.ts";
 
@@ -25,6 +25,11 @@ export const audioFaults: Faults = {
   async "audio-error"(exchange) {
     const body = JSON.stringify({ error: { message: "The server had an error.", type: "server_error", param: null, code: null } });
     await exchange.reply({ contentType: audioType(exchange), body });
+  },
+  /** So many kilobytes of it, and in proper HTTP: whoever made it was cut off. */
+  async "audio-cut"(exchange, argument) {
+    const audio = audioOf(formatOf(exchange), exchange.attempt.id, null);
+    await exchange.reply({ contentType: audioType(exchange), body: audio.subarray(0, numberFrom(argument, 8) * stepBytes) });
   },
   "audio-empty": (exchange) => exchange.reply({ contentType: audioType(exchange), body: "" }),
   /** Bytes for a client that wants events, and events for one that does not. */

@@ -13,6 +13,14 @@ export const framingFaults: Faults = {
     exchange.manner.postscript = argument === "garbage" ? "\x00garbage\r\n\r\n" : poison(exchange);
     await answerWithLength(exchange);
   },
+  /** What streams elsewhere comes with its length, as what is complete beforehand does. */
+  declared(exchange) {
+    exchange.manner.declared = true;
+  },
+  /** Adds to the length that is told. */
+  "length-skew"(exchange, argument) {
+    exchange.manner.lengthSkew = numberFrom(argument, 100);
+  },
   "cl-and-te"(exchange) {
     exchange.manner.framing = "chunked";
     exchange.manner.headers.push(["Content-Length", "10"]);

@@ -66,8 +66,8 @@ export function serveEngine(engine: Engine, options: ServeOptions): EngineServer
 
 /** What the watch is told of a request: that it is over, and that something was done for it. */
 interface Watching {
-  left(): void;
-  worked(): void;
+  readonly left: () => void;
+  readonly worked: () => void;
 }
 
 async function handle(engine: Engine, turns: Turns, request: Request, { left, worked }: Watching): Promise<Response> {
@@ -214,7 +214,7 @@ interface IdleWatch {
   open(): number;
   entered(): () => void;
   /** A unit of work is done. */
-  worked(): void;
+  readonly worked: () => void;
   stop(): void;
 }
 
