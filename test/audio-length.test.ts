@@ -155,6 +155,8 @@ describe("what is metered", () => {
     const told = { ...nothingCounted, audioSeconds: 3 };
     expect(meteredLength(told, 4)).toBe(told);
     expect(meteredLength(null, null)).toBeNull();
+    // Servers that count nothing say so.
+    expect(meteredLength({ ...nothingCounted, audioSeconds: 0 }, 4)).toMatchObject({ audioSeconds: 4, estimated: true });
     expect(meteredLength(null, 4.001)).toEqual({ ...nothingCounted, audioSeconds: 4.01, estimated: true });
     expect(meteredLength(null, 1.1)).toMatchObject({ audioSeconds: 1.1 });
     expect(meteredLength({ ...nothingCounted, promptTokens: 7, audioSeconds: null }, 2)).toMatchObject({

@@ -111,7 +111,7 @@ describe.each(audioFormats)("audio in the format %s", (format) => {
     expect(sent.toString()).toMatch(/^(data: [^\r\n]+\n\n)+$/);
     const { audio, done } = heard(sent);
     expect(audio.equals(bytes)).toBe(true);
-    expect(done).toEqual([{ input_tokens: 0, output_tokens: 0, total_tokens: 0 }]);
+    expect(done).toEqual([undefined]);
     expect(emissions.at(-1)).toMatchObject({ kind: "end" });
     expect(emissions.at(-2)).toEqual({ kind: "usage", frame: null, usage });
   });
@@ -154,6 +154,24 @@ describe("an answer that is no audio", () => {
         expect(emissions).toEqual([]);
       }
     }
+  });
+
+  test("but samples that nobody asked for is taken where it is called samples, and not where it is called anything else", async () => {
+    const pcm = real.get("pcm")!;
+    for (const type of ["audio/pcm", "audio/pcm; rate=24000", "audio/L16;codec=pcm;rate=24000", "audio/x-pcm"]) {
+      const pairs: string[] = [];
+      const tools = toolsOf(new FakeTranscoder(), pairs);
+      expect((await read("mp3", [pcm], { type, tools })).failure).toBeNull();
+      expect(pairs).toEqual(["pcm to mp3"]);
+    }
+    for (const type of ["audio/mpeg", "audio/pcm;rate=16000", "audio/l16; rate=24000; channels=2", "application/octet-stream", null]) {
+      const tools = toolsOf(new FakeTranscoder());
+      expect((await read("mp3", [pcm], { type, tools })).failure?.kind).toBe("bad_response");
+    }
+    // What it is called does not make samples of what has a mark of its own, or of words.
+    const flac = await read("flac", [real.get("flac")!], { type: "audio/pcm" });
+    expect([flac.failure, flac.sent.equals(real.get("flac")!)]).toEqual([null, true]);
+    expect((await read("mp3", [Buffer.from("internal error ".repeat(100))], { type: "audio/pcm" })).failure?.kind).toBe("bad_response");
   });
 
   test("but samples of another rate or of two channels is refused, and with the rate of the convention it is not", async () => {

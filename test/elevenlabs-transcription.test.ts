@@ -99,8 +99,8 @@ describe("a request", () => {
 describe("an answer", () => {
   test("becomes each of the formats", () => {
     const read = whole(answered(asking("json"), talk));
-    expect(read).toMatchObject({ type: "application/json", usage: { audioSeconds: 1.6 } });
-    expect(textOf(read.body)).toBe(`{"text":"Hello there. Hi.","usage":{"type":"duration","seconds":2}}`);
+    expect(read).toMatchObject({ type: "application/json" });
+    expect(textOf(read.body)).toBe(`{"text":"Hello there. Hi."}`);
     expect(textOf(whole(answered(asking("text"), talk)).body)).toBe("Hello there. Hi.\n");
     expect(cuesIn(whole(answered(asking("srt"), talk)).body, "srt")).toEqual([
       { start: 80, end: 960, text: "Hello there." },
@@ -112,6 +112,18 @@ describe("an answer", () => {
         { start: 1.2, end: 1.6, text: " Hi.", speaker: "B" },
       ],
     });
+  });
+
+  test("is metered by what the upstream says that it heard, and without that by the length of the file, not by its last word", () => {
+    const metered = (seconds: number | null, more: object = {}) =>
+      whole(answered({ ...asking("json"), seconds }, { ...talk, ...more })).usage;
+    expect(metered(600, { audio_duration_secs: 2.3 })).toMatchObject({ audioSeconds: 2.3 });
+    expect(metered(600)).toMatchObject({ audioSeconds: 600, estimated: true });
+    expect(metered(600, { audio_duration_secs: 0 })).toMatchObject({ audioSeconds: 600, estimated: true });
+    // A file that claims to be shorter than what was heard in it.
+    expect(metered(0.5)).toMatchObject({ audioSeconds: 1.6, estimated: true });
+    expect(metered(null)).toMatchObject({ audioSeconds: 1.6, estimated: true });
+    expect(metered(null, { words: [] })).toBeNull();
   });
 
   test("as verbose_json has words only of what was said, and the language by name", () => {

@@ -334,6 +334,8 @@ describe("a format that the channel lacks", () => {
     "is made from whatever comes, even if that is not what the channel was asked for",
     [
       { label: "WAV for MP3", sent: "wav", format: "mp3" as const, seconds: (64 * stepBytes) / 48_000 },
+      { label: "PCM for MP3", sent: "pcm", format: "mp3" as const, seconds: (64 * stepBytes) / 48_000 },
+      { label: "PCM for Opus", sent: "pcm", format: "opus" as const, seconds: (64 * stepBytes) / 48_000 },
       { label: "MP3 for WAV", sent: "mp3", format: "wav" as const, seconds: 5.5 },
     ],
     async (row, { sent, format, seconds }) => {

@@ -8,10 +8,13 @@ import { SpeechEventReader } from "./speech-event-reader.ts";
 export function audioReader(wish: AudioWish, head: AnswerHead, tools: Tools): StreamReader | Failure {
   const type = head.header("content-type")?.toLowerCase() ?? "";
   if (type.startsWith("text/event-stream")) return new SpeechEventReader(wish, tools);
-  if (wish.asked === "pcm" && hasOtherSamples(type)) {
+  const hasOthers = hasOtherSamples(type);
+  if (wish.asked === "pcm" && hasOthers) {
     return failure("bad_response", "the answer is samples of another rate or of more than one channel");
   }
-  return new AudioReader(wish, tools, declaredBytes(head));
+  // Samples have no mark of their own: where they were not asked for, only what they are called tells them.
+  const samples = !hasOthers && isSamples(type);
+  return new AudioReader(samples ? { ...wish, asked: "pcm" } : wish, tools, declaredBytes(head));
 }
 
 /** Audio as it is: every byte of the body belongs to it, and the body's end is its own. */
@@ -47,6 +50,11 @@ class AudioReader implements StreamReader {
   destroy(): void {
     this.track.destroy();
   }
+}
+
+/** Of 16 bits. One of these names demands that the rate be told, and so the rate of the convention is known to be meant. */
+function isSamples(type: string): boolean {
+  return /^audio\/(?:x-)?(?:pcm|l16)\s*(?:;|$)/.test(type);
 }
 
 function declaredBytes(head: AnswerHead): number | null {

@@ -64,7 +64,8 @@ function readElevenLabs(body: Uint8Array, asked: string | null): Transcript | Fa
   return {
     text: answer["text"],
     language,
-    duration: Number.isNaN(duration) ? lastEnd(pieces) : duration,
+    // Its last word is not the end of the recording, and what is billed is the recording.
+    duration: Number.isNaN(duration) ? null : duration,
     // Made here, because only here the upstream's own spaces between words are known.
     segments: pieces === null || !pieces.every(isTimed) ? null : grouped(pieces, !isUnspaced(language)),
     words: pieces?.map(({ word, start, end, speaker }) => ({ word, start, end, speaker })) ?? null,
@@ -91,9 +92,4 @@ function piecesIn(items: unknown): readonly Piece[] | null {
 
 function isTimed({ start, end }: Piece): boolean {
   return Number.isFinite(start) && Number.isFinite(end);
-}
-
-function lastEnd(pieces: readonly Piece[] | null): number | null {
-  const end = pieces?.at(-1)?.end ?? Number.NaN;
-  return Number.isFinite(end) ? end : null;
 }

@@ -2,6 +2,7 @@ import { failure, type Failure } from "../operations/failure.ts";
 import { meteredLength } from "../operations/audio-length-metered.ts";
 import { eventsType, transcriptEvents } from "../operations/transcript-events.ts";
 import { render } from "../operations/transcript-render.ts";
+import { secondsMax } from "../operations/sound-times.ts";
 import { transcriptionUsage } from "../operations/transcription-usage.ts";
 import type { Transcript, TranscriptFormat, TranscriptionAsk } from "../operations/transcription.ts";
 import type { Whole } from "../operations/whole.ts";
@@ -16,9 +17,16 @@ export function renderedTranscript(transcript: Transcript, ask: TranscriptionAsk
   return {
     kind: "whole",
     ...rendered,
-    usage: meteredLength(transcriptionUsage(transcript.usage, transcript.duration), ask.seconds),
+    usage: meteredLength(transcriptionUsage(transcript.usage, transcript.duration), heardLength(transcript, ask.seconds)),
     finish: null,
   };
+}
+
+/** As long as the file says it is, and not shorter than what was heard in it; null where neither tells. */
+function heardLength({ segments, words }: Transcript, seconds: number | null): number | null {
+  const ends = [...(segments ?? []), ...(words ?? [])].map(({ end }) => end).filter((end) => end > 0 && end <= secondsMax);
+  const last = ends.reduce((latest, end) => Math.max(latest, end), 0);
+  return seconds === null ? (last > 0 ? last : null) : Math.max(seconds, last);
 }
 
 function streamed(transcript: Transcript, format: TranscriptFormat): { readonly body: Uint8Array; readonly type: string } | null {

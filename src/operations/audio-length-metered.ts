@@ -1,9 +1,12 @@
 import type { Metered } from "./usage.ts";
 import { nothingCounted } from "./usage.ts";
 
-/** What a transcription consumed, with the length of the upload where the upstream did not say how much it heard. */
+/**
+ * What a transcription consumed, with the length of the upload where the upstream did not say how much it heard. That it heard
+ * nothing at all of a recording is what upstreams say that do not count.
+ */
 export function meteredLength(usage: Metered | null, seconds: number | null): Metered | null {
-  if (seconds === null || usage?.audioSeconds != null) return usage;
+  if (seconds === null || (usage?.audioSeconds ?? 0) > 0) return usage;
   return { ...(usage ?? nothingCounted), audioSeconds: Math.ceil(seconds * 100 - rounding) / 100, estimated: true };
 }
 

@@ -9,15 +9,21 @@ export function speechDeltaFrame(audio: Uint8Array): Uint8Array {
   return encoder.encode(`data: {"type":"${speechDelta}","audio":"${audio.toBase64()}"}\n\n`);
 }
 
-/**
- * The last event. Its usage is not optional in the convention, and typed clients refuse the event without it, so tokens
- * that nobody counted are zeros here; what the gateway itself reports stays unknown.
- */
+/** The last event. Tokens that nobody counted are left out: a zero would be taken for a figure. */
 export function speechDoneFrame(usage: TokenUsage | null): Uint8Array {
-  const input = usage?.promptTokens ?? 0;
-  const output = usage?.completionTokens ?? 0;
-  const counted = { input_tokens: input, output_tokens: output, total_tokens: input + output };
-  return encoder.encode(`data: ${JSON.stringify({ type: speechDone, usage: counted })}\n\n`);
+  return encoder.encode(`data: ${JSON.stringify({ type: speechDone, ...counted(usage) })}\n\n`);
+}
+
+function counted(usage: TokenUsage | null): { readonly usage?: object } {
+  const { promptTokens = null, completionTokens = null } = usage ?? {};
+  if (promptTokens === null && completionTokens === null) return {};
+  return {
+    usage: {
+      ...(promptTokens !== null && { input_tokens: promptTokens }),
+      ...(completionTokens !== null && { output_tokens: completionTokens }),
+      ...(promptTokens !== null && completionTokens !== null && { total_tokens: promptTokens + completionTokens }),
+    },
+  };
 }
 
 /** The audio of an event, or null where it is not base64. */
