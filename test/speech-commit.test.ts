@@ -1,4 +1,3 @@
-// Bears company: its clock is its own, and every wait is for a condition.
 import { describe, expect, test } from "bun:test";
 import type { StreamReader } from "../src/adapters/adapter.ts";
 import { LiveStream } from "../src/gateway/live-stream.ts";
