@@ -170,10 +170,10 @@ export class App {
     this.follower = new Follower({
       storage: durable.storage,
       after,
-      onKeys: (keys) => {
-        for (const id of this.keyCache.changed(keys)) this.gateway.calls.cancelKey(id, revoked);
-      },
-      inUse: () => this.gateway.calls.keyIds(),
+      onKeys: (keys) => this.cancelRevoked(this.keyCache.changed(keys)),
+      // Calls under way do not ask for their key again, so those that were revoked must be found: they come first.
+      onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.unsure()],
+      onRenewed: (keys) => this.cancelRevoked(this.keyCache.renewed(keys)),
       onChange: () => this.storeChanged(),
       onReach: (reached) => {
         this.storeReached = reached;
@@ -183,6 +183,10 @@ export class App {
     });
     this.current = this.build();
     board.forgetStrangers(this.current.snapshot);
+  }
+
+  private cancelRevoked(keyIds: readonly string[]): void {
+    for (const id of keyIds) this.gateway.calls.cancelKey(id, revoked);
   }
 
   /** Returns where it listens. */

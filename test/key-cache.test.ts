@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Follower } from "../src/gateway/follower.ts";
 import { KeyCache } from "../src/gateway/key-cache.ts";
-import { StorageTrouble, type OpenedKey, type Storage } from "../src/gateway/storage.ts";
+import { StorageTrouble, type ChangedKey, type OpenedKey, type Storage } from "../src/gateway/storage.ts";
 import { KeyRing } from "../src/http/key-ring.ts";
 import { unlimited } from "../src/limits/limits.ts";
 import type { StoredKey } from "../src/keys/stored-key.ts";
@@ -27,6 +27,12 @@ function storedKey(id: string, more: Partial<StoredKey> = {}): StoredKey {
     tokens: [],
     ...more,
   };
+}
+
+/** As the store tells of it. */
+function changedKey(key: StoredKey, ...digests: readonly (string | ChangedKey["tokens"][number])[]): ChangedKey {
+  const tokens = digests.map((digest) => (typeof digest === "string" ? { digest, expiresMs: null } : digest));
+  return { id: key.id, key, revoked: key.revokedMs !== null, tokens };
 }
 
 /** A store of keys by digest whose answers can be held back, a clock, and the cache in front of them. */
@@ -75,7 +81,7 @@ describe("the keys that calls have named", () => {
     expect(usedIds).toContain("one");
   });
 
-  test("are forgotten when they change, and those that were revoked are named", async () => {
+  test("are replaced when they change, and those that were revoked are named", async () => {
     const { cache, put } = cacheWorld();
     put("d", storedKey("one"));
     put("e", storedKey("two"));
@@ -84,9 +90,42 @@ describe("the keys that calls have named", () => {
     const revoked = storedKey("one", { revokedMs: 5 });
     put("d", revoked);
     put("e", storedKey("two", { name: "renamed" }));
-    expect(cache.changed([revoked, storedKey("two", { name: "renamed" })])).toEqual(["one"]);
+    const renamed = storedKey("two", { name: "renamed" });
+    expect(cache.changed([changedKey(revoked, "d"), changedKey(renamed, "e")])).toEqual(["one"]);
     expect(await cache.find("d")).toBeNull();
     expect(await cache.find("e")).toMatchObject({ name: "renamed" });
+  });
+
+  test("survive the loss of the store, also one that was changed in the moment before, with its new token", async () => {
+    const world = cacheWorld();
+    world.put("d", storedKey("one"));
+    expect(await world.cache.find("d")).toMatchObject({ name: "one" });
+    const renamed = storedKey("one", { name: "renamed" });
+    world.cache.changed([changedKey(renamed, { digest: "d", expiresMs: 1_000_500 }, "rotated")]);
+    world.trouble = new StorageTrouble("unavailable", "away");
+    for (const digest of ["d", "rotated"]) expect(world.cache.find(digest)).toMatchObject({ name: "renamed" });
+    world.clock.wallMs = 1_000_500;
+    expect([world.cache.find("d"), world.cache.find("rotated")]).toMatchObject([null, { name: "renamed" }]);
+    // A token that is gone opens nothing, and what cannot be read is not served as it was.
+    world.cache.changed([changedKey(renamed, "third")]);
+    expect([await world.cache.find("rotated"), world.cache.find("third")]).toMatchObject(["unavailable", { name: "renamed" }]);
+    world.cache.changed([{ id: "one", key: null, revoked: false, tokens: [] }]);
+    expect(await world.cache.find("third")).toBe("unavailable");
+  });
+
+  test("survive the loss of the store in the middle of being looked at again, after thousands changed", async () => {
+    const world = cacheWorld();
+    const keys = Array.from({ length: 5_000 }, (_, at) => storedKey(`key ${at}`));
+    for (const key of keys) world.put(`digest of ${key.id}`, key);
+    for (const key of keys) await world.cache.find(`digest of ${key.id}`);
+    const ids = world.cache.unsure();
+    expect(new Set(ids)).toEqual(new Set(keys.map(({ id }) => id)));
+    const first = keys.slice(0, 1_000).map((key, at) => ({ ...key, name: "new", revokedMs: at === 7 ? 1 : null }));
+    expect(world.cache.renewed(first.map((key) => changedKey(key, `digest of ${key.id}`)))).toEqual(["key 7"]);
+    world.trouble = new StorageTrouble("unavailable", "away");
+    const found = await Promise.all(keys.map(async ({ id }) => world.cache.find(`digest of ${id}`)));
+    expect(found.filter((key) => key === "unavailable" || key === null)).toHaveLength(1);
+    expect(found.filter((key) => key !== null && typeof key === "object" && "name" in key && key.name === "new")).toHaveLength(999);
   });
 
   test("S05: revoked while the store is asked for them are not served and not remembered as they were", async () => {
@@ -96,7 +135,7 @@ describe("the keys that calls have named", () => {
     const asking = world.cache.find("d");
     const revoked = storedKey("one", { revokedMs: 5 });
     world.put("d", revoked);
-    world.cache.changed([revoked]);
+    world.cache.changed([changedKey(revoked, "d")]);
     world.hold = false;
     world.letGo();
     expect(await asking).toBeNull();
@@ -110,7 +149,7 @@ describe("the keys that calls have named", () => {
     const asking = world.cache.find("d");
     for (let round = 0; round < 5; round++) {
       await Promise.resolve();
-      world.cache.changed([storedKey("other")]);
+      world.cache.changed([changedKey(storedKey("other"))]);
       world.letGo();
       for (let turn = 0; turn < 5; turn++) await Promise.resolve();
     }
@@ -128,7 +167,7 @@ describe("the keys that calls have named", () => {
     const revoked = storedKey("one", { revokedMs: 1 });
     put("old", revoked, 1_000_500);
     put("new", revoked);
-    cache.changed([revoked]);
+    cache.changed([changedKey(revoked, { digest: "old", expiresMs: 1_000_500 }, "new")]);
     expect([await cache.find("old"), await cache.find("new")]).toEqual([null, null]);
   });
 
@@ -175,11 +214,13 @@ describe("the keys that calls have named", () => {
           const before = rows.get(digest)?.key;
           if (what === "make" && before === undefined) {
             put(digest, storedKey(digest));
-            cache.changed([storedKey(digest)]);
+            cache.changed([changedKey(storedKey(digest), digest)]);
           } else if (what === "revoke" && before !== undefined) {
             put(digest, { ...before, revokedMs: 1 });
-            expect(cache.changed([{ ...before, revokedMs: 1 }])).toEqual([digest]);
-          } else if (what === "all") cache.changed("all");
+            expect(cache.changed([changedKey({ ...before, revokedMs: 1 }, digest)])).toEqual([digest]);
+          } else if (what === "all") {
+            for (const id of cache.unsure()) cache.renewed([changedKey(rows.get(id)!.key, id)]);
+          }
           const found = await cache.find(digest);
           const key = rows.get(digest)?.key;
           expect(found).toEqual(key === undefined || key.revokedMs !== null ? null : key);
@@ -199,7 +240,7 @@ describe("who guesses", () => {
     expect(await cache.find("x")).toBeNull();
     expect(asked).toEqual(["x", "x"]);
     put("x", storedKey("made"));
-    cache.changed([storedKey("made")]);
+    cache.changed([changedKey(storedKey("made"), "x")]);
     expect(await cache.find("x")).toMatchObject({ id: "made" });
   });
 
@@ -241,7 +282,7 @@ describe("who guesses", () => {
     });
     for (const token of revoked) await ring.find(token);
     for (const [at, digest] of looked.entries()) put(digest, storedKey(`key ${at}`, { revokedMs: 1 }));
-    cache.changed("all");
+    cache.unsure();
     for (const token of [...revoked, ...unknown, ...wrongSecret]) expect(await ring.find(token)).toBeNull();
     const find = (token: string): unknown => ring.find(token);
     // A machine that does other things too can make any two samples differ once; a leak would differ every time.
@@ -307,15 +348,17 @@ function spreadOf(times: readonly number[]): number {
 
 /** A follower of a store that says what it is told to, looked at by hand. */
 function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {}) {
-  const told: (readonly StoredKey[] | "all")[] = [];
+  const told: (readonly ChangedKey[])[] = [];
+  const renewed: (readonly ChangedKey[])[] = [];
   const reach: boolean[] = [];
   const world = {
     told,
+    renewed,
     reach,
     changes: 0,
     asked: [] as number[],
-    answer: async (): Promise<{ revision: number; keys: readonly StoredKey[] | "all" }> => ({ revision: 1, keys: [] }),
-    keys: new Map<string, StoredKey | StorageTrouble>(),
+    answer: async (): Promise<{ revision: number; keys: readonly ChangedKey[] | "all" }> => ({ revision: 1, keys: [] }),
+    keys: new Map<string, ChangedKey | StorageTrouble>(),
     timers: [] as (() => void)[],
     follower: null as unknown as Follower,
   };
@@ -324,11 +367,12 @@ function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {})
       world.asked.push(revision);
       return world.answer();
     },
-    get: async (id: string) => {
-      const key = world.keys.get(id) ?? null;
-      if (key instanceof StorageTrouble) throw key;
-      return key;
-    },
+    current: async (ids: readonly string[]) =>
+      ids.map((id): ChangedKey => {
+        const key = world.keys.get(id) ?? { id, key: null, revoked: false, tokens: [] };
+        if (key instanceof StorageTrouble) throw key;
+        return key;
+      }),
   } as unknown as Storage["keys"];
   world.follower = new Follower({
     storage: { keys, revision: async () => 1 },
@@ -337,6 +381,8 @@ function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {})
       return () => {};
     },
     onKeys: (changed) => void told.push(changed),
+    onUnsure: () => [],
+    onRenewed: (changed) => void renewed.push(changed),
     onChange: () => void (world.changes += 1),
     onReach: (reached) => void reach.push(reached),
     ...over,
@@ -349,11 +395,11 @@ describe("whoever follows the store", () => {
     const world = followed();
     await world.follower.start();
     await world.follower.look();
-    world.answer = async () => ({ revision: 7, keys: [storedKey("one")] });
+    world.answer = async () => ({ revision: 7, keys: [changedKey(storedKey("one"))] });
     await world.follower.look();
     world.answer = async () => ({ revision: 7, keys: [] });
     await world.follower.look();
-    expect(world.told).toEqual([[], [storedKey("one")], []]);
+    expect(world.told).toEqual([[], [changedKey(storedKey("one"))], []]);
     expect(world.asked).toEqual([1, 1, 7]);
     expect(world.changes).toBe(1);
   });
@@ -366,10 +412,10 @@ describe("whoever follows the store", () => {
     world.answer = async () => ({ revision: 2, keys: [] });
     world.timers.shift()!();
     await settled();
-    world.answer = async () => ({ revision: 3, keys: [storedKey("one", { revokedMs: 1 })] });
+    world.answer = async () => ({ revision: 3, keys: [changedKey(storedKey("one", { revokedMs: 1 }))] });
     world.timers.shift()!();
     await settled();
-    expect(world.told.at(-1)).toEqual([storedKey("one", { revokedMs: 1 })]);
+    expect(world.told.at(-1)).toEqual([changedKey(storedKey("one", { revokedMs: 1 }))]);
     finish();
   });
 
@@ -401,37 +447,43 @@ describe("whoever follows the store", () => {
     expect(world.asked).toEqual([1, 1, 1]);
   });
 
-  test("finds the revoked ones among the keys in use when too much changed to be told", async () => {
-    const world = followed({ inUse: () => ["one", "two", "one", "file:x", "torn"] });
+  test("looks at every key that matters, once and in parts, when too much changed to be told", async () => {
+    const ids = Array.from({ length: 2_500 }, (_, at) => `key ${at}`);
+    const world = followed({ onUnsure: () => ["key 7", "file:x", ...ids] });
     await world.follower.start();
-    world.keys.set("one", storedKey("one", { revokedMs: 9 }));
-    world.keys.set("two", storedKey("two"));
-    world.keys.set("torn", new StorageTrouble("damaged", "no"));
+    const revoked = changedKey(storedKey("key 7", { revokedMs: 9 }));
+    world.keys.set("key 7", revoked);
     world.answer = async () => ({ revision: 5_000, keys: "all" });
     await world.follower.look();
-    expect(world.told).toEqual(["all", [storedKey("one", { revokedMs: 9 })]]);
+    expect(world.renewed.map(({ length }) => length)).toEqual([1_000, 1_000, 501]);
+    expect(world.renewed[0]![0]).toEqual(revoked);
+    expect(world.told).toEqual([[]]);
+    await world.follower.look();
+    expect(world.asked).toEqual([1, 5_000]);
   });
 
-  test("looks for them again where the store went away in the middle of that", async () => {
-    const world = followed({ inUse: () => ["one"] });
+  test("looks at them again where the store went away in the middle of that", async () => {
+    const world = followed({ onUnsure: () => ["one"] });
     await world.follower.start();
     world.keys.set("one", new StorageTrouble("unavailable", "away"));
     world.answer = async () => ({ revision: 5_000, keys: "all" });
     await world.follower.look();
-    world.keys.set("one", storedKey("one", { revokedMs: 9 }));
+    expect(world.told).toEqual([]);
+    const revoked = changedKey(storedKey("one", { revokedMs: 9 }));
+    world.keys.set("one", revoked);
     await world.follower.look();
     expect(world.asked).toEqual([1, 1]);
-    expect(world.told.at(-1)).toEqual([storedKey("one", { revokedMs: 9 })]);
+    expect(world.renewed).toEqual([[revoked]]);
   });
 
   test("tells nobody anything after it was stopped", async () => {
     const world = followed();
     await world.follower.start();
-    let answer: (value: { revision: number; keys: readonly StoredKey[] }) => void = () => {};
+    let answer: (value: { revision: number; keys: readonly ChangedKey[] }) => void = () => {};
     world.answer = () => new Promise((resolve) => (answer = resolve));
     const looking = world.follower.look();
     world.follower.stop();
-    answer({ revision: 9, keys: [storedKey("one")] });
+    answer({ revision: 9, keys: [changedKey(storedKey("one"))] });
     await looking;
     expect(world.told).toEqual([]);
     expect(world.changes).toBe(0);

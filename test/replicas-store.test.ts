@@ -1,5 +1,6 @@
 import { SQL } from "bun";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { sql } from "../src/store/sql.ts";
 import { chat } from "./support/chat.ts";
 import { eventually } from "./support/eventually.ts";
 import { startFaultyWire, type FaultyWire } from "./support/faulty-wire.ts";
@@ -7,6 +8,7 @@ import { forMs, paced } from "./support/paced.ts";
 import { bystander, reachedOver, type Bystander } from "./support/bystander.ts";
 import { rawRequest } from "./support/raw-request.ts";
 import {
+  ben,
   count,
   degraded,
   offer,
@@ -143,6 +145,43 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
     expect(count([...rich, ...spending, ...after], 200)).toBeLessThanOrEqual(40);
     await expectExact(poor, count([...rich, ...spending, ...after], 200));
     await expectExact(unknown, 2);
+  });
+
+  test("F57: is lost: known keys are served that were changed a moment ago, alone or with thousands of others", async () => {
+    const known = await replicas.key({ requests: 10_000 });
+    const limits = async (): Promise<readonly (string | null)[]> =>
+      Promise.all(
+        gateways().map(async (gateway) => {
+          const reply = await chat(gateway, {}, { key: known.token });
+          return reply.status === 200 ? reply.response.header("x-ratelimit-limit-requests") : String(reply.status);
+        }),
+      );
+    const { keys } = replicas.store.storage;
+    const { limits: before } = (await keys.get(known.id))!;
+    const changes = [
+      async () => void (await keys.change(known.id, { limits: { ...before, requests: 10_001 } }, ben)),
+      async () => {
+        await replicas.store.database.transaction(async (inside) => {
+          await inside.run(sql`update revision set value = value + 1`);
+          await inside.run(sql`insert into keys (id, name, scopes, limits, splits, created_ms, revision)
+            select 'one of many ' || n, 'one of many ' || n, scopes, limits, splits, created_ms, value
+            from keys, revision, generate_series(1, 3000) n where keys.id = ${known.id}`);
+          await inside.run(
+            sql`update keys set limits = replace(limits, '10001', '10002'), revision = value from revision where keys.id = ${known.id}`,
+          );
+        });
+      },
+    ];
+    expect(await limits()).toEqual(["10000", "10000"]);
+    for (const [at, change] of changes.entries()) {
+      const now = String(10_001 + at);
+      await change();
+      await eventually("both know it", async () => (await limits()).every((limit) => limit === now));
+      for (const { toPostgres } of replicas.all) toPostgres.cut();
+      expect(await limits()).toEqual([now, now]);
+      for (const { toPostgres } of replicas.all) toPostgres.mend();
+      for (const gateway of gateways()) await eventually("nothing is degraded", async () => (await degraded(gateway)).length === 0, 15_000);
+    }
   });
 
   test("F58: has no place for one more connection: calls go on, and so does everything once there is one", async () => {

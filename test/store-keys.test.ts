@@ -214,7 +214,9 @@ for (const engine of engines) {
       expect(await trouble(storage.keys.revoke("a", by))).toBe("damaged");
       const [row] = await database.all<{ revoked_ms: number | null }>(sql`select revoked_ms from keys where id = 'a'`);
       expect(row?.revoked_ms).toBe(1_000_000);
-      expect(await storage.keys.changedSince(before, 100)).toEqual({ revision: before + 1, keys: "all" });
+      // Whoever knows it must forget it, and end its calls.
+      const unreadable = { id: "a", key: null, revoked: true, tokens: [] };
+      expect(await storage.keys.changedSince(before, 100)).toEqual({ revision: before + 1, keys: [unreadable] });
       expect((await storage.keys.change("c", { limits: unlimited }, by)).limits).toEqual(unlimited);
       expect((await storage.keys.change("d", { channels: ["x"] }, by)).channels).toEqual(["x"]);
       expect(
@@ -307,7 +309,16 @@ for (const engine of engines) {
       await keys.change("b", { note: "x" }, by);
       const { revision, keys: changed } = await keys.changedSince(3, 10);
       expect(revision).toBe(4);
-      expect(changed === "all" ? "all" : changed.map(({ id, note }) => [id, note])).toEqual([["b", "x"]]);
+      expect(changed === "all" ? "all" : changed.map(({ id, key, tokens }) => [id, key?.note, tokens])).toEqual([
+        ["b", "x", [{ digest: "db", expiresMs: null }]],
+      ]);
+      const current = await keys.current(["b", "nobody", "a", ...Array.from({ length: 600 }, (_, at) => `stranger ${at}`)]);
+      expect(current).toHaveLength(603);
+      expect(current.slice(0, 3)).toMatchObject([
+        { id: "b", key: { note: "x" }, tokens: [{ digest: "db" }] },
+        { id: "nobody", key: null, revoked: false, tokens: [] },
+        { id: "a", key: { name: "a" } },
+      ]);
       const all = await keys.changedSince(0, 3);
       expect(all.keys === "all" ? "all" : all.keys.map(({ id }) => id)).toEqual(["a", "c", "b"]);
       expect((await keys.changedSince(0, 2)).keys).toBe("all");

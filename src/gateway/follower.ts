@@ -1,13 +1,13 @@
-import type { StoredKey } from "../keys/stored-key.ts";
-import { StorageTrouble, type Storage } from "./storage.ts";
+import type { ChangedKey, Storage } from "./storage.ts";
 
 export interface FollowerPorts {
   readonly storage: Pick<Storage, "keys" | "revision">;
   readonly after: (ms: number, then: () => void) => () => void;
   /** Everything that changed of keys since the last time; also told when nothing did, for then that is certain. */
-  readonly onKeys: (keys: readonly StoredKey[] | "all") => void;
-  /** The keys of the calls under way: they are looked at one by one when too much changed to be told. */
-  readonly inUse?: () => Iterable<string>;
+  readonly onKeys: (keys: readonly ChangedKey[]) => void;
+  /** Too much changed to be told. Tells which keys matter: those are looked at one by one, and told as they are now. */
+  readonly onUnsure: () => Iterable<string>;
+  readonly onRenewed: (keys: readonly ChangedKey[]) => void;
   /** Something changed that is not a key, or is: channels and prices are read anew. */
   readonly onChange: () => void | Promise<void>;
   /** The store stopped answering, or answers again. */
@@ -52,8 +52,9 @@ export class Follower {
       const { revision, keys } = await this.ports.storage.keys.changedSince(this.revision, changesMax);
       if (this.stopped) return;
       this.reach(true);
-      this.ports.onKeys(keys);
-      if (keys === "all") await this.findRevoked();
+      if (keys === "all") await this.renew();
+      if (this.stopped) return;
+      this.ports.onKeys(keys === "all" ? [] : keys);
       if (revision !== this.revision) this.owed = true;
       this.revision = revision;
       if (this.owed) this.tell();
@@ -75,14 +76,13 @@ export class Follower {
       });
   }
 
-  /** Calls under way do not ask for their key again, so those that were revoked must be found. */
-  private async findRevoked(): Promise<void> {
-    const revoked: StoredKey[] = [];
-    for (const id of new Set(this.ports.inUse?.())) {
-      const key = await this.ports.storage.keys.get(id).catch(unreadable);
-      if (key !== null && key.revokedMs !== null) revoked.push(key);
+  /** Should the store be lost in the middle of it, the revision stays where it was, and it begins anew. */
+  private async renew(): Promise<void> {
+    const ids = [...new Set(this.ports.onUnsure())];
+    for (let at = 0; at < ids.length && !this.stopped; at += renewedAtOnce) {
+      const keys = await this.ports.storage.keys.current(ids.slice(at, at + renewedAtOnce));
+      if (!this.stopped) this.ports.onRenewed(keys);
     }
-    if (revoked.length > 0 && !this.stopped) this.ports.onKeys(revoked);
   }
 
   private later(): void {
@@ -99,11 +99,6 @@ export class Follower {
   }
 }
 
-/** Of one that cannot be read nobody can say that it is revoked. */
-function unreadable(error: unknown): null {
-  if (error instanceof StorageTrouble && error.kind === "damaged") return null;
-  throw error;
-}
-
 const everyMs = 1_000;
 const changesMax = 1_000;
+const renewedAtOnce = 1_000;

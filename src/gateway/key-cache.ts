@@ -1,8 +1,7 @@
 import type { Key } from "../keys/key.ts";
-import type { StoredKey } from "../keys/stored-key.ts";
 import { parseToken } from "../keys/token.ts";
 import { BoundedMap } from "./bounded-map.ts";
-import { StorageTrouble, type OpenedKey } from "./storage.ts";
+import { StorageTrouble, type ChangedKey, type OpenedKey } from "./storage.ts";
 
 /** What a token opens: a key, nothing, or nobody can say because the store does not answer or what it says makes no sense. */
 export type Opened = Key | null | "unavailable" | DamagedKey;
@@ -53,19 +52,29 @@ export class KeyCache {
     return this.asking.get(digest) ?? this.ask(digest);
   }
 
-  /** The store was reached, and this is all that changed; `all`: too much to tell. Returns the keys that were revoked since. */
-  changed(keys: readonly StoredKey[] | "all"): readonly string[] {
+  /** The store was reached, and this is all that changed. Returns the keys that were revoked since. */
+  changed(keys: readonly ChangedKey[]): readonly string[] {
     this.syncedMs = this.ports.nowMs();
-    if (keys.length > 0) this.changes += 1;
-    if (keys === "all") {
-      this.known.clear();
-      this.digestsOf.clear();
-      this.strangers.clear();
-      return [];
-    }
-    if (keys.length > 0) this.strangers.clear();
-    for (const { id } of keys) this.forget(id);
-    return keys.filter(({ revokedMs }) => revokedMs !== null).map(({ id }) => id);
+    if (keys.length === 0) return [];
+    this.changes += 1;
+    this.strangers.clear();
+    return this.renewed(keys);
+  }
+
+  /** The store was reached, and more changed than it tells. Returns the keys that are known: how they are now is to be told next. */
+  unsure(): readonly string[] {
+    this.changes += 1;
+    this.strangers.clear();
+    return [...this.digestsOf.keys()];
+  }
+
+  /**
+   * How some keys are now. What is known is replaced and not forgotten: the store may be lost in the next moment. Returns those
+   * that are revoked.
+   */
+  renewed(keys: readonly ChangedKey[]): readonly string[] {
+    for (const changed of keys) this.replace(changed);
+    return keys.filter(({ revoked }) => revoked).map(({ id }) => id);
   }
 
   private async ask(digest: string): Promise<Opened> {
@@ -123,6 +132,14 @@ export class KeyCache {
     const digests = this.digestsOf.get(keyId);
     digests?.delete(digest);
     if (digests?.size === 0) this.digestsOf.delete(keyId);
+  }
+
+  private replace({ id, key, revoked, tokens }: ChangedKey): void {
+    if (!this.digestsOf.has(id)) return;
+    this.forget(id);
+    if (key === null || revoked) return;
+    // Those that nobody has come with yet belong to the same key.
+    for (const { digest, expiresMs } of tokens) this.remember(digest, { key, tokenExpiresMs: expiresMs });
   }
 
   private forget(keyId: string): void {

@@ -60,9 +60,20 @@ export interface KeyStorage {
   /** The key a token opens, also where it is revoked or expired, and until when this token does. */
   byDigest(digest: string): Promise<OpenedKey | null>;
   /** What changed after a revision, of any age; more than `max` changes are reported as `all`. */
-  changedSince(revision: number, max: number): Promise<{ readonly revision: number; readonly keys: readonly StoredKey[] | "all" }>;
+  changedSince(revision: number, max: number): Promise<{ readonly revision: number; readonly keys: readonly ChangedKey[] | "all" }>;
+  /** How these keys are now, each of them. */
+  current(ids: readonly string[]): Promise<readonly ChangedKey[]>;
   /** When keys were last used, by id, in wall-clock milliseconds. Only ever moves forward. No audit. */
   used(lastMs: ReadonlyMap<string, number>): Promise<void>;
+}
+
+/** A key as it is now, and what opens it. */
+export interface ChangedKey {
+  readonly id: string;
+  /** Null where there is none, or none that can be read. */
+  readonly key: StoredKey | null;
+  readonly revoked: boolean;
+  readonly tokens: readonly { readonly digest: string; readonly expiresMs: number | null }[];
 }
 
 export interface OpenedKey {

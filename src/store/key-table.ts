@@ -1,4 +1,4 @@
-import { StorageTrouble, type Actor, type KeyQuery, type KeyStorage, type OpenedKey } from "../gateway/storage.ts";
+import { StorageTrouble, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../gateway/storage.ts";
 import type { KeyChange, NewKey, StoredKey, TokenMark } from "../keys/stored-key.ts";
 import { batches } from "./batches.ts";
 import { change, readRevision } from "./change.ts";
@@ -138,7 +138,7 @@ export class KeyTable implements KeyStorage {
     return rows === undefined || token === undefined ? null : { key: sound(rows), tokenExpiresMs: token.token_expires_ms };
   }
 
-  async changedSince(since: number, max: number): Promise<{ readonly revision: number; readonly keys: readonly StoredKey[] | "all" }> {
+  async changedSince(since: number, max: number): Promise<{ readonly revision: number; readonly keys: readonly ChangedKey[] | "all" }> {
     // Read first: what changes from now on is found again the next time.
     const revision = await readRevision(this.database);
     if (revision === since) return { revision, keys: [] };
@@ -146,11 +146,29 @@ export class KeyTable implements KeyStorage {
     if (revision < since) return { revision, keys: "all" };
     const changed = await readKeys(this.database, { where: [sql`keys.revision > ${since}`], order: "revision", keysMax: max + 1 });
     if (changed.length > max) return { revision, keys: "all" };
-    const keys = changed.map((rows) => ({ id: rows[0].id, key: keyFrom(rows) }));
-    const sane = keys.flatMap(({ key }) => ("damaged" in key ? [] : [key]));
-    for (const { id, key } of keys) if ("damaged" in key) this.needs.damaged?.({ table: "keys", id, column: key.damaged });
-    // Whoever remembers a key that can no longer be read must forget it: it may have been revoked.
-    return { revision, keys: sane.length === keys.length ? sane : "all" };
+    return { revision, keys: changed.map((rows) => this.#changed(rows)) };
+  }
+
+  async current(ids: readonly string[]): Promise<readonly ChangedKey[]> {
+    const found = new Map<string, ChangedKey>();
+    for (const some of batches(ids.filter(mayBeName), (id) => sql`${id}`)) {
+      const keys = await readKeys(this.database, { where: [sql`keys.id in (${some})`], order: "id", keysMax: ids.length });
+      for (const rows of keys) found.set(rows[0].id, this.#changed(rows));
+    }
+    return ids.map((id) => found.get(id) ?? { id, key: null, revoked: false, tokens: [] });
+  }
+
+  /** Whoever remembers a key that can no longer be read must forget it: it may have been revoked. */
+  #changed(rows: readonly [KeyRow, ...KeyRow[]]): ChangedKey {
+    const { id, revoked_ms } = rows[0];
+    const revoked = revoked_ms !== null;
+    const key = keyFrom(rows);
+    if ("damaged" in key) {
+      this.needs.damaged?.({ table: "keys", id, column: key.damaged });
+      return { id, key: null, revoked, tokens: [] };
+    }
+    const tokens = rows.flatMap(({ digest, token_expires_ms }) => (digest === null ? [] : [{ digest, expiresMs: token_expires_ms }]));
+    return { id, key, revoked, tokens };
   }
 
   async used(lastMs: ReadonlyMap<string, number>): Promise<void> {
