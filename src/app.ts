@@ -128,6 +128,7 @@ export class App {
         (channel, credential) => this.secrets.get(channel)?.get(credential),
         nowMs,
         (path, lost) => this.engines.socketFor(path, lost),
+        (sinceMs) => this.pressure?.standstillMs(sinceMs) ?? 0,
       ),
       nowMs,
       dice: Math.random,
@@ -197,7 +198,7 @@ export class App {
     this.rebuild();
     const { host, port } = this.settings.listen;
     // Not sooner: how busy a start is says nothing about calls.
-    const pressure = watchPressure(this.gateway.ports.nowMs);
+    const pressure = watchPressure(this.gateway.ports.nowMs, () => this.gateway.calls.size);
     this.pressure = pressure;
     this.listener = listen({
       host,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import type { ChatCall, ChatReply } from "./support/client.ts";
+import type { ChatCall } from "./support/client.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 
 setDefaultTimeout(60_000);
@@ -22,7 +22,7 @@ function open(count: number, body: Record<string, unknown>, stream: boolean): Pr
   return Promise.all(Array.from({ length: count }, () => rig.open(body, { stream, timeoutMs: 20_000 })));
 }
 
-test("F69: a process that stood still for two seconds blames nobody for its own silence, cuts nobody off, and sheds what comes at once", async () => {
+test("F69: a process that stood still for two seconds blames nobody for its own silence, cuts nobody off, and turns nobody away", async () => {
   const flowing = await open(20, { model: "flows", x_tokens: 80, x_pace_ms: 50 }, true);
   for (const call of flowing) await call.untilBody(100);
   const waiting = [
@@ -33,7 +33,7 @@ test("F69: a process that stood still for two seconds blames nobody for its own 
   await rig.upstream.a.waitFor(() => waiting.every(asked));
 
   rig.gateway.signal("SIGSTOP");
-  const coming = open(20, { model: "comes" }, false);
+  const coming = open(100, { model: "comes" }, false);
   await Bun.sleep(standsStillMs);
   rig.gateway.signal("SIGCONT");
 
@@ -42,10 +42,8 @@ test("F69: a process that stood still for two seconds blames nobody for its own 
     expect([reply.status, reply.error, reply.finishReason, rig.path(reply)]).toEqual([200, null, "stop", ["a"]]);
   }
   const answers = await Promise.all((await coming).map(({ reply }) => reply));
-  const isShed = ({ status, error, response }: ChatReply): boolean =>
-    status === 503 && error?.code === "overloaded" && Number(response.header("retry-after")) >= 1;
-  expect(answers.filter((reply) => reply.status !== 200 && !isShed(reply)).map(({ status }) => status)).toEqual([]);
-  expect(answers.filter(isShed).length).toBeGreaterThan(0);
+  // It was late, but not by its own work: whoever came meanwhile is served.
+  for (const reply of answers) expect([reply.status, reply.error, reply.finishReason, rig.path(reply)]).toEqual([200, null, "stop", ["a"]]);
 
   expect(rig.gateway.logs.filter(({ event }) => event === "cooling")).toEqual([]);
   expect((await rig.chat({ model: "whole" })).channel).toBe("a");

@@ -2,8 +2,18 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { LoopDelay, shed, shedRetryMs, watchPressure, type Pressure } from "../src/http/load-shed.ts";
+import {
+  LoopDelay,
+  shed,
+  shedFailure,
+  shedRetryMs,
+  watchPressure,
+  type LoopFacts,
+  type Pressure,
+  type PressureGauge,
+} from "../src/http/load-shed.ts";
 import { memoryShareOf } from "../src/http/memory-share.ts";
+import { ProcessorTime } from "../src/http/processor-time.ts";
 import { eventually } from "./support/eventually.ts";
 
 const calm: Pressure = { loopDelayMs: 0, memoryShare: 0 };
@@ -43,16 +53,49 @@ describe("new work", () => {
     expect(shed({ ...calm, memoryShare: 0.95 }, "call", never)).toBe("memory_out");
   });
 
+  test("is told why in words that are true: nobody counted calls", () => {
+    for (const why of ["loop_delay", "memory_short", "memory_out"] as const)
+      expect(shedFailure(why).publicMessage).not.toContain("concurrent");
+    expect(shedFailure("memory_out").publicMessage).toContain("memory");
+    expect(shedFailure("loop_delay").publicMessage).not.toContain("memory");
+  });
+
   test("may come back after one to five seconds", () => {
     expect(shedRetryMs(() => 0)).toBe(1_000);
     expect(shedRetryMs(() => 0.999)).toBeLessThan(5_000);
   });
 });
 
+/** A thread that works all the time, or as much as it is told, while so many calls are under way. */
+function facts(
+  clock: () => number,
+  { works = 1, stolen = 0, underWay = 100 } = {},
+): LoopFacts & { works: number; stolen: number; calls: number } {
+  let usedMs = 0;
+  let seenMs = clock();
+  const all = {
+    works,
+    stolen,
+    calls: underWay,
+    usedMs: () => {
+      usedMs += (clock() - seenMs) * all.works;
+      seenMs = clock();
+      return usedMs;
+    },
+    stolenShare: () => all.stolen,
+    underWay: () => all.calls,
+  };
+  return all;
+}
+
 describe("the delay of the event loop", () => {
   test("is what one long block was, for a second, and then nothing", () => {
-    const loop = new LoopDelay(0, 20);
     let nowMs = 0;
+    const loop = new LoopDelay(
+      0,
+      facts(() => nowMs),
+      20,
+    );
     const run = (untilMs: number): void => {
       while (nowMs + 20 <= untilMs) loop.tick((nowMs += 20));
     };
@@ -68,8 +111,12 @@ describe("the delay of the event loop", () => {
   });
 
   test("is not told by one short block, such as a reload, but by a loop that is late again and again", () => {
-    const loop = new LoopDelay(0, 20);
     let nowMs = 0;
+    const loop = new LoopDelay(
+      0,
+      facts(() => nowMs),
+      20,
+    );
     for (let tick = 0; tick < 50; tick++) loop.tick((nowMs += 20));
     loop.tick((nowMs += 420));
     expect(loop.delayMs(nowMs)).toBe(0);
@@ -78,30 +125,136 @@ describe("the delay of the event loop", () => {
   });
 
   test("is seen by who comes before the late timer", () => {
-    const loop = new LoopDelay(0, 20);
-    expect(loop.delayMs(2_020)).toBe(2_000);
+    let nowMs = 0;
+    const loop = new LoopDelay(
+      0,
+      facts(() => nowMs),
+      20,
+    );
+    nowMs = 2_020;
+    expect(loop.delayMs(nowMs)).toBe(2_000);
   });
 
-  test("of this very process is measured: a block of 2.1 s, and the calm after it", async () => {
-    const gauge = watchPressure(
-      () => performance.now(),
-      () => 0,
+  /** A loop that is late again and again, by 300 ms, while its thread has so much of the processor. */
+  function late(given: { readonly works?: number; readonly stolen?: number }): number {
+    let nowMs = 0;
+    const loop = new LoopDelay(
+      0,
+      facts(() => nowMs, given),
+      20,
     );
-    try {
-      const endMs = performance.now() + 2_100;
-      while (performance.now() < endMs);
-      expect(gauge.pressure(performance.now()).loopDelayMs).toBeGreaterThan(250);
-      await eventually("it is calm", () => gauge.pressure(performance.now()).loopDelayMs < 250, 10_000);
-    } finally {
-      gauge.stop();
-    }
+    for (let tick = 0; tick < 10; tick++) loop.tick((nowMs += 320));
+    nowMs += 320;
+    return loop.delayMs(nowMs);
+  }
+
+  test("is nobody's overload where the process itself hardly ran: a host that takes the processor away, a stop, a sleep", () => {
+    expect(late({ works: 1 })).toBe(300);
+    expect(late({ works: 0.6 })).toBe(300);
+    expect(late({ works: 0.4 })).toBe(0);
+    expect(late({ works: 0 })).toBe(0);
+    // The system charged us for all of it, and says that the host had half of that.
+    expect(late({ works: 1, stolen: 0.55 })).toBe(0);
+    expect(late({ works: 1, stolen: 0.1 })).toBe(300);
+  });
+
+  test("is nobody's overload where a single block was not our own, also for who comes before the late timer", () => {
+    let nowMs = 0;
+    const loop = new LoopDelay(
+      0,
+      facts(() => nowMs, { works: 0.01 }),
+      20,
+    );
+    nowMs = 2_300;
+    expect(loop.delayMs(nowMs)).toBe(0);
+    loop.tick(nowMs);
+    expect(loop.delayMs(nowMs)).toBe(0);
+  });
+
+  test("piles work up where there are many calls, and no fewer than a second ago", () => {
+    const world = facts(() => 0);
+    const loop = new LoopDelay(0, world, 20);
+    const piles = (calls: number): boolean => {
+      world.calls = calls;
+      return loop.isPiling();
+    };
+    expect([piles(63), piles(64), piles(1_000)]).toEqual([false, true, true]);
+    world.calls = 500;
+    loop.tick(20);
+    expect([piles(499), piles(500)]).toEqual([false, true]);
+  });
+
+  test("tells for how long nobody looked, whoever is to blame", () => {
+    let nowMs = 0;
+    const loop = new LoopDelay(
+      0,
+      facts(() => nowMs, { works: 0 }),
+      20,
+    );
+    loop.tick((nowMs = 320));
+    loop.tick((nowMs = 340));
+    expect(loop.standstillMs(0, nowMs)).toBe(300);
+    expect(loop.standstillMs(330, nowMs)).toBe(0);
+    expect(loop.standstillMs(330, 460)).toBe(100);
+  });
+
+  /** This thread's own time, as if the machine had nothing else to do, and the time that the test lets pass besides. */
+  function ownClock(): { readonly nowMs: () => number; readonly pass: (ms: number) => void; readonly work: (ms: number) => void } {
+    let passedMs = 0;
+    const nowMs = (): number => {
+      const { user, system } = process.threadCpuUsage();
+      return (user + system) / 1_000 + passedMs;
+    };
+    const work = (ms: number): void => {
+      const endMs = nowMs() + ms;
+      while (nowMs() < endMs);
+    };
+    return { nowMs, work, pass: (ms) => void (passedMs += ms) };
+  }
+
+  const gauges: PressureGauge[] = [];
+  afterAll(() => {
+    for (const gauge of gauges) gauge.stop();
+  });
+  function gaugeWith(underWay: number, nowMs: () => number): PressureGauge {
+    const gauge = watchPressure(
+      nowMs,
+      () => underWay,
+      () => 0,
+      new ProcessorTime(nowMs, () => "no host takes anything"),
+    );
+    gauges.push(gauge);
+    return gauge;
+  }
+
+  test("of this very process is measured: a block of 2.1 s by its own work, and the calm after it", async () => {
+    const { nowMs, work, pass } = ownClock();
+    const [crowded, quiet] = [gaugeWith(100, nowMs), gaugeWith(20, nowMs)];
+    const isLate = (gauge: PressureGauge): boolean => gauge.pressure(nowMs()).loopDelayMs > 250;
+    work(2_100);
+    expect([isLate(crowded), isLate(quiet)]).toEqual([true, false]);
+    await eventually(
+      "it is calm",
+      () => {
+        pass(50);
+        return !isLate(crowded);
+      },
+      30_000,
+    );
+  });
+
+  test("of this very process is no overload where it waited, and is told to whoever waited with it", () => {
+    const { nowMs, work, pass } = ownClock();
+    const crowded = gaugeWith(100, nowMs);
+    const beganMs = nowMs();
+    work(500);
+    pass(2_100);
+    expect(crowded.pressure(nowMs()).loopDelayMs).toBe(0);
+    expect(crowded.standstillMs(beganMs)).toBeGreaterThan(2_500);
   });
 
   test("costs a request next to nothing to ask for", () => {
-    const gauge = watchPressure(
-      () => performance.now(),
-      () => 0,
-    );
+    const gauge = gaugeWith(100, () => performance.now());
     const rounds = Array.from({ length: 5 }, () => {
       const startMs = performance.now();
       for (let count = 0; count < 10_000; count += 1) shed(gauge.pressure(performance.now()), "call", () => 1);
@@ -110,6 +263,61 @@ describe("the delay of the event loop", () => {
     gauge.stop();
     // 10 us each would already be far too much; on any machine it is well under one.
     expect(Math.min(...rounds)).toBeLessThan(100);
+  });
+});
+
+describe("the time of the processor", () => {
+  /** Ticks of all processors: user, nice, system, idle, iowait, irq, softirq, steal. */
+  function machine(): { stat: string; nowMs: number; readonly time: ProcessorTime; reads: number } {
+    const world = {
+      stat: "cpu  100 0 50 1000 0 0 0 10 0 0\ncpu0 1 2 3\n",
+      nowMs: 0,
+      reads: 0,
+      time: null as unknown as ProcessorTime,
+    };
+    const read = (): string => {
+      world.reads += 1;
+      return world.stat;
+    };
+    world.time = new ProcessorTime(
+      () => world.nowMs,
+      read,
+      () => ({ user: 1_500_000, system: 500_000 }),
+    );
+    return world;
+  }
+
+  test("is that of the thread, in milliseconds", () => {
+    expect(machine().time.usedMs()).toBe(2_000);
+    const { time } = { time: new ProcessorTime(() => 0) };
+    expect(time.usedMs()).toBeGreaterThan(0);
+    expect(time.stolenShare()).toBeWithin(0, 1.000_1);
+  });
+
+  test("was stolen by the share that the system counts, of what was wanted since the look before the last", () => {
+    const world = machine();
+    world.nowMs = 100;
+    world.stat = "cpu  130 0 60 1000 0 5 5 60 0 0\n";
+    expect(world.time.stolenShare()).toBe(0.5);
+    world.time.look();
+    world.stat = "cpu  230 0 60 1000 0 5 5 60 0 0\n";
+    world.nowMs = 600;
+    expect(world.time.stolenShare()).toBe(50 / 200);
+    world.time.look();
+    world.nowMs = 1_100;
+    world.stat = "cpu  330 0 60 1000 0 5 5 60 0 0\n";
+    expect(world.time.stolenShare()).toBe(0);
+  });
+
+  test("is read from the system no more often than every 50 ms, and is not stolen where the system does not say", () => {
+    const world = machine();
+    for (world.nowMs = 0; world.nowMs < 1_000; world.nowMs += 1) world.time.stolenShare();
+    expect(world.reads).toBeWithin(2, 22);
+    const silent = new ProcessorTime(
+      () => 1_000,
+      () => "",
+    );
+    expect(silent.stolenShare()).toBe(0);
   });
 });
 

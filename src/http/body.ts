@@ -1,4 +1,5 @@
 import { failure, type Failure } from "../operations/failure.ts";
+import { noMemory } from "./load-shed.ts";
 import type { Incoming } from "./incoming.ts";
 
 /** A body that came with its head, as most do; null where there is more to come. What is too large is refused before it is held. */
@@ -59,7 +60,7 @@ function tooSlow(readMs: number): Failure {
   });
 }
 
-const noRoom = failure("saturated", "no memory for a large body");
+const noRoom = failure("saturated", "no memory for a large body", { message: noMemory });
 const nothing = new Uint8Array(0);
 const firstBytes = 64 * 1024;
 /** What memory is always found for. */

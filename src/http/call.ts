@@ -17,7 +17,7 @@ import type { Arrival } from "./arrival.ts";
 import { errorAnswer, statusOf } from "./errors.ts";
 import { headerLine, type AnswerHead, type HttpAnswer } from "./http-answer.ts";
 import type { Answerer, Incoming } from "./incoming.ts";
-import { shed, shedRetryMs } from "./load-shed.ts";
+import { shed, shedFailure, shedRetryMs } from "./load-shed.ts";
 import { OutgoingStream, type ByteSource, type AnswerOwner } from "./outgoing-stream.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
 
@@ -99,7 +99,7 @@ class Visit implements Answerer, AnswerUser {
     const strained = shed(pressure(this.facts.startedMs), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
     if (strained !== null) {
       if (strained === "memory_out") arrival.head.closes = true;
-      return this.refuse(failure("saturated", `too much to do: ${strained}`), shedRetryMs(gateway.ports.dice));
+      return this.refuse(shedFailure(strained), shedRetryMs(gateway.ports.dice));
     }
     const barred = bars(request, key, door, gateway.calls.size, snapshot);
     if (barred !== null) return this.refuse(barred);
