@@ -104,16 +104,39 @@ test("says no length where there is no body", () => {
   expect(socket.straight).toEqual(["POST / HTTP/1.1\r\n\r\n"]);
 });
 
-test("a large body is not copied, and a large head is whole", () => {
-  const socket = new Socket(all);
+describe("a large request", () => {
   const large = new Uint8Array(100_000);
-  new ConnectionOutput(socket).request(lines, large.length, large);
-  expect(socket.straight).toEqual([]);
-  expect(Buffer.from(socket.streamed[0]!).toString()).toBe("POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n");
-  expect(socket.streamed[1]).toBe(large);
-  const other = new Socket(all);
-  new ConnectionOutput(other).request(large, null, new Uint8Array());
-  expect(other.stream).toBe(`${Buffer.from(large).toString("latin1")}\r\n`);
+  const head = "POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n";
+
+  test("is taken by the system where it lies, a large head as well", () => {
+    const socket = new Socket(all);
+    new ConnectionOutput(socket).request(lines, large.length, large);
+    expect(socket.straight).toEqual([head, Buffer.from(large).toString("latin1")]);
+    expect(socket.streamed).toEqual([]);
+    const other = new Socket(all);
+    new ConnectionOutput(other).request(large, null, new Uint8Array());
+    expect(other.straight).toEqual([`${Buffer.from(large).toString("latin1")}\r\n`]);
+  });
+
+  test("goes on in the stream where the system takes a part of it, and is not copied for that", () => {
+    for (const taken of [0, 10, head.length - 1]) {
+      const socket = new Socket((length) => Math.min(length, taken));
+      new ConnectionOutput(socket).request(lines, large.length, large);
+      expect(socket.straight.join("") + Buffer.from(socket.streamed[0]!).toString()).toBe(head);
+      expect(socket.streamed[1]).toBe(large);
+    }
+    const socket = new Socket((length) => (length > 1_000 ? 60_000 : length));
+    new ConnectionOutput(socket).request(lines, large.length, large);
+    expect(socket.streamed.map(({ length, buffer }) => [length, buffer === large.buffer])).toEqual([[40_000, true]]);
+  });
+});
+
+test("what the system will not take is given to the stream, which then closes, only after what had come could be read", async () => {
+  const socket = new Socket(() => -1);
+  let isTaken: boolean | null = null;
+  new ConnectionOutput(socket).send(body, (taken) => (isTaken = taken));
+  expect([socket.streamed.length, isTaken]).toEqual([0, null]);
+  await eventually("the stream has it", () => socket.streamed.length === 1);
 });
 
 const certificates = await makeCertificates();

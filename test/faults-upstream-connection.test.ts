@@ -273,9 +273,45 @@ describe("a kept connection", () => {
       expect(stale).toBeGreaterThan(repeats / 4);
       expect(row.b.ledger.chats.length).toBe(0);
       expect(row.coolings().length).toBe(0);
-      const lines = await Promise.all(row.replies.map((reply) => row.line(reply)));
-      expect(lines.filter((line) => line["attempts"] !== 1)).toEqual([]);
+      const tries = await Promise.all(row.replies.map((reply) => triesOf(row, reply)));
+      // Where this process was too slow to close at once, the gateway cannot know that it did not look at the request.
+      const isLate = ({ ms, error }: LogLine): boolean => error === "disconnected" && Number(ms) > 50;
+      expect(tries.filter((all) => all.length > 1 && !all.slice(0, -1).every(isLate))).toEqual([]);
     },
+  );
+
+  stage.rows(
+    "F09: a request that was delivered on a kept connection, and goes unanswered, is a failed attempt that may cost: it is not sent again unseen",
+    kinds,
+    async (row, { stream }) => {
+      expectWhole(row, await row.ask({ stream }), row.a);
+      row.a.script(["fault:delivered-then-closed@300"]);
+      const reply = await row.ask({ stream });
+      expectWhole(row, reply, row.a);
+      const [delivered, again, ...more] = row.a.ledger.ofCall(reply.call ?? "");
+      expect([delivered!.behaviour, again!.statusSent, more]).toEqual(["fault:delivered-then-closed@300", 200, []]);
+      expect(row.a.ledger.connections[0]!.requests).toBe(2);
+      expect(errorsOf(await triesOf(row, reply))).toEqual(["disconnected", undefined]);
+      expect(await row.line(reply)).toMatchObject({ attempts: 2 });
+    },
+  );
+
+  stage.rows(
+    "F09: a kept connection that answers 408 had been idle for too long, and is replaced without blame; a fresh one means it",
+    kinds,
+    async (row, { stream }) => {
+      expectWhole(row, await row.ask({ stream, alone: true }), row.a);
+      row.a.script(["fault:status@408"]);
+      const reply = await row.ask({ stream, alone: true });
+      expectWhole(row, reply, row.a);
+      expect(await row.line(reply)).toMatchObject({ attempts: 1 });
+      expect(row.a.ledger.ofCall(reply.call ?? "").map(({ statusSent }) => statusSent)).toEqual([408, 200]);
+      row.a.behaviour = "fault:status@408";
+      const refused = await row.ask({ stream, alone: true });
+      expect(errorsOf(await triesOf(row, refused))[0]).toBe("overloaded");
+      expect(row.coolings().length).toBe(0);
+    },
+    { attemptsMax: 4 },
   );
 });
 

@@ -119,6 +119,7 @@ const behaviours = [
   "usage-twice",
   "status@400",
   "status@408",
+  "delivered-then-closed@120",
   "status@413",
   "too-large-html",
   "recovering@3",

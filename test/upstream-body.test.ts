@@ -2,6 +2,7 @@ import { afterAll, afterEach, describe, expect, setDefaultTimeout, test } from "
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readlinkSync } from "node:fs";
 import net, { type AddressInfo, type Socket } from "node:net";
+import { join } from "node:path";
 import tls from "node:tls";
 import fc from "fast-check";
 import type { StreamedBody } from "../src/adapters/adapter.ts";
@@ -533,6 +534,22 @@ describe("a streamed body that is answered before it is sent", () => {
       await upstream.allClosed();
       expect(upstream.peers.length).toBe(call + 1);
     }
+  });
+
+  test("has its answer also where the upstream closes while more is written", async () => {
+    const child = Bun.spawn([process.execPath, join(import.meta.dir, "support/early-refuser.ts")], { stdout: "pipe" });
+    stops.push(() => child.kill());
+    const { value } = await child.stdout.getReader().read();
+    const url = `http://127.0.0.1:${Number(new TextDecoder().decode(value))}`;
+    const client = new Client();
+    const calls = 60;
+    let told = 0;
+    for (let call = 0; call < calls; call++) {
+      const reply = await client.send(url, large(16 * mebibyte)).reply;
+      if (!isFailure(reply) && reply.status === 413) told += 1;
+    }
+    // Where a reset comes in the very moment of a write, the runtime is the first to know.
+    expect(told).toBeGreaterThan(calls * 0.8);
   });
 
   test("goes on where the answer is no refusal: it may be made of what is still to come", async () => {

@@ -18,9 +18,16 @@ export class ConnectionOutput {
     this.socket.write(bytes);
   }
 
-  /** Says when the system has taken all of it, or that it will not. */
+  /**
+   * Says when the system has taken all of it, or that it will not. Past the stream layer as well: where the upstream takes no
+   * more, the layer would close at once and throw away what had come, which may be the refusal that says why.
+   */
   send(bytes: Uint8Array, taken: (isTaken: boolean) => void): void {
-    this.socket.write(bytes, (error) => taken(error == null));
+    const now = this.straight(bytes, bytes.length);
+    if (now === bytes.length) return taken(true);
+    const rest = (): void => void this.socket.write(now > 0 ? bytes.subarray(now) : bytes, (error) => taken(error == null));
+    if (now >= 0) rest();
+    else setTimeout(rest, readingMs);
   }
 
   /**
@@ -30,16 +37,23 @@ export class ConnectionOutput {
   request(lines: Uint8Array, bodyLength: number | null, body: Uint8Array): void {
     const isSmall = lines.length + lengthBytesMax + body.length <= scratch.length;
     if (!isSmall) {
-      this.write(Buffer.concat([lines, scratch.subarray(0, putLength(bodyLength, 0))]));
-      if (body.length > 0) this.write(body);
+      const head = Buffer.concat([lines, scratch.subarray(0, putLength(bodyLength, 0))]);
+      const taken = Math.max(0, this.straight(head, head.length));
+      if (taken < head.length) this.write(head.subarray(taken));
+      if (body.length > 0) this.send(body, nobody);
       return;
     }
     scratch.set(lines);
     const headLength = putLength(bodyLength, lines.length);
     scratch.set(body, headLength);
     const length = headLength + body.length;
-    const taken = this.isEmpty ? Math.max(0, this.socket[below]?.write?.(scratch, 0, length) ?? 0) : 0;
+    const taken = Math.max(0, this.straight(scratch, length));
     if (taken < length) this.write(Buffer.from(scratch.subarray(taken, length)));
+  }
+
+  /** How much the system takes at once; less than nothing where it will take no more. */
+  private straight(bytes: Uint8Array, length: number): number {
+    return this.isEmpty ? (this.socket[below]?.write?.(bytes, 0, length) ?? 0) : 0;
   }
 }
 
@@ -59,6 +73,9 @@ function putLineEnd(at: number): number {
   return at + 2;
 }
 
+const nobody = (): void => {};
+/** Time enough to read what has come already. */
+const readingMs = 20;
 const lengthName = Buffer.from("content-length: ");
 /** With the digits of any length there is. */
 const lengthBytesMax = 64;

@@ -18,12 +18,22 @@ export interface Way {
   readonly connectMs: number;
   /** How long the upstream may take nothing of a streamed body; 30 seconds unless it says. */
   readonly sendMs?: number;
+  readonly clock?: SendClock;
+}
+
+/** On a clock that never jumps. */
+export interface SendClock {
+  nowMs(): number;
+  /** For how long the process has not looked at its connections at a time, at most, since then. */
+  standstillMs(sinceMs: number): number;
 }
 
 /**
  * One request and its response on one connection. The body is taken from the network only as fast as it is read. A
- * pooled connection that turns out to be closed, before it gave a single byte, is replaced by a fresh one once: the
- * upstream closed it before it saw the request, and nobody is to blame. A streamed body is then read from its beginning.
+ * pooled connection that the upstream closed before it saw the request is replaced by a fresh one once, and nobody is to
+ * blame: that it closed without a byte, and nothing but the head had been taken, or that it closed at once, or that it
+ * says that it waited too long for a request (408). A streamed body is then read from its beginning. A request that was
+ * taken, and went unanswered for longer, may have been worked on: that is a failure, to be counted and paid for.
  */
 export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, ByteSource {
   readonly reply: Promise<Reply | Failure>;
@@ -33,6 +43,10 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private upload: Upload | null = null;
   private parser: ResponseParser | null = null;
   private heard = false;
+  /** When the request was written to a connection from the pool. */
+  private writtenMs = 0;
+  /** The answer is that the connection had been idle for too long. */
+  private isStale = false;
   private persistent = false;
   private over = false;
   private broken: Failure | null = null;
@@ -91,14 +105,13 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   received(chunk: Buffer): boolean {
     this.heard = true;
-    // It is not sent again, and a long answer must not hold its request in memory.
-    this.content = null;
     // Of a head it is not known who looks at it.
     this.keepsChunk = this.answer !== null;
     this.chunk = chunk;
     const problem = this.parser!.feed(chunk);
     this.chunk = null;
-    if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));
+    if (this.isStale) this.replace();
+    else if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));
     else if (this.over) this.release();
     return this.keepsChunk;
   }
@@ -109,11 +122,11 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   closed(cause: Failure | null): void {
-    const reused = this.connection !== null && this.connection.requests > 1;
+    const unseen = !this.heard && this.isReused && this.wasUnseen();
     this.connection = null;
     this.upload?.stop();
     if (this.over || this.broken !== null) return;
-    if (!this.heard && reused) return this.find(null);
+    if (unseen) return this.find(null);
     if (cause?.blame === "gateway") return this.fail(cause);
     // A connection that broke ends nothing properly, not even a body that only its close would end.
     const problem = cause === null ? this.parser!.close() : `the response broke off: ${cause.detail}`;
@@ -121,7 +134,11 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   head(status: number, headers: HeaderLines, persistent: boolean): void {
-    this.persistent = persistent;
+    if (status === requestTimeout && this.isReused) return void (this.isStale = true);
+    // It is not sent again, and a long answer must not hold its request in memory.
+    this.content = null;
+    // One that had to wait for this request would have to wait for the next.
+    this.persistent = persistent && status !== requestTimeout;
     // An upstream that has refused a request wants no more of it; one that answers already may still read it.
     if (status >= 300) this.upload?.stop();
     const keepAlive = headers.get("keep-alive");
@@ -132,6 +149,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   body(bytes: Uint8Array): void {
+    if (this.isStale) return;
     // What is small, or was put together, is a copy.
     if (bytes.length > copiedBytesMax && bytes.buffer === this.chunk?.buffer) this.keepsChunk = true;
     const { waiting } = this;
@@ -153,10 +171,38 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   end(): void {
+    if (this.isStale) return;
     this.over = true;
     const { waiting } = this;
     this.waiting = null;
     waiting?.(null);
+  }
+
+  private get isReused(): boolean {
+    return this.connection !== null && this.connection.requests > 1;
+  }
+
+  /** Whether the upstream closed before it saw the request, as far as that can be told. */
+  private wasUnseen(): boolean {
+    const { content, upload, way } = this;
+    if (content === null || upload?.hasBegun === false) return true;
+    const clock = way.clock ?? realClock;
+    const tookMs = clock.nowMs() - this.writtenMs;
+    // What came while nobody looked may have come at once.
+    return tookMs <= unseenMs || tookMs <= unseenMs + clock.standstillMs(this.writtenMs);
+  }
+
+  /** Asks on a fresh connection. */
+  private replace(): void {
+    const { connection } = this;
+    this.isStale = false;
+    this.heard = false;
+    this.connection = null;
+    this.upload?.stop();
+    if (connection === null) return;
+    connection.user = null;
+    connection.destroy();
+    this.find(null);
   }
 
   /** Looks for a connection: one that waits in the pool, or a fresh one. */
@@ -193,6 +239,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     const { lines, content } = this;
     this.connection = connection;
     this.parser = connection.begin(this);
+    if (connection.requests > 1) this.writtenMs = (this.way.clock ?? realClock).nowMs();
     const isThere = content instanceof Uint8Array;
     connection.output.request(lines, content === null ? null : content.length, isThere ? content : nothing);
     if (content !== null && !isThere) this.beginUpload(connection, content);
@@ -258,6 +305,10 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 }
 
 const nothing = new Uint8Array();
+const realClock: SendClock = { nowMs: () => performance.now(), standstillMs: () => 0 };
+const requestTimeout = 408;
+/** An upstream that had closed says so within a round trip; one that closes later has had the request. */
+const unseenMs = 50;
 
 /** The system tells of room only when much of its buffer is free again: a shorter bound would take the slow for dead. */
 const usualSendMs = 30_000;

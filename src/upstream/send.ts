@@ -4,7 +4,7 @@ import type { Exchange, Send } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import { oneLine } from "../wire/header-value.ts";
 import type { Origin } from "./connection.ts";
-import { HttpExchange, type Way } from "./exchange.ts";
+import { HttpExchange, type SendClock, type Way } from "./exchange.ts";
 import { Pool } from "./pool.ts";
 import { proxiedExchange } from "./proxied.ts";
 
@@ -16,8 +16,10 @@ export function makeSend(
   secret: (channel: Channel, credential: string) => string | undefined,
   nowMs: () => number,
   engineSocket: EngineSocket = noEngines,
+  standstillMs: SendClock["standstillMs"] = () => 0,
 ): Send {
   const pool = new Pool(nowMs);
+  const clock: SendClock = { nowMs, standstillMs };
   const lasts = new WeakMap<UpstreamRequest["headers"], LastRequest>();
   const places = { any: new Map<string, Place>(), public: new Map<string, Place>() };
 
@@ -36,7 +38,7 @@ export function makeSend(
     if (origin === null) return engineExchange(request, path, connectMs);
     const { authHeader, authPrefix, host } = channel.address;
     const lines = headLines(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
-    const way = { origin, pool, connectMs };
+    const way = { origin, pool, connectMs, clock };
     lasts.set(request.headers, { channel, url, key, method, way, lines });
     return new HttpExchange(way, lines, request.body);
   }
@@ -70,7 +72,7 @@ export function makeSend(
         asked = typeof socket === "string" ? socket : null;
         return typeof socket === "string" ? engineOrigin(socket) : socket;
       };
-      return new HttpExchange({ origin, pool, connectMs }, lines, request.body);
+      return new HttpExchange({ origin, pool, connectMs, clock }, lines, request.body);
     };
     let exchange = attempt(null);
     const reply = exchange.reply.then((first) => {

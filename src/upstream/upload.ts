@@ -8,6 +8,8 @@ export class Upload {
   /** Of its bytes, those that were not taken yet. */
   private left: number;
   private stopped = false;
+  /** Some of it may have been taken. */
+  hasBegun = false;
   private wake: (() => void) | null = null;
 
   constructor(
@@ -36,10 +38,14 @@ export class Upload {
     for await (const piece of pieces(this.body)) {
       if (this.stopped) return;
       if (isFailure(piece)) return this.failed(piece);
+      this.hasBegun = true;
       await this.sent(piece);
       if (this.stopped) return;
       this.left -= piece.length;
       free(piece);
+      // Most of it is taken at once, and others have something to do as well.
+      await nextTurn();
+      if (this.stopped) return;
     }
   }
 
@@ -59,6 +65,10 @@ export class Upload {
       });
     });
   }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
 }
 
 /**

@@ -15,15 +15,19 @@ export function witnessed(ledger: Ledger, attempts: readonly Attempt[]): readonl
   return attempts.map((truth) => ({ truth, repeatable: isRepeatable(truth, ledger) }));
 }
 
-/** A kept connection that breaks without a word is taken for one that was closed meanwhile, and the attempt goes on with a fresh one. */
-function isRepeatable({ bytesSent, endedBy, connection }: Attempt, { connections }: Ledger): boolean {
-  return bytesSent === 0 && endedBy === "fault" && connections[connection - 1]!.requests > 1;
+/**
+ * A kept connection that breaks at once and without a word, or that says that it waited for too long, is taken for one that was
+ * closed meanwhile, and the attempt goes on with a fresh one.
+ */
+function isRepeatable({ bytesSent, endedBy, statusSent, connection }: Attempt, { connections }: Ledger): boolean {
+  return ((bytesSent === 0 && endedBy === "fault") || statusSent === 408) && connections[connection - 1]!.requests > 1;
 }
 
 /**
  * The attempts of a receipt at one upstream beside what that upstream saw, in pairs; or the reason why they do not match. One that
  * was left at once, that found no connection, or of which we know ourselves that its upstream cannot do it, need not have arrived.
- * Nor one that ran out of time, where the upstream was itself too slow to read a request to its end: so many were `unread`.
+ * Nor one that ran out of time, where the upstream was itself too slow to read a request to its end, or one whose connection it
+ * was too slow to close at once: so many were `unread`.
  */
 export function matched(
   said: readonly AttemptReceipt[],
@@ -35,7 +39,7 @@ export function matched(
   const known = inOrder.flatMap(({ truth, repeatable }) => (repeatable && more-- > 0 ? [] : [truth]));
   const arrived = said.filter(({ error }) => !unsent.has(error ?? ""));
   const certain = arrived.filter(({ outcome, error }) => outcome !== "abandoned" && error !== "unsupported");
-  const inTime = certain.filter(({ error }) => error !== "timed_out");
+  const inTime = certain.filter(({ error, tookMs }) => error !== "timed_out" && !(error === "disconnected" && tookMs > unseenMs));
   if (known.length > arrived.length || known.length < Math.max(inTime.length, certain.length - unread)) {
     const claims = said.map(({ outcome, error }) => (error === null ? outcome : `${outcome} (${error})`));
     return `${said.length} attempts: ${claims.join(", ")}; seen were ${known.map(({ behaviour }) => behaviour).join(", ") || "none"}`;
@@ -47,6 +51,8 @@ export function matched(
   return pairs.map((one, at) => [one, known[at]!] as const);
 }
 
+/** Who closes a kept connection within this time may not have seen the request. */
+const unseenMs = 50;
 const unsent: ReadonlySet<string> = new Set(["unreachable", "tls_failed", "connect_timeout"]);
 
 /** What is wrong with a receipt in itself: its sums are those of its attempts. */

@@ -27,9 +27,10 @@ export class Ledger {
     return this.chats.filter((attempt) => attempt.call === call);
   }
 
-  /** How many have connected since a moment of `performance.now()` of whom no request was read whole. */
+  /** How many have connected since a moment of `performance.now()` of whom a request was not read whole. */
   unreadSince(sinceMs: number): number {
-    return this.connections.filter(({ acceptedAt, requests }) => acceptedAt >= sinceMs && requests === 0).length;
+    const isUnread = ({ requests, closedOnReuse }: Connection): boolean => requests === 0 || closedOnReuse;
+    return this.connections.filter((connection) => connection.acceptedAt >= sinceMs && isUnread(connection)).length;
   }
 
   /** Resolves when every attempt so far has ended. */

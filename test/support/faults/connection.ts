@@ -8,6 +8,11 @@ export const connectionFaults: Faults = {
   "close-before-headers": (exchange) => exchange.cut(),
   "rst-before-headers": (exchange) => exchange.reset(),
 
+  /** Has all of the request, works on it for so long, and closes without a byte. */
+  async "delivered-then-closed"(exchange, argument) {
+    await exchange.pause(numberFrom(argument, 200));
+    await exchange.cut();
+  },
   async "rst-mid-headers"(exchange) {
     await exchange.send("HTTP/1.1 200 OK\r\nContent-Type: applic");
     await exchange.reset();
