@@ -260,6 +260,10 @@ describe("a failure of an engine of this machine", () => {
       message: "The local engine did not answer in time.",
     });
     expect(shownAs(ofLocalEngine(failure("overloaded", "full", { status: 503 }))).status).toBe(503);
+    const codecs = "The upstream does not answer in the format 'opus', and this gateway has no codecs to make it.";
+    expect(shownAs(ofLocalEngine(failure("unsupported", "no codecs", { message: codecs }))).message).toStartWith(
+      "The local engine does not",
+    );
     expect(shownAs(ofLocalEngine(failure("invalid_request", "no", { message: "The audio is empty.", status: 400 }))).message).toBe(
       "The audio is empty.",
     );

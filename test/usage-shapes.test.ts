@@ -347,6 +347,24 @@ describe("usage is billed as its provider means it", () => {
     expect(new Set(shapes.map(({ provider }) => provider))).toEqual(new Set(byChat));
   });
 
+  test("of a stream that reports it in an extension, with its last delta", () => {
+    const stream = new OpenAiStream({ hidesUsage: true, choices: 1 });
+    const last = {
+      choices: [{ index: 0, delta: {}, finish_reason: "stop" }],
+      x_groq: { id: "req_1", usage: { ...plain, queue_time: 0.1 } },
+    };
+    for (const [extra, told] of [
+      [last, plainMeans],
+      [{ ...last, usage: null }, plainMeans],
+      [{ ...last, x_groq: { id: "req_1" } }, undefined],
+      [{ ...last, x_groq: null }, undefined],
+    ] as const) {
+      const read = stream.read(event(extra));
+      if (isFailure(read)) throw new Error(read.detail);
+      expect(read.find(({ kind }) => kind === "usage")?.["usage" as never]).toEqual(told as never);
+    }
+  });
+
   test("of a transcription in tokens, and of one by the second", () => {
     const input_token_details = { text_tokens: 4, audio_tokens: 10 };
     expect(transcriptionUsage({ type: "tokens", input_tokens: 14, input_token_details, output_tokens: 6, total_tokens: 20 }, null)).toEqual(

@@ -4,6 +4,7 @@ import { tokenUsage } from "../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "./adapter.ts";
 import { explainInBand } from "./explain.ts";
 import { FamiliarShape } from "./familiar-shape.ts";
+import { usageExtension } from "./presets.ts";
 import { parseUntrusted } from "./untrusted.ts";
 
 /**
@@ -38,7 +39,7 @@ export class OpenAiStream implements EventDecoder {
     if (chunk === null) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
     if (isError(chunk, event.name)) return this.broken(explainInBand(chunk.error ?? chunk));
 
-    const usage = tokenUsage(chunk.usage);
+    const usage = tokenUsage(chunk.usage ?? chunk[usageExtension]?.usage);
     const choices = Array.isArray(chunk.choices) ? (chunk.choices as readonly (Choice | null)[]) : null;
     if (usage !== null && (choices === null || choices.length === 0)) {
       return [{ kind: "usage", frame: this.options.hidesUsage ? null : event.frame, usage }];
@@ -127,6 +128,7 @@ export class OpenAiStream implements EventDecoder {
 interface Chunk {
   readonly choices?: unknown;
   readonly usage?: unknown;
+  readonly [usageExtension]?: { readonly usage?: unknown } | null;
   readonly error?: unknown;
 }
 

@@ -68,6 +68,9 @@ export interface PresetEnvironment {
   readonly region: readonly string[];
 }
 
+/** Where a provider reports the usage of a stream in its last delta, also unasked. */
+export const usageExtension = "x_groq";
+
 /** The dialect of most providers here, and of a channel that names only an address. */
 export const conventionDialect = "openai";
 

@@ -179,7 +179,9 @@ export function ofLocalEngine(cause: Failure): Failure {
   const isOurs = cause.publicMessage === usual;
   return {
     ...cause,
-    publicMessage: isOurs ? usual.replace("upstream account", "local engine").replace("upstream", "local engine") : cause.publicMessage,
+    publicMessage: isOurs
+      ? usual.replace("upstream account", "local engine").replace("upstream", "local engine")
+      : cause.publicMessage.replace(/^The upstream\b/, "The local engine"),
     local: true,
   };
 }
