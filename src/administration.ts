@@ -245,6 +245,7 @@ function askOf({ operation, model, stream, promptTokens }: ExplainAsk): Ask {
         fields: [],
         file: emptyFile,
         seconds: 1,
+        isCut: false,
       };
   }
 }

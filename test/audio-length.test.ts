@@ -16,7 +16,7 @@ import {
 import { createEncoder, createOggEncoder } from "wasm-media-encoders";
 import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
 import type { AudioFormat } from "../src/operations/audio.ts";
-import { audioSeconds } from "../src/operations/audio-length.ts";
+import { audioFacts } from "../src/operations/audio-length.ts";
 import { meteredLength } from "../src/operations/audio-length-metered.ts";
 import type { StoredFile } from "../src/operations/stored-file.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
@@ -53,7 +53,8 @@ const makes: readonly (readonly [name: string, make: () => Promise<Uint8Array>])
 const files = new Map<string, Uint8Array>();
 
 beforeAll(async () => {
-  for (const [name, make] of makes) files.set(name, await make());
+  // Not a buffer, of which a slice is the same memory.
+  for (const [name, make] of makes) files.set(name, Uint8Array.from(await make()));
 });
 
 describe.each(makes.map(([name]) => name))("%s", (name) => {
@@ -140,6 +141,109 @@ test("a number of frames that does not go with the size of the file is not belie
   }
 });
 
+describe("a length that does not go with the bytes is not believed", () => {
+  test("by the head of an Ogg file", async () => {
+    const file = files.get("ogg with opus")!;
+    const last = Buffer.from(file).lastIndexOf("OggS");
+    for (const position of [2000, 2 ** 40]) {
+      const changed = Buffer.from(file);
+      changed.writeBigInt64LE(BigInt(position), last + 6);
+      expect(await audioSeconds(stored(changed))).toBeNull();
+    }
+  });
+
+  test("by the head of a FLAC file, whose last frame says better", async () => {
+    const changed = files.get("flac")!.slice();
+    changed.set([0, 0, 0, 1], 22);
+    expect(await audioSeconds(stored(changed))).toBeCloseTo(seconds, 1);
+  });
+
+  test("by the header of an MP4, where its packets are more, or its bytes", async () => {
+    for (const [name, expected] of [
+      ["m4a", seconds],
+      ["mp4 with opus", null],
+    ] as const) {
+      const changed = Buffer.from(files.get(name)!);
+      changed.writeUInt32BE(1, changed.indexOf("mvhd") + 20);
+      const measured = await audioSeconds(stored(changed));
+      if (expected === null) expect(measured).toBeNull();
+      else expect(measured).toBeCloseTo(expected, 0);
+    }
+    const endless = Buffer.from(files.get("mp4 with opus")!);
+    endless.writeUInt32BE(0xffff_fff0, endless.indexOf("mvhd") + 20);
+    expect(await audioSeconds(stored(endless))).toBeNull();
+  });
+
+  test("by the head of a WebM file", async () => {
+    for (const told of [0.5, 1e12]) {
+      const changed = Buffer.from(files.get("webm with opus")!);
+      const at = changed.indexOf(Buffer.from("448988", "hex"));
+      changed.writeDoubleBE(told, at + 3);
+      expect(await audioSeconds(stored(changed))).toBeNull();
+    }
+  });
+
+  test("by the first frame of an mp3", async () => {
+    const file = files.get("mp3 of changing rate")!;
+    const changed = Buffer.from(file);
+    const at = tagOf(file) + 8;
+    changed.writeUInt32BE(Math.round(changed.readUInt32BE(at) / 4), at);
+    expect(await audioSeconds(stored(changed))).toBeWithin(seconds - 0.6, seconds + 0.6);
+  });
+});
+
+describe.each(makes.map(([name]) => name))("an upload of %s", (name) => {
+  test("that is whole is not taken for one that was cut", async () => {
+    expect(await audioFacts(stored(files.get(name)!))).toMatchObject({ isCut: false });
+  });
+
+  // Some have their table of contents behind the sound, and some were written before anybody knew how long they would be.
+  const isMute = ["m4a", "mp4 with opus", "wav", "flac", "flac whose head was written first"].includes(name);
+  test.skipIf(isMute)("that was cut off is known as such, and is as long as what is there", async () => {
+    const file = files.get(name)!;
+    const sound = name.includes("picture") ? 100_010 : 0;
+    // In the middle of a frame, whose lengths are even.
+    const facts = await audioFacts(stored(file.slice(0, sound + Math.floor((file.length - sound) * 0.6) - 1)));
+    expect(facts.isCut).toBe(true);
+    expect(facts.seconds).toBeWithin(seconds * 0.5, seconds * 0.8);
+  });
+});
+
+test("an upload of WAV or FLAC that was cut off is known as such where its head says how long it was", async () => {
+  const wav = Buffer.from(files.get("wav")!);
+  wav.writeUInt32LE(wav.length - 44, 40);
+  expect(await audioFacts(stored(wav))).toMatchObject({ isCut: false });
+  expect(await audioFacts(stored(wav.subarray(0, 44 + rate * 2 * 5)))).toEqual({ isCut: true, seconds: 5 });
+  const flac = files.get("flac")!.slice();
+  flac.set([0, ...[24, 16, 8, 0].map((shift) => ((rate * seconds) >> shift) & 255)].slice(1), 22);
+  expect(await audioFacts(stored(flac))).toMatchObject({ isCut: false });
+  const { isCut, seconds: left } = await audioFacts(stored(flac.slice(0, Math.floor(flac.length * 0.6))));
+  expect(isCut).toBe(true);
+  expect(left).toBeWithin(seconds * 0.3, seconds * 0.9);
+});
+
+test("AIFF, CAF and ADPCM say how long they play, and whether they were cut", async () => {
+  const folder = new URL("fixtures/audio/formats/", import.meta.url);
+  for (const name of [
+    "pcm.aiff",
+    "pcm-24.aiff",
+    "ulaw.aifc",
+    "ima.aifc",
+    "float.aifc",
+    "pcm.caf",
+    "ima.caf",
+    "alac.caf",
+    "ima.wav",
+    "ms-stereo.wav",
+  ]) {
+    const file = await Bun.file(new URL(name, folder)).bytes();
+    const facts = await audioFacts(stored(file));
+    expect(facts.seconds).toBeWithin(0.54, 0.8);
+    expect(facts.isCut).toBe(false);
+    if (name !== "alac.caf") expect(await audioFacts(stored(file.slice(0, Math.floor(file.length * 0.6))))).toMatchObject({ isCut: true });
+  }
+});
+
 test.each(["bare AAC", "mp3 of changing rate that announces nothing"])("a long file of %s is judged by samples of it", async (name) => {
   const file = files.get(name)!;
   const times = Math.ceil((3 * 1024 * 1024) / file.length);
@@ -159,12 +263,16 @@ describe("what is metered", () => {
     expect(meteredLength({ ...nothingCounted, audioSeconds: 0 }, 4)).toMatchObject({ audioSeconds: 4, estimated: true });
     expect(meteredLength(null, 4.001)).toEqual({ ...nothingCounted, audioSeconds: 4.01, estimated: true });
     expect(meteredLength(null, 1.1)).toMatchObject({ audioSeconds: 1.1 });
+    // Six hundred tokens of sound are half a minute at least, whatever the file says.
+    expect(meteredLength({ ...nothingCounted, audioInputTokens: 600 }, 1.1)).toMatchObject({ audioSeconds: 30 });
     expect(meteredLength({ ...nothingCounted, promptTokens: 7, audioSeconds: null }, 2)).toMatchObject({
       promptTokens: 7,
       audioSeconds: 2,
     });
   });
 });
+
+const audioSeconds = async (file: StoredFile): Promise<number | null> => (await audioFacts(file)).seconds;
 
 /** A length or none, from few reads of bounded size. */
 async function expectSane(bytes: Uint8Array): Promise<void> {

@@ -41,6 +41,7 @@ function recording(bytes: number, format: TranscriptFormat = "json", seconds: nu
     fields: [],
     file: { name: "a.wav", type: null, content },
     seconds,
+    isCut: false,
   };
 }
 

@@ -505,6 +505,13 @@ describe("the transcription engine", () => {
     expect(await refused(transcribe(form(fields)))).toEqual({ status: 400, code, param });
   });
 
+  test("stops at the bound that it is asked with, whatever the file says of its length", async () => {
+    const ask = (seconds: string): Promise<Response> =>
+      engine.ask(path, { method: "POST", body: form({}), headers: { "x-audio-seconds-max": seconds } });
+    expect(await refused(ask("1"))).toEqual({ status: 400, code: "invalid_audio", param: "file" });
+    for (const enough of ["60", "nonsense"]) expect((await ask(enough)).status).toBe(200);
+  });
+
   test("refuses what is no audio, no file or no form, and says so", async () => {
     const noise = new Blob([Uint8Array.from({ length: 5000 }, (_, index) => (index * 7919) % 251)]);
     expect(await refused(transcribe(form({}, new Blob(["this is a text"]))))).toEqual({

@@ -73,6 +73,17 @@ async function formOf(asked: TranscriptionAsk, facts: TargetFacts = {}): Promise
 }
 
 describe("a request", () => {
+  test("tells an engine of this machine how long the sound may last: twice what its file says, and what its channel takes", () => {
+    const bound = (seconds: number | null, facts: TargetFacts): string | undefined =>
+      encoded(codec.encode({ ...ask([]), seconds }, target(facts))).request.headers["x-audio-seconds-max"];
+    const engine = { address: { baseUrl: "engine://local/v1" } };
+    expect(bound(10, engine)).toBe("80");
+    expect(bound(600, { ...engine, audioSecondsMax: 900 })).toBe("945");
+    expect(bound(null, { ...engine, audioSecondsMax: 900 })).toBe("945");
+    expect(bound(null, engine)).toBeUndefined();
+    expect(bound(10, { audioSecondsMax: 900 })).toBeUndefined();
+  });
+
   test("goes to the address of its task, with the headers of the channel and the form's own content type", () => {
     const facts = { headers: { "x-fixed": "1", "content-type": "text/plain" }, forwarded: { "x-client": "2" }, address: { query: "?v=1" } };
     const { request, clampedTo, voice } = encoded(codec.encode(ask(), target(facts)));

@@ -35,6 +35,7 @@ test("a model is all it takes, and the rest is the convention's default", () => 
     fields,
     file,
     seconds: null,
+    isCut: false,
   });
 });
 

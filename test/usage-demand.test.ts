@@ -63,6 +63,7 @@ function transcription(seconds: number | null, bytes: number): Ask {
     fields: [],
     file: { name: "a.wav", type: null, content },
     seconds,
+    isCut: false,
   };
   return ask;
 }

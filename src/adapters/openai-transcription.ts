@@ -11,7 +11,7 @@ import { multipartBody } from "./multipart-body.ts";
 import { OpenAiTranscriptStream } from "./openai-transcript-stream.ts";
 import { readTranscription } from "./openai-transcription-answer.ts";
 import { formatUnsupported } from "./rendered-transcript.ts";
-import { transcriptionHeaders, transcriptionUrl } from "./transcription-request-head.ts";
+import { soundBound, transcriptionHeaders, transcriptionUrl } from "./transcription-request-head.ts";
 
 /**
  * Transcriptions in the convention's own dialect. The client's form goes on as it is, with a few values changed; the answer
@@ -30,7 +30,10 @@ function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
     request: {
       method: "POST",
       url: transcriptionUrl(ask.task, target),
-      headers: transcriptionHeaders(streams ? "text/event-stream" : "application/json, text/plain", type, target),
+      headers: {
+        ...transcriptionHeaders(streams ? "text/event-stream" : "application/json, text/plain", type, target),
+        ...soundBound(ask, target),
+      },
       body,
     },
     answer: streams ? streamOf(ask, format) : { kind: "whole", read: (answer, head) => readTranscription(answer, head, ask, format) },

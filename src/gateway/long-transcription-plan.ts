@@ -38,6 +38,7 @@ export function partAsk(ask: TranscriptionAsk, part: AudioPart, format: Transcri
     fields: same ? ask.fields : ask.fields.filter(({ name }) => !name.startsWith("timestamp_granularities")),
     file: part.file,
     seconds: part.end - part.start,
+    isCut: false,
   };
 }
 

@@ -1,4 +1,4 @@
-import { audioSeconds } from "../operations/audio-length.ts";
+import { audioFacts } from "../operations/audio-length.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { readTranscriptionRequest } from "../operations/transcription-request.ts";
 import type { Key } from "../keys/key.ts";
@@ -36,6 +36,6 @@ async function read({ request, snapshot, edge }: Arrival, key: Key, task: "trans
     form.dispose();
     return ask;
   }
-  const seconds = await audioSeconds(form.file.content);
-  return { ask: { ...ask, seconds }, stream: ask.stream, bytes: form.bytes, dispose: () => form.dispose() };
+  const facts = await audioFacts(form.file.content);
+  return { ask: { ...ask, ...facts }, stream: ask.stream, bytes: form.bytes, dispose: () => form.dispose() };
 }

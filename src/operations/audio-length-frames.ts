@@ -1,23 +1,29 @@
+import { mpegBytesPerSecond, type Length } from "./audio-length-bounds.ts";
 import { pastTags, says, windowAt, windowBytes, type Window } from "./audio-length-bytes.ts";
 import { frameHeaderAt, type FrameHeader } from "./mpeg-frame.ts";
 import type { StoredFile } from "./stored-file.ts";
 
-/** As many frames as the first one announces, where it does; else as many as are found, or an estimate of that. */
-export async function mp3Seconds(file: StoredFile): Promise<number | null> {
+/** As many frames as are found, or an estimate of that; as the first one announces, where that is about the same. */
+export async function mp3Length(file: StoredFile): Promise<Length | null> {
   const start = await pastTags(file);
   const first = await windowAt(file, start, windowBytes);
   const at = firstFrame(first.bytes, "mp3");
   if (at === null) return null;
-  const audioBytes = file.length - start - at;
+  const soundBytes = file.length - start - at;
   const { seconds: frameSeconds, isMpegOne } = layerThreeFacts(first.bytes, at);
-  const announced = announcedFrames(first, at, isMpegOne);
-  const isPlausible = announced > 0 && audioBytes / announced >= frameBytesMin && audioBytes / announced <= frameBytesMax;
-  if (isPlausible) return announced * frameSeconds;
-  return (await countFrames(file, start + at, "mp3")) * frameSeconds;
+  const announced = announcedIn(first, at, isMpegOne);
+  const counted = await countFrames(file, start + at, "mp3");
+  const isBelieved = announced.frames > counted / countedWrongBy && announced.frames < counted * countedWrongBy;
+  const isCut = announced.bytes > soundBytes || (announced.bytes === 0 && (await endsInFrame(file, "mp3")));
+  const frames = isBelieved && !isCut ? announced.frames : counted;
+  return { seconds: frames * frameSeconds, soundBytes, bytesPerSecondMax: mpegBytesPerSecond, isCut };
 }
 
+/** Of a file that is counted in samples of it, the count may be wrong by so much. */
+const countedWrongBy = 1.5;
+
 /** As many frames as are found, or an estimate of that: no head says how many there are. */
-export async function adtsSeconds(file: StoredFile): Promise<number | null> {
+export async function adtsLength(file: StoredFile): Promise<Length | null> {
   const start = await pastTags(file);
   const { bytes } = await windowAt(file, start, windowBytes);
   const at = firstFrame(bytes, "aac");
@@ -25,8 +31,25 @@ export async function adtsSeconds(file: StoredFile): Promise<number | null> {
   const rate = adtsRates[(bytes[at + 2]! >> 2) & 15];
   if (rate === undefined) return null;
   const blocks = (bytes[at + 6]! & 3) + 1;
-  return ((await countFrames(file, start + at, "aac")) * 1024 * blocks) / rate;
+  return {
+    seconds: ((await countFrames(file, start + at, "aac")) * 1024 * blocks) / rate,
+    soundBytes: file.length - start,
+    bytesPerSecondMax: Infinity,
+    isCut: await endsInFrame(file, "aac"),
+  };
 }
+
+/** Whether the last frame goes on behind the end of the file. */
+async function endsInFrame(file: StoredFile, format: FrameHeader["format"]): Promise<boolean> {
+  const { bytes } = await windowAt(file, Math.max(0, file.length - endBytes), endBytes);
+  const at = firstFrame(bytes, format);
+  if (at === null) return false;
+  const { lengthBytes, isCut } = walk(bytes, at, format, Infinity);
+  return isCut && at + lengthBytes !== bytes.length;
+}
+
+/** Some of the longest frames. */
+const endBytes = 16 * 1024;
 
 const adtsRates = [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8000, 7350];
 
@@ -40,19 +63,17 @@ function layerThreeFacts(bytes: Uint8Array, at: number): { readonly seconds: num
 const layerThreeRates = [44_100, 48_000, 32_000];
 /** By version: 2.5, none, 2 and 1. */
 const rateDivisors = [4, 1, 2, 1];
-/** Of the slowest and of the fastest bit rate there is. A count that does not go with the size of the file is not believed. */
-const frameBytesMin = 24;
-const frameBytesMax = 1441;
-
-/** Encoders write the number of frames into a first frame that plays nothing; zero where this one did not. */
-function announcedFrames({ bytes, view }: Window, at: number, isMpegOne: boolean): number {
+/** Encoders write the number of frames into a first frame that plays nothing, and some the bytes; zero where this one did not. */
+function announcedIn({ bytes, view }: Window, at: number, isMpegOne: boolean): { readonly frames: number; readonly bytes: number } {
   const isMono = bytes[at + 3]! >> 6 === 3;
   const tagAt = at + 4 + (isMpegOne ? (isMono ? 17 : 32) : isMono ? 9 : 17);
-  if (tagAt + 12 <= bytes.length && (says(bytes, tagAt, "Xing") || says(bytes, tagAt, "Info"))) {
-    return (bytes[tagAt + 7]! & 1) === 0 ? 0 : view.getUint32(tagAt + 8);
+  if (tagAt + 16 <= bytes.length && (says(bytes, tagAt, "Xing") || says(bytes, tagAt, "Info"))) {
+    const flags = bytes[tagAt + 7]! & 3;
+    return { frames: (flags & 1) === 0 ? 0 : view.getUint32(tagAt + 8), bytes: flags === 3 ? view.getUint32(tagAt + 12) : 0 };
   }
   const otherAt = at + 36;
-  return otherAt + 18 <= bytes.length && says(bytes, otherAt, "VBRI") ? view.getUint32(otherAt + 14) : 0;
+  if (otherAt + 18 > bytes.length || !says(bytes, otherAt, "VBRI")) return { frames: 0, bytes: 0 };
+  return { frames: view.getUint32(otherAt + 14), bytes: view.getUint32(otherAt + 10) };
 }
 
 /**

@@ -1,39 +1,54 @@
 import { sniffAudio, type AudioKind } from "./audio-kind.ts";
-import { adtsSeconds, mp3Seconds } from "./audio-length-frames.ts";
-import { flacSeconds } from "./audio-length-flac.ts";
-import { matroskaSeconds } from "./audio-length-matroska.ts";
-import { mp4Seconds } from "./audio-length-mp4.ts";
-import { oggSeconds } from "./audio-length-ogg.ts";
-import { wavSeconds } from "./audio-length-wav.ts";
+import { plausibleSeconds, type Length } from "./audio-length-bounds.ts";
+import { aiffLength, cafLength } from "./audio-length-apple.ts";
+import { adtsLength, mp3Length } from "./audio-length-frames.ts";
+import { flacLength } from "./audio-length-flac.ts";
+import { matroskaLength } from "./audio-length-matroska.ts";
+import { mp4Length } from "./audio-length-mp4.ts";
+import { oggLength } from "./audio-length-ogg.ts";
+import { wavLength } from "./audio-length-wav.ts";
 import { secondsMax } from "./sound-times.ts";
 import type { StoredFile } from "./stored-file.ts";
 
-/**
- * How long a recording is, in seconds, from what its format says of it and without decoding any of it; null where that cannot
- * be told. A few bounded reads, whatever the file says.
- */
-export async function audioSeconds(file: StoredFile): Promise<number | null> {
+/** What the format of a recording says of it. */
+export interface AudioFacts {
+  /** How long it is, in seconds; null where that cannot be told, or does not go with its bytes. */
+  readonly seconds: number | null;
+  /** It ends before what it says is in it. */
+  readonly isCut: boolean;
+}
+
+/** Without decoding any of it: a few bounded reads, whatever the file says. */
+export async function audioFacts(file: StoredFile): Promise<AudioFacts> {
+  const length = await measured(file);
+  if (length === null) return unknown;
+  const seconds = plausibleSeconds(length);
+  return { seconds: seconds !== null && seconds > 0 && seconds <= secondsMax ? seconds : null, isCut: length.isCut };
+}
+
+const unknown: AudioFacts = { seconds: null, isCut: false };
+
+async function measured(file: StoredFile): Promise<Length | null> {
   const kind = sniffAudio(file.head);
   const measure = kind === null ? undefined : measures[kind];
-  if (measure === undefined) return null;
-  let seconds: number | null;
   try {
-    seconds = await measure(file);
+    return (await measure?.(file)) ?? null;
   } catch {
     // A disk that fails is told of by whoever needs the file; a length can be done without.
     return null;
   }
-  return seconds !== null && seconds > 0 && seconds <= secondsMax ? seconds : null;
 }
 
-const measures: { readonly [K in AudioKind]?: (file: StoredFile) => Promise<number | null> } = {
-  wav: wavSeconds,
-  mp3: mp3Seconds,
-  m4a: mp4Seconds,
-  mp4: mp4Seconds,
-  webm: matroskaSeconds,
-  mkv: matroskaSeconds,
-  ogg: oggSeconds,
-  flac: flacSeconds,
-  aac: adtsSeconds,
+const measures: { readonly [K in AudioKind]?: (file: StoredFile) => Promise<Length | null> } = {
+  wav: wavLength,
+  mp3: mp3Length,
+  m4a: mp4Length,
+  mp4: mp4Length,
+  webm: matroskaLength,
+  mkv: matroskaLength,
+  ogg: oggLength,
+  flac: flacLength,
+  aac: adtsLength,
+  aiff: aiffLength,
+  caf: cafLength,
 };

@@ -55,6 +55,7 @@ export function readTranscriptionRequest(
     file,
     // Whoever may read the file finds it out: only a request without a mistake is worth that.
     seconds: null,
+    isCut: false,
   };
 }
 

@@ -24,8 +24,10 @@ export interface TranscriptionAsk {
   /** Every field but the file, in the order and the words of the client. */
   readonly fields: readonly FormField[];
   readonly file: FormFile;
-  /** How long the file plays, as far as its own bytes tell; null where they do not. */
+  /** How long the file plays, as far as its own bytes tell; null where they do not, or where what they tell cannot be. */
   readonly seconds: number | null;
+  /** The file ends before what it says is in it. */
+  readonly isCut: boolean;
 }
 
 /** What was said, and when. Times are seconds from the beginning of the file. */

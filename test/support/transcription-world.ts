@@ -52,6 +52,7 @@ export function ask(
 export interface TargetFacts {
   readonly formats?: readonly TranscriptFormat[] | null;
   readonly streams?: boolean;
+  readonly audioSecondsMax?: number | null;
   readonly model?: string;
   readonly address?: Partial<Address>;
   readonly headers?: Readonly<Record<string, string>>;
@@ -61,6 +62,7 @@ export interface TargetFacts {
 export function target({
   formats = null,
   streams = true,
+  audioSecondsMax = null,
   model = "theirs",
   address = {},
   headers = {},
@@ -71,6 +73,7 @@ export function target({
     ...plain.capabilities,
     transcriptionFormats: formats === null ? [] : [{ prefix: "", formats }],
     transcriptionStream: streams,
+    audioSecondsMax,
   };
   return {
     channel: { ...plain, capabilities, headers, address: { ...plain.address, ...address } },

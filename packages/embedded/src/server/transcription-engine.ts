@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { fileSecondsMax } from "../codecs/decode-file.ts";
 import { UndecodableAudio } from "../codecs/undecodable.ts";
 import { loadWhisper } from "../transcription/whisper.ts";
 import { chosenModel } from "./chosen-model.ts";
@@ -29,12 +30,13 @@ export function makeTranscriptionEngine(models: ServedModels): Engine {
       if (isRefusal(form)) return form;
       const model = chosenModel(models(), form.model);
       if (isRefusal(model)) return model;
+      const secondsMax = askedSeconds(request.headers.get("x-audio-seconds-max"));
 
       return async (signal, worked) => {
         const whisper = await loaded(model);
         if (isRefusal(whisper)) return whisper;
         signal.throwIfAborted();
-        const samples = await samplesOf(form.file, signal);
+        const samples = await samplesOf(form.file, secondsMax, signal);
         if (isRefusal(samples)) return samples;
         const hear: Hear = (hearing, onSegment) =>
           whisper.transcribe(samples, { ...form.wishes, task, signal: hearing, onSegment, onStep: worked });
@@ -50,9 +52,15 @@ export function makeTranscriptionEngine(models: ServedModels): Engine {
   return { models, routes, requestBytesMax };
 }
 
-async function samplesOf(file: Blob, signal: AbortSignal): Promise<Float32Array | Refusal> {
+/** How long the audio may last, as the gateway says: what it was told of the length, it has from the file and does not believe. */
+function askedSeconds(header: string | null): number {
+  const asked = Number(header ?? fileSecondsMax);
+  return asked > 0 ? Math.min(asked, fileSecondsMax) : fileSecondsMax;
+}
+
+async function samplesOf(file: Blob, secondsMax: number, signal: AbortSignal): Promise<Float32Array | Refusal> {
   try {
-    const samples = await decodeApart(await file.arrayBuffer(), { sampleRate, signal });
+    const samples = await decodeApart(await file.arrayBuffer(), { sampleRate, secondsMax, signal });
     if (samples.length / sampleRate >= secondsMin) return samples;
     return refusal(400, `The audio is shorter than ${secondsMin} seconds.`, { param: "file", code: "audio_too_short" });
   } catch (thrown) {
