@@ -603,6 +603,30 @@ describe("a body that does not come", () => {
     expect(clock.waiting()).toBe(0);
   });
 
+  test("is ended where less than 1 KiB a second comes, but not at its beginning, and not while only the disk is slow", () => {
+    const clock = handClock();
+    let stopped = 0;
+    const pace = new FormPace({ readMs: 300_000, after: clock.after }, () => (stopped += 1));
+    pace.waits();
+    clock.ring(15_000);
+    pace.came(15 * 1024);
+    pace.waits();
+    clock.ring(15_000);
+    pace.came(15 * 1024 - 1);
+    clock.ring(15_000);
+    expect(pace.failure).toBeNull();
+    pace.waits();
+    pace.came(1);
+    pace.waits();
+    clock.ring(15_000);
+    expect([stopped, pace.failure?.status, pace.failure?.publicMessage]).toEqual([
+      1,
+      408,
+      "The request body came too slowly: less than 15 KiB of it arrived in 15 seconds.",
+    ]);
+    expect(clock.waiting()).toBe(0);
+  });
+
   test("has 300 seconds for 25 MiB, and more only for what has come of a larger one", () => {
     const mebibyte = 1024 * 1024;
     for (const [mebibytes, allowedSeconds] of [

@@ -269,7 +269,11 @@ describe("the books", () => {
     const settled: (Demand | null)[] = [];
     const receipts: Receipt[] = [];
     const ledger = new Ledger({
-      limiter: { bars: () => null, admit: () => ({ kind: "grant", standing: null, settle: (truth) => void settled.push(truth) }) },
+      limiter: {
+        bars: () => null,
+        place: () => ({ kind: "place", leave: () => {} }),
+        admit: () => ({ kind: "grant", standing: null, settle: (truth) => void settled.push(truth) }),
+      },
       receipts: {
         full: false,
         open: () => Promise.resolve(),

@@ -324,7 +324,11 @@ export const fileSchema = z.strictObject({
         "300s",
         "How long a client may take to upload up to 25 MiB; a larger upload has more time, in proportion. One that stands still for 20 seconds is ended sooner.",
       ),
-      uploads: defaulted(integer(1, 1e6), 16, "Uploads that are read at the same time, over all clients; beyond that they get 503."),
+      uploads: defaulted(
+        integer(1, 1e6),
+        16,
+        "Uploads that are read at the same time, over all clients; beyond that they get 503. While another key waits, none keeps more than its share.",
+      ),
       in_flight: optional(
         integer(1, 1e6),
         "Requests at the same time, over all clients; beyond that they get 503.",

@@ -8,7 +8,7 @@ import type { Rates } from "../usage/price.ts";
 import type { Figures, Receipt } from "../usage/receipt.ts";
 import type { Admission } from "./admission.ts";
 import type { CallFacts } from "./call.ts";
-import type { Grant, Limiter, Overrun } from "./limiter.ts";
+import type { Grant, Limiter, Overrun, Place } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "./receipt.ts";
 import type { ReceiptBook } from "./receipt-book.ts";
@@ -37,6 +37,11 @@ export class Ledger {
   /** Refuses at once what has no chance. */
   bars(key: Key): Overrun | null {
     return this.ports.limiter.bars(key);
+  }
+
+  /** A place among the calls of its key, for a call whose request is still being read. */
+  place(key: Key, receiptId: string): Place | Overrun | Promise<Place | Overrun> {
+    return this.ports.limiter.place(key, receiptId);
   }
 
   /** What would be taken for a call; nothing is. */

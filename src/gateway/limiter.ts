@@ -6,8 +6,15 @@ import type { Failure } from "../operations/failure.ts";
 export interface Limiter {
   /** Refuses at once what has no chance, before a body is read; takes nothing. */
   bars(key: Key): Overrun | null;
+  /** A place among the calls of a key for one whose request is still being read; to be left in the moment in which it is admitted. */
+  place(key: Key, call: string): Place | Overrun | Promise<Place | Overrun>;
   /** Takes what a call is expected to need, all of it or nothing. `call` names it, so that its place can be given back if we die. */
   admit(key: Key, model: string, demand: Demand, call: string): Grant | Overrun | Promise<Grant | Overrun>;
+}
+
+export interface Place {
+  readonly kind: "place";
+  leave(): void;
 }
 
 /** What was taken for a call. Whoever holds it settles it exactly once. */

@@ -2,7 +2,7 @@ import type { Answer, AnswerUser } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
 import type { Admission } from "../gateway/admission.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
-import type { Overrun } from "../gateway/limiter.ts";
+import type { Overrun, Place } from "../gateway/limiter.ts";
 import type { LiveCalls } from "../gateway/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
@@ -110,12 +110,32 @@ class Visit implements Answerer, AnswerUser {
     else this.enter(entry, key);
   }
 
-  private async enterLater(entry: Promise<Entry | Failure>, key: Key): Promise<void> {
+  /** What is still being read counts among the calls of its key: it costs the gateway as much, and the client sets its pace. */
+  private async enterLater(reading: Promise<Entry | Failure>, key: Key): Promise<void> {
+    const { arrival, cancellation } = this;
+    let place: Place | null = null;
+    // Whoever waits for it below is told.
+    reading.catch(() => {});
     try {
-      this.enter(await unlessCancelled(entry, this.cancellation), key);
+      const placing = arrival.edge.gateway.ledger.place(key, arrival.receiptId);
+      const placed = placing instanceof Promise ? await placing : placing;
+      if (placed.kind === "overrun") return this.unread(reading, placed);
+      place = placed;
+      const entry = await unlessCancelled(reading, cancellation);
+      place.leave();
+      place = null;
+      this.enter(entry, key);
     } catch (error) {
+      place?.leave();
       this.broke(error);
     }
+  }
+
+  /** Its key has no place for it: whatever comes of the reading is let go. */
+  private unread(reading: Promise<Entry | Failure>, why: Overrun): void {
+    reading.then(letGo, () => {});
+    this.arrival.request.body.leave();
+    this.overrun(why);
   }
 
   broke(error: unknown): void {
@@ -237,15 +257,16 @@ class Visit implements Answerer, AnswerUser {
   }
 }
 
+function letGo(late: Entry | Failure): void {
+  if (!isFailure(late)) late.dispose?.();
+}
+
 /** A call that is ended does not wait for a client that takes its time to send the request. */
 function unlessCancelled(reading: Promise<Entry | Failure>, cancellation: Cancellation): Promise<Entry | Failure> {
   return new Promise((resolve, reject) => {
     const unlisten = cancellation.listen(() => {
       resolve(cancellation.failure!);
-      void reading.then(
-        (late) => (isFailure(late) ? undefined : late.dispose?.()),
-        () => {},
-      );
+      reading.then(letGo, () => {});
     });
     reading.then((entry) => {
       unlisten();

@@ -88,6 +88,13 @@ export function tooSlow(readMs: number): Failure {
   });
 }
 
+export function tooLittle(bytes: number, ms: number): Failure {
+  return failure("invalid_request", "the form came too slowly", {
+    message: `The request body came too slowly: less than ${bytes / 1024} KiB of it arrived in ${Math.round(ms / 1000)} seconds.`,
+    status: 408,
+  });
+}
+
 export function stoppedComing(idleMs: number): Failure {
   return failure("invalid_request", "the form stopped coming", {
     message: `The request body stopped coming: none of it arrived for ${Math.round(idleMs / 1000)} seconds.`,

@@ -28,8 +28,10 @@ function door(task: "transcribe" | "translate"): Door {
 async function read({ request, snapshot, edge }: Arrival, key: Key, task: "transcribe" | "translate"): Promise<Entry | Failure> {
   const { audioBytesMax, longAudioBytesMax, uploadReadMs, uploadsMax } = snapshot.service;
   const fileBytesMax = splits(key, snapshot, "audio") ? longAudioBytesMax : audioBytesMax;
-  const limits = { fileBytesMax, readMs: uploadReadMs, after: edge.gateway.ports.after };
-  const form = await uploads.read(uploadsMax, () => readForm(request, limits));
+  const { after } = edge.gateway.ports;
+  const form = await uploads.read({ uploadsMax, keyId: key.id, after }, (place) =>
+    readForm(request, { fileBytesMax, readMs: uploadReadMs, after, place }),
+  );
   if (isFailure(form)) return form;
   const ask = readTranscriptionRequest(form.fields, form.file, task);
   if (isFailure(ask)) {

@@ -1,4 +1,4 @@
-import type { Grant, Limiter, Overrun, Standing } from "../gateway/limiter.ts";
+import type { Grant, Limiter, Overrun, Place, Standing } from "../gateway/limiter.ts";
 import type { Key } from "../keys/key.ts";
 import type { Demand } from "../limits/limits.ts";
 import { ListedNeed } from "../limits/listed-need.ts";
@@ -99,6 +99,13 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     return admission.reserved(line, await answer, wallMs) ?? money(admission, at + 1);
   }
 
+  function place(key: Key, call: string): Place | Overrun | Promise<Place | Overrun> {
+    const [room] = gaugesOf(key).own.rooms;
+    if (room === undefined) return unlimitedPlace;
+    const taking = rates.take(new ListedNeed([], { id: room.id, limit: room.limit, call }));
+    return taking instanceof Promise ? taking.then((taken) => placed(room, taken), storeLost) : placed(room, taking);
+  }
+
   function bars(key: Key): Overrun | null {
     const { own } = gaugesOf(key);
     for (const room of own.rooms) if (rates.placesTaken(room.id) >= room.limit) return roomOverrun(room, null);
@@ -115,8 +122,14 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     return null;
   }
 
-  return { bars, admit };
+  return { bars, place, admit };
 }
+
+function placed(room: Room, taking: Taking): Place | Overrun {
+  return taking.ok ? { kind: "place", leave: () => taking.settle([]) } : roomOverrun(room, null);
+}
+
+const unlimitedPlace: Place = { kind: "place", leave: () => {} };
 
 type Taken = Taking & { readonly ok: true };
 

@@ -4,7 +4,11 @@ import type { CallRecord } from "../../src/gateway/record.ts";
 /** Books without limits and without receipts, for tests that look at the records themselves. */
 export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledger {
   return new Ledger({
-    limiter: { bars: () => null, admit: () => ({ kind: "grant", standing: null, settle: () => {} }) },
+    limiter: {
+      bars: () => null,
+      place: () => ({ kind: "place", leave: () => {} }),
+      admit: () => ({ kind: "grant", standing: null, settle: () => {} }),
+    },
     receipts: { full: false, open: () => Promise.resolve(), openSoon: () => {}, close: () => Promise.resolve() },
     ratesOf: () => null,
     wallMs: () => 0,
