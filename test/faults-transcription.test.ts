@@ -12,6 +12,7 @@ import {
 } from "./support/audio-call.ts";
 import { audioTimeouts, earlyFaults } from "./support/audio-faults.ts";
 import { expectTranscript, expectUpload, lastAttempt, transcriptIn } from "./support/audio-outcome.ts";
+import type { Attempt } from "./support/chaos/ledger.ts";
 import { eventually } from "./support/eventually.ts";
 import { expectRefusal, expectToldInBand } from "./support/outcome.ts";
 import { RawConnection } from "./support/raw-connection.ts";
@@ -37,6 +38,11 @@ const small = recording(40_000);
 const large = recording(3 * mebibyte);
 
 afterEach(() => noUploadLeft(stage.gateway));
+
+/** What an upstream was asked for. */
+function formatAsked({ upload }: Attempt): string | undefined {
+  return upload?.fields.find(([name]) => name === "response_format")?.[1];
+}
 
 describe("a healthy transcription", () => {
   stage.rows(
@@ -330,6 +336,41 @@ describe("a format", () => {
     async (row, { format, given }) => {
       row.a.behaviour = `fault:transcript-format@${given}`;
       expectTranscript(await transcribe(row, { format }), row.a, format);
+    },
+  );
+
+  stage.rows(
+    "of subtitles that an upstream answers with plain JSON is made of verbose JSON that is asked for then, and from then on at once",
+    ["srt", "vtt"].map((format) => ({ label: format, format })),
+    async (row, { format }) => {
+      row.a.behaviour = "fault:no-subtitles";
+      const reply = await transcribe(row, { format });
+      expectTranscript(reply, row.a, format);
+      expect(row.path(reply)).toBe("aa");
+      expect(row.a.ledger.ofCall(reply.call).map(formatAsked)).toEqual([format, "verbose_json"]);
+      const later = await transcribe(row, { format });
+      expectTranscript(later, row.a, format);
+      expect(row.a.ledger.ofCall(later.call).map(formatAsked)).toEqual(["verbose_json"]);
+      // Nobody else is cooled down or blamed for it, and other formats are asked for as before.
+      expect(row.coolings()).toEqual([]);
+      const plain = await transcribe(row, { format: "text" });
+      expect(row.a.ledger.ofCall(plain.call).map(formatAsked)).toEqual(["text"]);
+    },
+  );
+
+  stage.rows(
+    "of subtitles that an upstream has no times for at all comes from another channel before it is refused",
+    [
+      { label: "with another", alone: false, file: small },
+      { label: "alone", alone: true, file: small },
+      { label: "of a large file", alone: false, file: large },
+    ],
+    async (row, { alone, file }) => {
+      row.a.behaviour = "fault:no-subtitles+no-times";
+      const reply = await transcribe(row, { format: "srt", alone, file });
+      if (alone) expectRefusal(reply, 400, "unsupported_value");
+      else expectTranscript(reply, row.b, "srt");
+      expect(row.path(reply)).toBe(alone ? "aa" : "aab");
     },
   );
 

@@ -114,6 +114,25 @@ describe("a failure in a tier of equals", () => {
   });
 });
 
+describe("what can be asked for in another way", () => {
+  const otherwise: Tried = { ...tried(a, "unsupported", { param: "response_format" }), failure: mended() };
+
+  function mended(): Failure {
+    return { ...failure("unsupported", "", { param: "response_format" }), mended: true };
+  }
+
+  test("is asked of the same channel again, at once, and then of another", () => {
+    expect(next(planned([a, b]), [otherwise])).toMatchObject({ candidate: a, afterMs: 0, same: true });
+    expect(next(planned([a, b]), [otherwise, tried(a, "unsupported")])).toMatchObject({ candidate: b });
+    expect(stopped(planned([a]), [otherwise, tried(a, "unsupported")])).toBe("client_fault");
+  });
+
+  test("does not count among the attempts, so that a large upload gets to another channel too", () => {
+    const large = { bodyBytes: 20_000_000, upload: true };
+    expect(next(planned([a, b]), [otherwise, tried(a, "unsupported")], large).candidate).toBe(b);
+  });
+});
+
 describe("the full queue of a model of this machine", () => {
   const { address } = a.deployment.channel;
   const [here] = candidates("here", { address: { ...address, baseUrl: "engine://local/v1" } }) as readonly [Candidate];

@@ -154,6 +154,17 @@ describe("what an attempt costs", () => {
   });
 });
 
+test("the cost of an answer that was of no use is that of the recording: the upstream did its work", () => {
+  const expected = { ...nothingCounted, audioSeconds: 9 };
+  const unusable = failed("unsupported", { expected, failure: { ...failure("unsupported", "JSON for srt"), served: true } });
+  const heard = tried({ usage: { ...nothingCounted, audioSeconds: 9 }, expected });
+  const receipt = written([unusable, heard], { operation: "transcription" }, { seconds: 7_000_000 });
+  const [first, second] = receipt.attempts;
+  expect(second!.nanos).toBeGreaterThan(0);
+  expect(first).toMatchObject({ nanos: second!.nanos, costUncertain: true, audioSeconds: 9 });
+  expect(receipt.delivered.audioSeconds).toBe(9);
+});
+
 describe("what was delivered", () => {
   test("is nothing where no byte left, whatever was made", () => {
     const gone = tried({ outcome: "abandoned", failure: failure("client_gone", "left"), usage: null });

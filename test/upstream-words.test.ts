@@ -39,7 +39,7 @@ function lessonOf(cause: Failure, text: string, asked = 100_000): CallLesson | n
 describe("what everyone learns from a refusal", () => {
   test("is the upstream's own figure", () => {
     const cause = refused("max_tokens is too large: 100000. This model supports at most 4096 completion tokens.", "max_tokens");
-    expect(lessonOf(cause, written("hello"))).toEqual({ ceiling: 4_096, streamOptions: true, shared: true });
+    expect(lessonOf(cause, written("hello"))).toEqual({ ceiling: 4_096, streamOptions: true, subtitles: true, shared: true });
     // The digits of the figure that was asked for may hold the lower one.
     expect(lessonOf(cause, written("hello", { max_tokens: 409_600 }), 409_600)?.shared).toBe(true);
   });
@@ -66,7 +66,7 @@ describe("what everyone learns from a refusal", () => {
 
   test("is an option that the gateway added, and none that the client wrote of", () => {
     const cause = refused("Unsupported parameter: 'stream_options' is not supported with this model.", "stream_options");
-    expect(lessonOf(cause, written("hello"))).toEqual({ ceiling: null, streamOptions: false, shared: true });
+    expect(lessonOf(cause, written("hello"))).toEqual({ ceiling: null, streamOptions: false, subtitles: true, shared: true });
     expect(lessonOf(cause, written("stream_options is not supported"))?.shared).toBe(false);
     expect(lessonOf(cause, written("hello", { stream_options: { include_usage: "x" } }))?.shared).toBe(false);
     expect(lessonOf(cause, writtenRaw('{"model":"m","messages":[{"content":"stream\\u005foptions"}]}'))?.shared).toBe(false);
@@ -82,20 +82,26 @@ describe("what everyone learns from a refusal", () => {
       () => nowMs,
       () => false,
     );
-    expect(lessons.confirmed(candidate, { ceiling: 4_096, streamOptions: true, shared: true })).not.toBeNull();
+    expect(lessons.confirmed(candidate, { ceiling: 4_096, streamOptions: true, subtitles: true, shared: true })).not.toBeNull();
     nowMs = 1_800_000;
-    lessons.confirmed(candidate, { ceiling: null, streamOptions: false, shared: true });
-    expect(lessons.confirmed(other, { ceiling: 300, streamOptions: true, shared: false })).toBeNull();
-    expect(lessons.of(candidate)).toEqual({ ceiling: 4_096, streamOptions: false });
-    expect(lessons.of(other)).toEqual({ ceiling: null, streamOptions: true });
+    lessons.confirmed(candidate, { ceiling: null, streamOptions: false, subtitles: true, shared: true });
+    expect(lessons.confirmed(other, { ceiling: 300, streamOptions: true, subtitles: true, shared: false })).toBeNull();
+    expect(lessons.of(candidate)).toEqual({ ceiling: 4_096, streamOptions: false, subtitles: true });
+    expect(lessons.of(other)).toEqual({ ceiling: null, streamOptions: true, subtitles: true });
     expect(lessons.ofChannel("main")).toEqual([
       { channel: "main", model: "m", maxTokens: 4_096, unsupported: null, forMs: 1_800_000 },
       { channel: "main", model: "m", maxTokens: null, unsupported: "stream_options", forMs: 3_600_000 },
     ]);
     nowMs = 3_600_000;
-    expect(lessons.of(candidate)).toEqual({ ceiling: null, streamOptions: false });
-    expect([lessons.forget("another"), lessons.forget("main"), lessons.forget("main")]).toEqual([0, 1, 0]);
-    expect(lessons.of(candidate)).toEqual({ ceiling: null, streamOptions: true });
+    expect(lessons.of(candidate)).toEqual({ ceiling: null, streamOptions: false, subtitles: true });
+    lessons.confirmed(other, { ceiling: null, streamOptions: true, subtitles: false, shared: true });
+    expect([lessons.of(other).subtitles, lessons.of(candidate).subtitles]).toEqual([false, true]);
+    expect(lessons.ofChannel("main").map(({ model, unsupported }) => [model, unsupported])).toEqual([
+      ["m", "stream_options"],
+      ["n", "response_format: srt, vtt"],
+    ]);
+    expect([lessons.forget("another"), lessons.forget("main"), lessons.forget("main")]).toEqual([0, 2, 0]);
+    expect(lessons.of(candidate)).toEqual({ ceiling: null, streamOptions: true, subtitles: true });
   });
 });
 

@@ -33,6 +33,8 @@ export interface Target {
   readonly ceiling: number | null;
   /** Ask for usage in a stream even if the client did not. */
   readonly meterStream: boolean;
+  /** False: it was asked for `srt` or `vtt` before and gave something else, without times. */
+  readonly subtitles?: boolean;
   /** The client's headers that may travel on to this channel. */
   readonly forwarded: Readonly<Record<string, string>>;
 }
@@ -64,6 +66,8 @@ export interface Encoded {
   readonly voice: string | null;
   /** The fields of the request that the dialect could not carry. */
   readonly dropped?: readonly string[];
+  /** It asks for `srt` or `vtt`, which could also be made of another format. */
+  readonly subtitles?: boolean;
 }
 
 export type ExpectedAnswer = WholeAnswer | StreamedAnswer;

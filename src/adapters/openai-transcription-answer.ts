@@ -42,7 +42,7 @@ function readObject(body: Uint8Array, text: string, ask: TranscriptionAsk, forma
   const answer = answerIn(body, text);
   if (isFailure(answer)) return answer;
   const transcript = transcriptIn(answer, ask);
-  if (ask.format === "verbose_json" && ask.wantsWords && isWordless(transcript)) return wordsUnsupported();
+  if (ask.format === "verbose_json" && ask.wantsWords && isWordless(transcript)) return { ...wordsUnsupported(), served: true };
   const lacksWords = ask.wantsWords && transcript.words !== null && !Array.isArray(answer["words"]);
   if (format !== ask.format || ask.stream || lacksWords || !isPassable(answer, transcript, format)) {
     return renderedTranscript(transcript, ask);

@@ -39,6 +39,7 @@ function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
     answer: streams ? streamOf(ask, format) : { kind: "whole", read: (answer, head) => readTranscription(answer, head, ask, format) },
     clampedTo: null,
     voice: null,
+    subtitles: isSubtitles(format),
   };
 }
 
@@ -51,9 +52,14 @@ function streamOf(ask: TranscriptionAsk, format: TranscriptFormat): ExpectedAnsw
 }
 
 /** What the upstream is asked for: the same as the client asks for, or else the richest it has that holds all of it. */
-function askedFormat(ask: TranscriptionAsk, { channel, model }: Target, streams: boolean): TranscriptFormat | null {
+function askedFormat(ask: TranscriptionAsk, { channel, model, subtitles }: Target, streams: boolean): TranscriptFormat | null {
   const has = transcriptionFormatsOf(channel, model);
-  return sourcesOf(ask, streams).find((format) => has === null || has.includes(format)) ?? null;
+  const mayHave = (format: TranscriptFormat): boolean => has === null || has.includes(format);
+  return sourcesOf(ask, streams).find((format) => mayHave(format) && (subtitles !== false || !isSubtitles(format))) ?? null;
+}
+
+function isSubtitles(format: TranscriptFormat): boolean {
+  return format === "srt" || format === "vtt";
 }
 
 function sourcesOf({ format, wantsWords }: TranscriptionAsk, streams: boolean): readonly TranscriptFormat[] {

@@ -12,7 +12,9 @@ export function renderedTranscript(transcript: Transcript, ask: TranscriptionAsk
   const rendered = ask.stream ? streamed(transcript, ask.format) : render(transcript, ask);
   if (rendered === null) {
     const isSilent = transcript.segments === null && transcript.words === null;
-    return isSilent ? formatUnsupported(ask.format) : failure("bad_response", `the transcript has no usable times for ${ask.format}`);
+    return isSilent
+      ? { ...formatUnsupported(ask.format), served: true }
+      : failure("bad_response", `the transcript has no usable times for ${ask.format}`);
   }
   return {
     kind: "whole",

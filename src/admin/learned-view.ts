@@ -7,7 +7,10 @@ export const learnedAnswer = z
     z.strictObject({
       model: z.string().describe("The upstream's name."),
       max_tokens: z.int().nullable().describe("The most output tokens it is asked for: requests for more are lowered to it."),
-      unsupported: z.string().nullable().describe("An option that the gateway does not add to requests for it."),
+      unsupported: z
+        .string()
+        .nullable()
+        .describe("An option that the gateway does not add to requests for it, or formats that it makes itself of another one."),
       until_at: moment,
     }),
   )

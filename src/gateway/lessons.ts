@@ -6,6 +6,8 @@ import { BoundedMap } from "./bounded-map.ts";
 export interface Lesson {
   readonly ceiling: number | null;
   readonly streamOptions: boolean;
+  /** Whether it may be asked for `srt` and `vtt`. */
+  readonly subtitles: boolean;
 }
 
 /** What one refusal taught the call that it came to. */
@@ -14,7 +16,7 @@ export interface CallLesson extends Lesson {
   readonly shared: boolean;
 }
 
-export const nothingLearned: Lesson = { ceiling: null, streamOptions: true };
+export const nothingLearned: Lesson = { ceiling: null, streamOptions: true, subtitles: true };
 
 /**
  * What a refusal says about its deployment; null where it says nothing of the kind. One that may be an echo of the request, or a
@@ -23,16 +25,30 @@ export const nothingLearned: Lesson = { ceiling: null, streamOptions: true };
 export function lessonIn({ kind, ceiling, param }: Failure, askedTokens: number, isEcho: boolean): CallLesson | null {
   // A figure that would not have helped this very request says something else than it seems to.
   if (kind === "ceiling" && ceiling !== null && ceiling < askedTokens) {
-    return { ceiling, streamOptions: true, shared: !isEcho && ceiling >= ceilingMin };
+    return { ...nothingLearned, ceiling, shared: !isEcho && ceiling >= ceilingMin };
   }
-  if (kind === "unsupported" && param === "stream_options") return { ceiling: null, streamOptions: false, shared: !isEcho };
+  if (kind === "unsupported" && param === "stream_options") return { ...nothingLearned, streamOptions: false, shared: !isEcho };
   return null;
+}
+
+/**
+ * Subtitles were asked for and cannot be had in this way: then they are made of a format with times. An upstream that transcribed
+ * and gave something else is not told so by the client's words, so others need not find it out again.
+ */
+export function subtitlesLesson({ kind, param, served }: Failure): CallLesson | null {
+  if (kind !== "unsupported" || param !== "response_format") return null;
+  return { ...nothingLearned, subtitles: false, shared: served === true };
 }
 
 /** Both of them. */
 export function together<One extends Lesson>(one: One, other: Lesson | null): One {
   if (other === null) return one;
-  return { ...one, ceiling: lower(one.ceiling, other.ceiling), streamOptions: one.streamOptions && other.streamOptions };
+  return {
+    ...one,
+    ceiling: lower(one.ceiling, other.ceiling),
+    streamOptions: one.streamOptions && other.streamOptions,
+    subtitles: one.subtitles && other.subtitles,
+  };
 }
 
 export function lower(a: number | null, b: number | null): number | null {
@@ -68,6 +84,7 @@ export class Lessons {
     return {
       ceiling: learned.ceilingUntilMs > nowMs ? learned.ceiling : null,
       streamOptions: learned.streamOptionsUntilMs <= nowMs,
+      subtitles: learned.subtitlesUntilMs <= nowMs,
     };
   }
 
@@ -80,9 +97,10 @@ export class Lessons {
       ...before,
       ...(lesson.ceiling !== null && { ceiling: lesson.ceiling, ceilingUntilMs: untilMs }),
       ...(!lesson.streamOptions && { streamOptionsUntilMs: untilMs }),
+      ...(!lesson.subtitles && { subtitlesUntilMs: untilMs }),
     });
     const { channel, model } = before;
-    return { channel, model, maxTokens: lesson.ceiling, unsupported: lesson.streamOptions ? null : "stream_options", forMs: lessonMs };
+    return { channel, model, maxTokens: lesson.ceiling, unsupported: unsupportedBy(lesson), forMs: lessonMs };
   }
 
   /** What is known of a channel's deployments at this moment. */
@@ -105,7 +123,7 @@ export interface LearnedFact {
   readonly model: string;
   /** The most output tokens that it is asked for. */
   readonly maxTokens: number | null;
-  /** An option that it is not sent of the gateway's own accord. */
+  /** What it is not sent: an option of the gateway's own accord, or formats that are then made of another one. */
   readonly unsupported: string | null;
   readonly forMs: number;
 }
@@ -116,14 +134,27 @@ interface Learned {
   readonly ceiling: number | null;
   readonly ceilingUntilMs: number;
   readonly streamOptionsUntilMs: number;
+  readonly subtitlesUntilMs: number;
 }
 
-const untaught = { ceiling: null, ceilingUntilMs: -Infinity, streamOptionsUntilMs: -Infinity };
+const untaught = { ceiling: null, ceilingUntilMs: -Infinity, streamOptionsUntilMs: -Infinity, subtitlesUntilMs: -Infinity };
 
-function factsOf({ channel, model, ceiling, ceilingUntilMs, streamOptionsUntilMs }: Learned, nowMs: number): readonly LearnedFact[] {
+const subtitleFormats = "response_format: srt, vtt";
+
+function unsupportedBy({ streamOptions, subtitles }: Lesson): string | null {
+  if (!subtitles) return subtitleFormats;
+  return streamOptions ? null : "stream_options";
+}
+
+function factsOf(
+  { channel, model, ceiling, ceilingUntilMs, streamOptionsUntilMs, subtitlesUntilMs }: Learned,
+  nowMs: number,
+): readonly LearnedFact[] {
   const facts: LearnedFact[] = [];
   if (ceilingUntilMs > nowMs) facts.push({ channel, model, maxTokens: ceiling, unsupported: null, forMs: ceilingUntilMs - nowMs });
   if (streamOptionsUntilMs > nowMs)
     facts.push({ channel, model, maxTokens: null, unsupported: "stream_options", forMs: streamOptionsUntilMs - nowMs });
+  if (subtitlesUntilMs > nowMs)
+    facts.push({ channel, model, maxTokens: null, unsupported: subtitleFormats, forMs: subtitlesUntilMs - nowMs });
   return facts;
 }

@@ -100,6 +100,8 @@ function burdenOf({ outcome, failure, sent, outputTokens }: Try): Burden {
   if (outcome === "answered") return "answered";
   if (outputTokens > 0) return "broken";
   if (!sent || failure === null) return "none";
+  // It is paid for like any other.
+  if (failure.served === true) return "begun";
   if (ours.has(failure.kind)) return "begun";
   return doubtful.has(failure.kind) ? "doubtful" : "none";
 }

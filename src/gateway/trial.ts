@@ -14,7 +14,7 @@ import type { Call } from "./call.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Gateway } from "./gateway.ts";
 import { heard, isEcho } from "./heard.ts";
-import { lessonIn, lower, together, type CallLesson } from "./lessons.ts";
+import { lessonIn, lower, subtitlesLesson, together, type CallLesson } from "./lessons.ts";
 import { LiveStream } from "./live-stream.ts";
 import { outputEstimate } from "./output-estimate.ts";
 import type { Ports, Reply } from "./ports.ts";
@@ -35,6 +35,7 @@ export class Trial implements AttemptOptions {
   private readonly attempt: Attempt;
   private readonly operation: Operation;
   private readonly askedTokens: number;
+  private readonly asksSubtitles: boolean;
   /** What was asked for, until its answer begins: a long stream must not hold its request in memory. */
   private ask: Ask | null;
   private readonly forwarded: Readonly<Record<string, string>>;
@@ -70,6 +71,7 @@ export class Trial implements AttemptOptions {
       model: candidate.deployment.model,
       ceiling: lower(channel.maxTokensCeiling, lesson.ceiling),
       meterStream: channel.quirks.streamOptions && lesson.streamOptions,
+      subtitles: lesson.subtitles,
       forwarded: this.forwarded,
     });
     const sendable = isFailure(encoded) ? null : encoded;
@@ -84,6 +86,7 @@ export class Trial implements AttemptOptions {
     this.dropped = sendable?.dropped ?? nothing;
     this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
     this.operation = ask.operation;
+    this.asksSubtitles = sendable?.subtitles === true;
     this.expected = expectedOf(ask);
     this.ticket = gateway.board.begin(choice, call.route.model, startedMs, this.stream);
     this.attempt = new Attempt(candidate, this);
@@ -124,8 +127,9 @@ export class Trial implements AttemptOptions {
     const outcome = isFailure(concluded) ? this.heard(concluded) : concluded;
     this.ask = null;
     if (isFailure(outcome)) {
-      this.fail(outcome);
-      return outcome;
+      const cause = this.mended(outcome);
+      this.fail(cause);
+      return cause;
     }
     if (this.taught !== null) this.gateway.board.learn(this.candidate, this.taught);
     if (outcome instanceof LiveStream) {
@@ -151,6 +155,14 @@ export class Trial implements AttemptOptions {
     const text = ask === null ? null : requestText(ask, Object.values(this.forwarded));
     if (text !== null) this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
     return heard(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
+  }
+
+  /** The same failure, and whether there is another way to ask. */
+  private mended(cause: Failure): Failure {
+    const lesson = this.asksSubtitles ? subtitlesLesson(cause) : null;
+    if (lesson === null) return cause;
+    this.lesson = lesson;
+    return { ...cause, mended: true };
   }
 
   succeed(nowMs = this.gateway.ports.nowMs()): void {

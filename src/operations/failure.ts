@@ -21,6 +21,10 @@ export interface Failure {
   readonly ceiling: number | null;
   /** It happened in a process of our own: there is no upstream to look for. */
   readonly local?: true;
+  /** The upstream did its work, and only its answer was of no use. */
+  readonly served?: true;
+  /** Asked in another way, which the next attempt will be, the same deployment may do it. */
+  readonly mended?: true;
   /** What the upstream said, until it is decided how much of it may be repeated; null where it said nothing. */
   readonly said: UpstreamWords | null;
 }

@@ -57,6 +57,8 @@ export interface Manner {
   events: boolean | null;
   /** A transcript of another format than is asked for. */
   transcriptFormat: string | null;
+  /** Whether `srt` and `vtt` are what they should be, or plain JSON. */
+  subtitles: boolean;
   /** Whether a transcript that could say when things were said does. */
   times: boolean;
 }
@@ -98,6 +100,7 @@ export function healthyManner(words: Words, defaults: Tempo): Manner {
     audioFormat: null,
     events: null,
     transcriptFormat: null,
+    subtitles: true,
     times: true,
   };
 }

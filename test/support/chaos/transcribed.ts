@@ -7,7 +7,8 @@ export function transcribed(exchange: Exchange): Performance {
   const { manner, ask } = exchange;
   const words = Array.from({ length: manner.tokens }, (_, index) => manner.words(index, 0));
   const text = words.join("");
-  const format = manner.transcriptFormat ?? textOf(ask.fields["response_format"]) ?? "json";
+  const asked = textOf(ask.fields["response_format"]) ?? "json";
+  const format = manner.transcriptFormat ?? (manner.subtitles || !["srt", "vtt"].includes(asked) ? asked : "json");
   const usage = { type: "duration", seconds: words.length };
   return {
     streams: ask.stream,

@@ -44,6 +44,10 @@ export const audioFaults: Faults = {
   "transcript-format"(exchange, argument) {
     exchange.manner.transcriptFormat = argument;
   },
+  /** Plain JSON where `srt` or `vtt` is asked for. */
+  "no-subtitles"(exchange) {
+    exchange.manner.subtitles = false;
+  },
   /** Without times, even where it should have them. */
   "no-times"(exchange) {
     exchange.manner.times = false;
