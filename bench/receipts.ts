@@ -165,6 +165,7 @@ function receiptOf(number: number, key: number, keyId: string): Receipt {
     costUncertain: false,
     estimated: false,
     partial: false,
+    warning: null,
     attempts: [
       {
         ...figures,

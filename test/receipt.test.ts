@@ -82,6 +82,7 @@ const admission: Admission = {
   characters: null,
   nanos: null,
   onRecord: null,
+  warning: null,
   closed: false,
 };
 

@@ -476,6 +476,15 @@ describe("audio", () => {
     expect(await receipts.of(id)).toMatchObject({ delivered: { audioSeconds: 3 }, billedNanos: 300_000, estimated: true });
   });
 
+  test("that was cut off on its way is transcribed as far as it came, and the receipt warns of that", async () => {
+    const whole = silence(3);
+    expect(await receipts.of(await transcribe(fresh("heard"), whole))).toMatchObject({ state: "complete", warning: null });
+    const id = await transcribe(fresh("heard"), whole.subarray(0, 44 + 16_000), { format: "text" });
+    expect(await receipts.of(id)).toMatchObject({ state: "complete", warning: "truncated_audio", delivered: { audioSeconds: 1 } });
+    const long = await transcribe(fresh("heard"), silence(60).subarray(0, 640_000));
+    expect(await receipts.of(long)).toMatchObject({ state: "complete", warning: "truncated_audio" });
+  });
+
   test("that is too long for one request is the sum of its parts", async () => {
     const model = fresh("heard");
     const id = await transcribe(model, silence(40));

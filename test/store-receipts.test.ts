@@ -339,14 +339,21 @@ test("what is read from the journal into the tables is what the receipt that it 
       const attempt = { ...base.attempts[0]!, ...delivered, channel: one.text, nanos: billedNanos, afterMs, tookMs };
       const failed = { ...attempt, outcome: "failed" as const, error: requestId, blame: "channel" as const, hedge: flag, status: tookMs };
       const receipts: readonly Receipt[] = [
-        { ...base, requestId: requestNameOf(base.id), attempts: [attempt], partial: flag },
+        { ...base, requestId: requestNameOf(base.id), attempts: [attempt], partial: flag, warning: flag ? "truncated_audio" : null },
         { ...base, attempts: [], state: "failed", error: requestId, channel: null, upstreamModel: null, estimated: flag },
-        { ...base, attempts: [...others.map((figure) => ({ ...failed, ...figure })), attempt], costUncertain: flag, stream: flag },
+        {
+          ...base,
+          attempts: [...others.map((figure) => ({ ...failed, ...figure })), attempt],
+          costUncertain: flag,
+          stream: flag,
+          warning: requestId,
+        },
       ];
       for (const receipt of receipts) {
         const line = receiptLine(receipt);
         const told = lineOf(line);
         expect(told?.kind).toBe("receipt");
+        if (told?.kind === "receipt") expect(told.receipt.warning).toBe(receipt.warning);
         if (told?.kind === "receipt") expect(entryOfLine(JSON.parse(line))).toEqual(entryOf(told.receipt));
       }
     }),

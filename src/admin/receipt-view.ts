@@ -35,6 +35,7 @@ export const receiptSummaryAnswer = z.strictObject({
   cost_uncertain: z.boolean().describe("An upstream may have charged for an attempt whose figures never came."),
   estimated: z.boolean().describe("Some figure is our own estimate."),
   partial: z.boolean().describe("The answer is not whole: cut, or its client left."),
+  warning: z.string().nullable().describe("Why the answer may be less than expected: `truncated_audio`, the upload had been cut off."),
   attempts: z.int(),
 });
 
@@ -110,6 +111,7 @@ function head(receipt: Receipt, keyName: string | null) {
     cost_uncertain: receipt.costUncertain,
     estimated: receipt.estimated,
     partial: receipt.partial,
+    warning: receipt.warning,
   };
 }
 

@@ -6,6 +6,8 @@ export interface Admission extends Opening {
   readonly grant: Grant;
   /** When it is on record, which a call that may spend money waits for; null for all others. It rejects where the book is closed. */
   readonly onRecord: Promise<void> | null;
+  /** As in its receipt. */
+  readonly warning: string | null;
   /** Its receipt is written. */
   closed: boolean;
 }

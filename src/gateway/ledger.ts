@@ -70,6 +70,7 @@ export class Ledger {
       nanos: demand.nanos,
       grant: nothingTaken,
       onRecord: null,
+      warning: ask.operation === "transcription" && ask.isCut ? "truncated_audio" : null,
       closed: false,
     };
     const grant = limiter.admit(key, ask.model, demand, receiptId);

@@ -51,6 +51,7 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     costUncertain,
     estimated,
     partial: record.state === "interrupted" || record.state === "abandoned",
+    warning: admission.warning,
     attempts,
     plan: record.plan === null ? null : stepsOf(record.plan, record),
   };

@@ -321,6 +321,7 @@ export function unknownReceipt(opening: Opening): Receipt {
     costUncertain: true,
     estimated: true,
     partial: true,
+    warning: null,
     attempts: [],
     plan: null,
   };

@@ -24,6 +24,11 @@ export class Parts {
     return part;
   }
 
+  /** At the end, where some lines have it. */
+  lastText(): string | null {
+    return this.at < this.parts.length ? this.maybeText() : null;
+  }
+
   number(): number {
     const part = this.next();
     if (typeof part !== "number") throw wrongShape();

@@ -52,6 +52,7 @@ export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null
   const characters = parts.maybeNumber();
   const attemptAfterMs = parts.maybeNumber();
   const attemptTookMs = attemptAfterMs === null ? null : parts.number();
+  const attempts = attemptAfterMs === null ? parts.list().map((attempt, at) => attemptOfLine(id, at + 1, new Parts(attempt))) : none;
   return {
     row: [
       id,
@@ -83,8 +84,9 @@ export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null
       maybeCount(attemptAfterMs),
       maybeCount(attemptTookMs),
       Array.isArray(plan) ? JSON.stringify(plan) : null,
+      maybeName(parts.lastText(), isPlain),
     ],
-    attempts: attemptAfterMs === null ? parts.list().map((attempt, at) => attemptOfLine(id, at + 1, new Parts(attempt))) : none,
+    attempts,
   };
 }
 

@@ -93,8 +93,12 @@ function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
     delivered.characters,
     plain === null ? null : plain.afterMs,
     plain === null ? receipt.attempts.slice(0, attemptsMax).map(attemptPart) : plain.tookMs,
+    // Few have one.
+    ...(receipt.warning === null ? none : [receipt.warning]),
   ]);
 }
+
+const none: readonly string[] = [];
 
 function attemptPart(attempt: AttemptReceipt): readonly unknown[] {
   return [
@@ -185,7 +189,7 @@ function openingOf(parts: Parts): Opening {
 function receiptOf(parts: Parts): Receipt {
   const id = parts.text();
   const attempts: AttemptReceipt[] = [];
-  const receipt: Receipt = {
+  const receipt: Mutable<Receipt> = {
     id,
     requestId: parts.maybeText() ?? requestNameOf(id),
     keyId: parts.text(),
@@ -208,13 +212,17 @@ function receiptOf(parts: Parts): Receipt {
     partial: parts.flag(),
     plan: planOf(parts.next()),
     delivered: figuresOf(parts),
+    warning: null,
     attempts,
   };
   const afterMs = parts.maybeNumber();
   if (afterMs !== null) attempts.push(attemptFrom({ afterMs, tookMs: parts.number() }, receipt));
   else for (const attempt of parts.list()) attempts.push(attemptOf(new Parts(attempt)));
+  receipt.warning = parts.lastText();
   return receipt;
 }
+
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 function figuresOf(parts: Parts): Figures {
   return {

@@ -43,6 +43,7 @@ const receiptColumns = {
   attempt_after_ms: "number",
   attempt_took_ms: "number",
   plan: "text",
+  warning: "text",
 } as const satisfies Columns;
 
 export const receiptRows = new Insertion({
@@ -69,6 +70,7 @@ export const receiptRows = new Insertion({
     "estimated",
     "partial",
     "plan",
+    "warning",
   ],
 });
 
@@ -110,6 +112,7 @@ export function receiptValues(receipt: Receipt): readonly Value[] {
     plain === null ? null : count(plain.afterMs),
     plain === null ? null : count(plain.tookMs),
     text(planText(receipt.plan)),
+    maybeName(receipt.warning),
   ];
 }
 
@@ -251,6 +254,7 @@ export function receiptOfRow(row: ReceiptRow, attempts: readonly ReceiptRow[]): 
     costUncertain: read.flag("cost_uncertain"),
     estimated: read.flag("estimated"),
     partial: read.flag("partial"),
+    warning: read.maybeText("warning"),
     attempts: attempts.map((attempt) => attemptOf(new Row(attempt))),
     plan: storedPlan(read.maybeText("plan")),
   };

@@ -36,6 +36,8 @@ export interface Receipt {
   readonly estimated: boolean;
   /** The answer is not whole: cut, or its client left. */
   readonly partial: boolean;
+  /** Why the answer may be less than its client expects, though nobody failed: `truncated_audio`, the upload had been cut off. */
+  readonly warning: string | null;
   readonly attempts: readonly AttemptReceipt[];
   /** Who could have been asked, and why they were or were not; null where there was no choice. */
   readonly plan: readonly PlannedStep[] | null;

@@ -25,6 +25,7 @@ export function sampleReceipt(other: Partial<Receipt> = {}): Receipt {
     costUncertain: false,
     estimated: false,
     partial: false,
+    warning: null,
     attempts: [
       {
         channel: "channel-1",

@@ -2,6 +2,7 @@ import type { Database } from "../database.ts";
 import type { Sql } from "../sql.ts";
 import { beginning } from "./0001-beginning.ts";
 import { sumsByTime } from "./0002-sums-by-time.ts";
+import { receiptWarnings } from "./0004-receipt-warnings.ts";
 import { wantedHolds } from "./0003-wanted-holds.ts";
 
 /** One step of the schema. A step that was released never changes again; the next one mends it. */
@@ -25,4 +26,5 @@ export const migrations: readonly Migration[] = [
   { number: 1, name: "beginning", reads: 1, statements: beginning },
   { number: 2, name: "sums by time", reads: 1, statements: sumsByTime },
   { number: 3, name: "wanted holds", reads: 1, statements: wantedHolds },
+  { number: 4, name: "receipt warnings", reads: 1, statements: receiptWarnings },
 ];
