@@ -118,6 +118,18 @@ describe("words of the request that an upstream repeats", () => {
     expect(heard(limited, written(lure), same)).toMatchObject({ scope: "request", retryAfterMs: null });
   });
 
+  test("keep nobody away: a wait is taken from them only where the client did not write it", () => {
+    const cause = refused("Failed at: please try again in 3000 seconds", null, 500);
+    expect(cause.retryAfterMs).toBe(3_000_000);
+    expect(heard(cause, written("hello"), same).retryAfterMs).toBe(3_000_000);
+    expect(heard(cause, written("Please try again in 3000 seconds"), same).retryAfterMs).toBeNull();
+    const told = { status: 500, header: (name: string) => (name === "retry-after" ? "7" : null), body: '{"error":"try again in 9 s"}' };
+    expect(heard(explain(told), written("try again in 9 s"), same).retryAfterMs).toBe(7_000);
+    const daily = refused("Quota: 3 calls per day", null, 429);
+    expect([cause, daily].map((each) => heard(each, written("hello"), same).retryAfterMs)).toEqual([3_000_000, 3_600_000]);
+    expect(heard(daily, written("how many per day?"), same).retryAfterMs).toBeNull();
+  });
+
   const sentence = "Cannot read this: one two three four five six seven eight nine";
 
   test.each([

@@ -1,7 +1,7 @@
 import { failure, type Failure, type FailureKind, type FailureScope } from "../operations/failure.ts";
 import type { Refusal } from "./adapter.ts";
 import { errorBody, errorIn, presentable, withoutEcho, type ErrorBody } from "./error-body.ts";
-import { retryAfterMs, waitMaxMs } from "./retry-after.ts";
+import { retryAfterMs, waitInWords, waitMaxMs } from "./retry-after.ts";
 
 /**
  * What a refusal means. The evidence is weighed in this order: codes the upstream chose for machines, then what its
@@ -17,6 +17,7 @@ export function explain(refusal: Refusal, wallNowMs: number = Number.NaN): Failu
     status: refusal.status,
     isInBand: false,
     retryAfterMs: retryAfterMs(refusal.header, body, wallNowMs),
+    toldMs: retryAfterMs(refusal.header, { ...body, message: "" }, wallNowMs),
   });
 }
 
@@ -31,6 +32,7 @@ export function explainInBand(error: unknown): Failure {
     status: statedStatus(body),
     isInBand: true,
     retryAfterMs: retryAfterMs(() => null, body, Number.NaN),
+    toldMs: retryAfterMs(() => null, { ...body, message: "" }, Number.NaN),
   });
 }
 
@@ -40,6 +42,8 @@ interface Evidence {
   readonly status: number | null;
   readonly isInBand: boolean;
   readonly retryAfterMs: number | null;
+  /** The same, but for what the message says. */
+  readonly toldMs: number | null;
   /** Every code, type, status and reason of the body, in one spelling. */
   readonly codes: ReadonlySet<string>;
   /** What it says, in lower case. Empty for a page of markup. */
@@ -69,14 +73,21 @@ function told(seen: Evidence): Failure {
   const sentence = presentable(seen.body.message, summaryMaxChars);
   const plain = failure(kind, sentence === "" ? `${label(seen)}: no message (${seen.body.form})` : label(seen), {
     status: seen.status,
-    said: sentence === "" && basis === null ? null : { sentence, basis },
+    said: sentence === "" && basis === null ? null : { sentence, basis, wait: null },
     ...(scope !== null && { scope }),
     ...(ceiling !== undefined && { ceiling }),
   });
   if (plain.blame === "client") return { ...plain, ...clientsShare(plain, verdict, seen) };
   // Nobody has to stay away because one request was too much.
-  return { ...plain, retryAfterMs: plain.scope === "request" ? null : waitMs(kind, seen) };
+  if (plain.scope === "request") return plain;
+  const waits = waitMs(kind, seen);
+  const otherwiseMs = waitMs(kind, { ...seen, text: "", retryAfterMs: seen.toldMs });
+  if (waits === otherwiseMs) return { ...plain, retryAfterMs: waits };
+  const words = [...(waitInWords(seen.body.message)?.words ?? []), perDay];
+  return { ...plain, retryAfterMs: waits, said: { sentence, basis, wait: { words, otherwiseMs } } };
 }
+
+const perDay = "per day";
 
 /** Only what a client did wrong is explained to it in the upstream's words, because it needs them to mend it. */
 function clientsShare(plain: Failure, verdict: Verdict, { body }: Evidence): Partial<Failure> {
@@ -97,7 +108,7 @@ function waitMs(kind: FailureKind, { body, text, retryAfterMs }: Evidence): numb
   if (kind !== "rate_limited") return retryAfterMs;
   // A delay of seconds next to a daily quota is about the next minute, and would have us knock all day.
   if (body.details.quotas.some((quota) => quota.includes("PerDay"))) return waitMaxMs;
-  return retryAfterMs ?? (text.includes("per day") ? waitMaxMs : null);
+  return retryAfterMs ?? (text.includes(perDay) ? waitMaxMs : null);
 }
 
 const messageMaxChars = 1000;

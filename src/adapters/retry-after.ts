@@ -16,7 +16,7 @@ export function retryAfterMs(header: Header, body: ErrorBody | null, wallNowMs: 
     wait(difference(httpDateMs(header("retry-after"), nowMs), nowMs)) ??
     wait(durationMs(header("retry-after"))) ??
     wait(durationMs(body?.details.retryDelay ?? null)) ??
-    wait(askedInWordsMs(body?.message ?? "")) ??
+    wait(waitInWords(body?.message ?? "")?.ms ?? null) ??
     wait(resetMs(header, nowMs))
   );
 }
@@ -131,10 +131,15 @@ function leadingDuration(text: string): { readonly ms: number; readonly end: num
   return end === 0 ? null : { ms, end };
 }
 
-function askedInWordsMs(message: string): number | null {
+/** What a message asks for in words, and in which: that may be an echo of the request. */
+export function waitInWords(message: string): { readonly ms: number; readonly words: readonly string[] } | null {
   const asked = /(?:try again|retry|retrying) (?:in|after) (?=\d)/g;
   const text = message.slice(0, messageMaxChars).toLowerCase();
-  return asked.test(text) ? (leadingDuration(text.slice(asked.lastIndex, asked.lastIndex + textMaxChars))?.ms ?? null) : null;
+  const [words] = asked.exec(text) ?? [];
+  if (words === undefined) return null;
+  const rest = text.slice(asked.lastIndex, asked.lastIndex + textMaxChars);
+  const duration = leadingDuration(rest);
+  return duration === null ? null : { ms: duration.ms, words: [words, rest.slice(0, duration.end)] };
 }
 
 const months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];

@@ -12,8 +12,11 @@ export function heard(cause: Failure, text: string | null, redact: (text: string
   const sentence = redact(cause.said.sentence);
   const rest = requestFree(sentence, text);
   const detail = rest === "" ? cause.detail : `${redact(cause.detail)}: ${rest}`;
+  const { wait } = cause.said;
+  const isWaitEcho = wait !== null && text !== null && wait.words.some((words) => text.includes(words));
   const clean: Failure = {
     ...cause,
+    ...(isWaitEcho && { retryAfterMs: wait.otherwiseMs }),
     detail: detail.slice(0, detailMaxChars).toWellFormed(),
     publicMessage: redact(cause.publicMessage),
     type: redactWord(cause.type, redact),

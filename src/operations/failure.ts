@@ -34,6 +34,8 @@ export interface UpstreamWords {
   readonly sentence: string;
   /** The part of them that the failure's kind or figure rests on; null where that is a code or the status. */
   readonly basis: string | null;
+  /** The parts of them that the wait rests on, and how long it is without; null where it does not rest on words. */
+  readonly wait: { readonly words: readonly string[]; readonly otherwiseMs: number | null } | null;
 }
 
 /** What a failure is charged to: exactly one of these cools down, or nothing at all for `request`. */
