@@ -473,6 +473,69 @@ describe("requests on one connection", () => {
     connection.close();
   });
 
+  test("are answered a few at a time in each turn of the event loop, however many are sent without waiting, and all of them in the end", async () => {
+    await using edge = new Edge();
+    const count = 4_000;
+    const connections = await Promise.all(Array.from({ length: 3 }, () => edge.connect()));
+    let most = 0;
+    let before = 0;
+    let over = false;
+    // Runs once in each turn, as long as the test does.
+    const look = (): void => {
+      most = Math.max(most, edge.seen.length - before);
+      before = edge.seen.length;
+      if (!over) setImmediate(look);
+    };
+    look();
+    const requests = bytesOf(get("/told/1").repeat(count));
+    await Promise.all(connections.map((connection) => connection.send(requests)));
+    for (const connection of connections)
+      for (let at = 0; at < count; at++) expect((await next(connection, "GET", 30_000)).text).toBe("/told/1");
+    over = true;
+    // Each may be looked at twice in a turn: what waited, and what has just come.
+    expect(most).toBeLessThanOrEqual(3 * 2 * 16);
+    for (const connection of connections) connection.close();
+  });
+
+  test("that were sent without waiting are all answered where their client then sends nothing more, and are forgotten where it left", async () => {
+    await using edge = new Edge();
+    const count = 500;
+    const connection = await edge.connect();
+    await connection.send(bytesOf(get("/told/1").repeat(count)));
+    connection.halfClose();
+    for (let at = 0; at < count; at++) expect((await next(connection, "GET", 30_000)).text).toBe("/told/1");
+    expect((await next(connection, "GET", 30_000)).status).toBe(0);
+    connection.close();
+    const other = await edge.connect();
+    await other.send(bytesOf(get("/told/2").repeat(20_000)));
+    other.close();
+    await eventually("nobody is left", () => edge.open === 0);
+    expect(edge.seen.length).toBeLessThan(count + 20_000);
+  });
+
+  test("are not read while the answers before them are not taken", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    connection.stopReading();
+    // More than any system keeps for a client that takes nothing.
+    const bytes = 16 * 1024 * 1024;
+    const count = 40;
+    const sent = connection.send(bytesOf(get(`/big/${bytes}`).repeat(count) + get("/told/1").repeat(200_000)));
+    const { promise: stuck, resolve } = Promise.withResolvers<void>();
+    let last = -1;
+    const look = setInterval(() => {
+      if (edge.seen.length > 0 && edge.seen.length === last) resolve();
+      last = edge.seen.length;
+    }, 200);
+    await stuck;
+    clearInterval(look);
+    expect(edge.seen.length).toBeLessThan(count);
+    const [{ behind } = { behind: null }] = [...edge.server["open"]].map((one) => ({ behind: one["behind"] }));
+    expect(behind?.length ?? 0).toBeLessThan(2 * 1024 * 1024);
+    connection.close();
+    await sent.catch(() => {});
+  });
+
   test("trailers are ignored, whatever they say; but one that would say where it all ends is refused", async () => {
     await using edge = new Edge();
     const chunked = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Host\r\n\r\n2\r\nhi\r\n0\r\n";
@@ -1265,6 +1328,21 @@ describe("the gateway itself", () => {
     const [closing] = await say(rig.gateway, post("/v1/chat/completions", body, `${lines}Connection: close\r\n`), 1);
     expect([closing!.endedCleanly, closing!.header("connection")]).toEqual([true, "close"]);
     expect(closing!.text).toEndWith("data: [DONE]\n\n");
+  });
+
+  test("serves others while twenty clients without a key send thousands of requests without waiting, and read nothing", async () => {
+    const crowd = await Promise.all(Array.from({ length: 20 }, () => RawConnection.open(rig.gateway.url)));
+    const requests = bytesOf(get("/healthz").repeat(20_000));
+    const sent = crowd.map((connection) => {
+      connection.stopReading();
+      return connection.send(requests);
+    });
+    for (let call = 0; call < 20; call++) {
+      const [answer] = await say(rig.gateway, post("/v1/chat/completions", chat({}), `${key}Content-Type: application/json\r\n`), 1);
+      expect(answer!.status).toBe(200);
+    }
+    for (const connection of crowd) connection.close();
+    await Promise.all(sent);
   });
 
   test("serves chats that are pipelined, in order, streamed and whole", async () => {

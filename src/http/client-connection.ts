@@ -36,6 +36,8 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   /** What came behind the request that is being answered, and whether anything did. */
   private behind: Buffer | null = null;
   private hasMore = false;
+  /** It has had its share of this turn of the event loop; what came behind waits for the next. */
+  private hasYielded = false;
   private readonly output: ClientOutput;
   private stream: AnswerStream | null = null;
   /** The answer whose head has not left yet: that of a stream leaves with its first bytes. */
@@ -72,7 +74,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
 
   received(chunk: Buffer): void {
     if (this.lingering) return this.discard(chunk);
-    if (this.request !== null && this.parser.isOver) return this.hold(chunk);
+    if (this.hasYielded || (this.request !== null && this.parser.isOver)) return this.hold(chunk);
     const { request } = this;
     const unwanted = this.answered && request !== null;
     this.feed(chunk);
@@ -101,6 +103,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     if (this.isClosed) return false;
     this.isHalf = true;
     if (!this.output.isEmpty && (this.lingering || this.answered)) return true;
+    if (this.hasYielded) return true;
     if (this.lingering || this.request === null || !this.parser.isOver) return false;
     if (this.stream !== null && this.streamHead === null) return !this.output.isEmpty || this.stream.murmur();
     if (!this.request.line.modern) return false;
@@ -118,6 +121,11 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
 
   moved(): void {
     this.sinceMs = this.host.nowMs();
+  }
+
+  /** A connection that is not read while it breaks may never be told to have closed. */
+  lost(): void {
+    if (!this.isClosed) setImmediate(() => void (this.isClosed || this.terminate()));
   }
 
   /** Everything that was to be sent has been taken by the system, and nothing more will be. */
@@ -149,7 +157,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
 
   /** No request is under way: it may go. */
   closeIdle(): void {
-    if (this.request === null && !this.lingering && this.output.isEmpty) this.linger();
+    if (this.request === null && !this.lingering && !this.hasYielded && this.output.isEmpty) this.linger();
   }
 
   /** What the system has taken may still reach the client; what it has not is lost. */
@@ -253,6 +261,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
 
   private feed(chunk: Buffer): void {
     let from = 0;
+    let answers = 0;
     // An answer that is there at once comes back to this loop, and not to another one inside it.
     this.feeding = true;
     while (from < chunk.length && !this.lingering && !this.isClosed) {
@@ -270,16 +279,33 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
       this.hasMore = from < chunk.length;
       if (this.arrived) this.dispatch();
       if (this.request !== null && this.answered && this.parser.isOver && this.output.isEmpty) this.finish();
-      if (this.request !== null && this.parser.isOver && from < chunk.length) {
+      if (from === chunk.length) break;
+      if (this.request === null && this.parser.isIdle && ++answers === answersPerTurn) this.yield();
+      if (this.hasYielded || (this.request !== null && this.parser.isOver)) {
         this.hold(from === 0 ? chunk : chunk.subarray(from));
         break;
       }
     }
     this.feeding = false;
+    if (this.hasYielded) return;
     const isLast = this.host.stopping || this.isHalf;
     if (isLast && this.request === null && !this.parser.isInHead) this.linger();
     // Half of a request, and its other half will never come.
     else if (this.isHalf && !this.parser.isOver) this.terminate();
+  }
+
+  /** Others have something to ask as well, however much this client has sent without waiting. */
+  private yield(): void {
+    this.hasYielded = true;
+    this.pause();
+    setImmediate(() => {
+      this.hasYielded = false;
+      const { behind } = this;
+      if (this.isClosed || this.lingering || behind === null) return;
+      this.behind = null;
+      this.resume();
+      this.feed(behind);
+    });
   }
 
   private dispatch(): void {
@@ -397,7 +423,8 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   private hold(chunk: Buffer): void {
     this.hasMore = true;
     this.behind = this.behind === null ? chunk : Buffer.concat([this.behind, chunk]);
-    if (this.behind.length > behindBytesMax) this.pause();
+    // Who does not take what was answered has nothing more to ask.
+    if (this.behind.length > behindBytesMax || (this.answered && !this.output.isEmpty)) this.pause();
   }
 
   private unreadable(problem: string): void {
@@ -482,4 +509,6 @@ const lingerLongestMs = 300_000;
 const discardIdleMs = 20_000;
 const discardedBytesMax = 1024 * 1024 * 1024;
 const behindBytesMax = 64 * 1024;
+/** A client that waits for its answers asks once in a turn. */
+const answersPerTurn = 16;
 const lineEndsMax = 4;

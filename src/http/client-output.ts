@@ -10,6 +10,8 @@ export interface OutputSocket {
 export interface OutputOwner {
   /** The client has just taken something, or has just begun to take nothing. */
   moved(): void;
+  /** The client will take no more, for ever. */
+  lost(): void;
 }
 
 /** What is sent to one client. It leaves at once, in one write where that is possible; what the system does not take waits here. */
@@ -35,6 +37,7 @@ export class ClientOutput {
     const { unsent } = this;
     if (unsent === null) return false;
     const written = this.socket.write(unsent);
+    if (written < 0) this.owner.lost();
     if (written <= 0) return false;
     this.owner.moved();
     this.unsent = written < unsent.length ? unsent.subarray(written) : null;
@@ -110,14 +113,20 @@ export class ClientOutput {
   /** What is in the scratch memory is copied where the system does not take it at once. */
   private sendScratch(length: number): void {
     if (this.unsent !== null) return this.keep(Buffer.from(scratch.subarray(0, length)));
-    const written = Math.max(0, this.socket.write(scratch, 0, length));
+    const written = this.taken(this.socket.write(scratch, 0, length));
     if (written < length) this.keep(Buffer.from(scratch.subarray(written, length)));
   }
 
   private sendOwned(bytes: Uint8Array): void {
     if (this.unsent !== null) return this.keep(bytes);
-    const written = Math.max(0, this.socket.write(bytes));
+    const written = this.taken(this.socket.write(bytes));
     if (written < bytes.length) this.keep(bytes.subarray(written));
+  }
+
+  private taken(written: number): number {
+    if (written >= 0) return written;
+    this.owner.lost();
+    return 0;
   }
 
   private keep(bytes: Uint8Array): void {

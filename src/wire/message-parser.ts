@@ -41,6 +41,11 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     return this.state === "over";
   }
 
+  /** Nothing of the next message has come. */
+  get isIdle(): boolean {
+    return this.state === "head" && this.carried === 0;
+  }
+
   /** A part of the next head came, but not all of it. */
   get isInHead(): boolean {
     return this.state === "head" && this.carried > 0;
