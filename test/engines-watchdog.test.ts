@@ -3,6 +3,7 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { startWorkingTime } from "../packages/embedded/src/codecs/working-time.ts";
 import type { Engine, ReadOrder } from "../packages/embedded/src/server/engine.ts";
 import { serveEngine } from "../packages/embedded/src/server/serve-engine.ts";
 import { makeStarvation, queuedMs, stolenMs } from "../src/engines/starvation.ts";
@@ -131,6 +132,23 @@ describe("how long an engine got no processor", () => {
       for (const child of children) child.kill("SIGKILL");
     }
   });
+});
+
+test("the time that a decoder may take is counted while it has a processor, and at least a tenth of all that passes", () => {
+  let nowMs = 1_000;
+  let cpuMs = 50;
+  const workedMs = startWorkingTime(
+    () => nowMs,
+    () => cpuMs,
+  );
+  expect(workedMs()).toBe(0);
+  // Half of the time, and then none; two threads at once count once.
+  [nowMs, cpuMs] = [11_000, 5_050];
+  expect(workedMs()).toBe(5_000);
+  [nowMs, cpuMs] = [101_000, 5_050];
+  expect(workedMs()).toBe(10_000);
+  [nowMs, cpuMs] = [102_000, 200_000];
+  expect(workedMs()).toBe(101_000);
 });
 
 describe("an engine at work", () => {

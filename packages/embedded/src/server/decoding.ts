@@ -1,5 +1,6 @@
 import { fileSecondsMax } from "../codecs/decode-file.ts";
 import { UndecodableAudio } from "../codecs/undecodable.ts";
+import { startWorkingTime } from "../codecs/working-time.ts";
 import type { Decoding, DecodingOutcome } from "./decoding-worker.ts";
 
 export interface DecodingOptions {
@@ -8,7 +9,7 @@ export interface DecodingOptions {
   readonly signal: AbortSignal;
   /** How long the audio may last. */
   readonly secondsMax?: number;
-  /** How long it may take, beside a tenth of what the audio lasts. */
+  /** How long it may take, beside a tenth of what the audio lasts. Time without a processor does not count. */
   readonly patienceMs?: number;
   /** How much this process may grow meanwhile, beside what the samples take. */
   readonly growthBytesMax?: number;
@@ -41,13 +42,13 @@ export async function decodeApart(file: ArrayBuffer, options: DecodingOptions): 
   const onAbort = (): void => reject(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
 
-  const beganMs = performance.now();
+  const workedMs = startWorkingTime();
   const leftMs = (): number => {
     const decodedMs = (memory.byteLength / sampleBytes / sampleRate) * 1000;
-    return patienceMs + decodedMs * patienceShare - (performance.now() - beganMs);
+    return patienceMs + decodedMs * patienceShare - workedMs();
   };
   const watch = (): void => {
-    if (leftMs() > 0) timer = setTimeout(watch, leftMs());
+    if (leftMs() > 0) timer = setTimeout(watch, Math.max(lookEveryMs, leftMs()));
     else reject(new UndecodableAudio("It takes too long, so it cannot be decoded."));
   };
   let timer = setTimeout(watch, patienceMs);

@@ -1,5 +1,6 @@
 import { writeSync } from "node:fs";
 import { workerData } from "node:worker_threads";
+import { startWorkingTime } from "../codecs/working-time.ts";
 import { headFrame } from "./frames.ts";
 import { stepsAt, waitingAt } from "./progress.ts";
 
@@ -17,7 +18,7 @@ const memoryBytesMax = 2 * 1024 ** 3;
 
 const { progress, stallMs, fileBytes, parent } = workerData as Watched;
 let steps = -1;
-let steppedMs = performance.now();
+let workedMs = startWorkingTime();
 
 setInterval(look, Math.min(250, stallMs / 4));
 
@@ -27,10 +28,10 @@ function look(): void {
   const now = Atomics.load(progress, stepsAt);
   if (now !== steps || Atomics.load(progress, waitingAt) === 1) {
     steps = now;
-    steppedMs = performance.now();
+    workedMs = startWorkingTime();
     return;
   }
-  if (performance.now() - steppedMs >= stallMs) giveUp("It takes too long, so it cannot be decoded.");
+  if (workedMs() >= stallMs) giveUp("It takes too long, so it cannot be decoded.");
 }
 
 function giveUp(message: string): void {
