@@ -442,7 +442,7 @@ describe("S12, S62: a body that is built to hurt", () => {
     const cost = await leastCpuMs(pid, 4, () => refuse(body, "json_too_complex"));
     // As many bytes that are wrong from the first on: what it takes to receive them is the network's.
     const received = await leastCpuMs(pid, 4, () => refuse(`x${body.slice(1)}`, null));
-    expect(cost - received).toBeLessThan(20);
+    expect(cost - received).toBeLessThan(slowed(20));
     // All of it together, and so each turn of it.
     expect(cost).toBeLessThan(50);
   });
