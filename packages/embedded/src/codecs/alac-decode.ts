@@ -214,17 +214,19 @@ class BitReader {
 
   /** Up to 32. */
   read(count: number): number {
+    if (count > 16) return this.read(count - 16) * 2 ** 16 + this.read(16);
     this.need(count);
-    let value = 0;
-    for (let left = count; left > 0;) {
-      const free = 8 - (this.at & 7);
-      const taken = Math.min(free, left);
-      const part = (this.bytes[this.at >> 3]! >> (free - taken)) & ((1 << taken) - 1);
-      value = value * 2 ** taken + part;
-      this.at += taken;
-      left -= taken;
-    }
+    const value = count === 0 ? 0 : this.ahead() >>> (32 - count);
+    this.at += count;
     return value;
+  }
+
+  /** The next bits from the top of a number, at least 25 of them; behind the end there are zeros. */
+  private ahead(): number {
+    const at = this.at >> 3;
+    const { bytes } = this;
+    const word = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
+    return word << (this.at & 7);
   }
 
   readSigned(count: number): number {
@@ -234,8 +236,8 @@ class BitReader {
 
   /** As many ones as `factor` fits in, then the rest; behind nine ones, the number as it is. */
   readRice(parameter: number, factor: number, plainBits: number): number {
-    let ones = 0;
-    while (ones < 9 && this.read(1) === 1) ones++;
+    const ones = Math.min(9, Math.clz32(~this.ahead()));
+    this.skip(ones < 9 ? ones + 1 : 9);
     if (ones === 9) return this.read(plainBits);
     if (parameter === 1) return ones * factor;
     // Nothing and one are both written as nothing, one bit shorter. At the very end that bit may not be there.
