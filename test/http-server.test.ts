@@ -1330,6 +1330,21 @@ describe("the gateway itself", () => {
     expect(closing!.text).toEndWith("data: [DONE]\n\n");
   });
 
+  test.each(["\\ud800", "a\\udfffb", "\\ude00\\ud83d"])(
+    "refuses the name of a model with half a character, as a mistake of its client: %s",
+    async (name) => {
+      const json = `${key}Content-Type: application/json\r\n`;
+      const [chatted, spoken] = await say(
+        rig.gateway,
+        post("/v1/chat/completions", chat({ model: "@" }).replace("@", name), json) +
+          post("/v1/audio/speech", `{"model":"${name}","input":"x","voice":"alloy"}`, json),
+        2,
+      );
+      for (const answer of [chatted!, spoken!])
+        expect([answer.status, answer.json()]).toMatchObject([400, { error: { code: "invalid_value", param: "model" } }]);
+    },
+  );
+
   test("serves others while twenty clients without a key send thousands of requests without waiting, and read nothing", async () => {
     const crowd = await Promise.all(Array.from({ length: 20 }, () => RawConnection.open(rig.gateway.url)));
     const requests = bytesOf(get("/healthz").repeat(20_000));

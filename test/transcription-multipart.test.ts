@@ -2,7 +2,9 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { typeOf } from "../src/adapters/file-body.ts";
 import { multipartBody } from "../src/adapters/multipart-body.ts";
-import type { FormFile } from "../src/operations/stored-file.ts";
+import { Spool } from "../src/http/spool.ts";
+import { isFailure } from "../src/operations/failure.ts";
+import type { FormFile, StoredFile } from "../src/operations/stored-file.ts";
 import { bytesOf, fieldsOf, formFile, parsedForm, sent, stored, textOf } from "./support/transcription-world.ts";
 
 type Entries = readonly (readonly [string, string])[];
@@ -176,6 +178,25 @@ describe("the boundary", () => {
       await reading.catch(() => {});
       expect(received.slice(received.indexOf("aaaa"))).not.toContain(boundary);
     }
+  });
+
+  test("is another one for each upload, so that a file that holds the boundary of an earlier one is sent as it is", async () => {
+    const spooled = async (bytes: Uint8Array): Promise<StoredFile> => {
+      const spool = new Spool();
+      await spool.write(bytes);
+      const file = await spool.finish();
+      if (isFailure(file)) throw new Error(file.detail);
+      return file;
+    };
+    const before = boundaryOf(multipartBody([], formFile(undefined, { content: await spooled(bytesOf("RIFF")) })).type);
+    const known = [before, boundary].map((each) => smuggled.replaceAll(boundary, each)).join("");
+    const content = bytesOf("a".repeat(100_000) + known + "b".repeat(100));
+    const form = multipartBody([{ name: "model", value: "m" }], formFile(undefined, { content: await spooled(content) }));
+    const { bytes } = await sent(form.body);
+    expect([before, boundary]).not.toContain(boundaryOf(form.type));
+    const parts = partsIn(bytes, form.type);
+    expect(parts.length).toBe(2);
+    expect(parts[1]!.body).toBe(textOf(content));
   });
 
   test("is found when it comes byte by byte", async () => {

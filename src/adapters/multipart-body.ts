@@ -11,9 +11,9 @@ export interface Form {
 /**
  * A form with its fields and then its file, ready to be sent as often as it must be.
  *
- * The boundary is no secret, so a client could write it into its file and smuggle in fields of its own: another model than
- * it may use, for one. Fields and the head of the file are searched for it before, the rest of the file while it is sent,
- * and a file that holds it is not sent on.
+ * A client that knew the boundary could write it into its file and smuggle in fields of its own: another model than it may
+ * use, for one. So it holds what was drawn when the file had come. Fields and the head of the file are searched for it all
+ * the same, the rest of the file while it is sent, and a file that holds it is not sent on.
  */
 export function multipartBody(fields: readonly FormField[], file: FormFile): Form {
   const boundary = boundaryFor(fields, file);
@@ -45,10 +45,11 @@ async function* formParts(before: Uint8Array, file: FormFile, after: Uint8Array,
 }
 
 /** Long and without any meaning elsewhere, so that no recording holds it by chance. */
-const boundaryStem = "sluice-form-9e2b7c41d0a84f6fb35c18e7a96d0423-";
+const unsealed = "9e2b7c41d0a84f6fb35c18e7a96d0423";
 
 /** The first of a series that stands nowhere in what is at hand. */
 function boundaryFor(fields: readonly FormField[], { name, content }: FormFile): string {
+  const boundaryStem = `sluice-form-${content.seal ?? unsealed}-`;
   const head = decoder.decode(content.head);
   const taken = [head, name, ...fields.flatMap((field) => [field.name, field.value])].filter((text) => text.includes(boundaryStem));
   for (let number = 0; ; number++) {

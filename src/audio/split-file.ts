@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { tmpdir } from "node:os";
 import { UnnamedFile } from "../files/unnamed-file.ts";
 import type { StoredFile } from "../operations/stored-file.ts";
@@ -21,7 +22,8 @@ export class SplitFile {
 
   /** To be read until it is disposed of. */
   stored(): StoredFile {
-    return { length: this.#file.length, head: this.#head, read: (from, length) => this.#file.read(from, length) };
+    const seal = randomBytes(16).toString("hex");
+    return { length: this.#file.length, head: this.#head, seal, read: (from, length) => this.#file.read(from, length) };
   }
 
   dispose(): void {

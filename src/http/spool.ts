@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { tmpdir } from "node:os";
 import { UnnamedFile } from "../files/unnamed-file.ts";
 import type { Failure } from "../operations/failure.ts";
@@ -65,7 +66,12 @@ export class Spool {
       this.#filling.clear(0);
       this.#spare.clear(0);
     }
-    return { length: this.#length, head: this.#head, read: (from, length) => this.#read(from, length) };
+    return {
+      length: this.#length,
+      head: this.#head,
+      seal: randomBytes(16).toString("hex"),
+      read: (from, length) => this.#read(from, length),
+    };
   }
 
   /** Gives back its memory and its place on the disk: both when nothing of it is being written any more. */

@@ -30,6 +30,8 @@ export function bodyMistake(document: JsonScan): Failure | null {
 
 export function modelMistake(model: string): Failure | null {
   if (model === "") return empty("model");
+  // Half of a surrogate pair is no character: no name of a model can be written with it, nor a line of the log.
+  if (!model.isWellFormed()) return mistake("'model' is not well-formed Unicode.", "invalid_value", "model");
   if (model.length <= modelLengthMax) return null;
   return mistake(`'model' is longer than ${modelLengthMax} characters.`, "string_above_max_length", "model");
 }

@@ -3,6 +3,8 @@ export interface StoredFile {
   readonly length: number;
   /** Its first bytes, at most 4096: enough to tell what it is. */
   readonly head: Uint8Array;
+  /** Letters and digits that nobody could know who made the file: a form around it is told apart from it by them. */
+  readonly seal?: string;
   /** At most `length` bytes from an offset; fewer only at the end of the file. Throws when the disk fails. */
   read(from: number, length: number): Promise<Uint8Array>;
 }
