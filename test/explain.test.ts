@@ -5,7 +5,7 @@ import type { Codec, Refusal } from "../src/adapters/adapter.ts";
 import { errorBody } from "../src/adapters/error-body.ts";
 import { explain as explained, explainInBand as explainedInBand } from "../src/adapters/explain.ts";
 import { heard } from "../src/gateway/heard.ts";
-import type { Failure, FailureKind } from "../src/operations/failure.ts";
+import { failure, type Failure, type FailureKind } from "../src/operations/failure.ts";
 import { slowed } from "./support/slowed.ts";
 
 interface Case {
@@ -80,8 +80,10 @@ describe("a status without any body", () => {
     410: "misconfigured",
     413: "too_large",
     415: "misconfigured",
+    421: "misconfigured",
     424: "overloaded",
     425: "overloaded",
+    426: "misconfigured",
     429: "rate_limited",
     451: "content_policy",
     498: "overloaded",
@@ -112,11 +114,12 @@ describe("a status without any body", () => {
     }
   });
 
-  test("means the same with a page of markup, which is never shown to a client", () => {
+  test("means the same with a page of markup, which is never shown to a client, but never that the client did wrong", () => {
     const page = "<html><body>model api key billing content policy context length max_tokens at most 5</body></html>";
     // A page with 403 is a firewall's, and has a test of its own.
     for (const status of statuses.filter((each) => each !== 403)) {
-      const bare = explain(refusal(status));
+      const empty = explain(refusal(status));
+      const bare = empty.kind === "invalid_request" ? failure("bad_response", "") : empty;
       const { kind, publicMessage, ceiling } = explain(refusal(status, page));
       expect({ status, kind, publicMessage, ceiling }).toEqual({
         status,
@@ -132,6 +135,28 @@ describe("a status without any body", () => {
       expect(explain(refusal(403, body))).toMatchObject({ kind: "misconfigured", scope: "request", blame: "channel", status: 403 });
     }
     expect(explain(refusal(403, { error: { message: "Your account may not use this." } }))).toMatchObject({ scope: "credential" });
+  });
+
+  const pages: readonly (readonly [string, string])[] = [
+    [
+      "nginx",
+      "<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n<center>The plain HTTP request was sent to HTTPS port</center>\r\n<hr><center>nginx/1.24.0</center>\r\n</body>\r\n</html>\r\n",
+    ],
+    [
+      "Apache",
+      '<!DOCTYPE HTML PUBLIC "-//IETF//DTD HTML 2.0//EN">\n<html><head>\n<title>400 Bad Request</title>\n</head><body>\n<h1>Bad Request</h1>\n<p>Your browser sent a request that this server could not understand.<br />\nReason: You\'re speaking plain HTTP to an SSL-enabled server port.<br />\n Instead use the HTTPS scheme to access this URL, please.<br />\n</p>\n</body></html>\n',
+    ],
+    ["a server in Go", "Client sent an HTTP request to an HTTPS server.\n"],
+  ];
+
+  test.each(pages)("400 of a server to which plain HTTP was sent where it expects TLS is the channel's fault: %s", (_, page) => {
+    expect(explain(refusal(400, page))).toMatchObject({ kind: "misconfigured", blame: "channel", scope: "host" });
+  });
+
+  test("400 that quotes such words of a client, in an answer for programs or far down in a page, switches no host off", () => {
+    const quoted = "the plain http request was sent to https port";
+    expect(explain(refusal(400, JSON.stringify({ error: { message: `Unexpected: ${quoted}` } }))).kind).toBe("invalid_request");
+    expect(explain(refusal(400, `<html><p>${"Blocked. ".repeat(50)}${quoted}</p></html>`)).kind).toBe("bad_response");
   });
 
   test("out of any range is no answer", () => {

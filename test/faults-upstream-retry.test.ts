@@ -186,7 +186,7 @@ describe("every status", () => {
 
   function meaning(status: number, body: Body): Meaning {
     if (status === 404 && body === "json") return { ...elsewhere, code: "upstream_model_missing" };
-    if ([404, 405, 406, 407, 410, 415].includes(status)) return { ...elsewhere, code: "upstream_misconfigured" };
+    if ([404, 405, 406, 407, 410, 415, 421, 426].includes(status)) return { ...elsewhere, code: "upstream_misconfigured" };
     if ([401, 402, 403].includes(status)) return { ...elsewhere, code: "upstream_auth_failed" };
     if ([408, 424, 425].includes(status)) return { ...again, status: 502, code: "upstream_error" };
     if (status === 413) return { path: "ab", pathAlone: "a", status, code: "request_too_large" };
@@ -242,6 +242,18 @@ describe("every status", () => {
     });
   }
 });
+
+stage.rows(
+  "F43: a server that says in a page that plain HTTP came where it expects TLS is the channel's fault, and no client is told that it did wrong",
+  [...kinds],
+  async (row, { stream }) => {
+    row.a.behaviour = "fault:misdirected";
+    const reply = await row.ask({ stream });
+    expectWhole(row, reply, row.b);
+    expect(row.path(reply)).toBe("ab");
+    expect(await coolingOf(row)).toMatchObject({ error: "misconfigured" });
+  },
+);
 
 describe("our own credentials", () => {
   for (const status of [401, 402, 403]) {

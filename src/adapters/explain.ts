@@ -608,13 +608,36 @@ function clientsName(text: string): string {
 
 /** What a status means on its own. */
 function statusVerdict(seen: Evidence): Verdict {
+  const verdict = plainStatusVerdict(seen);
+  // An upstream tells its client what it did wrong in words for programs. A page is of somebody before it, and no client can mend it.
+  return verdict.kind === "invalid_request" && seen.body.form === "markup" ? { kind: "bad_response" } : verdict;
+}
+
+function plainStatusVerdict(seen: Evidence): Verdict {
   const { status } = seen;
   if (status === null) return { kind: "bad_response" };
   if (status === 403) return denied(seen);
   if (status === 404 || status === 410) return notFound(seen);
   if (status === 409) return { kind: isPassing(seen) ? "overloaded" : "invalid_request" };
+  if (isMisdirected(seen)) return { kind: "misconfigured" };
   return { kind: statusKinds[status] ?? statusClasses[Math.floor(status / 100)] ?? "bad_response" };
 }
+
+/**
+ * Whoever stands at the other end does not speak for the upstream: a web server to which plain HTTP was sent where it expects TLS.
+ */
+function isMisdirected({ status, body }: Evidence): boolean {
+  if (status !== 400 || (body.form !== "markup" && body.form !== "text")) return false;
+  return includesAny(body.message.slice(0, pageOpeningChars).toLowerCase(), wrongPort);
+}
+
+/** A page says what is wrong at its top; further down it may repeat what a client sent. */
+const pageOpeningChars = 300;
+const wrongPort: readonly Phrase[] = [
+  "plain http request was sent to https port",
+  "speaking plain http to an ssl-enabled server port",
+  "http request to an https server",
+];
 
 const statusKinds: Readonly<Record<number, FailureKind>> = {
   101: "redirected",
@@ -626,8 +649,10 @@ const statusKinds: Readonly<Record<number, FailureKind>> = {
   408: "overloaded",
   413: "too_large",
   415: "misconfigured",
+  421: "misconfigured",
   424: "overloaded",
   425: "overloaded",
+  426: "misconfigured",
   429: "rate_limited",
   451: "content_policy",
   498: "overloaded",

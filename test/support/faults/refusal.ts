@@ -23,6 +23,15 @@ export const refusalFaults: Faults = {
     const body = `<html><head><title>${status}</title></head><body><h1>${status}</h1></body></html>`;
     await exchange.reply({ status, contentType: "text/html", body });
   },
+  /** What nginx says to plain HTTP where it expects TLS. */
+  async misdirected(exchange) {
+    const said = "400 The plain HTTP request was sent to HTTPS port";
+    await exchange.reply({
+      status: 400,
+      contentType: "text/html",
+      body: `<html><head><title>${said}</title></head><body><h1>400 Bad Request</h1></body></html>`,
+    });
+  },
   /** `status,url` */
   async redirect(exchange, argument) {
     const comma = argument.indexOf(",");
