@@ -1,3 +1,7 @@
+import { makeFlacDecoder } from "../../packages/embedded/src/codecs/flac-decode.ts";
+import { checksum } from "../../packages/embedded/src/codecs/ogg-checksum.ts";
+import { makeOggReader } from "../../packages/embedded/src/codecs/ogg-read.ts";
+import { makeOggWriter } from "../../packages/embedded/src/codecs/ogg-write.ts";
 import { makeAlacDecoder } from "../../packages/embedded/src/codecs/alac-decode.ts";
 import type { StreamDecoder } from "../../packages/embedded/src/codecs/decode.ts";
 import { makeSampleReader } from "../../packages/embedded/src/codecs/samples.ts";
@@ -7,6 +11,7 @@ import { UndecodableAudio } from "../../packages/embedded/src/codecs/undecodable
 import { makeWavDecoder } from "../../packages/embedded/src/codecs/wav-decode.ts";
 import { audioFacts } from "../../src/operations/audio-length.ts";
 import { aiff, caf, fragmentedMp4, lyingContainers, m4a, wav, webm } from "../support/containers.ts";
+import { silentFlac } from "../support/hostile-audio.ts";
 import type { FuzzTarget } from "./target.ts";
 
 /**
@@ -15,7 +20,7 @@ import type { FuzzTarget } from "./target.ts";
  */
 export const containersTarget: FuzzTarget = {
   name: "containers",
-  seeds: [m4a(), fragmentedMp4(), webm(), aiff(), caf(), wav(), ...lyingContainers().map(([, file]) => file)],
+  seeds: [m4a(), fragmentedMp4(), webm(), aiff(), caf(), wav(), ogg(), silentFlac(8_000, 20), ...lyingContainers().map(([, file]) => file)],
   words: [
     ...["moov", "trak", "mdia", "minf", "stbl", "stsd", "stsc", "stsz", "stz2", "stco", "co64", "elst", "moof", "traf", "tfhd", "trun"],
     ...["mdat", "soun", "alac", "sowt", "ima4", "lpcm", "dOps", "wave", "COMM", "SSND", "AIFC", "ulaw", "desc", "kuki", "pakt", "data"],
@@ -25,7 +30,7 @@ export const containersTarget: FuzzTarget = {
   check: async (input) => {
     await expectFacts(input);
     try {
-      return input[0] === 0x52 ? waveOutcome(input) : trackOutcome(input, soundIn(input));
+      return (streams.get(input[0] ?? 0) ?? containerOutcome)(input);
     } catch (error) {
       if (error instanceof UndecodableAudio) return error.message.replaceAll(/\(.*\)/gu, "");
       throw error;
@@ -38,6 +43,17 @@ async function expectFacts(input: Uint8Array): Promise<void> {
   const read = (from: number, length: number): Promise<Uint8Array> => Promise.resolve(input.subarray(from, from + length));
   const { seconds } = await audioFacts({ length: input.length, head: input.subarray(0, 64), read });
   if (seconds !== null && !(seconds > 0 && seconds <= (input.length + 16_384) * 4_000)) throw new Error(`it lasts ${seconds} seconds`);
+}
+
+/** By their first byte, those that are read as they come. */
+const streams: ReadonlyMap<number, (input: Uint8Array) => string> = new Map([
+  [0x52, waveOutcome],
+  [0x4f, oggOutcome],
+  [0x66, flacOutcome],
+]);
+
+function containerOutcome(input: Uint8Array): string {
+  return trackOutcome(input, soundIn(input));
 }
 
 function trackOutcome(input: Uint8Array, track: SoundTrack | null): string {
@@ -71,4 +87,39 @@ function waveOutcome(input: Uint8Array): string {
   const samples = decoder.push(input).samples.length + decoder.end().samples.length;
   if (samples > input.length * 16) throw new Error(`${input.length} bytes have ${samples} samples`);
   return `wav, ${Math.ceil(Math.log2(1 + samples))}`;
+}
+
+/** What a page says of itself is read only where its checksum is right, so here it always is. */
+function oggOutcome(input: Uint8Array): string {
+  const view = new DataView(input.buffer, input.byteOffset, input.byteLength);
+  for (let at = 0; at + 27 <= input.length; at++) {
+    if (view.getUint32(at) !== 0x4f676753) continue;
+    const segments = input.subarray(at + 27, at + 27 + input[at + 26]!);
+    const page = input.subarray(at, at + 27 + segments.length + segments.reduce((sum, length) => sum + length, 0));
+    view.setUint32(at + 22, 0);
+    view.setUint32(at + 22, checksum(page), true);
+  }
+  const pages = makeOggReader().push(input);
+  const packets = pages.flatMap((page) => page.packets);
+  if (packets.reduce((sum, { length }) => sum + length, 0) > input.length) throw new Error("there is more in the pages than in the file");
+  return `ogg, ${pages.length}, ${Math.ceil(Math.log2(1 + packets.length))}`;
+}
+
+function flacOutcome(input: Uint8Array): string {
+  const decoder = makeFlacDecoder();
+  const samples = decoder.push(input).samples.length + decoder.end().samples.length;
+  // A frame of silence has thirteen bytes, and 65,536 samples at most.
+  if (samples > (input.length / 10) * 65_536) throw new Error(`${input.length} bytes have ${samples} samples`);
+  return `flac, ${Math.ceil(Math.log2(1 + samples))}`;
+}
+
+function ogg(): Uint8Array {
+  const writer = makeOggWriter(7);
+  const head = Buffer.from("4f707573486561640101380180bb0000000000", "hex");
+  const packet = Uint8Array.of(0xf8, 0xff, 0xfe);
+  return Buffer.concat([
+    writer.page([head], 0),
+    writer.page([packet, new Uint8Array(300), packet], 1920),
+    writer.page([packet], 2880, true),
+  ]);
 }
