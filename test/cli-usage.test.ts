@@ -55,6 +55,24 @@ describe("receipts on their way", () => {
     expect(await cli.json<Row[]>("usage")).toMatchObject([{ calls: 1, cost_usd: 0.0000007, uncertain: 1, estimated: 1 }]);
   });
 
+  test("count as spent of their key, in the period of its budget, where a program asks for it", async () => {
+    const cli = new CommandLine();
+    const paid = await cli.json<{ readonly id: string }>("keys", "create", "paid", "--budget", "5", "--budget-period", "day");
+    const free = await cli.json<{ readonly id: string }>("keys", "create", "free");
+    const long = { startedMs: Date.now() - 3 * 86_400_000, billedNanos: 1_000_000_000 };
+    const now = { startedMs: Date.now(), billedNanos: 250_000_000 };
+    await left(
+      cli,
+      [paid, free].flatMap(({ id }) => [
+        { keyId: id, ...long },
+        { keyId: id, ...now },
+      ]),
+    );
+    await cli.json("usage");
+    expect(await cli.json("keys", "show", "paid")).toMatchObject({ spent: 0.25, limits: { budget_usd: 5 } });
+    expect(await cli.json("keys", "show", "free")).toMatchObject({ spent: 1.25 });
+  });
+
   test("of a living gateway that does not get them into the store are not silently missing", async () => {
     const cli = new CommandLine();
     const journal = journalOf(cli);

@@ -3,6 +3,7 @@ import { usualKey, type KeyChange, type NewKey, type StoredKey, type TokenMark }
 import { parseToken } from "../keys/token.ts";
 import { unlimited, type Limits } from "../limits/limits.ts";
 import { periodStartMs } from "../limits/period.ts";
+import { dollarsNumber } from "../usage/dollars.ts";
 import type { KeyFields } from "./key-options.ts";
 import { budgetText, keyFacts, keyJson, keyTable, limitsFacts, limitsJson } from "./key-view.ts";
 import type { KeysRequest } from "./keys-arguments.ts";
@@ -93,16 +94,17 @@ const pageMax = 200;
 async function show(request: Of<"show">, store: CliStore, world: StoreWorld): Promise<void> {
   const known = await knownKey(request.key, store, world);
   const nowMs = world.wallMs();
-  if (request.json) return world.terminal.print(json(keyJson(known, nowMs)));
-  world.terminal.print(keyFacts(known, nowMs, await spent(known, store, nowMs)));
+  const nanos = await spent(known, store, nowMs);
+  if (request.json) return world.terminal.print(json({ ...keyJson(known, nowMs), spent: dollarsNumber(nanos) }));
+  const { budget } = known.key.limits;
+  world.terminal.print(keyFacts(known, nowMs, budget === null ? null : `${money(nanos)} of ${budgetText(budget)}`));
 }
 
-/** Of its budget, in the period that is running. */
-async function spent({ key: { id, limits } }: KnownKey, { storage }: CliStore, nowMs: number): Promise<string | null> {
-  if (limits.budget === null) return null;
-  const sinceMs = periodStartMs(limits.budget.period, nowMs);
+/** In the period of its budget that is running; ever, where it has none. */
+async function spent({ key: { id, limits } }: KnownKey, { storage }: CliStore, nowMs: number): Promise<number> {
+  const sinceMs = limits.budget === null ? null : periodStartMs(limits.budget.period, nowMs);
   const [row] = await storage.receipts.usage({ by: [], sinceMs, untilMs: null, keyId: id, model: null, channel: null });
-  return `${money(row?.nanos ?? 0)} of ${budgetText(limits.budget)}`;
+  return row?.nanos ?? 0;
 }
 
 async function rotate({ key, overlapMs, json: asJson }: Of<"rotate">, store: CliStore, world: StoreWorld): Promise<void> {
