@@ -5,9 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { segmentFile, segmentsIn, slotFolders } from "../src/store/journal-folder.ts";
 import { sql } from "../src/store/sql.ts";
+import { SegmentReader } from "../src/store/journal-reader.ts";
 import { startChaos, type Chaos } from "./support/chaos.ts";
 import { chat, openChat } from "./support/chat.ts";
 import { waitedMs } from "./support/cpu.ts";
+import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway } from "./support/gateway.ts";
 import { openKeys } from "./support/keys.ts";
 import { price, Receipts } from "./support/receipts.ts";
@@ -148,6 +150,39 @@ test("F62: 20 x kill -9 under load: every answer whose end was seen has its rece
   await gateway.kill();
   await using again = await start(directory, upstream);
   expect((await receipts.all()).length).toBe(all.length);
+  expect(again.running).toBe(true);
+});
+
+test("of calls under way at kill -9, one with a budget is on record as soon as its upstream is asked, and the others soon after", async () => {
+  await using upstream = await startChaos();
+  const directory = await freshFolder();
+  const gateway = await start(directory, upstream);
+  const body = { model: "m", x_tokens: 5, x_first_ms: 60_000 };
+  const begin = (id: string, key: string): void =>
+    void openChat(gateway, body, { key, headers: { "x-request-id": id } })
+      .then(({ reply }) => reply)
+      .catch(() => null);
+  for (let call = 0; call < 10; call += 1) begin(`plain-${call}`, plainKey);
+  await upstream.waitFor(({ chats }) => chats.length === 10);
+  const [slot] = slotFolders(join(directory, "data", "journal"));
+  const openings = (): number => {
+    const reader = new SegmentReader(segmentFile(slot!, segmentsIn(slot!).at(-1)!));
+    try {
+      return reader.read(0, { receiptsMax: 1_000, finished: false, openings: true }).openings.length;
+    } finally {
+      reader.close();
+    }
+  };
+  await eventually("they are written down", () => openings() === 10);
+  begin("metered", meteredKey);
+  await upstream.waitFor(({ chats }) => chats.length === 11);
+  await gateway.kill();
+  await using again = await start(directory, upstream);
+  await using receipts = await Receipts.open(directory);
+  const all = await receipts.ofCalls(["metered", ...Array.from({ length: 10 }, (_, at) => `plain-${at}`)]);
+  expect(all.map(({ state }) => state)).toEqual(Array.from({ length: 11 }, () => "unknown"));
+  expect(all[0]!.billedNanos).toBeGreaterThan(0);
+  expect(all[1]!.billedNanos).toBeNull();
   expect(again.running).toBe(true);
 });
 

@@ -76,6 +76,21 @@ test("a record is on the disk when its promise resolves, for nobody else to read
   expect(statSync(journal.slotFolder).mode & 0o777).toBe(0o700);
 });
 
+test("a call that nobody holds to a budget is on the disk after 20 ms, unless it is over by then", async () => {
+  const journal = journalIn(freshFolder());
+  const [lasting, quick] = [sampleOpening(), sampleOpening()];
+  journal.openSoon(lasting);
+  journal.openSoon(quick);
+  const receipt = sampleReceipt({ id: quick.id });
+  await journal.close(receipt);
+  expect(saidIn(journal.slotFolder).openings).toEqual([]);
+  await Bun.sleep(21);
+  // What is due is written before the next turn is over.
+  await Bun.sleep(1);
+  await journal.flush();
+  expect(saidIn(journal.slotFolder)).toEqual({ openings: [lasting], receipts: [receipt], damages: [] });
+});
+
 test("names that no store takes come out of a journal as what can be kept of them", async () => {
   const journal = journalIn(freshFolder());
   const names = ["plain", "\0", "a\0b", "\ud800x", "é", "😀", 'a "name"', "x".repeat(500)];
