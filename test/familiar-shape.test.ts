@@ -53,7 +53,7 @@ function play(reading: StreamReader, chunks: readonly Uint8Array[]): Played {
       if (emission instanceof DeltaRun) {
         runs.push(emission);
         count.pushRun(emission);
-      } else if (emission.kind === "delta") count.push(emission.text);
+      } else if (emission.kind === "delta") count.push(emission.text + (emission.unsaid ?? ""));
       for (const one of emission instanceof DeltaRun ? emission.split() : [emission]) seen.push(seenOf(one));
     }
     if (reading.pending !== null) return { seen, runs, failure: reading.pending.kind, tokens: count.tokens };

@@ -46,6 +46,7 @@ export class OpenAiStream implements EventDecoder {
     }
     let output: Output | null = null;
     let text = "";
+    let unsaid = "";
     let finishes = false;
     for (const choice of choices ?? []) {
       if (typeof choice !== "object" || choice === null) continue;
@@ -53,10 +54,11 @@ export class OpenAiStream implements EventDecoder {
       if (found === "failed") return failure("model_failed", "the stream's finish_reason is error before any output");
       output ??= found;
       if (typeof choice.delta?.["content"] === "string") text += choice.delta["content"];
+      if (found !== null && found !== "text" && found !== "finish") unsaid += unsaidOf(choice.delta);
       finishes ||= typeof choice.finish_reason === "string";
     }
     if (output !== null) this.spokeOf(output);
-    const delta: Emission = { kind: "delta", frame: event.frame, output, text, finishes };
+    const delta: Emission = { kind: "delta", frame: event.frame, output, text, finishes, ...(unsaid === "" ? undefined : { unsaid }) };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
     if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
     return [delta];
@@ -167,6 +169,17 @@ function outputOf(delta: Choice["delta"]): Output | null {
   if (filled(delta["reasoning_content"]) || filled(delta["reasoning"]) || filled(delta["reasoning_details"])) return "reasoning";
   if (filled(delta["refusal"])) return "refusal";
   return filled(delta["content"]) ? "text" : null;
+}
+
+/** What a model made of a delta that is not said: it counts, and is billed, like what is. */
+function unsaidOf(delta: Choice["delta"]): string {
+  if (typeof delta !== "object" || delta === null) return "";
+  const thought = filled(delta["reasoning_content"]) ? delta["reasoning_content"] : delta["reasoning"];
+  const calls = Array.isArray(delta["tool_calls"]) ? (delta["tool_calls"] as readonly ({ readonly function?: unknown } | null)[]) : [];
+  const called = [delta["function_call"], ...calls.map((call) => call?.function)] as readonly (Readonly<Record<string, unknown>> | null)[];
+  return [thought, delta["refusal"], ...called.flatMap((one) => [one?.["name"], one?.["arguments"]])]
+    .filter((text) => typeof text === "string")
+    .join("");
 }
 
 function filled(value: unknown): boolean {

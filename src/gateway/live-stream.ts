@@ -3,7 +3,7 @@ import { DeltaRun } from "../operations/delta-run.ts";
 import type { Emission } from "../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Metered } from "../operations/usage.ts";
-import { TokenCount } from "../usage/token-estimate.ts";
+import { OutputCount } from "../usage/output-count.ts";
 import type { Ports, Reply } from "./ports.ts";
 import type { Watch } from "./watch.ts";
 
@@ -23,8 +23,7 @@ export class LiveStream {
   private heldBytes = 0;
   /** A read that was begun before the commit, and had not come to its end by then. */
   private ahead: ReturnType<LiveStream["next"]> | null = null;
-  private outputs = 0;
-  private readonly spoken = new TokenCount();
+  private readonly output = new OutputCount();
 
   constructor(
     private readonly reply: Reply,
@@ -32,9 +31,9 @@ export class LiveStream {
     private readonly owner: StreamOwner,
   ) {}
 
-  /** Roughly how many tokens of output arrived. Most upstreams send each on its own; some gather them. */
+  /** Roughly how many tokens of output arrived. */
   get outputTokens(): number {
-    return Math.max(this.outputs, this.spoken.tokens);
+    return this.output.tokens;
   }
 
   /** Reads to the commit point. Returns what went wrong before it, or null. Mostly all of it came with the head, and nothing waits. */
@@ -174,13 +173,8 @@ export class LiveStream {
     for (const emission of emissions) {
       if (emission.kind === "usage") this.usage = tellsMore(this.usage, emission.usage);
       if (emission.kind !== "delta" || emission.output === null || emission.output === "finish") continue;
-      if (emission instanceof DeltaRun) {
-        this.outputs += emission.count;
-        this.spoken.pushRun(emission);
-      } else {
-        this.outputs++;
-        this.spoken.push(emission.text);
-      }
+      if (emission instanceof DeltaRun) this.output.pushRun(emission);
+      else this.output.push(emission.unsaid === undefined ? emission.text : emission.text + emission.unsaid);
     }
     if (emissions.at(-1)?.kind === "end") this.ended = true;
   }

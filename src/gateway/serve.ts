@@ -422,7 +422,8 @@ class Course implements TrialUser<Won | null>, Impatient {
       if (!isFailure(found) || found.blame !== "client") return orNull(found);
     }
     // What it repeats is no part of the answer, and needs room as well.
-    return orNull(await this.goOnWith(continued(ask, text, "repeat", tokens - estimateTokens(endOf(text))), "repeats", choice, last));
+    const repeated = Math.min(tokens, estimateTokens(endOf(text)));
+    return orNull(await this.goOnWith(continued(ask, text, "repeat", tokens - repeated), "repeats", choice, last));
   }
 
   private async goOnWith(

@@ -44,6 +44,11 @@ export class DeltaRun {
     return text;
   }
 
+  /** The words of one event, said or only thought. */
+  wordsAt(index: number): string {
+    return decoder.decode(this.bytes.subarray(this.places[2 * index], this.places[2 * index + 1]));
+  }
+
   /** How many bytes the words have that are said. */
   get wordBytes(): number {
     let bytes = 0;
@@ -61,11 +66,11 @@ export class DeltaRun {
     return end;
   }
 
-  /** The sum of what each character of the words that are said weighs. */
+  /** The sum of what each character of the words weighs, said or only thought. */
   weight(weights: Uint8Array): number {
     const { places, bytes } = this;
     let weight = 0;
-    for (let at = 0; this.said && at < places.length; at += 2) {
+    for (let at = 0; at < places.length; at += 2) {
       for (let place = places[at]!; place < places[at + 1]!; place++) weight += weights[bytes[place]!]!;
     }
     return weight;

@@ -11,6 +11,8 @@ export type Emission =
       readonly frame: Uint8Array;
       readonly output: Output | null;
       readonly text: string;
+      /** What was made besides what is said: thoughts, a refusal, the arguments of a tool. */
+      readonly unsaid?: string;
       readonly finishes: boolean;
     }
   | DeltaRun

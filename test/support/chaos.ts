@@ -283,6 +283,7 @@ export class Chaos implements AsyncDisposable {
       behaviour,
       tokensSent,
       choicesSent: [tokensSent],
+      thoughtsSent: 0,
       audioSent: [],
       usageSent: null,
       statusSent: null,

@@ -138,11 +138,10 @@ function hasSpoken({ streamed, choicesSent }: Attempt): boolean {
   return streamed && choicesSent.some(({ length }) => length > 0);
 }
 
-/** What the gateway makes of a text whose tokens nobody counted for it: never fewer than the pieces it came in. */
-function estimateOf({ streamed, choicesSent }: Attempt): number {
+/** What the gateway makes of a text whose tokens nobody counted for it: a stream has as many as the pieces it came in. */
+function estimateOf({ streamed, choicesSent, thoughtsSent }: Attempt): number {
   const pieces = choicesSent.reduce((sum, { length }) => sum + length, 0);
-  const estimated = estimateTokens(choicesSent.map((choice) => choice.join("")).join(""));
-  return streamed ? Math.max(pieces, estimated) : estimated;
+  return streamed ? pieces + thoughtsSent : estimateTokens(choicesSent.map((choice) => choice.join("")).join(""));
 }
 
 function usageOf(sent: string | null): { readonly prompt: number; readonly completion: number } | null {

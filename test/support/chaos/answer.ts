@@ -78,6 +78,7 @@ export async function sendEvent(exchange: Exchange, payload: string): Promise<vo
 /** One delta of reasoning. It is no part of the text that the ledger keeps. */
 export async function sendReasoning(exchange: Exchange, words: string): Promise<void> {
   const choice = { index: 0, delta: { reasoning_content: words }, logprobs: null, finish_reason: null };
+  exchange.attempt.thoughtsSent += 1;
   await sendEvent(exchange, chunk(exchange, [choice]));
 }
 

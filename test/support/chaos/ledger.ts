@@ -58,6 +58,8 @@ export interface Attempt extends ChaosRequest {
   readonly tokensSent: string[];
   /** The same for every choice. */
   readonly choicesSent: string[][];
+  /** How many deltas of reasoning it had besides. */
+  thoughtsSent: number;
   /** The audio of the answer, piece by piece as handed to the socket. */
   readonly audioSent: Uint8Array[];
   /** What the answer reported as usage, as JSON text; null when it reported none. */
