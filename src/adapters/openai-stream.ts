@@ -58,7 +58,8 @@ export class OpenAiStream implements EventDecoder {
       finishes ||= typeof choice.finish_reason === "string";
     }
     if (output !== null) this.spokeOf(output);
-    const delta: Emission = { kind: "delta", frame: event.frame, output, text, finishes, ...(unsaid === "" ? undefined : { unsaid }) };
+    const plain = { kind: "delta", frame: event.frame, output, text, finishes } as const;
+    const delta: Emission = unsaid === "" ? plain : { ...plain, unsaid };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
     if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
     return [delta];
