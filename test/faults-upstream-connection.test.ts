@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import net, { type AddressInfo, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { transcribe } from "./support/audio-call.ts";
 import { digBlackHole, type BlackHole } from "./support/black-hole.ts";
 import type { ChaosTls } from "./support/chaos.ts";
 import { sseEvents } from "./support/client.ts";
@@ -191,6 +192,41 @@ describe("an upstream that is not there", () => {
     );
   }
 });
+
+if (certificates !== null) {
+  const upstream = { tls: certificates.valid, cutsTls: true };
+  stage.rows(
+    "F15: an answer until the close of a TLS connection that is cut below TLS is not taken for whole, of whatever kind it is",
+    [
+      { label: "JSON", ask: (row: Row) => row.ask() },
+      { label: "a transcript as JSON", ask: (row: Row) => transcribe(row, { format: "json" }) },
+      { label: "a transcript as text", ask: (row: Row) => transcribe(row, { format: "text" }) },
+      { label: "a transcript as subtitles", ask: (row: Row) => transcribe(row, { format: "srt" }) },
+    ],
+    async (row, { ask }) => {
+      row.a.behaviour = "fault:tls-cut-after@1";
+      const reply = await ask(row);
+      expect([reply.status, row.a.ledger.attempts.every(({ endedBy }) => endedBy === "fault")]).toEqual([200, true]);
+      expect(row.b.ledger.attempts.length).toBe(1);
+    },
+    { upstream },
+  );
+
+  stage.rows(
+    "F15: JSON until the close of a TLS connection is taken for whole where it is; text cannot be told, and is taken for cut",
+    [
+      { label: "JSON", ask: (row: Row) => row.ask(), served: "a" as const },
+      { label: "a stream", ask: (row: Row) => row.ask({ stream: true }), served: "a" as const },
+      { label: "a transcript as text", ask: (row: Row) => transcribe(row, { format: "text" }), served: "b" as const },
+    ],
+    async (row, { ask, served }) => {
+      row.a.behaviour = "fault:close-delimited";
+      expect((await ask(row)).status).toBe(200);
+      expect(row.b.ledger.attempts.length).toBe(served === "b" ? 1 : 0);
+    },
+    { upstream },
+  );
+}
 
 describe("a connection that breaks before the answer", () => {
   const breaks = [

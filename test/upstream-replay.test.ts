@@ -6,6 +6,8 @@ import { HttpExchange } from "../src/upstream/exchange.ts";
 import { Pool } from "../src/upstream/pool.ts";
 import { eventually } from "./support/eventually.ts";
 
+// Bears company: its clock only moves when it is told to, and its timers only keep pieces apart.
+
 setDefaultTimeout(60_000);
 
 type Act = (socket: Socket, nth: number) => void;

@@ -3,6 +3,7 @@ import type { Exchange, Reply } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { HeaderLines } from "../wire/header-lines.ts";
 import { copiedBytesMax } from "../wire/message-parser.ts";
+import { BodyEnd, endsUnproven } from "./body-end.ts";
 import { connect, type Connection, type ConnectionUser, type Dial, type Origin } from "./connection.ts";
 import { detached, PartQueue } from "./part-queue.ts";
 import type { Pool } from "./pool.ts";
@@ -49,6 +50,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private isStale = false;
   private persistent = false;
   private over = false;
+  /** Of a body whose end nothing but a close would tell, over TLS. */
+  private bodyEnd: BodyEnd | null = null;
   private broken: Failure | null = null;
   /** What waits of the body: one part, as mostly, or all of them where there were more. */
   private only: Uint8Array | null = null;
@@ -128,6 +131,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     if (this.over || this.broken !== null) return;
     if (unseen) return this.find(null);
     if (cause?.blame === "gateway") return this.fail(cause);
+    if (this.bodyEnd?.isDocument === false) return this.fail(failure("disconnected", unprovenEnd));
     // A connection that broke ends nothing properly, not even a body that only its close would end.
     const problem = cause === null ? this.parser!.close() : `the response broke off: ${cause.detail}`;
     if (problem !== null) this.fail(failure("disconnected", problem));
@@ -141,6 +145,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     this.persistent = persistent && status !== requestTimeout;
     // An upstream that has refused a request wants no more of it; one that answers already may still read it.
     if (status >= 300) this.upload?.stop();
+    if (this.connection?.origin.secure === true && endsUnproven(status, headers)) this.bodyEnd = new BodyEnd();
     const keepAlive = headers.get("keep-alive");
     if (keepAlive !== undefined) this.connection?.keepsAlive(keepAlive);
     const { answer } = this;
@@ -150,6 +155,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   body(bytes: Uint8Array): void {
     if (this.isStale) return;
+    this.bodyEnd?.note(bytes);
     // What is small, or was put together, is a copy.
     if (bytes.length > copiedBytesMax && bytes.buffer === this.chunk?.buffer) this.keepsChunk = true;
     const { waiting } = this;
@@ -307,6 +313,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 const nothing = new Uint8Array();
 const realClock: SendClock = { nowMs: () => performance.now(), standstillMs: () => 0 };
 const requestTimeout = 408;
+const unprovenEnd = "the TLS connection was closed, which does not prove that the body was complete";
 /** An upstream that had closed says so within a round trip; one that closes later has had the request. */
 const unseenMs = 50;
 

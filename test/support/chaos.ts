@@ -9,6 +9,7 @@ import { header, readBeginning, readHead, readRest, type ChaosHead, type ChaosRe
 import { formatOf } from "./chaos/spoken.ts";
 import { prepareTakes } from "./chaos/take.ts";
 import { uploadIn, type Upload } from "./chaos/upload.ts";
+import { TlsRelay } from "./chaos/tls-relay.ts";
 import { Departed, Wire } from "./chaos/wire.ts";
 import { eventually } from "./eventually.ts";
 import { misbehave, partsOf } from "./faults.ts";
@@ -29,6 +30,8 @@ export interface ChaosOptions {
   readonly name?: string;
   readonly port?: number;
   readonly tls?: ChaosTls;
+  /** With TLS: its connections can be cut below it (`tls-cut-after`). */
+  readonly cutsTls?: boolean;
   /** Overrides what the model asks for. */
   readonly behaviour?: string;
   readonly models?: readonly string[];
@@ -50,6 +53,8 @@ export class Chaos implements AsyncDisposable {
   readonly #secure: boolean;
   readonly #tempo: Tempo;
   readonly #server: Server;
+  /** What clients of a secure one connect to, so that its connections can be cut below TLS. */
+  readonly #relay: TlsRelay | null;
   readonly #guests = new Set<Guest>();
   readonly #bugs: unknown[] = [];
   #behaviour: string | null = null;
@@ -64,17 +69,19 @@ export class Chaos implements AsyncDisposable {
     this.#tempo = { tokens: 5, firstMs: 0, paceMs: 0, ...options.tempo };
     this.#secure = options.tls !== undefined;
     this.#server = serverOf(options.tls, (socket) => this.#receive(socket));
+    this.#relay = options.cutsTls === true ? new TlsRelay(() => (this.#server.address() as AddressInfo).port) : null;
   }
 
   async listen(port: number): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once("error", reject);
-      this.#server.listen(port, "127.0.0.1", resolve);
+      this.#server.listen(this.#relay === null ? port : 0, "127.0.0.1", resolve);
     });
+    await this.#relay?.listen(port);
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+    return this.#relay?.port ?? (this.#server.address() as AddressInfo).port;
   }
 
   get url(): string {
@@ -142,6 +149,7 @@ export class Chaos implements AsyncDisposable {
   /** Ends everything. Throws if a request named a fault that does not exist, or if the upstream itself failed. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#relay?.close();
     for (const guest of this.#guests) guest.wire.destroy();
     await closed;
     await this.waitFor((ledger) => ledger.connectionsOpen === 0);
@@ -161,7 +169,12 @@ export class Chaos implements AsyncDisposable {
       requests: 0,
       closedOnReuse: false,
     };
-    const guest: Guest = { wire: new Wire(socket), inbox: new Inbox(), connection, busy: false };
+    const guest: Guest = {
+      wire: new Wire(socket, this.#relay === null ? null : () => this.#relay!.cut(socket)),
+      inbox: new Inbox(),
+      connection,
+      busy: false,
+    };
     this.ledger.connections.push(connection);
     this.#guests.add(guest);
     socket.on("data", (bytes: Buffer) => guest.inbox.push(bytes));

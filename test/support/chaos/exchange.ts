@@ -116,6 +116,13 @@ export class Exchange {
     this.#end("fault");
   }
 
+  /** The same below TLS: the peer is not told that this is the end. */
+  async cutBelow(): Promise<void> {
+    await this.#flush();
+    await this.#wire.finishBelow();
+    this.#end("fault");
+  }
+
   /** RST, wherever the answer stands. */
   async reset(): Promise<void> {
     await this.#flush();

@@ -10,7 +10,10 @@ export class Wire {
   readonly #waiting = new Set<() => void>();
   #departed = false;
 
-  constructor(socket: Socket) {
+  constructor(
+    socket: Socket,
+    private readonly below: (() => Promise<void>) | null = null,
+  ) {
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.on("end", () => this.#depart());
@@ -62,6 +65,12 @@ export class Wire {
   /** FIN. */
   finish(): void {
     this.#socket.end();
+  }
+
+  /** FIN below TLS, without a word of TLS about it, where the upstream has `cutsTls`; else there is nothing below. */
+  async finishBelow(): Promise<void> {
+    if (this.below === null) this.finish();
+    else await this.below();
   }
 
   /** RST, after a short rest. A reset would destroy what the peer has not read yet: one that reads is left the time for it. */

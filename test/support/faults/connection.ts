@@ -43,6 +43,12 @@ export const connectionFaults: Faults = {
     await begin(exchange, stepsFrom(exchange, argument, 1));
     await exchange.cut();
   },
+  /** The connection ends below TLS, without its alert. */
+  async "tls-cut-after"(exchange, argument) {
+    exchange.manner.framing = "close";
+    await begin(exchange, stepsFrom(exchange, argument, 1));
+    await exchange.cutBelow();
+  },
   "close-delimited"(exchange) {
     exchange.manner.framing = "close";
   },
