@@ -56,7 +56,7 @@ export function leftOutMp4(flac: Uint8Array, sampleRate: number, seconds: number
       full("stsz", u32(packet.length, 1)),
       table("stco", [u32(dataAt)]),
     ]);
-    const edit = box("edts", [full("elst", Buffer.concat([u32(1, 0, 0, 0), long(seconds * sampleRate), u32(0x0001_0000)]), 0, 1)]);
+    const edit = box("edts", [full("elst", Buffer.concat([u32(1, 0, 0), long(seconds * sampleRate), u32(0x0001_0000)]), 0, 1)]);
     return Buffer.concat([box("ftyp", [Buffer.from("M4A \0\0\0\0M4A ")]), movie(tables, [], {}, sampleRate, edit)]);
   };
   return Uint8Array.from(Buffer.concat([make(make(0).length + 8), box("mdat", [Buffer.from(packet)])]));

@@ -28,6 +28,7 @@ export const audioFaults: Faults = {
   },
   /** So many kilobytes of it, and in proper HTTP: whoever made it was cut off. */
   async "audio-cut"(exchange, argument) {
+    await prepareTakes(formatOf(exchange));
     const audio = audioOf(formatOf(exchange), exchange.attempt.id, null);
     await exchange.reply({ contentType: audioType(exchange), body: audio.subarray(0, numberFrom(argument, 8) * stepBytes) });
   },
