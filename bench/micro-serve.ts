@@ -18,7 +18,7 @@ const text = `
 keys: [{ name: bench, key: bench-bench-bench-bench-bench-bench }]
 channels: [{ name: up, dialect: openai, base_url: "http://127.0.0.1:9/v1", api_key: x, models: [bench-model] }]
 `;
-const loaded = loadConfig({ path: null, text, env: {}, nofile: 1024 });
+const loaded = await loadConfig({ path: null, text, env: {}, nofile: 1024 });
 if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
 const snapshot = buildSnapshot(loaded.settings, new Map());
 const key = loaded.settings.keys[0]!.key;

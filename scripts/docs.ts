@@ -45,13 +45,13 @@ Sluice reads one YAML file, named by \`--config FILE\` or by the variable \`SLUI
 provider keys in the environment (see [Without a file](#without-a-file)). \`sluice check FILE\` says what is wrong with a
 file without starting anything.
 
-- An unknown setting, a missing variable or a bad value stops the start and names the line, the reason and the mend.
+- An unknown setting, a missing variable or a bad value stops the start and names the line, the reason and how to fix it.
 - A running process reads the file again when it changes and on SIGHUP. A file with mistakes changes nothing: the old
   configuration stays, and the log says why. Running calls finish with the configuration they began with. Only a key that
   is taken out of the file is revoked: its running calls end.
-- Calls are served while a large file is read. Thousands of keys or channels are read fastest where the file is plainly
-  written, as in the example below or in JSON; anchors, tags, tabs and texts over several lines make it slower, not wrong.
-  Above 1 MiB, some six thousand channels, they are refused. Nothing above 16 MiB is read; the store takes millions of keys.
+- The file may have up to 1 MiB. Larger fleets live in the store, which takes millions of keys: see [keys.md](keys.md) for keys and
+  [admin.md](admin.md) for channels. Calls are served while the file is read again; with a file of the largest size they may wait for
+  a few hundred milliseconds once.
 - What concerns the process itself takes effect at the next start: \`listen\`, \`admin\`, \`admin_names\`, \`data_dir\`,
   \`store\`, \`state\`, \`state_loss\`, \`receipts\` and \`log\`.
 - Keys, channels and prices can also be made while it runs and are then kept in the store: see [keys.md](keys.md),

@@ -19,11 +19,10 @@ import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/environment.ts";
 import { listenOverrides, overridden } from "./config/overrides.ts";
-import { loadConfig, loadConfigInTurns, renderProblem, type Problem, type Settings } from "./config/load.ts";
+import { loadConfig, renderProblem, type Problem, type Settings } from "./config/load.ts";
 import { nearest } from "./config/nearest.ts";
-import { oneAtATime } from "./config/one-at-a-time.ts";
 import { StorageTrouble } from "./gateway/storage.ts";
-import { stateOf, watchFile } from "./config/watch.ts";
+import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
 import { Log } from "./telemetry/log.ts";
 import { writeStdout } from "./telemetry/stdout.ts";
 import manifest from "../package.json" with { type: "json" };
@@ -73,15 +72,13 @@ type Read =
   | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** `serving`: there are calls that must not wait for it. */
-async function read(file: string | null, serving = false): Promise<Read> {
+async function read(file: string | null): Promise<Read> {
   const nofile = openFilesMax();
   const models = await localModels();
   if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models });
   const text = await readFileText(file);
   if (typeof text !== "string") return { ok: false, problems: [text] };
-  const source = { path: file, text, env: process.env, nofile, localModels: models };
-  return serving ? loadConfigInTurns(source) : loadConfig(source);
+  return loadConfig({ path: file, text, env: process.env, nofile, localModels: models });
 }
 
 async function check(file: string | null, json: boolean): Promise<void> {
@@ -181,7 +178,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     leads: parent === null || given.worker === 1,
   });
   const reload = oneAtATime(async () => {
-    const next = await read(file, true);
+    const next = await read(file);
     if (next.ok) {
       // The next change may be a revocation: it does not wait until upstreams have listed their models.
       void app.reload(settled(next.settings));

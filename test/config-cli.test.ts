@@ -67,7 +67,7 @@ describe("the command line", () => {
 });
 
 describe("the result of a check", () => {
-  const problem = { line: 3, path: "listen", reason: "this is wrong", mend: "do this" };
+  const problem = { line: 3, path: "listen", reason: "this is wrong", fix: "do this" };
   const report: CheckReport = { file: "a.yaml", ok: true, problems: [], warnings: [], channels: 2, keys: 1 };
 
   test("of a good file is one line and 0", () => {

@@ -4,8 +4,8 @@ import type { Settings } from "../src/config/load.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
 import type { Route } from "../src/channels/channel.ts";
 
-function settingsOf(text: string): Settings {
-  const loaded = loadConfig({ path: null, text, env: {}, nofile: 20_000 });
+async function settingsOf(text: string): Promise<Settings> {
+  const loaded = await loadConfig({ path: null, text, env: {}, nofile: 20_000 });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   return loaded.settings;
 }
@@ -16,13 +16,15 @@ function shape(route: Route | null | undefined): string[][] | null {
   return route?.tiers.map((tier) => tier.map(({ deployment, credential }) => `${deployment.id} ${credential}`)) ?? null;
 }
 
-describe("routes", () => {
-  const settings = settingsOf(`
+const three = await settingsOf(`
 channels:
   - { name: late, base_url: http://c, tier: 7, models: [fast] }
   - { name: a, base_url: http://a, api_keys: [x, y], models: { fast: big, same: big, own: small } }
   - { name: b, base_url: http://b, weight: 3, models: [fast] }
 `);
+
+describe("routes", () => {
+  const settings = three;
   const { routes, channels, version } = buildSnapshot(settings, none);
 
   test("merge what every channel offers for a model, tiers in ascending order", () => {
@@ -48,8 +50,10 @@ channels:
   });
 });
 
+const discovered = await settingsOf("channels:\n  - { name: d, base_url: http://d }\n  - { name: e, base_url: http://e, models: [m] }");
+
 describe("a discovered channel", () => {
-  const settings = settingsOf("channels:\n  - { name: d, base_url: http://d }\n  - { name: e, base_url: http://e, models: [m] }");
+  const settings = discovered;
 
   test("serves nothing until it was discovered, then what its list says", () => {
     expect([...buildSnapshot(settings, none).routes.keys()]).toEqual(["m"]);
@@ -58,18 +62,20 @@ describe("a discovered channel", () => {
     expect(shape(routes.get("m"))).toEqual([["d/m d#1", "e/m e#1"]]);
   });
 
-  test("of a provider whose list prefixes every name is asked for without the prefix", () => {
-    const listed = settingsOf("channels:\n  - { name: g, provider: gemini, api_key: k }");
+  test("of a provider whose list prefixes every name is asked for without the prefix", async () => {
+    const listed = await settingsOf("channels:\n  - { name: g, provider: gemini, api_key: k }");
     const { routes } = buildSnapshot(listed, new Map([["g", ["models/some-model", "other"]]]));
     expect(shape(routes.get("some-model"))).toEqual([["g/some-model g#1"]]);
     expect([...routes.keys()]).toEqual(["some-model", "other"]);
   });
 });
 
+const wildcards = await settingsOf(
+  'channels:\n  - { name: named, base_url: http://a, models: [m] }\n  - { name: any, base_url: http://b, tier: 2, models: "*" }\n  - { name: too, base_url: http://c, models: "*" }',
+);
+
 describe("a channel that takes any model", () => {
-  const settings = settingsOf(
-    'channels:\n  - { name: named, base_url: http://a, models: [m] }\n  - { name: any, base_url: http://b, tier: 2, models: "*" }\n  - { name: too, base_url: http://c, models: "*" }',
-  );
+  const settings = wildcards;
 
   test("serves what no channel names, and is not mixed into what one does", () => {
     const { routes, wildcard } = buildSnapshot(settings, none);
@@ -98,13 +104,13 @@ describe("a channel that takes any model", () => {
     for (const name of ["", "a\u0000b", "a\nb", "x".repeat(257)]) expect(wildcard?.(name)).toBeNull();
   });
 
-  test("is absent where there is none", () => {
-    expect(buildSnapshot(settingsOf("channels:\n  - { name: a, base_url: http://a, models: [m] }"), none).wildcard).toBeNull();
+  test("is absent where there is none", async () => {
+    expect(buildSnapshot(await settingsOf("channels:\n  - { name: a, base_url: http://a, models: [m] }"), none).wildcard).toBeNull();
   });
 });
 
-test("the cost of a snapshot grows with the number of channels, not with its square", () => {
-  const template = settingsOf("channels:\n  - { name: c, base_url: http://a, models: { shared: m } }");
+test("the cost of a snapshot grows with the number of channels, not with its square", async () => {
+  const template = await settingsOf("channels:\n  - { name: c, base_url: http://a, models: { shared: m } }");
   const [channel] = template.channels;
   if (channel === undefined) throw new Error("there is no channel");
   const many = (count: number): Settings => ({

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { stateOf, watchFile } from "../src/config/watch.ts";
+import { oneAtATime, stateOf, watchFile } from "../src/config/watch.ts";
 import type { FileWatch, WatchOptions } from "../src/config/watch.ts";
 
 const open: FileWatch[] = [];
@@ -166,5 +166,28 @@ describe("nothing is called", () => {
     writeFileSync(file, "bb");
     await Bun.sleep(wrongCallMs);
     expect(seen.calls).toBe(0);
+  });
+});
+
+describe("work that must not overlap itself", () => {
+  test("runs once more for all who asked meanwhile, also when it failed", async () => {
+    const ends: ((failed: boolean) => void)[] = [];
+    const ask = oneAtATime(async () => {
+      if (await new Promise<boolean>((end) => ends.push(end))) throw new Error("expected");
+    });
+    const first = ask();
+    await Promise.all([ask(), ask()]);
+    expect(ends.length).toBe(1);
+    ends[0]?.(true);
+    expect(await first.catch(String)).toBe("Error: expected");
+    expect(ends.length).toBe(2);
+    ends[1]?.(false);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(ends.length).toBe(2);
+    const last = ask();
+    expect(ends.length).toBe(3);
+    ends[2]?.(false);
+    await last;
+    expect(ends.length).toBe(3);
   });
 });

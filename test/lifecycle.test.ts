@@ -138,7 +138,7 @@ describe("a reload", () => {
   });
 
   test.each([
-    ["that cannot be read as YAML", "listen: [", /sluice\.yaml:1: the \[ of this line is not closed/],
+    ["that cannot be read as YAML", "listen: [", /sluice\.yaml:1: the bracket \[ of this line is not closed/],
     ["with an unknown setting", () => JSON.stringify(changed({ listne: "127.0.0.1:1" })), /listne/],
     [
       "with a variable that is not set",
@@ -672,11 +672,11 @@ describe("sluice check", () => {
 
   test("does not read on where a file has no end", async () => {
     const child = spawn(["check", "/dev/zero"], {});
-    expect(await child.output()).toContain("larger than 16 MiB");
+    expect(await child.output()).toContain("larger than 1 MiB");
     expect(await child.process.exited).toBe(78);
   });
 
-  test("names the line, the reason and the mend of a bad one", async () => {
+  test("names the line, the reason and the fix of a bad one", async () => {
     const { code, output } = await check(good.replace("base_url", "base_ulr"));
     expect(code).toBe(78);
     expect(output).toMatch(/sluice\.yaml:4/);

@@ -20,10 +20,10 @@ interface Limits {
 }
 
 /** A call for a recording of 2 MiB, where one request may hold 1 MiB, on one channel for each of the limits. */
-function callFor(
+async function callFor(
   limits: readonly Limits[],
   fields: readonly (readonly [string, string])[] = [],
-): Call & { readonly ask: TranscriptionAsk } {
+): Promise<Call & { readonly ask: TranscriptionAsk }> {
   const channels = limits.map(({ limit, seconds }, index) => ({
     name: `channel-${index}`,
     base_url: `http://127.0.0.1:9/v${index}`,
@@ -36,7 +36,7 @@ function callFor(
     server: { audio_limit: "1MiB" },
     channels,
   };
-  const loaded = loadConfig({ path: null, text: JSON.stringify(config), env: {}, nofile: 1024 });
+  const loaded = await loadConfig({ path: null, text: JSON.stringify(config), env: {}, nofile: 1024 });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const snapshot = buildSnapshot(loaded.settings, new Map());
   const wanted = ask(fields, {
@@ -151,23 +151,23 @@ describe("a part is as long as", () => {
     ["one request may hold", [{ limit: "100MiB" }], 32.11],
     ["the smallest file that a channel takes", [{ limit: "640KiB" }, {}], 20.07],
     ["the shortest recording that a channel takes", [{ seconds: 12 }, { limit: "640KiB" }], 12],
-  ] as const)("%s", (_, limits, seconds) => {
-    const call = callFor(limits);
+  ] as const)("%s", async (_, limits, seconds) => {
+    const call = await callFor(limits);
     expect(planParts(call, call.ask)!.secondsMax).toBeCloseTo(seconds, 1);
   });
 
-  test("five minutes, where everybody would take more", () => {
-    const call = callFor([{ seconds: 1000 }, {}]);
+  test("five minutes, where everybody would take more", async () => {
+    const call = await callFor([{ seconds: 1000 }, {}]);
     const roomy = { ...call, snapshot: { ...call.snapshot, service: { ...call.snapshot.service, audioBytesMax: 25 * 1024 ** 2 } } };
     expect(planParts(roomy, call.ask)!.secondsMax).toBe(300);
   });
 
-  test("makes sense: who takes less is not asked, and nobody is where nobody takes more", () => {
-    const call = callFor([{ seconds: 2 }, { seconds: 30 }]);
+  test("makes sense: who takes less is not asked, and nobody is where nobody takes more", async () => {
+    const call = await callFor([{ seconds: 2 }, { seconds: 30 }]);
     const plan = planParts(call, call.ask)!;
     expect(plan.route.tiers.flat().map(({ deployment }) => deployment.channel.name)).toEqual(["channel-1"]);
     expect(plan.secondsMax).toBe(30);
-    const hopeless = callFor([{ seconds: 2 }, { limit: "4KiB" }]);
+    const hopeless = await callFor([{ seconds: 2 }, { limit: "4KiB" }]);
     expect(planParts(hopeless, hopeless.ask)).toBeNull();
   });
 });
@@ -182,7 +182,7 @@ describe("the refusal of what is too large stands, and says why,", () => {
     ["where nothing can cut", null, "cannot cut"],
   ])("%s", async (_, cuts, why) => {
     const { gateway, records } = world(cuts);
-    const refusal = failed(await gateway.serve(callFor([{}])));
+    const refusal = failed(await gateway.serve(await callFor([{}])));
     expect(refusal).toMatchObject({ kind: "invalid_request", status: 413, type: "server_error" });
     expect(refusal.publicMessage).toStartWith("Maximum content size limit (1048576) exceeded (2097164 bytes read)");
     expect(refusal.publicMessage).toContain(why);
@@ -199,7 +199,7 @@ test("a call in parts is recorded once, with the tries and the usage of all of t
     reply: Promise.resolve(reply(answers.shift()!)),
     abort: () => {},
   }));
-  const answer = await gateway.serve(callFor([{}]));
+  const answer = await gateway.serve(await callFor([{}]));
   expect(answer).toMatchObject({ kind: "whole", type: "application/json", attempts: 2, channel: "channel-0" });
   expect(records).toMatchObject([
     { state: "complete", status: 200, usage: { audioSeconds: 30 }, tries: [{ outcome: "answered" }, { outcome: "answered" }] },
@@ -215,7 +215,7 @@ test("a part that fails ends the others, for which nobody is blamed, and all par
     const aborted = new Promise<Failure>((resolve) => (abort = () => resolve(failure("client_gone", "aborted"))));
     return { reply: mine === 2 ? Promise.resolve(reply({ error: { message: "No." } }, 400)) : aborted, abort };
   });
-  const call = callFor([{}]);
+  const call = await callFor([{}]);
   expect(failed(await gateway.serve(call))).toMatchObject({ kind: "invalid_request" });
   expect(records).toHaveLength(1);
   const outcomes = records[0]!.tries.map(({ outcome }) => outcome);
@@ -225,7 +225,7 @@ test("a part that fails ends the others, for which nobody is blamed, and all par
 });
 
 test("a client that has left already is not served", async () => {
-  const call = callFor([{}]);
+  const call = await callFor([{}]);
   call.cancellation.cancel(failure("client_gone", "the client left"));
   const made = world([part(0, 10)]);
   expect(failed(await made.gateway.serve(call)).kind).toBe("client_gone");
@@ -238,7 +238,7 @@ test("a bug in a part is a bug of the call, and leaves nothing behind", async ()
   const made = world([part(0, 10), part(10, 20)], () => {
     throw new Error("a bug");
   });
-  const call = callFor([{}]);
+  const call = await callFor([{}]);
   const thrown: unknown = await made.gateway.serve(call).catch((error: unknown) => error);
   expect(thrown).toEqual(new Error("a bug"));
   expect(made.stopped).toBe(true);
@@ -251,7 +251,7 @@ test("four parts are under way at a time, and the next begins when any of them i
     Array.from({ length: 7 }, (_, index) => part(index * 10, index * 10 + 10)),
     () => ({ reply: new Promise((resolve) => open.push(() => resolve(reply({ text: "said" })))), abort: () => {} }),
   );
-  const answering = gateway.serve(callFor([{}]));
+  const answering = gateway.serve(await callFor([{}]));
   await settled();
   expect([open.length, parts.held]).toEqual([4, 4]);
   // The last, not the first.

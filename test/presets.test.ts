@@ -28,14 +28,14 @@ describe("every preset", () => {
 
   test.each(remote.map((preset) => [preset.name, preset] as const))(
     "%s makes a channel with nothing but what it asks for",
-    (name, preset) => {
+    async (name, preset) => {
       const lines = [
         ...(preset.needsKey ? ["api_key: k"] : []),
         ...optionsOf(preset).map((option) => `${option}: here`),
         ...(preset.modelsPath === null ? ["models: [m]"] : []),
       ];
       const text = `channels:\n  - name: a\n    provider: ${name}\n${lines.map((line) => `    ${line}\n`).join("")}`;
-      const loaded = loadConfig({ path: null, text, env: {}, nofile: 20_000 });
+      const loaded = await loadConfig({ path: null, text, env: {}, nofile: 20_000 });
       expect(loaded).toMatchObject({
         ok: true,
         warnings: preset.warning === null ? [] : [{ path: "channels[0].provider" }],
@@ -52,8 +52,8 @@ describe("the models of this machine", () => {
     { id: "embedded/mouth", upstream: "mouth", operation: "speech", description: "speaks", voices: ["low", "high"] },
   ] as const;
 
-  test("make a channel of the lowest tier that does with each model what it can, and says which voice it has", () => {
-    const loaded = loadConfig({ path: null, text, env: {}, nofile: 20_000, localModels: () => localModels });
+  test("make a channel of the lowest tier that does with each model what it can, and says which voice it has", async () => {
+    const loaded = await loadConfig({ path: null, text, env: {}, nofile: 20_000, localModels: () => localModels });
     if (!loaded.ok) throw new Error(loaded.problems[0]?.reason);
     const [channel] = loaded.settings.channels;
     expect(channel).toMatchObject({ tier: 1000 });
@@ -66,12 +66,12 @@ describe("the models of this machine", () => {
     expect(channel!.models).toMatchObject({ kind: "map" });
   });
 
-  test("that are not installed are named with the mend, and have no address to be given", () => {
-    expect(loadConfig({ path: null, text, env: {}, nofile: 20_000 })).toMatchObject({
+  test("that are not installed are named with the fix, and have no address to be given", async () => {
+    expect(await loadConfig({ path: null, text, env: {}, nofile: 20_000 })).toMatchObject({
       ok: false,
-      problems: [{ line: 3, path: "channels[0].provider", mend: expect.stringContaining("npm install") }],
+      problems: [{ line: 3, path: "channels[0].provider", fix: expect.stringContaining("npm install") }],
     });
-    const addressed = loadConfig({
+    const addressed = await loadConfig({
       path: null,
       text: `${text}    base_url: http://x/v1\n`,
       env: {},

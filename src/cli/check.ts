@@ -15,7 +15,7 @@ export interface CheckProblem {
   readonly line: number | null;
   readonly path: string;
   readonly reason: string;
-  readonly mend: string;
+  readonly fix: string;
 }
 
 /** The text to print and the code to exit with. `render` puts one problem into words. */

@@ -5,7 +5,7 @@ import { shownValue, subject } from "./shown-value.ts";
 /** An upstream's address that may be dialled, or why not. */
 export type AddressVerdict =
   | { readonly ok: true; readonly url: string; readonly host: string; readonly secure: boolean; readonly near: boolean }
-  | { readonly ok: false; readonly reason: string; readonly mend: string };
+  | { readonly ok: false; readonly reason: string; readonly fix: string };
 
 /**
  * Checks an address that an operator wrote. Private and loopback hosts are welcome in a file: a local model server is
@@ -53,6 +53,6 @@ function noAddress(text: string): AddressVerdict {
   );
 }
 
-function refuse(reason: string, mend: string): AddressVerdict {
-  return { ok: false, reason, mend };
+function refuse(reason: string, fix: string): AddressVerdict {
+  return { ok: false, reason, fix };
 }

@@ -207,7 +207,7 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
     return nowhere(problem([...path, "base_url"], "this is the address of one operation", "leave out /chat/completions"));
   }
   const verdict = checkAddress(found.baseUrl);
-  if (!verdict.ok) return nowhere(problem([...path, "base_url"], verdict.reason, verdict.mend));
+  if (!verdict.ok) return nowhere(problem([...path, "base_url"], verdict.reason, verdict.fix));
   return {
     address: { ...found, baseUrl: verdict.url, host: verdict.host, ...authOf(entry.auth_header) },
     secure: verdict.secure,
@@ -253,7 +253,7 @@ function keysOf(entry: ChannelEntry, preset: Preset | null, path: Path, readSecr
     }
     const key = secret().read(contents.trim());
     return key instanceof Mistake
-      ? { secrets: [], findings: [problem(place, `what the file holds is not a key: ${key.reason}`, key.mend)] }
+      ? { secrets: [], findings: [problem(place, `what the file holds is not a key: ${key.reason}`, key.fix)] }
       : { secrets: [key], findings: [] };
   }
   const secrets = entry.api_keys ?? (entry.api_key === undefined ? [] : [entry.api_key]);

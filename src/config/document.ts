@@ -1,124 +1,255 @@
-import type { CarefulOrder, CarefulReply } from "./careful-order.ts";
-import { readCarefully } from "./careful-yaml.ts";
-import { tooLarge } from "./file-text.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { Composer, isAlias, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser, YAMLParseError } from "yaml";
+import type { Alias, CST, Document as YamlDocument, ErrorCode } from "yaml";
+import { interpolate } from "./interpolate.ts";
 import type { Environment } from "./interpolate.ts";
-import { readPlainYaml } from "./plain-yaml.ts";
-import type { PlainYaml } from "./plain-yaml.ts";
 import type { Path, Problem } from "./problem.ts";
-import { awaited } from "./turns.ts";
-import type { Turns } from "./turns.ts";
+import { fileSchema } from "./schema.ts";
+import { shownPath } from "./shown-path.ts";
+import { syntaxMistake } from "./syntax-mistake.ts";
 
 /** A configuration as plain values, with variables put in, that can still tell on which line each of them stood. */
 export interface Document {
   readonly value: unknown;
-  /** Tells the lines of these settings, or of what holds them where a setting itself is absent. */
-  readonly lines: (paths: readonly Path[]) => Turns<LineOf>;
+  /** The line of a setting, or of what holds it where the setting itself is absent. */
+  readonly lineOf: (path: Path) => number | null;
 }
 
-export type LineOf = (path: Path) => number | null;
-
-/** Has a text read where it keeps nobody waiting; null where that cannot be done. */
-export type Elsewhere = (order: CarefulOrder) => Promise<CarefulReply | null>;
-
-/** About ten times a file with ten thousand channels. */
+/** The settings nest five deep; a self-referring alias nests without end. */
+const depthMax = 32;
+/** Aliases can make a small file unfold into a huge one. */
+const nodesMax = 1_000_000;
 const charactersMax = 16 * 1024 * 1024;
-/**
- * The careful reader takes a second and 140 MB for so much of a usual file, five times that of one that is wrong in every place, and
- * more than its share for more. That is some six thousand channels.
- */
-const carefulCharactersMax = 1024 * 1024;
-/** What the careful reader reads in about as long as a thread takes to begin. */
-const smallCharacters = 64 * 1024;
+/** A usual file of 1 MiB has 450,000. What has more is made of signs alone, and would keep the parser busy for seconds. */
+const lexemesMax = 750_000;
+/** Enough to see what is wrong; a wrong file should not fill the screen. */
+const problemsMax = 20;
+/** How long the parser works before calls get their turn. */
+const sliceMs = 4;
 
-/**
- * Two readers, one answer: the quick one takes what is plainly written, the careful one everything else, mistakes above all. With
- * `elsewhere`, that one reads large texts there.
- */
-export function* readDocument(
-  text: string,
-  environment: Environment,
-  elsewhere: Elsewhere | null = null,
-): Turns<Document | { readonly problems: readonly Problem[] }> {
-  if (text.length > charactersMax) return { problems: [{ line: null, path: "", ...tooLarge }] };
-  // Both line ends mean the same in all that the quick reader takes.
-  const unix = text.replaceAll("\r\n", "\n");
-  const plain = yield* readPlainYaml(unix, environment, 1);
-  if (!("stoppedAt" in plain)) return { value: plain.value, lines: (paths) => plainLines(unix, environment, plain, paths) };
-  if (text.length > carefulCharactersMax) return { problems: [tooLargeToJudge(lineAt(lineStarts(unix), plain.stoppedAt))] };
-
-  const away = elsewhere !== null && text.length > smallCharacters ? yield* askedElsewhere(text, environment, elsewhere) : null;
-  if (away !== null) return away;
-  const careful = readCarefully(text, environment);
-  return "problems" in careful ? careful : documentOf(careful.value, careful.lineOf);
-}
-
-/** Values whose lines are known already, or that come from no file. */
-export function documentOf(value: unknown, lineOf: LineOf): Document {
-  return {
-    value,
-    *lines() {
-      yield;
-      return lineOf;
-    },
-  };
-}
-
-/** Reads the text once more where it must: nearly always there is nothing to say of any line, or only of what stands at the top. */
-function* plainLines(text: string, environment: Environment, known: PlainYaml, paths: readonly Path[]): Turns<LineOf> {
-  if (paths.length === 0) return () => null;
-  const stepsMax = paths.reduce((most, { length }) => Math.max(most, length), 0);
-  const again = stepsMax <= 1 ? known : yield* readPlainYaml(text, environment, stepsMax);
-  const plain = "stoppedAt" in again ? known : again;
-  const starts = lineStarts(text);
-  return (path) => lineAt(starts, plain.offsetOf(path));
-}
-
-/** The quick reader does not say what is wrong, but it knows where it could not go on. */
-function tooLargeToJudge(line: number): Problem {
-  return {
-    line,
-    path: "",
-    reason: "this is wrong, or not plainly written, and in a file of more than 1 MiB everything has to be",
-    mend:
-      "here or just before: set each variable, close each quote and bracket, give each setting once, and use no anchors, aliases, " +
-      "tags, tabs or texts over several lines (JSON is plain); or make the file smaller and keep keys in the store " +
-      "(`sluice keys create`) and channels as well (the admin API)",
-  };
-}
-
-function* askedElsewhere(
-  text: string,
-  environment: Environment,
-  elsewhere: Elsewhere,
-): Turns<Document | { readonly problems: readonly Problem[] } | null> {
-  const reply = yield* awaited(elsewhere({ text, environment, paths: null }));
-  if (reply === null || "problems" in reply) return reply;
-  return {
-    value: reply.value,
-    *lines(paths) {
-      const known = new Map(reply.lines.map(([path, line]) => [JSON.stringify(path), line]));
-      const unknown = paths.filter((path) => !known.has(JSON.stringify(path)));
-      const told = unknown.length === 0 ? null : yield* awaited(elsewhere({ text, environment, paths: unknown }));
-      if (told !== null && "lines" in told) for (const [path, line] of told.lines) known.set(JSON.stringify(path), line);
-      return (path) => known.get(JSON.stringify(path)) ?? null;
-    },
-  };
-}
-
-function lineStarts(text: string): readonly number[] {
-  const starts = [0];
-  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) starts.push(at + 1);
-  return starts;
-}
-
-/** How many lines begin at or before an offset. */
-function lineAt(starts: readonly number[], offset: number): number {
-  let low = 0;
-  let high = starts.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((starts[middle] ?? 0) <= offset) low = middle + 1;
-    else high = middle;
+/** Reads a text as YAML, and says what is wrong with it and where. */
+export async function readDocument(text: string, environment: Environment): Promise<Document | { readonly problems: readonly Problem[] }> {
+  const lines = new LineCounter();
+  const lineAt = (offset: number): number => Math.max(1, lines.linePos(offset).line);
+  const tokens = await parse(text, lines);
+  if (tokens === null) return { problems: [{ line: null, path: "", ...tooManySigns }] };
+  const yaml = compose(text, tokens);
+  await nextTurn();
+  if (yaml.errors.length > 0) {
+    const bare = yaml.errors.filter(({ pos }) => text.slice(pos[0] - 1, pos[0] + 1) === "${");
+    if (bare.length > 0) {
+      const faults = bare.map(({ pos }) => ({ line: lineAt(pos[0]), path: "", ...bareVariable }));
+      return { problems: distinct(faults).slice(0, problemsMax) };
+    }
+    return { problems: [{ path: "", ...syntaxProblem(text, yaml.errors, lineAt) }] };
   }
-  return low;
+
+  const problems: Problem[] = [];
+  const report = (offset: number | undefined, path: Path, reason: string, fix: string): undefined => {
+    const line = offset === undefined ? null : lineAt(offset);
+    if (problems.length < problemsMax) problems.push({ line, path: shownPath(fileSchema, path), reason, fix });
+    return undefined;
+  };
+  let nodes = 0;
+  let characters = 0;
+  const anchors = new Map<string, unknown>();
+  const targets: Targets = new Map();
+
+  /** An alias means the anchor last seen before it, so anchors count where they stand, not where they are unfolded. */
+  const plain = (node: unknown, path: Path, depth: number, unfolding: boolean): unknown => {
+    if (problems.length >= problemsMax) return undefined;
+    const offset = offsetOf(node);
+    if (++nodes > nodesMax) return report(offset, [], unfolded.reason, unfolded.fix);
+    if (depth > depthMax) return report(offset, [], "settings are nested too deeply", "check the indentation and the aliases");
+    if (isAlias(node)) {
+      const target = targets.get(node) ?? anchors.get(node.source);
+      if (target === undefined) return report(offset, path, "this alias points at nothing", aliasFix);
+      targets.set(node, target);
+      return plain(target, path, depth + 1, true);
+    }
+    if (!unfolding && isNode(node) && node.anchor !== undefined) anchors.set(node.anchor, node);
+    if (hasForeignTag(node))
+      return report(offset, path, "tags other than YAML's own are not allowed", "remove the word that begins with !");
+    if (isScalar(node)) {
+      if (typeof node.value !== "string") return node.value;
+      characters += node.value.length;
+      if (characters > charactersMax) return report(offset, [], unfolded.reason, unfolded.fix);
+      const value = interpolate(node.value, environment);
+      return typeof value === "string" ? value : report(offset, path, value.reason, value.fix);
+    }
+    if (isSeq(node)) return node.items.map((item, at) => plain(item, [...path, at], depth + 1, unfolding));
+    if (isMap(node)) {
+      const members: Record<string, unknown> = {};
+      for (const pair of node.items) {
+        const key = keyOf(pair.key);
+        const keyOffset = offsetOf(pair.key) ?? offset;
+        if (key === null) report(keyOffset, path, "a setting's name must be plain text", "write name: value");
+        else if (Object.hasOwn(members, key)) report(keyOffset, [...path, key], "this is set twice", "remove one of the two");
+        else members[key] = plain(pair.value, [...path, key], depth + 1, unfolding);
+      }
+      return members;
+    }
+    return null;
+  };
+
+  const value = yaml.contents === null ? {} : plain(yaml.contents, [], 0, false);
+  if (problems.length > 0) return { problems: distinct(problems) };
+  return { value, lineOf: (path) => lineOf(yaml.contents, targets, path, lineAt) };
 }
+
+/**
+ * As `parseDocument` does it, but with pauses: of all that reading a file takes, these two steps take most, and calls go on in between.
+ * Null where there are too many lexemes.
+ */
+async function parse(text: string, lines: LineCounter): Promise<CST.Token[] | null> {
+  const parser = new Parser(lines.addNewLine);
+  const tokens: CST.Token[] = [];
+  let lexemes = 0;
+  let sliceEndsMs = performance.now() + sliceMs;
+  lines.addNewLine(0);
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const token of parser.next(lexeme)) tokens.push(token);
+    lexemes += 1;
+    if (lexemes > lexemesMax) return null;
+    if (lexemes % lexemesPerLook === 0 && performance.now() > sliceEndsMs) {
+      await nextTurn();
+      sliceEndsMs = performance.now() + sliceMs;
+    }
+  }
+  tokens.push(...parser.end());
+  await nextTurn();
+  return tokens;
+}
+
+const lexemesPerLook = 256;
+
+function compose(text: string, tokens: readonly CST.Token[]): YamlDocument.Parsed {
+  // Pretty errors would quote the file, secrets included. Unique keys are checked by `readDocument`, in linear time.
+  const composer = new Composer({ prettyErrors: false, uniqueKeys: false, logLevel: "error" });
+  const [yaml, second] = composer.compose(tokens, true, text.length);
+  if (yaml === undefined) throw new Error("the parser made no document");
+  if (second !== undefined) yaml.errors.push(new YAMLParseError([second.range[0], second.range[1]], "MULTIPLE_DOCS", ""));
+  return yaml;
+}
+
+/** After one mistake of spelling everything that follows looks wrong as well, so only the first is told. */
+function syntaxProblem(text: string, errors: readonly YAMLParseError[], lineAt: (offset: number) => number): Omit<Problem, "path"> {
+  const first = errors.reduce((one, other) => (other.pos[0] < one.pos[0] ? other : one));
+  const line = lineAt(first.pos[0]);
+  const seen = syntaxMistake(text);
+  // What is far behind the place where the parser stopped is not what stopped it.
+  if (seen !== null && seen.line <= line + linesBehindMax) return seen;
+  return { line, ...syntaxFaults[first.code] };
+}
+
+/** A value that looks like one over several lines is blamed on its first. */
+const linesBehindMax = 3;
+
+type Targets = Map<Alias, unknown>;
+
+/** One fault often shows at each level it breaks. */
+function distinct(problems: readonly Problem[]): Problem[] {
+  return [...new Map(problems.map((problem) => [`${problem.line} ${problem.path} ${problem.reason}`, problem])).values()];
+}
+
+/** Follows a path through the tree as far as it goes. Only walked when there is something to say. */
+function lineOf(root: unknown, targets: Targets, path: Path, lineAt: (offset: number) => number): number | null {
+  let node = root;
+  let offset = offsetOf(node);
+  for (const step of path) {
+    if (isAlias(node)) node = targets.get(node);
+    if (isMap(node)) {
+      const pair = node.items.find((item) => keyOf(item.key) === step);
+      if (pair === undefined) break;
+      offset = offsetOf(pair.key) ?? offset;
+      node = pair.value;
+    } else if (isSeq(node) && typeof step === "number" && step < node.items.length) {
+      node = node.items[step];
+      offset = offsetOf(node) ?? offset;
+    } else break;
+  }
+  return offset === undefined ? null : lineAt(offset);
+}
+
+function offsetOf(node: unknown): number | undefined {
+  if (typeof node !== "object" || node === null || !("range" in node)) return undefined;
+  const range = node.range as readonly number[] | null | undefined;
+  return range?.[0];
+}
+
+/** A key that could reach the prototype of an object is no key of ours. */
+function keyOf(node: unknown): string | null {
+  if (!isScalar(node)) return null;
+  const key = typeof node.value === "string" ? node.value : (node.source ?? null);
+  return key === "__proto__" ? null : key;
+}
+
+function hasForeignTag(node: unknown): boolean {
+  if (typeof node !== "object" || node === null || !("tag" in node)) return false;
+  return typeof node.tag === "string" && !/^tag:yaml\.org,2002:(str|int|float|bool|null|map|seq)$/.test(node.tag);
+}
+
+const aliasFix = 'give the name of an anchor (&name) above it; for a literal star write "*" in quotes';
+
+const unfolded = { reason: "the file unfolds into too many values", fix: "use fewer aliases" };
+
+const tooManySigns = {
+  reason: "the file holds more values and signs than can be checked",
+  fix: "check that it is the right file; many keys and channels are better kept in the store",
+};
+
+type SyntaxFault = Pick<Problem, "reason" | "fix">;
+
+const indentation: SyntaxFault = {
+  reason: "the indentation is wrong, or a bracket is not closed",
+  fix: "indent with spaces, the settings of one group equally far, and close every [ and {",
+};
+const misplaced: SyntaxFault = {
+  reason: "this is not YAML",
+  fix: "write name: value with a space after the colon, and quote values that hold a colon, # or a bracket",
+};
+/** In a flow collection a brace is YAML's own; everything after it then looks wrong as well. */
+const bareVariable: SyntaxFault = {
+  reason: "a variable inside [ ] or { } needs quotes",
+  fix: 'write it as in ["${NAME}"] or { name: "${NAME}" }',
+};
+const tags: SyntaxFault = {
+  reason: "tags and anchors are misplaced here",
+  fix: "remove the words that begin with ! or &",
+};
+
+/** Our own words for each fault: those of the parser may quote the file. */
+const syntaxFaults: { readonly [C in ErrorCode]: SyntaxFault } = {
+  ALIAS_PROPS: tags,
+  BAD_ALIAS: { reason: "this alias points at nothing", fix: aliasFix },
+  BAD_COLLECTION_TYPE: tags,
+  BAD_DIRECTIVE: { reason: "a line that begins with % is not allowed here", fix: "remove it, or quote the value" },
+  BAD_DQ_ESCAPE: {
+    reason: "a backslash in double quotes is followed by something it cannot escape",
+    fix: "use single quotes, or write \\\\ for a backslash",
+  },
+  BAD_INDENT: indentation,
+  BAD_PROP_ORDER: tags,
+  BAD_SCALAR_START: { reason: "a value cannot begin with @, ` or %", fix: "put the value in quotes" },
+  BLOCK_AS_IMPLICIT_KEY: misplaced,
+  BLOCK_IN_FLOW: indentation,
+  DUPLICATE_KEY: { reason: "this is set twice", fix: "remove one of the two" },
+  IMPOSSIBLE: misplaced,
+  KEY_OVER_1024_CHARS: {
+    reason: "a setting's name is too long",
+    fix: "write name: value with a space after the colon",
+  },
+  MISSING_CHAR: {
+    reason: "something is missing: a colon, a comma, a closing bracket or a closing quote",
+    fix: "write name: value with a space after the colon, and close every bracket and quote",
+  },
+  MULTILINE_IMPLICIT_KEY: misplaced,
+  MULTIPLE_ANCHORS: tags,
+  MULTIPLE_DOCS: { reason: "the file holds more than one document", fix: "remove the line that reads ---" },
+  MULTIPLE_TAGS: tags,
+  NON_STRING_KEY: { reason: "a setting's name must be plain text", fix: "write name: value" },
+  RESOURCE_EXHAUSTION: { reason: "settings are nested too deeply", fix: "check the brackets and the indentation" },
+  TAB_AS_INDENT: { reason: "a tab is used for indentation", fix: "indent with spaces" },
+  TAG_RESOLVE_FAILED: tags,
+  UNEXPECTED_TOKEN: misplaced,
+};

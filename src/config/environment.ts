@@ -1,13 +1,11 @@
 import { optionsOf, presets } from "../adapters/presets.ts";
 import type { Preset } from "../adapters/presets.ts";
 import type { LocalModel } from "../channels/local-model.ts";
-import { documentOf } from "./document.ts";
 import type { Environment } from "./interpolate.ts";
 import { defaultDataDir } from "./schema.ts";
 import { normalise } from "./normalise.ts";
 import type { Problem } from "./problem.ts";
 import type { Settings } from "./settings.ts";
-import { inOneGo } from "./turns.ts";
 
 /** A provider that the environment gave us, and the variable that did. */
 export interface Found {
@@ -64,7 +62,7 @@ export function settingsFromEnvironment({
         line: null,
         path: reading.variable,
         reason: `this is set, but ${reading.lacks.join(" or ")} is not, so it makes no channel`,
-        mend: `set ${reading.lacks[0] ?? ""} as well`,
+        fix: `set ${reading.lacks[0] ?? ""} as well`,
       });
       continue;
     }
@@ -75,9 +73,9 @@ export function settingsFromEnvironment({
   if (localModels(dataDir).length > 0 && !switchedOff) entries.push({ name: "embedded", provider: "embedded" });
   const clientKey = valueOf(env, clientKeyVariable);
   const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
-  const document = documentOf({ channels: entries, keys }, () => null);
-  const normalised = inOneGo(normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile: () => null, localModels }));
-  // There is no file to point into: what a human can mend is the variable.
+  const document = { value: { channels: entries, keys }, lineOf: () => null };
+  const normalised = normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile: () => null, localModels });
+  // There is no file to point into: what a human can fix is the variable.
   const byVariable = (problem: Problem): Problem => ({ ...problem, path: variableAt(problem.path, found) });
   if (!normalised.ok) return { ok: false, problems: normalised.problems.map(byVariable), lookedFor: providerVariables };
   const said = normalised.warnings.filter((warning) => warning.path !== "channels").map(byVariable);

@@ -72,7 +72,7 @@ function fieldOf<T>(kind: Kind<T>) {
   return z.unknown().transform((value, context): T => {
     const read = kind.read(value);
     if (!(read instanceof Mistake)) return read;
-    context.addIssue({ code: "custom", message: read.reason, params: { mend: read.mend }, path: [...read.path] });
+    context.addIssue({ code: "custom", message: read.reason, params: { fix: read.fix }, path: [...read.path] });
     return z.NEVER;
   });
 }

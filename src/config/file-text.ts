@@ -1,8 +1,8 @@
 import { createReadStream } from "node:fs";
 import type { Problem } from "./problem.ts";
 
-/** More bytes than the longest text that is looked at can have. What goes on without end, such as a device, must not be read whole. */
-const bytesMax = 3 * 16 * 1024 * 1024;
+/** Some six thousand channels, for which the parser takes two seconds at start. What has no end, such as a device, is not read whole. */
+const bytesMax = 1024 * 1024;
 
 /** The text of a file or of a pipe. It is read beside the event loop: a slow disk, or a share that is away, keeps no calls waiting. */
 export async function readFileText(path: string): Promise<string | Problem> {
@@ -11,7 +11,7 @@ export async function readFileText(path: string): Promise<string | Problem> {
   try {
     for await (const piece of createReadStream(path) as AsyncIterable<Buffer>) {
       bytes += piece.length;
-      if (bytes > bytesMax) return wrong(tooLarge.reason, tooLarge.mend);
+      if (bytes > bytesMax) return wrong("the file is larger than 1 MiB", larger);
       pieces.push(piece);
     }
   } catch (error) {
@@ -20,10 +20,8 @@ export async function readFileText(path: string): Promise<string | Problem> {
   return Buffer.concat(pieces, bytes).toString("utf8");
 }
 
-export const tooLarge = {
-  reason: "the file is larger than 16 MiB",
-  mend: "check that it is the right file; many keys are better kept in the store (`sluice keys create`), and many channels too (the admin API)",
-};
+const larger =
+  "check that it is the right file; thousands of keys belong in the store (`sluice keys create`), and thousands of channels too (the admin API)";
 
 function unreadable(code: string): Problem {
   switch (code) {
@@ -38,6 +36,6 @@ function unreadable(code: string): Problem {
   }
 }
 
-function wrong(reason: string, mend: string): Problem {
-  return { line: null, path: "", reason, mend };
+function wrong(reason: string, fix: string): Problem {
+  return { line: null, path: "", reason, fix };
 }

@@ -5,13 +5,13 @@ export interface Finding {
   readonly weight: "problem" | "warning";
   readonly path: Path;
   readonly reason: string;
-  readonly mend: string;
+  readonly fix: string;
 }
 
-export function problem(path: Path, reason: string, mend: string): Finding {
-  return { weight: "problem", path, reason, mend };
+export function problem(path: Path, reason: string, fix: string): Finding {
+  return { weight: "problem", path, reason, fix };
 }
 
-export function warning(path: Path, reason: string, mend: string): Finding {
-  return { weight: "warning", path, reason, mend };
+export function warning(path: Path, reason: string, fix: string): Finding {
+  return { weight: "warning", path, reason, fix };
 }

@@ -2,7 +2,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface InterpolationFault {
   readonly reason: string;
-  readonly mend: string;
+  readonly fix: string;
 }
 
 /**
@@ -37,11 +37,6 @@ export function interpolate(text: string, environment: Environment): string | In
   }
 }
 
-/** Whether a text may hold a variable, with or without its braces. */
-export function mayHoldVariable(text: string): boolean {
-  return text.includes("$");
-}
-
 /**
  * The variable that a text means and does not get, because it is written as in a shell: `$NAME`. Where that is all there is, perhaps
  * behind the name of an authentication scheme, nothing else can be meant. Inside a longer text a dollar sign may be part of a password,
@@ -58,23 +53,23 @@ function braceless(name: string, text: string): InterpolationFault {
   const scheme = /^(bearer|basic|token)\s/i.exec(text.trim())?.[1];
   return {
     reason: `the variable ${name} is written without braces, so it would be taken literally`,
-    mend: `write \${${name}}${scheme === undefined ? "" : `, without ${scheme}: the gateway puts that before a key`}`,
+    fix: `write \${${name}}${scheme === undefined ? "" : `, without ${scheme}: the gateway puts that before a key`}`,
   };
 }
 
 const unclosed: InterpolationFault = {
   reason: "a `${` has no closing brace",
-  mend: "close it as in ${NAME}, or write $${ for a literal ${",
+  fix: "close it as in ${NAME}, or write $${ for a literal ${",
 };
 
 const badName: InterpolationFault = {
   reason: "what stands between ${ and } is not the name of a variable",
-  mend: "use letters, digits and underscores, as in ${NAME} or ${NAME:-default}, or write $${ for a literal ${",
+  fix: "use letters, digits and underscores, as in ${NAME} or ${NAME:-default}, or write $${ for a literal ${",
 };
 
 function missing(name: string): InterpolationFault {
   return {
     reason: `the environment variable ${name} is not set`,
-    mend: `set ${name} before starting, or give a default: \${${name}:-…}`,
+    fix: `set ${name} before starting, or give a default: \${${name}:-…}`,
   };
 }

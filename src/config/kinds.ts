@@ -17,7 +17,7 @@ export interface Kind<T> {
 export class Mistake {
   constructor(
     readonly reason: string,
-    readonly mend: string,
+    readonly fix: string,
     /** Where inside the value, when it has parts. */
     readonly path: readonly (string | number)[] = [],
   ) {}
@@ -32,39 +32,39 @@ export type ModelsSetting =
 
 /** A number and a boolean may also come out of a variable, where everything is text. */
 export function integer(min: number, max: number): Kind<number> {
-  const mend = `write a whole number from ${min} to ${max}`;
+  const fix = `write a whole number from ${min} to ${max}`;
   return {
     type: "whole number",
     read: (value) => {
       const number = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
-      if (typeof number !== "number" || !Number.isInteger(number)) return notA("a whole number", value, mend, subject(value));
-      return number < min || number > max ? new Mistake(`${number} is out of range`, mend) : number;
+      if (typeof number !== "number" || !Number.isInteger(number)) return notA("a whole number", value, fix, subject(value));
+      return number < min || number > max ? new Mistake(`${number} is out of range`, fix) : number;
     },
   };
 }
 
 export function positiveNumber(max: number): Kind<number> {
-  const mend = `write a number above 0 and at most ${max}`;
+  const fix = `write a number above 0 and at most ${max}`;
   return {
     type: "number",
     read: (value) => {
       const number = typeof value === "string" && /^\d{1,15}(\.\d{1,6})?$/.test(value) ? Number(value) : value;
-      if (typeof number !== "number") return notA("a number", value, mend, subject(value));
-      return number > 0 && number <= max ? number : new Mistake(`${number} is out of range`, mend);
+      if (typeof number !== "number") return notA("a number", value, fix, subject(value));
+      return number > 0 && number <= max ? number : new Mistake(`${number} is out of range`, fix);
     },
   };
 }
 
 /** An amount of US dollars, in billionths. Nothing is lost on the way: 0.1 is a tenth. */
 export function dollars(nanosMax: number): Kind<number> {
-  const mend = `write a number of dollars, such as 0.15, of at most ${nanosMax / 1e9}`;
+  const fix = `write a number of dollars, such as 0.15, of at most ${nanosMax / 1e9}`;
   return {
     type: "US dollars",
     read: (value) => {
-      if (typeof value !== "number" && typeof value !== "string") return notA("an amount of dollars", value, mend, subject(value));
+      if (typeof value !== "number" && typeof value !== "string") return notA("an amount of dollars", value, fix, subject(value));
       const nanos = nanosOf(value);
-      if (nanos === null) return notA("an amount of dollars", value, mend, subject(value));
-      return nanos <= nanosMax ? nanos : new Mistake(`${subject(value)} is out of range`, mend);
+      if (nanos === null) return notA("an amount of dollars", value, fix, subject(value));
+      return nanos <= nanosMax ? nanos : new Mistake(`${subject(value)} is out of range`, fix);
     },
   };
 }
@@ -96,14 +96,14 @@ export function choice<const T extends string>(values: readonly T[]): Kind<T> {
   };
 }
 
-const nameMend = "give it a name: up to 64 letters, digits, dots, dashes and underscores";
-const textMend = "write text; put it in quotes if it looks like a number";
+const nameFix = "give it a name: up to 64 letters, digits, dots, dashes and underscores";
+const textFix = "write text; put it in quotes if it looks like a number";
 
 export function text(charactersMax = 256): Kind<string> {
   return {
     type: "text",
     read: (value) => {
-      if (typeof value !== "string") return notA("text", value, textMend);
+      if (typeof value !== "string") return notA("text", value, textFix);
       if (value === "") return new Mistake("this is empty", "give it a value, or remove the line");
       if (value.length > charactersMax) return new Mistake(`this is longer than ${charactersMax} characters`, "shorten it");
       return /\p{Cc}/u.test(value) ? new Mistake("this holds a control character", "remove line breaks and tabs") : value;
@@ -116,9 +116,9 @@ export function name(): Kind<string> {
   return {
     type: "name",
     read: (value) => {
-      if (typeof value !== "string") return notA("a name", value, nameMend);
+      if (typeof value !== "string") return notA("a name", value, nameFix);
       if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(value)) return value;
-      return new Mistake(`${subject(value)} cannot be a name`, nameMend);
+      return new Mistake(`${subject(value)} cannot be a name`, nameFix);
     },
   };
 }
@@ -128,7 +128,7 @@ export function label(): Kind<string> {
   return {
     type: "name",
     read: (value) => {
-      if (typeof value !== "string") return notA("a name", value, textMend);
+      if (typeof value !== "string") return notA("a name", value, textFix);
       if (/^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(value)) return value;
       return new Mistake(`${subject(value)} cannot be part of a host name`, "use letters, digits and dashes, as in us-east-1");
     },
@@ -140,7 +140,7 @@ export function secret(): Kind<string> {
   return {
     type: "secret text",
     read: (value) => {
-      if (typeof value !== "string") return notA("text", value, textMend);
+      if (typeof value !== "string") return notA("text", value, textFix);
       if (value === "") return new Mistake("this is empty", "give the key; if it comes from a variable, the variable is empty");
       if (value.length <= 8192 && /^[\x21-\x7e]+$/.test(value)) return value;
       const scheme = /^(bearer|basic|token)\s/i.exec(value)?.[1];
@@ -157,12 +157,12 @@ export function secret(): Kind<string> {
 const dayMs = 86_400_000;
 
 export function duration(minMs = 1, maxMs = dayMs): Kind<number> {
-  const mend = "write a number and a unit (ms, s, m, h), such as 300ms, 5s or 30m";
+  const fix = "write a number and a unit (ms, s, m, h), such as 300ms, 5s or 30m";
   return {
     type: "duration",
     read: (value) => {
       const ms = typeof value === "string" ? parseDuration(value) : null;
-      if (ms === null) return notA("a duration", value, mend, subject(value));
+      if (ms === null) return notA("a duration", value, fix, subject(value));
       if (ms >= minMs && ms <= maxMs) return ms;
       return new Mistake(`${subject(value)} is out of range`, `write a duration from ${durationText(minMs)} to ${durationText(maxMs)}`);
     },
@@ -188,7 +188,7 @@ export function orOff<T>(kind: Kind<T>): Kind<T | null> {
     read: (value) => {
       if (value === "off" || value === false) return null;
       const read = kind.read(value);
-      return read instanceof Mistake ? new Mistake(read.reason, `${read.mend}, or off`, read.path) : read;
+      return read instanceof Mistake ? new Mistake(read.reason, `${read.fix}, or off`, read.path) : read;
     },
   };
 }
@@ -200,27 +200,27 @@ export function orAuto<T>(kind: Kind<T>): Kind<T | "auto"> {
     read: (value) => {
       if (value === "auto") return "auto";
       const read = kind.read(value);
-      return read instanceof Mistake ? new Mistake(read.reason, `${read.mend}, or auto`, read.path) : read;
+      return read instanceof Mistake ? new Mistake(read.reason, `${read.fix}, or auto`, read.path) : read;
     },
   };
 }
 
 export function listen(): Kind<Listen> {
-  const mend = "write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400";
+  const fix = "write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400";
   return {
     type: "host and port",
     read: (value) => {
       const port = typeof value === "string" ? portBehind(value) : null;
-      if (port !== null && !(Number(port) <= portMax)) return new Mistake(`there is no port ${port.slice(0, 12)}`, portMend);
+      if (port !== null && !(Number(port) <= portMax)) return new Mistake(`there is no port ${port.slice(0, 12)}`, portFix);
       if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= portMax) {
         return new Mistake(`${value} is a port without a host`, `write 127.0.0.1:${value}, or 0.0.0.0:${value} for other machines as well`);
       }
-      return (typeof value === "string" ? parseListen(value) : null) ?? notA("a host and a port", value, mend, subject(value));
+      return (typeof value === "string" ? parseListen(value) : null) ?? notA("a host and a port", value, fix, subject(value));
     },
   };
 }
 
-const portMend = `write a port from 0 to ${portMax}; 0 lets the system choose`;
+const portFix = `write a port from 0 to ${portMax}; 0 lets the system choose`;
 
 export function address(): Kind<string> {
   return {
@@ -228,24 +228,24 @@ export function address(): Kind<string> {
     read: (value) => {
       if (typeof value !== "string") return notA("an address", value, "write it as in https://api.example.com/v1");
       const verdict = checkAddress(value);
-      return verdict.ok ? verdict.url : new Mistake(verdict.reason, verdict.mend);
+      return verdict.ok ? verdict.url : new Mistake(verdict.reason, verdict.fix);
     },
   };
 }
 
 /** A point in time, in milliseconds of the wall clock. A date alone is its first moment in UTC. */
 export function moment(): Kind<number> {
-  const mend = "write a date such as 2027-01-01, or a time such as 2027-01-01T12:00:00Z";
+  const fix = "write a date such as 2027-01-01, or a time such as 2027-01-01T12:00:00Z";
   return {
     type: "date",
     read: (value) => {
       const shaped = typeof value === "string" && /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(\.\d{1,3})?(Z|[+-]\d\d:\d\d))?$/.test(value);
-      if (!shaped) return notA("a date", value, mend, subject(value));
+      if (!shaped) return notA("a date", value, fix, subject(value));
       const ms = Date.parse(value);
       // Some engines roll 2027-02-31 over into March.
       const day = value.slice(0, 10);
       const exists = new Date(`${day}T00:00:00Z`).getTime() >= 0 && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-      return Number.isFinite(ms) && exists ? ms : new Mistake(`there is no such day or time: ${value}`, mend);
+      return Number.isFinite(ms) && exists ? ms : new Mistake(`there is no such day or time: ${value}`, fix);
     },
   };
 }
@@ -260,7 +260,7 @@ export function list<T>(kind: Kind<T>, itemsMax: number): Kind<readonly T[]> {
       const seen = new Set<T>();
       for (const [at, item] of value.entries()) {
         const read = kind.read(item);
-        if (read instanceof Mistake) return new Mistake(read.reason, read.mend, [at, ...read.path]);
+        if (read instanceof Mistake) return new Mistake(read.reason, read.fix, [at, ...read.path]);
         if (seen.has(read)) return new Mistake("this is in the list twice", "remove one of the two", [at]);
         seen.add(read);
       }
@@ -278,9 +278,9 @@ export function mapOf<T>(keys: Kind<string>, values: Kind<T>, type: string): Kin
       const result = new Map<string, T>();
       for (const [key, item] of Object.entries(value)) {
         const name = keys.read(key);
-        if (name instanceof Mistake) return new Mistake(name.reason, name.mend, [key]);
+        if (name instanceof Mistake) return new Mistake(name.reason, name.fix, [key]);
         const read = values.read(item);
-        if (read instanceof Mistake) return new Mistake(read.reason, read.mend, [key, ...read.path]);
+        if (read instanceof Mistake) return new Mistake(read.reason, read.fix, [key, ...read.path]);
         if (result.has(name)) return new Mistake("this is set twice", "remove one of the two", [key]);
         result.set(name, read);
       }
@@ -348,7 +348,7 @@ export function headerName(): Kind<string> {
   return {
     type: "header name",
     read: (value) => {
-      if (typeof value !== "string") return notA("a name of a header", value, textMend);
+      if (typeof value !== "string") return notA("a name of a header", value, textFix);
       if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(value)) {
         return new Mistake("this cannot be the name of a header", "use letters, digits and dashes");
       }
@@ -400,8 +400,8 @@ export function isGroup(value: unknown): value is Record<string, unknown> {
 }
 
 /** The commonest mistakes have words of their own: a line left out, a line left empty. `shown`: how the value may be called. */
-export function notA(what: string, value: unknown, mend: string, shown = "this"): Mistake {
-  if (value === undefined) return new Mistake("this is missing", mend);
-  if (value === null) return new Mistake("this has no value", `${mend}, or remove the line`);
-  return new Mistake(`${shown} is not ${what}`, mend);
+export function notA(what: string, value: unknown, fix: string, shown = "this"): Mistake {
+  if (value === undefined) return new Mistake("this is missing", fix);
+  if (value === null) return new Mistake("this has no value", `${fix}, or remove the line`);
+  return new Mistake(`${shown} is not ${what}`, fix);
 }

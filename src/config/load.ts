@@ -1,15 +1,12 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { LocalModel } from "../channels/local-model.ts";
-import { carryOutElsewhere } from "./careful-elsewhere.ts";
 import { readDocument } from "./document.ts";
 import { isGroup } from "./kinds.ts";
-import type { Elsewhere } from "./document.ts";
 import type { Environment } from "./interpolate.ts";
 import { normalise } from "./normalise.ts";
 import type { Normalised } from "./normalise.ts";
-import { inOneGo, inTurns } from "./turns.ts";
-import type { Turns } from "./turns.ts";
 
 export { renderProblem } from "./problem.ts";
 export type { Problem } from "./problem.ts";
@@ -34,23 +31,15 @@ export type Loaded = Normalised;
 
 /**
  * Reads a configuration file: YAML, with variables put in, checked against the schema and made complete. Never throws,
- * whatever the text holds.
+ * whatever the text holds. It pauses now and then, so that a reload does not keep calls waiting.
  */
-export function loadConfig(source: ConfigSource): Loaded {
-  return inOneGo(load(source, null));
-}
-
-/** The same, a little at a time: a large file then does not keep the process from its calls. */
-export function loadConfigInTurns(source: ConfigSource): Promise<Loaded> {
-  return inTurns(load(source, carryOutElsewhere));
-}
-
-function* load({ path, text, env, nofile, nowMs, localModels = none }: ConfigSource, elsewhere: Elsewhere | null): Turns<Loaded> {
+export async function loadConfig({ path, text, env, nofile, nowMs, localModels = none }: ConfigSource): Promise<Loaded> {
   try {
-    const document = yield* readDocument(text, env, elsewhere);
+    const document = await readDocument(text, env);
     if ("problems" in document) return { ok: false, problems: document.problems };
     if (isEmpty(document.value)) return { ok: false, problems: [emptyFile] };
-    return yield* normalise(document, {
+    await nextTurn();
+    return normalise(document, {
       nofile,
       nowMs: nowMs ?? Date.now(),
       readSecretFile: (name) => readSecretFile(resolve(path === null ? "." : dirname(path), name)),
@@ -58,8 +47,8 @@ function* load({ path, text, env, nofile, nowMs, localModels = none }: ConfigSou
     });
   } catch {
     // The parser is not ours and the text is anybody's. What it threw may quote the file, so it is not repeated.
-    const mend = "check the file for unusual characters and deep nesting";
-    return { ok: false, problems: [{ line: null, path: "", reason: "the file cannot be understood", mend }] };
+    const fix = "check the file for unusual characters and deep nesting";
+    return { ok: false, problems: [{ line: null, path: "", reason: "the file cannot be understood", fix }] };
   }
 }
 
@@ -74,7 +63,7 @@ const emptyFile = {
   line: null,
   path: "",
   reason: "the file is empty",
-  mend: "write at least one channel under channels: (examples/sluice.yaml shows how), or start without a file",
+  fix: "write at least one channel under channels: (examples/sluice.yaml shows how), or start without a file",
 };
 
 /** Far more than any key; a path that names something else must not be read into memory whole. */

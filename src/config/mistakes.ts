@@ -27,20 +27,20 @@ function unknownSetting(key: string, path: Path, known: readonly string[], lineO
     line: lineOf([...path, key]),
     path: pathText(shown ? [...path, key] : path),
     reason: shown ? "this setting is not known" : "there is a setting here that is not known",
-    mend: near === null ? `remove it; known here are ${known.join(", ")}` : `did you mean ${near}?`,
+    fix: near === null ? `remove it; known here are ${known.join(", ")}` : `did you mean ${near}?`,
   };
 }
 
-function wordsFor(issue: z.core.$ZodIssue): Pick<Problem, "reason" | "mend"> {
+function wordsFor(issue: z.core.$ZodIssue): Pick<Problem, "reason" | "fix"> {
   if (issue.code === "custom") {
-    const mend: unknown = issue.params?.["mend"];
-    return { reason: issue.message, mend: typeof mend === "string" ? mend : "" };
+    const fix: unknown = issue.params?.["fix"];
+    return { reason: issue.message, fix: typeof fix === "string" ? fix : "" };
   }
   if (issue.code === "invalid_type" && issue.expected === "array") {
-    return { reason: "this must be a list", mend: "begin each entry with a dash, or remove the line" };
+    return { reason: "this must be a list", fix: "begin each entry with a dash, or remove the line" };
   }
   return {
     reason: "this must be a group of settings",
-    mend: "write name: value lines under it, indented, or remove the line",
+    fix: "write name: value lines under it, indented, or remove the line",
   };
 }

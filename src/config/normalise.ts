@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { LocalModel } from "../channels/local-model.ts";
 import { readChannel } from "./channel.ts";
 import type { ReadSecretFile } from "./channel.ts";
+import { configWarnings } from "./config-warnings.ts";
 import type { Document } from "./document.ts";
 import { problem } from "./finding.ts";
 import type { Finding } from "./finding.ts";
@@ -9,14 +10,10 @@ import { readKey } from "./key.ts";
 import { mistakes } from "./mistakes.ts";
 import { pathText } from "./problem.ts";
 import type { Path, Problem } from "./problem.ts";
-import { checkFile } from "./check-file.ts";
 import { fileSchema } from "./schema.ts";
 import type { ConfigFile } from "./schema.ts";
 import type { Settings } from "./settings.ts";
 import { readPrice } from "./price.ts";
-import { surprises } from "./surprises.ts";
-import { each } from "./turns.ts";
-import type { Turns } from "./turns.ts";
 
 export type Normalised =
   | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
@@ -33,22 +30,15 @@ export interface Surroundings {
 }
 
 /** Checks plain values against the schema and against one another, and makes them complete. */
-export function* normalise(document: Document, surroundings: Surroundings): Turns<Normalised> {
-  const checked = yield* checkFile(document.value);
-  if ("issues" in checked) {
-    const asked: Path[] = [];
-    mistakes(checked.issues, fileSchema, (path) => {
-      asked.push(path);
-      return null;
-    });
-    return { ok: false, problems: inOrder(mistakes(checked.issues, fileSchema, yield* document.lines(asked))) };
-  }
-  const { file } = checked;
+export function normalise({ value, lineOf }: Document, surroundings: Surroundings): Normalised {
+  const checked = fileSchema.safeParse(value);
+  if (!checked.success) return { ok: false, problems: inOrder(mistakes(checked.error.issues, fileSchema, lineOf)) };
+  const file = checked.data;
   const localModels = file.channels.length === 0 ? [] : surroundings.localModels(file.data_dir);
-  const channels = yield* each(file.channels, (entry, at) =>
+  const channels = file.channels.map((entry, at) =>
     readChannel(entry, ["channels", at], { readSecretFile: surroundings.readSecretFile, localModels }),
   );
-  const keys = yield* each(file.keys, (entry, at) => readKey(entry, ["keys", at], surroundings.nowMs));
+  const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], surroundings.nowMs));
   const findings: Finding[] = [
     ...repeated(
       file.channels.map((entry) => entry.name),
@@ -70,21 +60,18 @@ export function* normalise(document: Document, surroundings: Surroundings): Turn
     ),
     ...channels.flatMap((channel) => channel.findings),
     ...keys.flatMap((key) => key.findings),
-    ...surprises(file, document.value),
+    ...configWarnings(file, value),
   ];
-  yield;
-  const lineOf = yield* document.lines(findings.map(({ path }) => path));
   const said = (weight: Finding["weight"]): Problem[] =>
     inOrder(
       findings
         .filter((finding) => finding.weight === weight)
-        .map(({ path, reason, mend }) => ({ line: lineOf(path), path: pathText(path), reason, mend })),
+        .map(({ path, reason, fix }) => ({ line: lineOf(path), path: pathText(path), reason, fix })),
     );
   const problems = said("problem");
   if (problems.length > 0) return { ok: false, problems };
 
   const secrets = new Map(channels.flatMap((channel) => channel.secrets));
-  yield;
   return {
     ok: true,
     settings: {
@@ -105,7 +92,7 @@ export function* normalise(document: Document, surroundings: Surroundings): Turn
       routing: routingOf(file),
       service: serviceOf(file, surroundings.nofile),
       logLevel: file.log.level,
-      version: versionOf(document.value, secrets),
+      version: versionOf(value, secrets),
     },
     warnings: said("warning"),
   };

@@ -8,7 +8,7 @@ export interface Problem {
   /** Such as `channels[0].api_key`; empty for the file as a whole. */
   readonly path: string;
   readonly reason: string;
-  readonly mend: string;
+  readonly fix: string;
 }
 
 export type Path = readonly (string | number)[];
@@ -17,7 +17,7 @@ export type Path = readonly (string | number)[];
 export function renderProblem(file: string | null, problem: Problem): string {
   const place = [file, problem.line].filter((part) => part !== null).join(":");
   const head = [place, problem.path, problem.reason].filter((part) => part !== "").join(": ");
-  return problem.mend === "" ? head : `${head}\n  ${problem.mend}`;
+  return problem.fix === "" ? head : `${head}\n  ${problem.fix}`;
 }
 
 /** Keys that are not plain words stand in quotes, so that a path can be read back. */

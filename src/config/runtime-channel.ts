@@ -42,13 +42,13 @@ export function readRuntimeChannel(
   const parsed = z.strictObject({ channels: z.array(channelSchema) }).safeParse({ channels: [{ ...entry, ...keys }] });
   if (!parsed.success) {
     const found = mistakes(parsed.error.issues, z.strictObject({ channels: z.array(channelSchema) }), () => null);
-    return { ok: false, problems: found.map(({ path, reason, mend }) => ({ path: withoutList(path), message: `${reason}: ${mend}` })) };
+    return { ok: false, problems: found.map(({ path, reason, fix }) => ({ path: withoutList(path), message: `${reason}: ${fix}` })) };
   }
   const [channel] = parsed.data.channels;
   const reading = readChannel(channel!, ["channels", 0], { readSecretFile: () => null, localModels: around.localModels });
   const problems = reading.findings
     .filter(({ weight }) => weight === "problem")
-    .map(({ path, reason, mend }) => ({ path: withoutList(pathText(path)), message: `${reason}: ${mend}` }));
+    .map(({ path, reason, fix }) => ({ path: withoutList(pathText(path)), message: `${reason}: ${fix}` }));
   if (reading.setting === null || problems.length > 0) return { ok: false, problems };
   const barred = barredPlace(reading.setting, around);
   if (barred !== null) return { ok: false, problems: [{ path: "base_url", message: barred }] };

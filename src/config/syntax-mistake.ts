@@ -2,12 +2,12 @@
 export interface SyntaxMistake {
   readonly line: number;
   readonly reason: string;
-  readonly mend: string;
+  readonly fix: string;
 }
 
 /**
  * Looks for the mistake behind a text that is no YAML. A parser notices it where it can no longer go on, which for a bracket or a quote
- * may be many lines later, and again on each line after that; whoever has to mend the file needs the one line where it was made. Only
+ * may be many lines later, and again on each line after that; whoever has to fix the file needs the one line where it was made. Only
  * called for texts that are wrong, and no judge of whether they are: null where it sees nothing.
  */
 export function syntaxMistake(text: string): SyntaxMistake | null {
@@ -149,7 +149,7 @@ class Walk {
       return {
         line: line + 1,
         reason: `the bracket ${bracket} of this line is not closed`,
-        mend: `add the ${closing[bracket]} where it ends`,
+        fix: `add the ${closing[bracket]} where it ends`,
       };
     };
     for (let column = start; ; column += 1) {
@@ -175,7 +175,7 @@ class Walk {
         const { bracket, line: opened } = open.pop()!;
         if (closing[bracket] !== character) {
           const reason = `this ${character} does not close the bracket ${bracket} of line ${opened + 1}`;
-          return this.here({ reason, mend: `close that with ${closing[bracket]} first` });
+          return this.here({ reason, fix: `close that with ${closing[bracket]} first` });
         }
         if (open.length === 0) return this.ended(column + 1);
       }
@@ -187,7 +187,7 @@ class Walk {
     const unclosed = {
       line: line + 1,
       reason: "a closing quote is missing: the text that begins on this line does not end",
-      mend: quoteMend,
+      fix: quoteFix,
     };
     const end = this.quoteEnd(start);
     if (end === null) return unclosed;
@@ -221,13 +221,13 @@ class Walk {
     const rest = this.lines[this.at]!.slice(column).trimStart();
     if (rest === "" || rest[0] === "#") return undefined;
     if (rest[0] === "]" || rest[0] === "}") {
-      return this.here({ reason: `there is a bracket ${rest[0]} too many`, mend: `remove it, or add what opens it` });
+      return this.here({ reason: `there is a bracket ${rest[0]} too many`, fix: `remove it, or add what opens it` });
     }
-    return this.here({ reason: "something follows where the value has ended", mend: "put the whole value in quotes, or begin a new line" });
+    return this.here({ reason: "something follows where the value has ended", fix: "put the whole value in quotes, or begin a new line" });
   }
 
-  private here({ reason, mend }: Omit<SyntaxMistake, "line">): SyntaxMistake {
-    return { line: this.at + 1, reason, mend };
+  private here({ reason, fix }: Omit<SyntaxMistake, "line">): SyntaxMistake {
+    return { line: this.at + 1, reason, fix };
   }
 }
 
@@ -235,18 +235,22 @@ const closing: Readonly<Record<string, string>> = { "[": "]", "{": "}" };
 /** As in `name:value`, but not as in `http://host`. */
 const gluedColon = /^[A-Za-z_][\w-]*:[^\s/]/;
 
-const tab = { reason: "a tab is used for indentation", mend: "indent with spaces" };
-const glued = { reason: "there is no space after the colon", mend: "write name: value" };
-const colonless = { reason: "a colon is missing", mend: "write name: value, with a space after the colon" };
-const quoteMend = "add the closing quote, or write a quote inside of the text twice ('') or with a backslash (\\\")";
+const tab = { reason: "a tab is used for indentation", fix: "indent with spaces" };
+const glued = { reason: "there is no space after the colon", fix: "write name: value" };
+const colonless = { reason: "a colon is missing", fix: "write name: value, with a space after the colon" };
+const quoteFix = "add the closing quote, or write a quote inside of the text twice ('') or with a backslash (\\\")";
 
 function indented(column: number, around: readonly number[]): Omit<SyntaxMistake, "line"> {
-  const known = [...new Set(around)].toSorted((a, b) => a - b);
+  const nearest = [...new Set(around)].toSorted((a, b) => Math.abs(a - column) - Math.abs(b - column)).slice(0, indentsShown);
+  const known = nearest.toSorted((a, b) => a - b);
   return {
     reason: `the indentation is wrong: ${spaces(column)} before this line, and ${known.join(", ")} before those around it`,
-    mend: "indent with spaces, and the settings of one group equally far",
+    fix: "indent with spaces, and the settings of one group equally far",
   };
 }
+
+/** A text can nest thousands deep. */
+const indentsShown = 8;
 
 function spaces(count: number): string {
   return count === 1 ? "1 space" : `${count === 0 ? "no" : count} spaces`;

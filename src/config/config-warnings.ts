@@ -5,10 +5,8 @@ import { isLoopback } from "./listen.ts";
 import type { Path } from "./problem.ts";
 import type { ConfigFile } from "./schema.ts";
 
-/**
- * Warnings about settings that may surprise. `given` is the file before defaults.
- */
-export function surprises(file: ConfigFile, given: unknown): Finding[] {
+/** Warnings about settings that may not do what is expected of them. `given` is the file before defaults. */
+export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
   const wrote = (path: Path): boolean => path.reduce<unknown>(member, given) !== undefined;
   const findings: Finding[] = [];
   for (const [at, channel] of file.channels.entries()) {
