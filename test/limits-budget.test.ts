@@ -386,6 +386,43 @@ describe("a store in trouble", () => {
     await quiet();
     expect(ledger.figures("k1")!.heldNanos).toBe(heldNanos);
   });
+
+  test("is given its whole time from when it is asked, however long it took before that to note what is kept", async () => {
+    const { clock, vault, ledger } = world({ deadlineMs: 500 });
+    const budget = line(1_000);
+    (await granted(clock, ledger.reserve(budget, 10))).settle(0);
+    vault.trouble = () => "hangs";
+    await clock.run(15_000);
+    expect(vault.keeps).toBe(1);
+    const asks = vault.asks.length;
+    const waiting = ledger.reserve(budget, 900);
+    expect(await answered(clock, waiting, 500)).toMatchObject({ ok: false, why: "unavailable" });
+    expect(vault.asks).toHaveLength(asks);
+    const before = ledger.figures("k1")!.heldNanos;
+    // Twenty seconds until the store has noted what is kept, and as long again until it grants what it is asked for then.
+    await clock.run(41_000);
+    expect(vault.asks.length).toBeGreaterThan(asks);
+    expect(ledger.figures("k1")!.heldNanos).toBeGreaterThan(before);
+    expect(ledger.figures("k1")!.heldNanos).toBe(vault.heldBy("p1", "k1"));
+  });
+
+  test("that grants something after it has failed gets it back, also where nothing else was held of the budget", async () => {
+    const { clock, vault, ledger } = world({ deadlineMs: 500 });
+    const real = vault.hold.bind(vault);
+    // The connection is lost at once, and a server that was frozen does it later all the same.
+    vault.hold = (ask) => {
+      vault.hold = () => Promise.reject(new StorageTrouble("unavailable", "The store cannot be reached."));
+      clock.after(40_000, () => void real(ask));
+      return vault.hold(ask);
+    };
+    expect(await answered(clock, ledger.reserve(line(1_000), 100), 500)).toMatchObject({ ok: false, why: "unavailable" });
+    await clock.run(40_000);
+    expect(vault.heldBy("p1", "k1")).toBeGreaterThan(0);
+    await clock.run(20_000);
+    expect(vault.rows.size).toBe(0);
+    await clock.run(30_000);
+    expect(ledger.size).toBe(0);
+  });
 });
 
 describe("a process that the store has not heard of for long", () => {

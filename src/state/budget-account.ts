@@ -90,6 +90,8 @@ export class BudgetAccount {
   private isNearEnd = false;
   private held: HeldMoney | null = null;
   private brokenUntilMs = 0;
+  /** Until when the store may still grant what was asked of it without an answer. */
+  private doubtUntilMs = Number.NEGATIVE_INFINITY;
   private refillAfterMs = 0;
   private spentNanos: number | null = null;
   private chunkNanos = 0;
@@ -179,9 +181,10 @@ export class BudgetAccount {
     if (!this.isLost && this.until !== never) this.until = this.spendableFrom(sent);
   }
 
-  /** Nothing here would be missed. */
-  isForgettable(): boolean {
+  /** Nothing here would be missed, and the store was told so at a moment when nothing more could come from it. */
+  isForgettable(toldMs: number): boolean {
     const { held, reserved } = this.purse;
+    if (toldMs < this.doubtUntilMs) return false;
     return held === 0 && reserved === 0 && rowMax(this.purse) === 0 && this.waiting.size === 0 && this.request === null;
   }
 
@@ -303,14 +306,18 @@ export class BudgetAccount {
     const request: Request = { purse: this.purse, need: 0, wish: 0, sharers: 1, forCalls: false, sent: never };
     this.request = request;
     this.owedSinceMs ??= this.bank.nowMs();
-    const giveUp = this.bank.after(abandonAfterMs, () => this.troubled(request));
+    let cancel = (): void => {};
     void this.bank
-      .hold(() => this.asked(request))
+      .hold(() => {
+        // From now on, not from before the wait for a turn: a request that was given up in that wait would still be sent.
+        cancel = this.bank.after(abandonAfterMs, () => this.troubled(request));
+        return this.asked(request);
+      })
       .then(
         (answer) => this.answered(request, answer),
         () => this.troubled(request),
       )
-      .finally(giveUp);
+      .finally(() => cancel());
   }
 
   /** Fixed at the moment of asking, not before: by then more may wait, or the period may be another. */
@@ -390,6 +397,7 @@ export class BudgetAccount {
     this.request = null;
     this.turnTo(this.line);
     const nowMs = this.bank.nowMs();
+    this.doubtUntilMs = nowMs + doubtMs;
     this.refillAfterMs = nowMs + refillPauseMs;
     this.shortSinceMs = null;
     for (const waiter of this.waiting) this.serveFromFree(waiter);
@@ -524,6 +532,11 @@ const returnLookMs = 150;
 const brokenMs = 1_000;
 /** Longer than any deadline of the store's own. */
 const abandonAfterMs = 30_000;
+/**
+ * A request without an answer may still be granted for so long, by a server that was frozen. The budget is not forgotten
+ * before that, or nobody would give the money back until its hold expires.
+ */
+const doubtMs = 60_000;
 const setBackMs = 60_000;
 const idleMs = 60_000;
 const forgetAfterMs = 600_000;

@@ -168,7 +168,7 @@ export class BudgetLedger {
     if (!(await this.told(kept))) return;
     for (const { budget, nanos } of kept) {
       const account = this.accounts.get(budget);
-      if (nanos === 0 && account?.isForgettable() === true) {
+      if (nanos === 0 && account?.isForgettable(sent.nowMs) === true) {
         this.accounts.delete(budget);
         this.nearEnd.delete(budget);
       } else account?.prolonged(sent);
