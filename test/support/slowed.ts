@@ -24,13 +24,16 @@ export function slowedSettingMs(ms: number): number {
   return Math.round(ms * (startRatio < quietMax ? 1 : Math.min(2 * startRatio, 8)));
 }
 
+/** Kept, so that no compiler leaves the work out. */
+let burnt = 1;
+
 export interface MachineFacts {
   /** Milliseconds that the main thread of this process has run, and waited although it could have run. */
   readonly ranMs: number;
   readonly waitedMs: number;
   /** The share of all processors that the host took since the file began. */
   readonly stolen: number;
-  /** How long a bit of work took when the file began, compared with the processor's time that it used. */
+  /** How long some work took when the file began, compared with what it takes unhindered. */
   readonly startRatio: number;
 }
 
@@ -48,18 +51,30 @@ export function slownessOf({ ranMs, waitedMs, stolen, startRatio }: MachineFacts
 
 const measurableMs = 50;
 const beganTimes = processorTimes();
-const startRatio = measuredRatio(40);
+const startRatio = measuredRatio(80);
 
-/** Busy for some milliseconds of processor time; the clock tells how long that took. */
-function measuredRatio(burnMs: number): number {
+/**
+ * Does the same bit of work again and again for some milliseconds: how long it took altogether, compared with what it takes when
+ * nobody is in the way. That also shows what a host takes whose kernel charges it to us.
+ */
+function measuredRatio(forMs: number): number {
+  // Until the runtime has compiled it.
+  for (let piece = 0; piece < 300; piece += 1) burn();
+  const pieces: number[] = [];
   const fromMs = performance.now();
-  const before = process.cpuUsage();
-  for (;;) {
-    const used = process.cpuUsage(before);
-    const usedMs = (used.user + used.system) / 1_000;
-    // Other threads of this process count as used as well; the clock bounds the wait.
-    if (usedMs >= burnMs || performance.now() - fromMs > 100 * burnMs) return (performance.now() - fromMs) / Math.max(usedMs, 1);
+  let endMs = fromMs;
+  while (endMs - fromMs < forMs) {
+    const beforeMs = endMs;
+    burn();
+    endMs = performance.now();
+    pieces.push(endMs - beforeMs);
   }
+  const unhindered = pieces.toSorted((one, other) => one - other)[pieces.length >> 2]!;
+  return (endMs - fromMs) / (pieces.length * unhindered);
+}
+
+function burn(): void {
+  for (let at = 0; at < 10_000; at += 1) burnt = (burnt * 31 + at) | 0;
 }
 
 /** From /proc/self/schedstat: nanoseconds on a processor, and in a queue for one. Zero where the system does not tell. */
