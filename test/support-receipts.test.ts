@@ -10,7 +10,7 @@ const usageSent = '{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}';
 /** As much of an attempt as is looked at: three words in a stream that came to its end. */
 function seen(facts: Partial<Attempt> = {}): Attempt {
   const words = ["a1:0", " a1:1", " a1:2"];
-  const sent = { tokensSent: words, choicesSent: [words], usageSent, statusSent: 200, bytesSent: 900 };
+  const sent = { tokensSent: words, choicesSent: [words], thoughtsSent: 0, usageSent, statusSent: 200, bytesSent: 900 };
   return { id: "a1", at: 1, behaviour: "all-1", streamed: true, endedBy: "complete", connection: 1, ...sent, ...facts } as Attempt;
 }
 
