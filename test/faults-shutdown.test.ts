@@ -6,6 +6,8 @@ import { waitedMs } from "./support/cpu.ts";
 import { clientKey, setUp } from "./support/rig.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: for streams to end before the process does.
+
 setDefaultTimeout(90_000);
 
 /** As shipped. */

@@ -20,6 +20,8 @@ import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis, type TestRedis } from "./support/servers/redis.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: for a Redis that is lost to be asked again.
+
 setDefaultTimeout(90_000);
 
 const postgres = await startPostgres({ fsync: false });

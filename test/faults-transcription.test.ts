@@ -20,6 +20,8 @@ import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, Stage, type Row } from "./support/stage.ts";
 import { slowed, slowedSettingMs } from "./support/slowed.ts";
 
+// Mostly waits: for upstreams that stall, each row beside others.
+
 setDefaultTimeout(60_000);
 
 const mebibyte = 1024 * 1024;

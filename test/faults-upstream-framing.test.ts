@@ -5,6 +5,8 @@ import { textOfOneAttempt } from "./support/invariants.ts";
 import { expectInterrupted, expectRefusal, expectWhole } from "./support/outcome.ts";
 import { Stage } from "./support/stage.ts";
 
+// Mostly waits: for upstreams that stall.
+
 const stage = new Stage();
 
 const kinds = [

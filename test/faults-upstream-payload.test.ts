@@ -2,6 +2,8 @@ import { describe, expect } from "bun:test";
 import { expectInterrupted, expectRefusal, expectWhole } from "./support/outcome.ts";
 import { Stage } from "./support/stage.ts";
 
+// Mostly waits: for upstreams that stall.
+
 const stage = new Stage();
 
 const kinds = [

@@ -4,6 +4,8 @@ import { eventually } from "./support/eventually.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: for the time after which a call is hedged.
+
 setDefaultTimeout(60_000);
 
 const hedgeAfterMs = 150;

@@ -13,6 +13,8 @@ import { startGateway, type Gateway, type LogLine } from "./support/gateway.ts";
 import { clientKey, setUp, upstreamKey, type Rig } from "./support/rig.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: its times are of seconds, and most of them pass while streams drain.
+
 setDefaultTimeout(60_000);
 
 function reloads(gateway: Gateway): number {
@@ -50,8 +52,8 @@ test("F64: however many configurations there were, one is left when the calls th
   const configured = (round: number): readonly string[] => ["chaos", ...Array.from({ length: 400 }, (_, at) => `m-${round}-${at}`)];
   const reload = async (round: number): Promise<void> => {
     const before = reloads(gateway);
+    // Noticed by the gateway itself: a signal would read the file twice, and objects would be counted while that is under way.
     await gateway.rewriteConfig({ ...rig.config, channels: [{ ...rig.config.channels[0], models: configured(round) }] });
-    gateway.signal("SIGHUP");
     await eventually("reloaded", () => reloads(gateway) > before);
   };
   const objects = async (): Promise<number> => (await collected(gateway)).objects;

@@ -7,6 +7,8 @@ import { eventually } from "./support/eventually.ts";
 import { openKeys, type Keys } from "./support/keys.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
+// Mostly waits: for windows of limits to pass.
+
 setDefaultTimeout(60_000);
 
 let rig: Rig<"a">;

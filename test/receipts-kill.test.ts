@@ -15,6 +15,8 @@ import { openKeys } from "./support/keys.ts";
 import { price, Receipts } from "./support/receipts.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: for processes to start and to drain.
+
 setDefaultTimeout(120_000);
 
 const plainKey = "sk-plain-0123456789abcdef";

@@ -9,6 +9,8 @@ import { faultOfAttempt, faultsOfSums, matched, witnessed } from "./support/rece
 import { price, Receipts } from "./support/receipts.ts";
 import { setUp, type Rig } from "./support/rig.ts";
 
+// Mostly waits: for upstreams that stall, and for receipts to be drained.
+
 setDefaultTimeout(60_000);
 
 const callsMax = 2_000;

@@ -6,6 +6,8 @@ import { rawRequest } from "./support/raw-request.ts";
 import { attempt, inputNanos, nanosOf, outputNanos, price, Receipts, tokens } from "./support/receipts.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 
+// Mostly waits: for upstreams that stall, and for receipts to be drained.
+
 setDefaultTimeout(60_000);
 
 let rig: Rig<"a" | "b">;

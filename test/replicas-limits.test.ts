@@ -5,6 +5,8 @@ import { present, remark } from "./support/servers/obtain.ts";
 import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
 
+// Mostly waits: for minutes of calls that are paced.
+
 setDefaultTimeout(60_000);
 
 const postgres = await startPostgres({ fsync: false });

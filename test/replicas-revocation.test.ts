@@ -15,6 +15,8 @@ import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: for a revocation to reach the other replica.
+
 setDefaultTimeout(60_000);
 
 const postgres = await startPostgres({ fsync: false });

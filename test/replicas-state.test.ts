@@ -6,6 +6,8 @@ import { startPostgres } from "./support/servers/postgres.ts";
 import { startRedis } from "./support/servers/redis.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: for what one replica knows to reach the other.
+
 setDefaultTimeout(60_000);
 
 const postgres = await startPostgres({ fsync: false });

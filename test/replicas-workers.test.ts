@@ -13,6 +13,8 @@ import { rawRequest } from "./support/raw-request.ts";
 import { ben, count, makeKey, mostAtOnce, offer, opened, tally, type MadeKey } from "./support/replicas.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: for workers to start, and for what one of them knows to reach the others.
+
 setDefaultTimeout(60_000);
 
 const workers = 3;

@@ -20,6 +20,8 @@ import { engines, freshDataDir, freshPostgresUrl, postgresServer } from "./suppo
 import { eventually } from "./support/eventually.ts";
 import { sampleOpening, sampleReceipt } from "./support/journal-receipts.ts";
 
+// Mostly waits: for the drain to look again.
+
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
 

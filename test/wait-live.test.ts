@@ -5,6 +5,8 @@ import { openKeys, type Keys } from "./support/keys.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 import { slowed } from "./support/slowed.ts";
 
+// Mostly waits: for channels to be free again.
+
 setDefaultTimeout(60_000);
 
 const otherKey = "sk-other-canary-0123456789abcdef";
