@@ -73,7 +73,7 @@ export function summarise(runs: readonly FileRun[], leftOut: readonly string[] =
   return [
     ...(runs.length <= slowestShown ? [] : slowest(runs)),
     ...runs.filter(({ reruns }) => reruns > 0).map(rerunLine),
-    ...(leftOut.length === 0 ? [] : [`Not run, because SLUICE_TEST_MINUTES were over: ${leftOut.join(" ")}`]),
+    ...(leftOut.length === 0 ? [] : [`Not run, because the time that SLUICE_TEST_MINUTES gives them was over: ${leftOut.join(" ")}`]),
     ...(skipped.length === 0 ? [] : skips(skipped)),
     ...reports.flatMap(({ failures }) => failures).map((failure) => `Failed:\n${failure}\n`),
     // Others read this line, so it is the last one and always the same.

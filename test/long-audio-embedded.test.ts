@@ -6,6 +6,8 @@ import { startGateway } from "./support/gateway.ts";
 import { samplesOf, toneRate } from "./support/heard-tones.ts";
 import { errorRate, wordErrors } from "./support/word-errors.ts";
 
+// Slow: a model hears minutes of speech; long-audio and embedded-whisper-parts prove the same of its parts.
+
 // A window of the model costs two seconds, and much more on a machine with other work on it.
 setDefaultTimeout(180_000);
 

@@ -54,14 +54,14 @@ describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through 
       const round = () =>
         Promise.all(
           Array.from({ length: 20 }, async (_, at) => {
-            const call = await opened(gateways()[at % 2]!, key, { x_tokens: 10, x_pace_ms: 60 });
+            const call = await opened(gateways()[at % 2]!, key, { x_tokens: 50, x_pace_ms: 60 });
             return call.reply;
           }),
         );
       const replies = await round();
       expect(tally(replies)).toEqual({ "200": 6, "429 concurrency_limit": 14 });
       expect(mostAtOnce(replicas.attempts.slice(before))).toBe(6);
-      await eventually("the places are free again", async () => count(await round(), 200) === 6, 5_000);
+      await eventually("the places are free again", async () => count(await round(), 200) === 6, 15_000);
     });
 
     test("a budget is spent to the last call and not beyond, whoever asks", async () => {

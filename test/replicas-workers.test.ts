@@ -97,7 +97,7 @@ describe("several processes behind one port", () => {
     const placed = await makeKey(store, { concurrency: 4 });
     const before = upstream.ledger.chats.length;
     const streams = await Promise.all(
-      Array.from({ length: 16 }, async () => (await opened(gateway, placed, { x_tokens: 8, x_pace_ms: 60 })).reply),
+      Array.from({ length: 16 }, async () => (await opened(gateway, placed, { x_tokens: 50, x_pace_ms: 60 })).reply),
     );
     expect(tally(streams)).toEqual({ "200": 4, "429 concurrency_limit": 12 });
     expect(mostAtOnce(upstream.ledger.chats.slice(before))).toBe(4);

@@ -158,7 +158,7 @@ describe("the report of a file", () => {
     const good = { passed: 1, failed: 0, skipped: [], failures: [] };
     expect(summarise([runOf(good, { reruns: 2 })], ["a.test.ts", "b.test.ts"])).toEqual([
       "Run again alone, because the host had taken processors: test/x.test.ts passed at repetition 2",
-      "Not run, because SLUICE_TEST_MINUTES were over: a.test.ts b.test.ts",
+      "Not run, because the time that SLUICE_TEST_MINUTES gives them was over: a.test.ts b.test.ts",
       "1 passed, 0 failed",
     ]);
     const many = summarise(Array.from({ length: 20 }, (_, at) => runOf(good, { file: `${at}.test.ts`, seconds: at, stolen: 0.125 })));
@@ -244,7 +244,9 @@ describe("a run", () => {
       { "a.test.ts": good, "b.test.ts": `${good} setTimeout(() => {}, 1);` },
       { SLUICE_TEST_MINUTES: "1e-9" },
     );
-    expect(output).toMatch(/^Not run, because SLUICE_TEST_MINUTES were over: \S*a\.test\.ts \S*b\.test\.ts\n0 passed, 0 failed\n$/);
+    expect(output).toMatch(
+      /^Not run, because the time that SLUICE_TEST_MINUTES gives them was over: \S*a\.test\.ts \S*b\.test\.ts\n0 passed, 0 failed\n$/,
+    );
     expect(code).toBe(1);
   });
 });
