@@ -48,14 +48,38 @@ function usableBy(key: Key, route: Route): Route | null {
   return bound.tiers.some((members) => members.some(does)) ? bound : null;
 }
 
-function entry({ service, offered }: Snapshot, key: Key, id: string, { tiers }: Route): object {
-  const may = (one: Operation): boolean => key.operations === null || key.operations.includes(one);
-  const named = new Set(tiers.flatMap((members) => members.flatMap(operationsOf)));
-  // A name is a hint: it does not take from a key what its channels do.
-  const does = [...named].some(may)
-    ? named
-    : new Set(tiers.flatMap((members) => members.flatMap(({ deployment }) => deployment.channel.capabilities.operations)));
-  const first = tiers[0]?.[0]?.deployment;
+/**
+ * What the channels of a route do, by the names of their models and without. Worked out once for each configuration: made anew for
+ * every model of every list, it cost a hundred times what a call to /healthz does (S20 of test/security-amplification.test.ts).
+ */
+interface RouteOperations {
+  readonly named: readonly Operation[];
+  readonly all: readonly Operation[];
+}
+
+const known = new WeakMap<Route, RouteOperations>();
+
+function routeOperations(route: Route): RouteOperations {
+  let found = known.get(route);
+  if (found === undefined) {
+    const members = route.tiers.flat();
+    const named = new Set(members.flatMap(operationsOf));
+    const all = new Set(members.flatMap(({ deployment }) => deployment.channel.capabilities.operations));
+    const inOrder = (some: ReadonlySet<Operation>): readonly Operation[] => operations.filter((one) => some.has(one));
+    known.set(route, (found = { named: inOrder(named), all: inOrder(all) }));
+  }
+  return found;
+}
+
+/** A name is a hint: it does not take from a key what its channels do. */
+function operationsFor({ operations: allowed }: Key, { named, all }: RouteOperations): readonly Operation[] {
+  if (allowed === null) return named.length > 0 ? named : all;
+  const may = named.filter((one) => allowed.includes(one));
+  return may.length > 0 ? may : all.filter((one) => allowed.includes(one));
+}
+
+function entry({ service, offered }: Snapshot, key: Key, id: string, route: Route): object {
+  const first = route.tiers[0]?.[0]?.deployment;
   const owner = service.exposeChannels ? first?.channel.name : undefined;
   const description = first?.channel.capabilities.modelDescriptions.get(first.model);
   return {
@@ -63,7 +87,7 @@ function entry({ service, offered }: Snapshot, key: Key, id: string, { tiers }: 
     object: "model",
     created: Math.floor((offered?.sinceMs.get(id) ?? offered?.firstMs ?? 0) / 1000),
     owned_by: owner ?? "sluice",
-    operations: operations.filter((one) => does.has(one) && may(one)),
+    operations: operationsFor(key, routeOperations(route)),
     ...(description === undefined ? undefined : { description }),
   };
 }
