@@ -13,8 +13,6 @@ import { joinedSamples } from "./support/signal.ts";
 import { Stage, type Row } from "./support/stage.ts";
 import { slowed } from "./support/slowed.ts";
 
-// Mostly waits: for upstreams that stall, each row beside others.
-
 setDefaultTimeout(60_000);
 
 const writeStallMs = 1_200;

@@ -20,8 +20,6 @@ import { refusedUrl } from "./support/refused-port.ts";
 import { clientKey, Stage, type Row } from "./support/stage.ts";
 import { slowed, slowedSettingMs } from "./support/slowed.ts";
 
-// Mostly waits: for upstreams that stall, each row beside others.
-
 setDefaultTimeout(60_000);
 
 const mebibyte = 1024 * 1024;
@@ -30,7 +28,8 @@ const closedWithinMs = 250;
 const audioLimit = 16 * mebibyte;
 // Its rows play many uploads at once; the bound on them is a promise of its own (faults-transcription-uploads.test.ts).
 const stage = new Stage({ config: { server: { audio_limit: "16MiB", uploads: 1000 } } });
-const options = { sharesFallback: true, channels: { timeouts: audioTimeouts }, withinMs: 40_000 };
+// A reset in the middle of an upload is now and then noticed only after up to two seconds; it should be noticed at once.
+const options = { sharesFallback: true, channels: { timeouts: audioTimeouts }, withinMs: 40_000, graceMs: 3_000 };
 const kinds = [
   { kind: "whole", stream: false },
   { kind: "stream", stream: true },
@@ -183,7 +182,7 @@ describe("in the middle of the upload", () => {
     { behaviour: `fault:upload-status-rst@${bytes},429`, status: 429, code: "rate_limit_exceeded" },
   ]);
   const stalls = [0, mebibyte].map((bytes) => ({
-    behaviour: `fault:upload-stall@${bytes},${slowedSettingMs(1_500)}`,
+    behaviour: `fault:upload-stall@${bytes},${slowedSettingMs(3_000)}`,
     status: 504,
     code: "upstream_timeout",
   }));
@@ -611,7 +610,7 @@ describe("a client that leaves", () => {
     "while an upstream does not take the upload is not waited for either",
     [0, mebibyte].map((bytes) => ({ label: `${bytes} bytes`, bytes })),
     async (row, { bytes }) => {
-      row.a.behaviour = `fault:upload-stall@${bytes},${slowedSettingMs(1_500)}`;
+      row.a.behaviour = `fault:upload-stall@${bytes},${slowedSettingMs(3_000)}`;
       const call = await openTranscription(row, { file: twelve });
       await row.a.waitFor((ledger) => ledger.chats.length === 1);
       const abortedAt = performance.now();

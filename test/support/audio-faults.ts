@@ -17,7 +17,7 @@ const limited = { status: 429, code: "rate_limit_exceeded" };
 export const earlyFaults: readonly EarlyFault[] = [
   { behaviour: "fault:silent", ...timeout },
   { behaviour: "fault:hang-after-headers", ...timeout },
-  { behaviour: "fault:slow-headers@30", ...timeout },
+  { behaviour: `fault:slow-headers@${slowedSettingMs(30)}`, ...timeout },
   { behaviour: "fault:close-before-headers", ...gone },
   { behaviour: "fault:rst-before-headers", ...gone },
   { behaviour: "fault:rst-mid-headers", ...gone },
@@ -55,9 +55,9 @@ export const earlyFaults: readonly EarlyFault[] = [
 
 export const audioTimeouts = {
   connect: `${slowedSettingMs(500)}ms`,
-  first_byte: `${slowedSettingMs(900)}ms`,
-  first_content: `${slowedSettingMs(900)}ms`,
-  idle: `${slowedSettingMs(700)}ms`,
-  progress: `${slowedSettingMs(900)}ms`,
+  first_byte: `${slowedSettingMs(1_800)}ms`,
+  first_content: `${slowedSettingMs(1_800)}ms`,
+  idle: `${slowedSettingMs(1_400)}ms`,
+  progress: `${slowedSettingMs(1_800)}ms`,
   total: `${slowedSettingMs(8_000)}ms`,
 };

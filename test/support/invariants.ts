@@ -12,6 +12,7 @@ import { Receipts } from "./receipts.ts";
 import { faultOfAttempt, faultsOfSums, matched, witnessed } from "./receipt-truth.ts";
 import { overspentRetries } from "./retry-share.ts";
 import { statedMs, timersOf, type Timers } from "./stated-time.ts";
+import { slowed } from "./slowed.ts";
 
 /** What must hold after every fault. Throws with all that does not. */
 export async function checkInvariants(scene: Scene): Promise<void> {
@@ -290,7 +291,10 @@ function endsInTime(scene: Scene, receipts: Written | null): void {
     const stated = statedMs(receipts?.get(reply.requestId ?? reply.askedAs ?? "")?.[0], truths, timersFor);
     const took = response.timing.endMs;
     const ownMs = took - stated * 1.1 - heldUp;
-    demand(ownMs <= graceMs, `U9: ${nameOf(reply)} took ${Math.round(took)} ms, where ${Math.round(stated)} are stated`);
+    demand(
+      ownMs <= graceMs || ownMs <= slowed(graceMs),
+      `U9: ${nameOf(reply)} took ${Math.round(took)} ms, where ${Math.round(stated)} are stated`,
+    );
   }
 }
 
