@@ -22,7 +22,7 @@ export function processorTimes(read: () => string = () => readFileSync("/proc/st
   }
 }
 
-/** The share of the machine that its host took between two readings: of the time that was wanted, so an idle machine does not hide it. */
+/** The share of all processors' time, idle time included, that the host took between two readings. */
 export function stolenShare(before: ProcessorTimes | null, after: ProcessorTimes | null): number {
   if (before === null || after === null) return 0;
   const total = after.total - before.total;

@@ -1,4 +1,5 @@
 import type { Address, Channel } from "../channels/channel.ts";
+import { isTokenBound } from "../operations/chat-request.ts";
 import type { ChatAsk } from "../operations/chat.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { lastMember, membersOf, valueOf } from "../operations/json.ts";
@@ -113,8 +114,7 @@ function clamp(ask: ChatAsk, target: Target, splices: Splice[]): number | null {
   if (ceiling === null) return null;
   let clampedTo: number | null = null;
   for (const member of ask.members) {
-    if (member.key !== "max_tokens" && member.key !== "max_completion_tokens" && member.key !== "n_predict") continue;
-    if (member.kind !== "number" || (valueOf(ask.body, member) as number) <= ceiling) continue;
+    if (!isTokenBound(member.key) || member.kind !== "number" || (valueOf(ask.body, member) as number) <= ceiling) continue;
     splices.push({ start: member.start, end: member.end, text: String(ceiling) });
     clampedTo = ceiling;
   }

@@ -62,6 +62,14 @@ function field(members: readonly Member[], key: string): Member | undefined {
 /** Fields that make the answer something other than one run of text. */
 const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio"]);
 
+/** The fields that bound the tokens of an answer. `n_predict` is what one widespread server calls `max_tokens`, and reads beside it. */
+type TokenBound = "max_tokens" | "max_completion_tokens" | "n_predict";
+const tokenBounds: ReadonlySet<string> = new Set<TokenBound>(["max_tokens", "max_completion_tokens", "n_predict"]);
+
+export function isTokenBound(key: string): key is TokenBound {
+  return tokenBounds.has(key);
+}
+
 /** What the gateway reads of a request. */
 const decidedOn: ReadonlySet<string> = new Set([
   ...shapedBy,
@@ -70,9 +78,7 @@ const decidedOn: ReadonlySet<string> = new Set([
   "stream",
   "stream_options",
   "n",
-  "max_tokens",
-  "max_completion_tokens",
-  "n_predict",
+  ...tokenBounds,
   "stop",
   "web_search_options",
 ]);
@@ -90,13 +96,7 @@ function isShaping({ key, kind }: Member): boolean {
 }
 
 /** The fields that limits and budgets count. */
-interface Counted {
-  n: number | null;
-  max_tokens: number | null;
-  max_completion_tokens: number | null;
-  /** What one widespread server calls `max_tokens`, and reads beside it. */
-  n_predict: number | null;
-}
+type Counted = Record<"n" | TokenBound, number | null>;
 
 /**
  * What limits and budgets count. Some upstreams read a number out of a string, and some the first of two fields with one name:
@@ -114,7 +114,7 @@ function countedIn(body: Uint8Array, members: readonly Member[]): Counted | Fail
 }
 
 function isCounted(key: string): key is keyof Counted {
-  return key === "n" || key === "max_tokens" || key === "max_completion_tokens" || key === "n_predict";
+  return key === "n" || isTokenBound(key);
 }
 
 function larger(a: number | null, b: number | null): number | null {

@@ -1,4 +1,4 @@
-import { readChatRequest } from "./chat-request.ts";
+import { isTokenBound, readChatRequest } from "./chat-request.ts";
 import type { ChatAsk } from "./chat.ts";
 import { isFailure } from "./failure.ts";
 import { elementsOf, lastMember, membersOf, valueOf } from "./json.ts";
@@ -36,13 +36,11 @@ function endsWithAnswer({ body }: ChatAsk, messages: { readonly start: number; r
 /** Of each bound on the answer; one that was none, such as -1, stays as it is. */
 function whatIsLeft({ body, members }: ChatAsk, tokensSpent: number): readonly Splice[] {
   return members.flatMap((member) => {
-    if (!bounds.has(member.key) || member.kind !== "number") return [];
+    if (!isTokenBound(member.key) || member.kind !== "number") return [];
     const bound = valueOf(body, member) as number;
     return bound <= 0 ? [] : [{ start: member.start, end: member.end, text: String(Math.max(1, bound - tokensSpent)) }];
   });
 }
-
-const bounds: ReadonlySet<string> = new Set(["max_tokens", "max_completion_tokens", "n_predict"]);
 
 function requestToRepeat(end: string): string {
   return `The connection broke, and your answer above was cut off. Continue it from exactly there, in the same language and format. \

@@ -1,4 +1,5 @@
 import type { Ask } from "./ask.ts";
+import { isTokenBound } from "./chat-request.ts";
 import type { ChatAsk } from "./chat.ts";
 import { valueOf } from "./json.ts";
 import type { TranscriptionAsk } from "./transcription.ts";
@@ -18,7 +19,7 @@ function chatTexts({ body, members, maxTokens, maxCompletionTokens }: ChatAsk): 
   const texts: string[] = [];
   let from = 0;
   for (const member of members) {
-    if (member.kind !== "number" || !/^(?:max_(?:completion_)?tokens|n_predict)$/.test(member.key)) continue;
+    if (member.kind !== "number" || !isTokenBound(member.key)) continue;
     if ((valueOf(body, member) as number) < asked) continue;
     texts.push(jsonText(body.subarray(from, member.start)));
     from = member.end;

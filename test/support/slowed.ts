@@ -1,6 +1,6 @@
 // Bears company: it measures how busy the machine is, which is what company changes.
-import { readFileSync } from "node:fs";
 import { processorTimes, stolenShare } from "../../scripts/test-machine.ts";
+import { servingCpuMs, waitedMs } from "./cpu.ts";
 
 /**
  * How many times longer than on a quiet machine things may take in this file, for bounds where time itself is the promise. It is
@@ -8,7 +8,12 @@ import { processorTimes, stolenShare } from "../../scripts/test-machine.ts";
  * weaker on a quiet machine. Read when a bound is looked at: what happened before is known by then.
  */
 export function slowness(): number {
-  return slownessOf({ ...threadTimes(), stolen: stolenShare(beganTimes, processorTimes()), startRatio });
+  return slownessOf({
+    ranMs: servingCpuMs(process.pid) ?? 0,
+    waitedMs: waitedMs(process.pid) ?? 0,
+    stolen: stolenShare(beganTimes, processorTimes()),
+    startRatio,
+  });
 }
 
 /** A bound on time, in milliseconds, as much longer as the machine is slower. */
@@ -75,14 +80,4 @@ function measuredRatio(forMs: number): number {
 
 function burn(): void {
   for (let at = 0; at < 10_000; at += 1) burnt = (burnt * 31 + at) | 0;
-}
-
-/** From /proc/self/schedstat: nanoseconds on a processor, and in a queue for one. Zero where the system does not tell. */
-function threadTimes(): { readonly ranMs: number; readonly waitedMs: number } {
-  try {
-    const [ran, waited] = readFileSync("/proc/self/schedstat", "utf8").split(" ");
-    return { ranMs: Number(ran) / 1e6, waitedMs: Number(waited) / 1e6 };
-  } catch {
-    return { ranMs: 0, waitedMs: 0 };
-  }
 }
