@@ -13,6 +13,8 @@ import { readReport, summarise, type FileReport, type FileRun } from "./test-rep
  *
  * Without files, all of test/ is run but what says that it is slow; with --slow only that, with --all that as well, last.
  *
+ * Properties are tried with the same inputs each time (test/support/seed.ts); SLUICE_TEST_SEED names others.
+ *
  * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file begins later than that, and those left out are named.
  */
 
@@ -116,7 +118,8 @@ async function run(file: string, live: boolean): Promise<FileRun> {
   // Both of its outputs are one, in the order they were written; and a pipe, for a pipe of the runtime's is a socket, and some count sockets.
   const status = join(endings, String(endingsMade++));
   const script = 'status=$1; shift; { "$0" "$@" 2>&1; echo $? >"$status"; } | cat';
-  const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", file];
+  const preload = existsSync(file) && readFileSync(file, "utf8").includes('"fast-check"') ? ["--preload", "./test/support/seed.ts"] : [];
+  const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", ...preload, file];
   const startedMs = performance.now();
   const before = processorTimes();
   const child = Bun.spawn(command, {

@@ -28,8 +28,7 @@ const closedWithinMs = 250;
 const audioLimit = 16 * mebibyte;
 // Its rows play many uploads at once; the bound on them is a promise of its own (faults-transcription-uploads.test.ts).
 const stage = new Stage({ config: { server: { audio_limit: "16MiB", uploads: 1000 } } });
-// A reset in the middle of an upload is now and then noticed only after up to two seconds; it should be noticed at once.
-const options = { sharesFallback: true, channels: { timeouts: audioTimeouts }, withinMs: 40_000, graceMs: 3_000 };
+const options = { sharesFallback: true, channels: { timeouts: audioTimeouts }, withinMs: 40_000 };
 const kinds = [
   { kind: "whole", stream: false },
   { kind: "stream", stream: true },

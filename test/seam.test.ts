@@ -76,8 +76,9 @@ describe("a model that was given what the client has", () => {
         const delivered = text.slice(0, 1 + (at % text.length)).trimEnd();
         const repeated = delivered.slice(-Math.min(overlap, delivered.length));
         const seen = delivered + joined(delivered, "continues", cutAt(repeated + text.slice(delivered.length), pieces));
-        // A text that says the same twice may have more than one seam.
-        if (delivered.lastIndexOf(repeated) === delivered.indexOf(repeated)) expect(seen).toBe(text);
+        // A text that says the same twice may have more than one seam; white space makes no difference there.
+        const [all, end] = [delivered, repeated].map((part) => part.replaceAll(" ", "")) as [string, string];
+        if (all.lastIndexOf(end) === all.indexOf(end)) expect(seen).toBe(text);
       }),
     );
   });

@@ -25,8 +25,9 @@ function millisecondsOf(value: string): number {
 export function statedMs(receipt: Receipt | undefined, truths: readonly Attempt[], timersFor: (channel: string) => Timers): number {
   const attempts = receipt?.attempts ?? [];
   const spokenMs = truths.reduce((sum, truth) => sum + spokeMs(truth), 0);
-  // Where an upstream made the end itself, no timer has.
-  const left = truths.filter(({ endedBy }) => endedBy === "client_closed" || endedBy === null).length;
+  // Where an upstream made the end itself, no timer has. One that heard too little of an upload to know whose it is has not ended it.
+  const ended = truths.filter(({ endedBy }) => endedBy !== "client_closed" && endedBy !== null).length;
+  const left = Math.max(0, attempts.length - ended);
   const connectingMs = attempts.map(({ error, channel }) => (error === "connect_timeout" ? timersFor(channel).connect : 0));
   const silencesMs = attempts.map((attempt) => silenceMs(attempt, timersFor(attempt.channel))).toSorted((one, other) => other - one);
   const silentMs = [...connectingMs, ...silencesMs.slice(0, left)].reduce((sum, ms) => sum + ms, 0);
