@@ -60,9 +60,10 @@ test("F64: however many configurations there were, one is left when the calls th
   for (let round = 0; round < 3; round += 1) await reload(round);
   const withOne = await objects();
   // What a timer or a word on the stack still points to is let go of by a later collection; what is kept for good never is.
-  const fallsBelow = (bound: number): Promise<void> => eventually(`fewer than ${bound} objects more`, async () => (await objects()) - withOne < bound);
+  const fallsBelow = (bound: number): Promise<void> =>
+    eventually(`fewer than ${bound} objects more`, async () => (await objects()) - withOne < bound);
 
-  const call = await rig.open({ model: "chaos", x_tokens: 100_000, x_pace_ms: 20 }, { stream: true });
+  const call = await rig.open({ model: "chaos", x_tokens: 100_000, x_pace_ms: 20 }, { stream: true, timeoutMs: 60_000 });
   await call.untilBody(200);
   await reload(3);
   const another = (await objects()) - withOne;

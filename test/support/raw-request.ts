@@ -1,6 +1,7 @@
 import { eventually } from "./eventually.ts";
 import { RawConnection } from "./raw-connection.ts";
 import { RawResponse } from "./raw-response.ts";
+import { slowed } from "./slowed.ts";
 
 // Bears company: its times are bounds, or what it is told to wait.
 
@@ -81,10 +82,15 @@ async function sendRequest(connection: RawConnection, url: string, options: RawO
 async function conclude(connection: RawConnection, response: RawResponse, options: RawOptions, leave: () => void): Promise<RawResponse> {
   const { promise: expired, reject } = Promise.withResolvers<never>();
   const timeoutMs = options.timeoutMs ?? 10_000;
-  const timer = setTimeout(() => {
+  const beganMs = performance.now();
+  const expire = (): void => {
+    // A bound that only what fails ever reaches: a machine that is slow is given more.
+    const leftMs = slowed(timeoutMs) - (performance.now() - beganMs);
+    if (leftMs > 1) return void (timer = setTimeout(expire, leftMs));
     const state = `status ${response.status}, ${response.bodyLength} bytes of body`;
     reject(new Error(`the answer did not end within ${timeoutMs} ms: ${state}`));
-  }, timeoutMs);
+  };
+  let timer = setTimeout(expire, timeoutMs);
   const stopWatching = watch(connection, response, options, leave);
   try {
     return await Promise.race([connection.receive(response, methodOf(options)), expired]);
