@@ -173,7 +173,7 @@ describe.skipIf(ffmpeg === null)("a file that another program wrote", () => {
   test.each(kinds)("is read: %s", async (_, extension, options) => {
     const path = `${process.env["TMPDIR"] ?? "/tmp"}/sluice-codecs-${crypto.randomUUID()}.${extension}`;
     const command = [ffmpeg!, "-v", "error", "-f", "f32le", "-ar", "24000", "-ac", "1", "-i", "-", ...options, path];
-    const made = Bun.spawnSync(command, { stdin: new Uint8Array(spoken.buffer), timeout: 20_000 });
+    const made = Bun.spawnSync(command, { stdin: new Uint8Array(spoken.buffer), timeout: 55_000 });
     expect(made.stderr.toString()).toBe("");
     const file = Bun.file(path);
     const bytes = new Uint8Array(await file.arrayBuffer());

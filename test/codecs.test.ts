@@ -190,11 +190,11 @@ describe.skipIf(ffmpeg === null || ffprobe === null)("to a program that no one h
       const file = join(directory, `speech.${format === "opus" ? "ogg" : format}`);
       await Bun.write(file, bytes);
       const entries = ["-show_entries", "stream=codec_name,channels", "-of", "csv=p=0"];
-      const probed = Bun.spawnSync([ffprobe!, "-v", "error", ...entries, file], { timeout: 20_000 });
+      const probed = Bun.spawnSync([ffprobe!, "-v", "error", ...entries, file], { timeout: 55_000 });
       expect(probed.stderr.toString()).toBe("");
       expect(probed.stdout.toString().trim()).toBe(`${names[format]},1`);
       const played = Bun.spawnSync([ffmpeg!, "-v", "error", "-i", file, "-f", "f32le", "-ar", "24000", "-ac", "1", "-"], {
-        timeout: 20_000,
+        timeout: 55_000,
       });
       expect(played.stderr.toString()).toBe("");
       expectSame(samples, 24_000, { samples: new Float32Array(Uint8Array.from(played.stdout).buffer), sampleRate: 24_000 });

@@ -209,7 +209,7 @@ async function run(command: readonly string[]): Promise<{ readonly stdout: strin
   const child = Bun.spawn([...command], {
     stdout: "pipe",
     stderr: "pipe",
-    timeout: 25_000,
+    timeout: 55_000,
     env: { ...process.env, NODE_NO_WARNINGS: "1" },
   });
   const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited]);

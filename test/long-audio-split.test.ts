@@ -205,7 +205,7 @@ describe("the process that cuts", () => {
   test("gives up a file that its decoder never comes back from, says so, and is gone", async () => {
     const file = slowMp4();
     const flags = ["--seconds", "15", "--bytes", String(file.length), "--stall-seconds", "1"];
-    const child = Bun.spawn([process.execPath, program, ...flags], { stdin: "pipe", stdout: "pipe", stderr: "ignore", timeout: 20_000 });
+    const child = Bun.spawn([process.execPath, program, ...flags], { stdin: "pipe", stdout: "pipe", stderr: "ignore", timeout: 55_000 });
     await child.stdin.write(file);
     await child.stdin.flush();
     const beganMs = performance.now();
@@ -217,7 +217,7 @@ describe("the process that cuts", () => {
   test("does not take it for a stall that its parts are not taken, or its file does not come", async () => {
     const wav = wavOf(tones());
     const flags = ["--seconds", "5", "--bytes", String(wav.length), "--stall-seconds", "1"];
-    const child = Bun.spawn([process.execPath, program, ...flags], { stdin: "pipe", stdout: "pipe", stderr: "ignore", timeout: 20_000 });
+    const child = Bun.spawn([process.execPath, program, ...flags], { stdin: "pipe", stdout: "pipe", stderr: "ignore", timeout: 55_000 });
     await child.stdin.write(wav.subarray(0, 1000));
     await child.stdin.flush();
     await Bun.sleep(2500);
@@ -233,7 +233,7 @@ describe("the process that cuts", () => {
     const flags = `--seconds 15 --bytes ${file.length}`;
     // The shell says which process it started, and is killed.
     const command = `exec 3<&0; "${process.execPath}" "${program}" ${flags} <&3 >/dev/null 2>&1 & echo $!; wait`;
-    const parent = Bun.spawn(["sh", "-c", command], { stdin: "pipe", stdout: "pipe", stderr: "ignore", timeout: 20_000 });
+    const parent = Bun.spawn(["sh", "-c", command], { stdin: "pipe", stdout: "pipe", stderr: "ignore", timeout: 55_000 });
     await parent.stdin.write(file);
     await parent.stdin.flush();
     const reader = parent.stdout.getReader();

@@ -58,5 +58,5 @@ export class FaultyDisk implements Disposable {
 }
 
 function ran(command: readonly string[]): number {
-  return Bun.spawnSync([...command], { stdout: "ignore", stderr: "ignore", timeout: 20_000 }).exitCode;
+  return Bun.spawnSync([...command], { stdout: "ignore", stderr: "ignore", timeout: 55_000 }).exitCode;
 }

@@ -238,7 +238,7 @@ function runnable(path: string): boolean {
 
 function said(command: readonly string[], libraries: string | null = null): string | null {
   const environment = libraries === null ? process.env : { ...process.env, LD_LIBRARY_PATH: libraries };
-  const { success, stdout } = Bun.spawnSync([...command], { env: environment, stdin: "ignore", stderr: "ignore", timeout: 10_000 });
+  const { success, stdout } = Bun.spawnSync([...command], { env: environment, stdin: "ignore", stderr: "ignore", timeout: 55_000 });
   return success ? stdout.toString() : null;
 }
 
