@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
+import { slowness } from "../test/support/slowed.ts";
 import { bearsCompany, isSlow, mostlyWaits } from "./test-company.ts";
 import { processorTimes, stolenShare, stolenShareMax } from "./test-machine.ts";
 import { readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
@@ -37,6 +38,8 @@ const waiting = files.filter((file) => existsSync(file) && !company.includes(fil
 const alone = files.filter((file) => !company.includes(file) && !waiting.includes(file));
 // Where the first that needs a PostgreSQL leaves an empty cluster for the others (test/support/servers/postgres.ts).
 const cluster = mkdtempSync(join(tmpdir(), "sluice-cluster-"));
+// Beside others that keep the processors busy, a model of low priority would not come to an end within any test's time.
+const engines = slowness() > 1 ? { SLUICE_ENGINE_NICENESS: "0" } : {};
 // How each file ended, as its shell tells it.
 const endings = mkdtempSync(join(tmpdir(), "sluice-suite-"));
 process.on("exit", () => {
@@ -123,7 +126,7 @@ async function run(file: string, live: boolean): Promise<FileRun> {
   const startedMs = performance.now();
   const before = processorTimes();
   const child = Bun.spawn(command, {
-    env: { ...process.env, SLUICE_TEST_CLUSTER: cluster },
+    env: { ...process.env, ...engines, SLUICE_TEST_CLUSTER: cluster },
     stdin: "ignore",
     stdout: "pipe",
     stderr: "inherit",

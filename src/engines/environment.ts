@@ -9,4 +9,4 @@ export function engineEnvironment(own: Readonly<Record<string, string | undefine
   return environment;
 }
 
-const passedOn = ["PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS"];
+const passedOn = ["PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "SLUICE_ENGINE_NICENESS"];

@@ -1,9 +1,9 @@
 import { rmdirSync } from "node:fs";
-import { setPriority } from "node:os";
 import { basename, dirname } from "node:path";
 import type { Engine } from "./server/engine.ts";
 import { serveEngine } from "./server/serve-engine.ts";
 import { servedModels, type ServedModels } from "./server/served-models.ts";
+import { lowerPriority } from "./lower-priority.ts";
 
 /**
  * One engine as a process of its own: `--engine speech|chat|transcription --socket PATH [--data DIR] [--idle-seconds N]`.
@@ -17,8 +17,6 @@ const engines = {
   transcription: async (models: ServedModels) => (await import("./server/transcription-engine.ts")).makeTranscriptionEngine(models),
 } as const;
 
-/** Behind the gateway, which must answer while engines compute. Threads made from now on are as modest. */
-const niceness = 10;
 const idleSecondsDefault = 300;
 /** A timer cannot be set for longer. */
 const idleSecondsMax = 2_000_000;
@@ -98,14 +96,6 @@ const names = ["--engine", "--socket", "--data", "--idle-seconds"];
 
 function isOperation(name: string): name is keyof typeof engines {
   return Object.hasOwn(engines, name);
-}
-
-function lowerPriority(): void {
-  try {
-    setPriority(niceness);
-  } catch {
-    // It is a courtesy; where it is not allowed, the engine works all the same.
-  }
 }
 
 function fail(message: string, code: number): never {

@@ -1,4 +1,3 @@
-import { setPriority } from "node:os";
 import { makeResampler, type Resampler } from "../codecs/resample.ts";
 import { UndecodableAudio } from "../codecs/undecodable.ts";
 import { makeCutter, type Part } from "./cutter.ts";
@@ -8,14 +7,13 @@ import { oneStep } from "./progress.ts";
 import { standardInput, writeOut } from "./standard-streams.ts";
 import { watch } from "./watch.ts";
 import { wavFile } from "./wav-file.ts";
+import { lowerPriority } from "../lower-priority.ts";
 
 /**
  * Cuts a recording into parts: `--bytes N --seconds S [--stall-seconds S]` with the file on its standard input, and frames on
  * its standard output (frames.ts). A process of its own, for decoding is heavy and a file may be made to break a decoder.
  */
 const sampleRate = 16_000;
-/** Speech must not wait for this; it is hours of audio at times. */
-const niceness = 10;
 /** A small file may hold years of silence. */
 const recordingSecondsMax = 24 * 3600;
 /** What is resampled at once: from a low rate, it becomes many times more. */
@@ -63,14 +61,6 @@ function write({ start, samples, overlap, goesOn }: Part): void {
 
 function tell(head: Head): void {
   writeOut(headFrame(head));
-}
-
-function lowerPriority(): void {
-  try {
-    setPriority(niceness);
-  } catch {
-    // It is a courtesy; where it is not allowed, the work is done all the same.
-  }
 }
 
 function failureOf(error: unknown): Head {
