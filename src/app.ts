@@ -127,7 +127,7 @@ export class App {
       send: makeSend(
         (channel, credential) => this.secrets.get(channel)?.get(credential),
         nowMs,
-        (path, lost) => this.engines.socketFor(path, lost),
+        (path, lost, wasAlone) => this.engines.socketFor(path, lost, wasAlone),
         (sinceMs) => this.pressure?.standstillMs(sinceMs) ?? 0,
       ),
       nowMs,

@@ -72,6 +72,7 @@ function serve(): void {
         await Bun.sleep(60_000);
         return new Response(String(held.length));
       }
+      if (word === "wait") await Bun.sleep(60_000);
       if (word === "crash") process.kill(process.pid, "SIGKILL");
       // The first one leaves without an answer, as one does that was idle; the second one answers.
       if (word.startsWith("once ") && readFileSync(diary, "utf8").trim().split("\n").length === 1) {

@@ -473,7 +473,7 @@ class World {
     this.send = makeSend(
       () => "secret",
       () => 0,
-      (path, lost) => stage.engines.socketFor(path, lost),
+      (path, lost, wasAlone) => stage.engines.socketFor(path, lost, wasAlone),
     );
   }
 
@@ -629,13 +629,23 @@ describe("a request to an engine", () => {
       const world = new World(stage);
       for (let times = 1; times <= 3; times++) {
         const reply = await world.begin(paths.transcription, "grow").reply;
-        expect(reply).toMatchObject({ kind: "disconnected", detail: expect.stringContaining("held more than 250 MiB of memory") });
+        expect(reply).toMatchObject({ kind: "unsupported", detail: expect.stringContaining("held more than 250 MiB of memory") });
         expect(stage.pids().length).toBe(times * 2 - 1);
         expect(JSON.parse(await world.ask(paths.transcription, "hello"))).toMatchObject({ pid: stage.pids()[times * 2 - 1] });
         await world.ask(paths.transcription, "exit 0");
-        await eventually("it has ended", () => !stage.pids().some(isAlive));
+        await eventually("it has ended", () => stage.count("engine_exited") === times);
       }
       expect(stage.count("engine_too_large")).toBe(3);
+    },
+  );
+
+  test.skipIf(!existsSync("/proc/self/status"))(
+    "that was there when another made it hold too much memory is not blamed for that",
+    async () => {
+      const stage = new Stage({ memoryMax: () => 250 * 1024 * 1024 });
+      const world = new World(stage);
+      const replies = await Promise.all(["wait", "grow", "wait"].map((word) => world.begin(paths.transcription, word).reply));
+      for (const reply of replies) expect(reply).toMatchObject({ kind: "disconnected" });
     },
   );
 

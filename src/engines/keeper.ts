@@ -47,6 +47,7 @@ export class Keeper {
   private restsUntilMs = -Infinity;
   private lastCrash = "";
   private crashedSocket: string | null = null;
+  private crashedForMemory = false;
   private readonly mayComplain: () => boolean;
   private stopped = false;
 
@@ -57,12 +58,14 @@ export class Keeper {
   /**
    * The socket of the engine, as soon as it is ready. Whoever asks while it starts waits for the same start. Whoever found
    * nobody at a socket that he was given says so, and gets another one, unless it was a crash: what he asked may be why.
+   * `wasAlone`: nobody else was being served there, so that what he asked is why it held too much memory.
    */
-  async ask(lost: string | null = null): Promise<string | Failure> {
+  async ask(lost: string | null = null, wasAlone = false): Promise<string | Failure> {
     await this.leaving(lost);
     await this.ending;
     if (this.stopped) return shuttingDown();
-    if (lost !== null && lost === this.crashedSocket) return failure("disconnected", this.lastCrash);
+    if (lost !== null && lost === this.crashedSocket)
+      return this.crashedForMemory && wasAlone ? tooLarge(this.lastCrash) : failure("disconnected", this.lastCrash);
     const restMs = this.restsUntilMs - this.options.nowMs();
     if (this.socket === null && restMs > 0) {
       return failure("unreachable", `${this.lastCrash}; it is not started again for ${Math.ceil(restMs)} ms`, {
@@ -91,7 +94,9 @@ export class Keeper {
   private async leaving(lost: string | null): Promise<void> {
     const { child, ready } = this;
     if (child === null || ready === null) return;
-    if (lost === ready) await Promise.race([child.exited, Bun.sleep(leaveMs)]);
+    // One that was killed goes in any case, though a process that holds much takes its time on a busy machine.
+    if (child === this.overgrown) await child.exited;
+    else if (lost === ready) await Promise.race([child.exited, Bun.sleep(leaveMs)]);
     if (this.child !== child || existsSync(ready)) return;
     this.dismissed = child;
     await ended(child);
@@ -165,6 +170,7 @@ export class Keeper {
     this.dismissed = null;
     if (this.stopped) return;
     this.crashedSocket = inPeace ? null : socket;
+    this.crashedForMemory = false;
     if (!inPeace) return void this.crashed(`the ${engine} engine ended with ${cause}`, tail, startedMs);
     this.crashes = 0;
     onEvent("engine_exited", { engine });
@@ -177,6 +183,7 @@ export class Keeper {
     this.overgrown = null;
     if (this.stopped) return;
     this.crashedSocket = socket;
+    this.crashedForMemory = true;
     this.lastCrash = `the ${engine} engine was ended because it held more than ${Math.round(memoryMax / 1024 ** 2)} MiB of memory`;
   }
 
@@ -209,6 +216,13 @@ async function ended(child: Child): Promise<void> {
 /** A single crash costs nothing; every further one twice as much as the one before. */
 function restAfter(crashes: number): number {
   return crashes < 2 ? 0 : Math.min(restMsMax, firstRestMs * 2 ** (crashes - 2));
+}
+
+/** Another channel may be able to do it. */
+function tooLarge(detail: string): Failure {
+  return failure("unsupported", detail, {
+    message: "This request needs more memory than a local engine may use. Send a shorter or a simpler file.",
+  });
 }
 
 function shuttingDown(): Failure {

@@ -38,15 +38,15 @@ export class Engines {
 
   /**
    * The socket of the engine that serves this path, started if need be. Never throws. `lost` is one that was given before,
-   * and where nobody answered.
+   * and where nobody answered; `wasAlone`: nobody else was waiting for an answer there.
    */
-  socketFor(path: string, lost: string | null = null): Promise<string | Failure> {
+  socketFor(path: string, lost: string | null = null, wasAlone = false): Promise<string | Failure> {
     if (this.stopped) return Promise.resolve(failure("shutting_down", "the engines are stopped"));
     const engine = engineFor(path);
     if (engine === null) return Promise.resolve(failure("misconfigured", "no local engine serves this path"));
     let keeper = this.keepers.get(engine);
     if (keeper === undefined) this.keepers.set(engine, (keeper = this.keeperOf(engine)));
-    return keeper.ask(lost);
+    return keeper.ask(lost, wasAlone);
   }
 
   /** Ends them all, those that do not listen by force, and resolves when they are gone. */

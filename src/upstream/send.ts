@@ -1,6 +1,6 @@
 import type { UpstreamRequest } from "../adapters/adapter.ts";
 import type { Channel } from "../channels/channel.ts";
-import type { Exchange, Send } from "../gateway/ports.ts";
+import type { Exchange, Reply, Send } from "../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import { oneLine } from "../wire/header-value.ts";
 import type { Origin } from "./connection.ts";
@@ -19,6 +19,7 @@ export function makeSend(
   standstillMs: SendClock["standstillMs"] = () => 0,
 ): Send {
   const pool = new Pool(nowMs);
+  const waitingAt = new WaitingAt();
   const clock: SendClock = { nowMs, standstillMs };
   const lasts = new WeakMap<UpstreamRequest["headers"], LastRequest>();
   const places = { any: new Map<string, Place>(), public: new Map<string, Place>() };
@@ -66,18 +67,27 @@ export function makeSend(
     const lines = headLines(request, target, { host: "local", authHeader: "authorization", auth: null });
     let asked: string | null = null;
     let aborted = false;
-    const attempt = (lost: string | null): HttpExchange => {
+    const attempt = (lost: string | null, wasAlone: boolean): HttpExchange => {
       const origin = async (): Promise<Origin | Failure> => {
-        const socket = await engineSocket(path, lost);
+        const socket = await engineSocket(path, lost, wasAlone);
+        if (asked !== null) waitingAt.leave(asked, false);
         asked = typeof socket === "string" ? socket : null;
+        if (asked !== null) waitingAt.enter(asked);
         return typeof socket === "string" ? engineOrigin(socket) : socket;
       };
       return new HttpExchange({ origin, pool, connectMs, clock }, lines, request.body);
     };
-    let exchange = attempt(null);
+    let exchange = attempt(null, false);
+    const leave = (reply: Reply | Failure): boolean => {
+      const isLost = isFailure(reply) && lostKinds.includes(reply.kind);
+      return asked !== null && waitingAt.leave(asked, isLost);
+    };
     const reply = exchange.reply.then((first) => {
+      const wasAlone = leave(first);
       if (aborted || asked === null || !isFailure(first) || !lostKinds.includes(first.kind)) return first;
-      exchange = attempt(asked);
+      exchange = attempt(asked, wasAlone);
+      asked = null;
+      void exchange.reply.then(leave);
       return exchange.reply;
     });
     const abort = (): void => {
@@ -90,9 +100,31 @@ export function makeSend(
 
 /**
  * Gives the unix socket of the engine that serves a path, once it is ready to be asked. Never throws. `lost` is one that
- * it gave before, and where nobody answered.
+ * it gave before, and where nobody answered; `wasAlone`: nobody else was waiting for an answer there.
  */
-export type EngineSocket = (path: string, lost: string | null) => Promise<string | Failure>;
+export type EngineSocket = (path: string, lost: string | null, wasAlone: boolean) => Promise<string | Failure>;
+
+/** Who waits for an answer at which socket: where one of several made an engine end, it is not known which. */
+class WaitingAt {
+  private readonly sockets = new Map<string, { count: number; lostTogether: boolean }>();
+
+  enter(socket: string): void {
+    const at = this.sockets.get(socket);
+    if (at === undefined) this.sockets.set(socket, { count: 1, lostTogether: false });
+    else at.count++;
+  }
+
+  /** Whether it was the only one. */
+  leave(socket: string, isLost: boolean): boolean {
+    const at = this.sockets.get(socket);
+    if (at === undefined) return false;
+    const wasAlone = at.count === 1 && !at.lostTogether;
+    at.count--;
+    if (isLost) at.lostTogether = true;
+    if (at.count === 0) this.sockets.delete(socket);
+    return wasAlone;
+  }
+}
 
 /** Nobody was there, or went without a word. */
 const lostKinds: readonly FailureKind[] = ["unreachable", "disconnected"];
