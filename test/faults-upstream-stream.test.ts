@@ -383,7 +383,7 @@ describe("text and framing of any kind", () => {
         expect(reply.events.map(parsed)).toEqual(payloads.map(parsed));
         expectSoundEvents(reply);
       });
-      await fc.assert(property, { numRuns: Number(process.env["SLUICE_FUZZ_RUNS"] ?? 60) });
+      await fc.assert(property, { numRuns: Number(process.env["SLUICE_FUZZ_RUNS"] ?? 60), endOnFailure: true });
     },
     { oneAttemptSpeaks: false, withinMs: 120_000 },
   );
