@@ -118,7 +118,8 @@ function faultOfFailure(said: AttemptReceipt, truth: Attempt): string | null {
   // Of an answer that comes whole nothing is seen before its end: for one that was left, its time tells.
   const unseen = truth.streamed || error !== "client_gone" ? 0 : Math.ceil((tookMs + 1) / 10);
   // What is large may have arrived before the upstream knows that it was sent.
-  const bound = Math.max(most, unseen, /flood|big-event/.test(truth.behaviour) ? truth.bytesSent : 0);
+  const large = Number(/big-event@(\d+)/.exec(truth.behaviour)?.[1] ?? 0);
+  const bound = Math.max(most, unseen, large, truth.behaviour.includes("flood") ? truth.bytesSent : 0);
   return (made ?? 0) <= bound ? null : `${made} tokens where at most ${bound} were made`;
 }
 

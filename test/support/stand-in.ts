@@ -11,7 +11,7 @@ async function relay(request: Request): Promise<Response> {
   if (sin === "insist") for (let extra = 0; extra < 3; extra += 1) await forward(body);
   if (sin === "leak") for (let extra = 0; extra < 3; extra += 1) void forward(hanging).catch(() => {});
   const first = await forward(body);
-  if (sin === "dawdle") await Bun.sleep(1_200);
+  if (sin === "dawdle") await Bun.sleep(Number(process.env["STAND_IN_DAWDLES_MS"]));
   const answer = sin === "mix" ? mixed(first, await forward(body)) : first;
   for (let lines = linesFor[sin] ?? 1; lines > 0; lines -= 1) log("call", { id, attempts: 1 });
   if (sin === "tell") log("note", { key: request.headers.get("authorization") });
