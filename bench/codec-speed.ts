@@ -1,6 +1,6 @@
 import { makeDecoder } from "../packages/embedded/src/codecs/decode.ts";
 import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
-import { type AudioFormat, audioFormats } from "../src/operations/audio.ts";
+import { type AudioFormat, audioFormats } from "../src/media/audio.ts";
 import { recordingRate, voice } from "./recording.ts";
 import { median } from "./statistics.ts";
 

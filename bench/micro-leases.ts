@@ -5,9 +5,9 @@
 import { MemoryRates } from "../src/state/memory-rates.ts";
 import { ListedNeed } from "../src/limits/listed-need.ts";
 import type { RateKeeper } from "../src/limits/rate-keeper.ts";
-import { LeasedRates } from "../src/state/leased-rates.ts";
-import { RedisCounts } from "../src/state/redis-counts.ts";
-import { RedisLink } from "../src/state/redis-link.ts";
+import { LeasedRates } from "../src/state/leases/leased-rates.ts";
+import { RedisCounts } from "../src/state/redis/counts.ts";
+import { RedisLink } from "../src/state/redis/link.ts";
 import { StoreGuard } from "../src/state/store-guard.ts";
 
 const [, , given] = process.argv;

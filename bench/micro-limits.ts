@@ -2,12 +2,12 @@
  * What the limits of one call cost, in nanoseconds: `sh bin/bun bench/micro-limits.ts`. Each line is the median of several
  * rounds of a call let in and settled; the figures of a shared machine vary, their ratios hardly do.
  */
-import type { Limiter } from "../src/gateway/limiter.ts";
+import type { Limiter } from "../src/gateway/admission/limiter.ts";
 import type { BudgetStorage } from "../src/gateway/storage.ts";
 import type { Key } from "../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits } from "../src/limits/limits.ts";
 import { adjust, fits, newWindow, take } from "../src/limits/window.ts";
-import { BudgetLedger } from "../src/state/budget-ledger.ts";
+import { BudgetLedger } from "../src/state/budgets/budget-ledger.ts";
 import { makeLimiter } from "../src/state/limiter.ts";
 import { MemoryRates } from "../src/state/memory-rates.ts";
 

@@ -1,14 +1,14 @@
 import { plainLedger } from "../test/support/ledger.ts";
-import { adapters } from "../src/adapters/index.ts";
-import { readAnswer } from "../src/adapters/openai-answer.ts";
+import { adapters } from "../src/dialects/index.ts";
+import { readAnswer } from "../src/dialects/openai/answer.ts";
 import { loadConfig } from "../src/config/load.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
 import { Timers } from "../src/clock/timers.ts";
-import { Board } from "../src/gateway/board.ts";
+import { Board } from "../src/gateway/upstream-state/board.ts";
 import { Cancellation } from "../src/gateway/cancellation.ts";
 import { Gateway } from "../src/gateway/gateway.ts";
 import type { Ports, Reply } from "../src/gateway/ports.ts";
-import { readChatRequest } from "../src/operations/chat-request.ts";
+import { readChatRequest } from "../src/operations/chat/chat-request.ts";
 import { isFailure } from "../src/operations/failure.ts";
 import { accessLine } from "../src/telemetry/access.ts";
 import { Log } from "../src/telemetry/log.ts";

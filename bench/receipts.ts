@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startDrain } from "../src/store/drain-control.ts";
-import { openJournal, type Journal } from "../src/store/journal.ts";
+import { startDrain } from "../src/store/drain/drain-control.ts";
+import { openJournal, type Journal } from "../src/store/journal/journal.ts";
 import { openDatabase } from "../src/store/open.ts";
 import type { Receipt } from "../src/usage/receipt.ts";
 import { requestNameOf } from "../src/usage/request-name.ts";

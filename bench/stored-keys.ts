@@ -1,6 +1,6 @@
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
-import { openStore } from "../src/durable.ts";
+import { openStore } from "../src/app/durable.ts";
 import { makeToken } from "../src/keys/token.ts";
 import { unlimited, type Limits } from "../src/limits/limits.ts";
 import { sql } from "../src/store/sql.ts";

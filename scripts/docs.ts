@@ -1,11 +1,11 @@
-import { optionsOf, presets } from "../src/adapters/presets.ts";
-import { makeSessionCookie } from "../src/admin/cookie.ts";
-import { LoginGuard } from "../src/admin/login-guard.ts";
-import { loginRoutes } from "../src/admin/login-routes.ts";
+import { optionsOf, presets } from "../src/dialects/presets.ts";
+import { makeSessionCookie } from "../src/admin/login/cookie.ts";
+import { LoginGuard } from "../src/admin/login/login-guard.ts";
+import { loginRoutes } from "../src/admin/routes/login-routes.ts";
 import { openApiRoute } from "../src/admin/openapi.ts";
 import type { Route } from "../src/admin/route.ts";
-import { resourceRoutes } from "../src/admin/routes.ts";
-import type { Preset } from "../src/adapters/presets.ts";
+import { resourceRoutes } from "../src/admin/routes/routes.ts";
+import type { Preset } from "../src/dialects/presets.ts";
 import { clientKeyVariable } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
 import { fileSchema } from "../src/config/schema.ts";

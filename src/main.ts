@@ -1,26 +1,26 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { givenTokenProblem } from "./admin/given-token.ts";
-import type { App, Surroundings } from "./app.ts";
-import { configExitCode, StartProblem } from "./cli/start-problem.ts";
+import { givenTokenProblem } from "./admin/login/given-token.ts";
+import type { App, Surroundings } from "./app/app.ts";
+import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
 import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
-import type { StoreRequest } from "./cli/command-place.ts";
-import { holdHangup, type EarlyHangup } from "./cli/early-hangup.ts";
-import { listenProblem } from "./cli/listen-problem.ts";
-import { openFilesMax } from "./cli/open-files.ts";
-import { parentOf, type Parent } from "./cli/parent.ts";
-import { temporaryTrouble } from "./cli/temporary-directory.ts";
+import type { StoreRequest } from "./cli/process/command-place.ts";
+import { holdHangup, type EarlyHangup } from "./cli/process/early-hangup.ts";
+import { listenProblem } from "./cli/process/listen-problem.ts";
+import { openFilesMax } from "./cli/process/open-files.ts";
+import { parentOf, type Parent } from "./cli/process/parent.ts";
+import { temporaryTrouble } from "./cli/process/temporary-directory.ts";
 import type { Terminal } from "./cli/terminal.ts";
 import { wholeLines } from "./cli/whole-lines.ts";
-import { refusedCount, triedToListen, Workers } from "./cli/workers.ts";
+import { refusedCount, triedToListen, Workers } from "./cli/process/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
 import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/environment.ts";
 import { listenOverrides, overridden } from "./config/overrides.ts";
 import { loadConfig, renderProblem, type Problem, type Settings } from "./config/load.ts";
-import { nearest } from "./config/nearest.ts";
+import { nearest } from "./config/findings/nearest.ts";
 import { StorageTrouble } from "./gateway/storage.ts";
 import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
 import { Log } from "./telemetry/log.ts";
@@ -55,7 +55,7 @@ switch (invocation.command) {
 async function opened(settings: Settings, surroundings: Surroundings): Promise<App> {
   try {
     // Only here: the other commands are quicker without all of its parts.
-    const { App: TheApp } = await import("./app.ts");
+    const { App: TheApp } = await import("./app/app.ts");
     return await TheApp.open(settings, surroundings);
   } catch (error) {
     console.error(error instanceof Error ? error.message : String(error));
@@ -104,7 +104,7 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
     return;
   }
   // Only here: no other command needs what it brings along.
-  const { runModels } = await import("./cli/models.ts");
+  const { runModels } = await import("./cli/models/models.ts");
   process.exitCode = await runModels(request, { dataDir: result.settings.dataDir, env: process.env, nearest });
 }
 
@@ -115,7 +115,7 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
     process.exitCode = configExitCode;
     return;
   }
-  const [{ runStoreCommand }, { commandWorld }] = await Promise.all([import("./cli/store-commands.ts"), import("./command-world.ts")]);
+  const [{ runStoreCommand }, { commandWorld }] = await Promise.all([import("./cli/store-commands.ts"), import("./app/command-world.ts")]);
   const world = commandWorld(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null);
   if (request.on === "backup") endOnSignals(world.terminal);
   process.exitCode = await runStoreCommand(request, world);

@@ -1,11 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Codec } from "../src/adapters/adapter.ts";
-import { adapters } from "../src/adapters/index.ts";
-import { LiveStream } from "../src/gateway/live-stream.ts";
+import type { Codec } from "../src/dialects/dialect.ts";
+import { adapters } from "../src/dialects/index.ts";
+import { LiveStream } from "../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../src/gateway/ports.ts";
-import { Relay } from "../src/gateway/relay.ts";
-import { Watch } from "../src/gateway/watch.ts";
-import type { ChatAsk } from "../src/operations/chat.ts";
+import { Relay } from "../src/gateway/attempt/relay.ts";
+import { Watch } from "../src/gateway/attempt/watch.ts";
+import type { ChatAsk } from "../src/operations/chat/chat.ts";
 import { failure, isFailure, type Failure } from "../src/operations/failure.ts";
 import { readerOf } from "./support/chat-answers.ts";
 import { recordingsOf, type Recording } from "./support/recordings.ts";

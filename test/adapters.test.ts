@@ -1,8 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Adapter, Codec } from "../src/adapters/adapter.ts";
-import { adapters } from "../src/adapters/index.ts";
-import type { ChatAsk } from "../src/operations/chat.ts";
-import { DeltaRun } from "../src/operations/delta-run.ts";
+import type { Adapter, Codec } from "../src/dialects/dialect.ts";
+import { adapters } from "../src/dialects/index.ts";
+import type { ChatAsk } from "../src/operations/chat/chat.ts";
+import { DeltaRun } from "../src/operations/chat/delta-run.ts";
 import type { Emission } from "../src/operations/emission.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
 import { readerOf, wholeOf } from "./support/chat-answers.ts";

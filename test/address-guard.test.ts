@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import dns from "node:dns";
 import net from "node:net";
 import { isMetadataAddress, isPublicAddress } from "../src/channels/network.ts";
-import { connect } from "../src/upstream/connection.ts";
-import { barredAddress } from "../src/upstream/guarded-lookup.ts";
+import { connect } from "../src/net/client/connection.ts";
+import { barredAddress } from "../src/net/client/guarded-lookup.ts";
 
 describe("addresses that a channel made at run time may not reach", () => {
   test.each([

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import type { ChannelView } from "../src/admin/channel-view.ts";
+import type { ChannelView } from "../src/admin/views/channel-view.ts";
 import type { ChannelServices, ChannelStatus, ChannelTest } from "../src/admin/services.ts";
 import { readRuntimeChannel } from "../src/config/runtime-channel.ts";
 import { openDatabase } from "../src/store/open.ts";
 import { sql } from "../src/store/sql.ts";
-import { SqliteDatabase } from "../src/store/sqlite.ts";
+import { SqliteDatabase } from "../src/store/sqlite/sqlite.ts";
 import { makeStorage } from "../src/store/storage.ts";
-import { makeVault } from "../src/store/vault.ts";
+import { makeVault } from "../src/store/secrets/vault.ts";
 import { codeOf, startAdmin, storeText, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "./support/admin.ts";
 import { freshDataDir } from "./support/databases.ts";
 

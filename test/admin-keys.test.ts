@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { limitsField, shownLimits } from "../src/admin/limits-field.ts";
-import type { KeyView } from "../src/admin/key-view.ts";
+import { limitsField, shownLimits } from "../src/admin/fields/limits-field.ts";
+import type { KeyView } from "../src/admin/views/key-view.ts";
 import { fileSchema } from "../src/config/schema.ts";
 import type { Key } from "../src/keys/key.ts";
 import { adminTokenPrefix, makeToken } from "../src/keys/token.ts";

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { bootstrapLifeMs, prepareBootstrap } from "../src/admin/bootstrap.ts";
-import { givenTokenProblem } from "../src/admin/given-token.ts";
-import { LoginGuard } from "../src/admin/login-guard.ts";
-import { passwordProblem } from "../src/admin/password.ts";
+import { bootstrapLifeMs, prepareBootstrap } from "../src/admin/login/bootstrap.ts";
+import { givenTokenProblem } from "../src/admin/login/given-token.ts";
+import { LoginGuard } from "../src/admin/login/login-guard.ts";
+import { passwordProblem } from "../src/admin/login/password.ts";
 import { StorageTrouble } from "../src/gateway/storage.ts";
 import { codeOf, goodPassword, startAdmin, tester, type AdminWorld, type Called } from "./support/admin.ts";
 import { freshDataDir } from "./support/databases.ts";

@@ -1,29 +1,34 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, normalize, relative, resolve } from "node:path";
-import { presets } from "../src/adapters/presets.ts";
+import { presets } from "../src/dialects/presets.ts";
 
 const root = resolve(import.meta.dir, "..");
 
 /** Who may import whom: a folder of `src/` may use those in the rows below its own, and its own row as far as it says. */
 const layers: readonly { readonly folders: readonly string[]; readonly siblings: boolean }[] = [
   { folders: ["main.ts"], siblings: false },
-  { folders: ["app.ts", "command-world.ts"], siblings: false },
-  { folders: ["administration.ts", "admin-door.ts", "first-key.ts", "greeting.ts", "key-use.ts", "runtime-made.ts"], siblings: false },
-  { folders: ["durable.ts"], siblings: false },
-  { folders: ["http", "admin", "upstream", "store", "state", "audio", "engines", "config", "cli", "telemetry", "clock"], siblings: false },
-  { folders: ["wire", "files"], siblings: false },
+  { folders: ["app"], siblings: false },
+  { folders: ["http", "admin", "cli"], siblings: false },
+  { folders: ["net", "store", "state", "engines", "config", "telemetry", "clock"], siblings: false },
+  { folders: ["files"], siblings: false },
   { folders: ["gateway"], siblings: false },
+  { folders: ["dialects"], siblings: false },
   { folders: ["usage"], siblings: false },
   { folders: ["routing", "keys"], siblings: true },
-  { folders: ["channels", "limits", "adapters"], siblings: true },
+  { folders: ["channels", "limits"], siblings: true },
   { folders: ["operations"], siblings: false },
+  { folders: ["media"], siblings: false },
 ];
 
 /** The folders that only decide: whatever they need of the world comes in as an argument or through a port. */
-const core = ["gateway", "usage", "routing", "keys", "channels", "limits", "adapters", "operations"];
+const core = ["gateway", "dialects", "usage", "routing", "keys", "channels", "limits", "operations", "media"];
+/** What the edges may use of the folders that implement the gateway's ports; everything else is handed to them by `app`. */
+const usedByEdges = ["net"];
 /** Where the runtime's own interface may be used. */
-const onBun = ["http", "admin", "upstream", "store", "state", "audio", "engines", "cli"];
+const onBun = ["http", "admin", "net", "store", "state", "engines", "cli"];
+
+const folderFilesMax = 22;
 
 interface Source {
   /** Such as `src/http/server.ts`. */
@@ -62,6 +67,12 @@ describe("imports", () => {
         .map((folder) => `${source.path} imports ${folder}`),
     );
     expect(wrong).toEqual([]);
+  });
+
+  test("no folder holds more files than can be taken in at a glance", () => {
+    const counts = new Map<string, number>();
+    for (const { path } of sources) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+    expect([...counts].filter(([, count]) => count > folderFilesMax)).toEqual([]);
   });
 
   test("of folders make no circle", () => {
@@ -147,7 +158,7 @@ describe("names", () => {
 
   test("a provider is named in the index of providers and in its own adapter, and nowhere else", () => {
     const found = sources
-      .filter(({ path }) => path !== "src/adapters/presets.ts")
+      .filter(({ path }) => path !== "src/dialects/presets.ts")
       .flatMap(({ path, text }) =>
         providerNames
           .filter((name) => names(text, name) && !isOwnFile(path, name) && !granted.has(`${path}: ${name}`))
@@ -208,9 +219,9 @@ function isUpper(character: string): boolean {
   return /[A-Z]/.test(character);
 }
 
-/** The adapter of a dialect may consist of several files; the index of adapters names them all. */
+/** A dialect has a folder of its own; the index of dialects names them all. */
 function isOwnFile(path: string, name: string): boolean {
-  return path === "src/adapters/index.ts" || path.startsWith(`src/adapters/${name}`);
+  return path === "src/dialects/index.ts" || path.startsWith(`src/dialects/${name}/`);
 }
 
 describe("the documentation", () => {
@@ -318,6 +329,7 @@ function local(source: Source): readonly Source[] {
 function mayImport(from: string, to: string): boolean {
   const above = layers.findIndex(({ folders }) => folders.includes(from));
   const below = layers.findIndex(({ folders }) => folders.includes(to));
+  if (layers[below]?.folders.includes("net") === true && layers[above]?.folders.includes("http") === true) return usedByEdges.includes(to);
   if (from === to || below > above) return true;
   return below === above && (layers[above]?.siblings ?? false);
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
-import { OpenAiTranscriptStream } from "../src/adapters/openai-transcript-stream.ts";
+import { OpenAiTranscriptStream } from "../src/dialects/openai/transcript-stream.ts";
 import { isFailure } from "../src/operations/failure.ts";
 import { startGateway, type Gateway, type LogLine } from "./support/gateway.ts";
 import { samplesOf, spokenTones, toneRate } from "./support/heard-tones.ts";

@@ -15,10 +15,10 @@ import {
 } from "mediabunny";
 import { createEncoder, createOggEncoder } from "wasm-media-encoders";
 import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
-import type { AudioFormat } from "../src/operations/audio.ts";
-import { audioFacts } from "../src/operations/audio-length.ts";
-import { meteredLength } from "../src/operations/audio-length-metered.ts";
-import type { StoredFile } from "../src/operations/stored-file.ts";
+import type { AudioFormat } from "../src/media/audio.ts";
+import { audioFacts } from "../src/media/length/audio-length.ts";
+import { meteredLength } from "../src/operations/transcription/metered-length.ts";
+import type { StoredFile } from "../src/media/stored-file.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
 import { speechLike } from "./support/signal.ts";
 import { bytesOf, stored } from "./support/transcription-world.ts";

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Tools } from "../src/adapters/adapter.ts";
-import { audioReader } from "../src/adapters/audio-reader.ts";
-import type { AudioFormat } from "../src/operations/audio.ts";
+import type { Tools } from "../src/dialects/dialect.ts";
+import { audioReader } from "../src/dialects/readers/audio-reader.ts";
+import type { AudioFormat } from "../src/media/audio.ts";
 import { isFailure } from "../src/operations/failure.ts";
 import { bytewise, FakeTranscoder, headOf, heard, noTools, play, sizedWav, tone, toolsOf, type Played } from "./support/speech-world.ts";
 

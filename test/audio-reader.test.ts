@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Tools } from "../src/adapters/adapter.ts";
-import { audioReader } from "../src/adapters/audio-reader.ts";
-import { makeTranscode } from "../src/audio/transcode.ts";
-import { audioFormats, audioTypes, type AudioFormat } from "../src/operations/audio.ts";
+import type { Tools } from "../src/dialects/dialect.ts";
+import { audioReader } from "../src/dialects/readers/audio-reader.ts";
+import { makeTranscode } from "../src/engines/audio/transcode.ts";
+import { audioFormats, audioTypes, type AudioFormat } from "../src/media/audio.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import { recognise } from "../src/operations/audio-sniff.ts";
+import { recognise } from "../src/media/audio-sniff.ts";
 import { TranscoderLost } from "../src/operations/transcoder-lost.ts";
 import {
   bytewise,

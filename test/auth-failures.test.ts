@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { AuthFailures, placeOf } from "../src/http/auth-failures.ts";
+import { AuthFailures } from "../src/http/auth-failures.ts";
+import { clientNetwork } from "../src/net/server/client-network.ts";
 import { errorAnswer } from "../src/http/errors.ts";
-import { AnswerHead } from "../src/http/http-answer.ts";
+import { AnswerHead } from "../src/net/server/http-answer.ts";
 import { asResponse } from "./support/http-answer.ts";
 
 function world(bounds?: ConstructorParameters<typeof AuthFailures>[1]) {
@@ -115,12 +116,12 @@ describe("a place", () => {
     ["fe80::1%eth0", "fe80:0:0:0::/64"],
     ["", ""],
   ])("of %p is %p", (address, place) => {
-    expect(placeOf(address)).toBe(place);
+    expect(clientNetwork(address)).toBe(place);
   });
 
   test("is never long, whatever the address is", () => {
     fc.assert(
-      fc.property(fc.oneof(fc.string({ maxLength: 500 }), fc.ipV6(), fc.ipV4()), (address) => placeOf(address).length <= 64),
+      fc.property(fc.oneof(fc.string({ maxLength: 500 }), fc.ipV6(), fc.ipV4()), (address) => clientNetwork(address).length <= 64),
       { numRuns: 300 },
     );
   });

@@ -1,7 +1,7 @@
 import { heapStats } from "bun:jsc";
 import { expect, test } from "bun:test";
 import { candidatesOf, type Route } from "../src/channels/channel.ts";
-import { Board } from "../src/gateway/board.ts";
+import { Board } from "../src/gateway/upstream-state/board.ts";
 import type { Snapshot } from "../src/gateway/snapshot.ts";
 import { failure } from "../src/operations/failure.ts";
 import { channel } from "./support/plan-world.ts";

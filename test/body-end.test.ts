@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { BodyEnd, endsUnproven } from "../src/upstream/body-end.ts";
-import { HeaderLines } from "../src/wire/header-lines.ts";
+import { BodyEnd, endsUnproven } from "../src/net/client/body-end.ts";
+import { HeaderLines } from "../src/net/message/header-lines.ts";
 
 function head(headers: Readonly<Record<string, string>>): HeaderLines {
   return new HeaderLines("HTTP/1.1 200 OK", Object.keys(headers), Object.values(headers));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { BoundedMap } from "../src/gateway/bounded-map.ts";
+import { BoundedMap } from "../src/gateway/upstream-state/bounded-map.ts";
 
 describe("a table with a bound", () => {
   test("never holds more, has what was set last, and changes an entry in its place", () => {

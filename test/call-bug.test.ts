@@ -1,16 +1,16 @@
 import { expect, test } from "bun:test";
 import type { Arrival } from "../src/http/arrival.ts";
 import { handleCall, type Door } from "../src/http/call.ts";
-import { AnswerHead, type HttpAnswer } from "../src/http/http-answer.ts";
-import { Incoming } from "../src/http/incoming.ts";
+import { AnswerHead, type HttpAnswer } from "../src/net/server/http-answer.ts";
+import { Incoming } from "../src/net/server/incoming.ts";
 import type { Gateway } from "../src/gateway/gateway.ts";
-import { LiveCalls } from "../src/gateway/live-calls.ts";
+import { LiveCalls } from "../src/gateway/admission/live-calls.ts";
 import type { AnswerUser } from "../src/gateway/serve.ts";
 import type { Snapshot } from "../src/gateway/snapshot.ts";
 import type { Key } from "../src/keys/key.ts";
-import { readChatRequest } from "../src/operations/chat-request.ts";
+import { readChatRequest } from "../src/operations/chat/chat-request.ts";
 import { failure, isFailure } from "../src/operations/failure.ts";
-import { HeaderLines } from "../src/wire/header-lines.ts";
+import { HeaderLines } from "../src/net/message/header-lines.ts";
 import { eventually } from "./support/eventually.ts";
 import { asResponse } from "./support/http-answer.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { verifyPassword } from "../src/admin/password.ts";
+import { verifyPassword } from "../src/admin/login/password.ts";
 import { CommandLine } from "./support/command-line.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArguments } from "../src/cli/arguments.ts";
-import { changedLimits, rule } from "../src/cli/limit-change.ts";
+import { changedLimits, rule } from "../src/cli/keys/limit-change.ts";
 import { json, shown } from "../src/cli/shown-text.ts";
 import { table } from "../src/cli/table.ts";
 import { parseToken } from "../src/keys/token.ts";

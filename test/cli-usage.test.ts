@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { openJournal, type Journal } from "../src/store/journal.ts";
+import { openJournal, type Journal } from "../src/store/journal/journal.ts";
 import type { Receipt } from "../src/usage/receipt.ts";
 import { CommandLine } from "./support/command-line.ts";
 import { engines, freshPostgresUrl } from "./support/databases.ts";

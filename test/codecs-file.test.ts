@@ -17,7 +17,7 @@ import { createOggEncoder } from "wasm-media-encoders";
 import { decodeFile, fileSecondsMax, UndecodableAudio } from "../packages/embedded/src/codecs/decode-file.ts";
 import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
 import { resample } from "../packages/embedded/src/codecs/resample.ts";
-import type { AudioFormat } from "../src/operations/audio.ts";
+import type { AudioFormat } from "../src/media/audio.ts";
 import { DamagedAudio } from "./support/damaged-audio.ts";
 import { noise } from "./support/noise.ts";
 import { likeness, loudness, speechLike } from "./support/signal.ts";

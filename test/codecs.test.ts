@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { makeDecoder, UndecodableAudio, type Decoded } from "../packages/embedded/src/codecs/decode.ts";
 import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
 import { resample } from "../packages/embedded/src/codecs/resample.ts";
-import { audioFormats, type AudioFormat } from "../src/operations/audio.ts";
+import { audioFormats, type AudioFormat } from "../src/media/audio.ts";
 import { noise } from "./support/noise.ts";
 import { joinedSamples, likeness, loudness, speechLike } from "./support/signal.ts";
 

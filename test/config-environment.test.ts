@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { presetNamed } from "../src/adapters/presets.ts";
+import { presetNamed } from "../src/dialects/presets.ts";
 import { baseUrlOf, providerVariables, settingsFromEnvironment } from "../src/config/environment.ts";
 
 function read(env: Record<string, string>): ReturnType<typeof settingsFromEnvironment> {

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { conventionPaths } from "../src/adapters/presets.ts";
-import { shownValue } from "../src/config/shown-value.ts";
+import { conventionPaths } from "../src/dialects/presets.ts";
+import { shownValue } from "../src/config/findings/shown-value.ts";
 import { loadConfig, renderProblem } from "../src/config/load.ts";
 import type { ConfigSource, Loaded, Problem, Settings } from "../src/config/load.ts";
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import net, { type AddressInfo, type Server } from "node:net";
 import tls from "node:tls";
-import { Connection, connect, type Origin } from "../src/upstream/connection.ts";
+import { Connection, connect, type Origin } from "../src/net/client/connection.ts";
 import { digBlackHole, type BlackHole } from "./support/black-hole.ts";
 import { makeCertificates } from "./support/tls.ts";
 import { slowed } from "./support/slowed.ts";

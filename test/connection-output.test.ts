@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
 import tls from "node:tls";
-import { below, ConnectionOutput, type OutputSocket } from "../src/upstream/connection-output.ts";
+import { below, ConnectionOutput, type OutputSocket } from "../src/net/client/connection-output.ts";
 import { eventually } from "./support/eventually.ts";
 import { makeCertificates } from "./support/tls.ts";
 

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "bun:test";
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
 import fc from "fast-check";
-import { Connection, type Origin } from "../src/upstream/connection.ts";
+import { Connection, type Origin } from "../src/net/client/connection.ts";
 import { eventually } from "./support/eventually.ts";
 
 const open: (net.Socket | net.Server)[] = [];

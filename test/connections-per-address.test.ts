@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import net, { type Socket } from "node:net";
-import { ConnectionsByPlace } from "../src/http/connections-by-place.ts";
+import { ConnectionsByNetwork } from "../src/net/server/connections-by-network.ts";
 import { eventually } from "./support/eventually.ts";
 import { setUp } from "./support/rig.ts";
 
@@ -51,7 +51,7 @@ test("unless it is set, one address has as many as it likes", async () => {
 });
 
 test("whoever leaves frees one place, of its own address, once", () => {
-  const counts = new ConnectionsByPlace<object>();
+  const counts = new ConnectionsByNetwork<object>();
   const [first, second, third, stranger] = [{}, {}, {}, {}];
   expect([counts.enter(first, "10.0.0.1", 2), counts.enter(second, "::ffff:10.0.0.1", 2), counts.enter(third, "10.0.0.1", 2)]).toEqual([
     true,

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { putDecimal } from "../src/wire/decimal.ts";
+import { putDecimal } from "../src/net/message/decimal.ts";
 
 const bytes = Buffer.alloc(40, "#");
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { deepgram } from "../src/adapters/deepgram.ts";
-import type { StreamedBody } from "../src/adapters/adapter.ts";
+import { deepgram } from "../src/dialects/deepgram/deepgram.ts";
+import type { StreamedBody } from "../src/dialects/dialect.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../src/operations/transcription.ts";
+import type { TranscriptFormat, TranscriptionAsk } from "../src/operations/transcription/transcription.ts";
 import type { Whole } from "../src/operations/whole.ts";
 import {
   ask,

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { DrainedMark } from "../src/state/drained-mark.ts";
+import { DrainedMark } from "../src/state/budgets/drained-mark.ts";
 
 test("under a steady load that is never quite drained, what was written before is known to be in the store after a while", () => {
   const mark = new DrainedMark(0);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { elevenlabs } from "../src/adapters/elevenlabs.ts";
+import { elevenlabs } from "../src/dialects/elevenlabs/elevenlabs.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../src/operations/transcription.ts";
+import type { TranscriptFormat, TranscriptionAsk } from "../src/operations/transcription/transcription.ts";
 import type { Whole } from "../src/operations/whole.ts";
 import { ask, cuesIn, encoded, eventsIn, formIn, readWhole, target, textOf, whole } from "./support/transcription-world.ts";
 

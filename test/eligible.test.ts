@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { candidatesOf, type Candidate, type Channel, type Route } from "../src/channels/channel.ts";
 import type { Ask } from "../src/operations/ask.ts";
-import { readChatRequest } from "../src/operations/chat-request.ts";
+import { readChatRequest } from "../src/operations/chat/chat-request.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import type { SpeechAsk } from "../src/operations/speech.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../src/operations/transcription.ts";
+import type { SpeechAsk } from "../src/operations/speech/speech.ts";
+import type { TranscriptFormat, TranscriptionAsk } from "../src/operations/transcription/transcription.ts";
 import { eligible } from "../src/routing/eligible.ts";
 import { channel } from "./support/plan-world.ts";
 

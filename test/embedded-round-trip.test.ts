@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { catalog } from "../packages/embedded/src/catalog.ts";
 import { decodeFile } from "../packages/embedded/src/codecs/decode-file.ts";
 import { pcmRate, toPcm } from "../packages/embedded/src/codecs/pcm.ts";
-import { audioFormats, audioTypes, type AudioFormat } from "../src/operations/audio.ts";
+import { audioFormats, audioTypes, type AudioFormat } from "../src/media/audio.ts";
 import { startChaos, type Chaos } from "./support/chaos.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway } from "./support/gateway.ts";

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import type { StreamedBody } from "../src/adapters/adapter.ts";
+import type { StreamedBody } from "../src/dialects/dialect.ts";
 import type { Channel } from "../src/channels/channel.ts";
 import { embeddedInstalled, engineCommand, installedEngines } from "../src/engines/command.ts";
 import { makeAllowance } from "../src/engines/allowance.ts";
@@ -13,7 +13,7 @@ import { Tail } from "../src/engines/tail.ts";
 import { Engines, type EnginesOptions } from "../src/engines/supervisor.ts";
 import type { Exchange, Reply } from "../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import { makeSend } from "../src/upstream/send.ts";
+import { makeSend } from "../src/net/client/send.ts";
 import { eventually } from "./support/eventually.ts";
 import { slowed } from "./support/slowed.ts";
 

@@ -23,15 +23,15 @@ const sources = [
   "src/http/authenticate.ts",
   "src/http/auth-failures.ts",
   "src/state/overrun.ts",
-  "src/http/form-refusals.ts",
-  "src/operations/chat-request.ts",
+  "src/http/forms/refusals.ts",
+  "src/operations/chat/chat-request.ts",
   "src/operations/mistakes.ts",
-  "src/operations/speech-request.ts",
-  "src/operations/transcription-request.ts",
+  "src/operations/speech/speech-request.ts",
+  "src/operations/transcription/transcription-request.ts",
   "src/routing/eligible.ts",
-  "src/adapters/foreign-transcription.ts",
-  "src/adapters/openai-transcription-answer.ts",
-  "src/adapters/rendered-transcript.ts",
+  "src/dialects/transcripts/foreign-transcription.ts",
+  "src/dialects/openai/transcription-answer.ts",
+  "src/dialects/transcripts/rendered-transcript.ts",
 ];
 
 test("docs/errors.md lists every error code the gateway gives", () => {

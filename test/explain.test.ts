@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import fc from "fast-check";
-import type { Codec, Refusal } from "../src/adapters/adapter.ts";
-import { errorBody } from "../src/adapters/error-body.ts";
-import { explain as explained, explainInBand as explainedInBand } from "../src/adapters/explain.ts";
-import { heard } from "../src/gateway/heard.ts";
+import type { Codec, Refusal } from "../src/dialects/dialect.ts";
+import { errorBody } from "../src/dialects/errors/error-body.ts";
+import { explain as explained, explainInBand as explainedInBand } from "../src/dialects/errors/explain.ts";
+import { heard } from "../src/gateway/attempt/heard.ts";
 import { failure, type Failure, type FailureKind } from "../src/operations/failure.ts";
 import { slowed } from "./support/slowed.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { StreamReader } from "../src/adapters/adapter.ts";
-import { EventReader } from "../src/adapters/event-reader.ts";
-import { OpenAiStream } from "../src/adapters/openai-stream.ts";
-import { DeltaRun } from "../src/operations/delta-run.ts";
+import type { StreamReader } from "../src/dialects/dialect.ts";
+import { EventReader } from "../src/dialects/readers/event-reader.ts";
+import { OpenAiStream } from "../src/dialects/openai/stream.ts";
+import { DeltaRun } from "../src/operations/chat/delta-run.ts";
 import type { Emission } from "../src/operations/emission.ts";
 import { isFailure } from "../src/operations/failure.ts";
 import { TokenCount } from "../src/usage/token-estimate.ts";

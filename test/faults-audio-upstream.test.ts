@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { makeDecoder } from "../packages/embedded/src/codecs/decode.ts";
-import { recognise } from "../src/operations/audio-sniff.ts";
-import { audioFormats, audioTypes } from "../src/operations/audio.ts";
+import { recognise } from "../src/media/audio-sniff.ts";
+import { audioFormats, audioTypes } from "../src/media/audio.ts";
 import { formOf, recording } from "./support/audio-call.ts";
 import { startChaos, type Chaos } from "./support/chaos.ts";
 import { audioOf, stepBytes } from "./support/chaos/spoken.ts";

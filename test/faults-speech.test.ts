@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, setDefaultTimeout } from "bun:test";
 import { makeDecoder } from "../packages/embedded/src/codecs/decode.ts";
-import { recognise } from "../src/operations/audio-sniff.ts";
-import { audioFormats, audioTypes, type AudioFormat } from "../src/operations/audio.ts";
+import { recognise } from "../src/media/audio-sniff.ts";
+import { audioFormats, audioTypes, type AudioFormat } from "../src/media/audio.ts";
 import { accessLine, noUploadLeft, openSpeech, speak, type AudioReply } from "./support/audio-call.ts";
 import { audioTimeouts, earlyFaults } from "./support/audio-faults.ts";
 import { audioIn, expectCut, expectSame, expectSpeech, lastAttempt } from "./support/audio-outcome.ts";

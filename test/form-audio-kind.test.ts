@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { audioKindOf, sniffAudio } from "../src/operations/audio-kind.ts";
+import { audioKindOf, sniffAudio } from "../src/media/audio-kind.ts";
 
 function bytes(...pieces: readonly (string | readonly number[] | Uint8Array)[]): Uint8Array {
   return Buffer.concat(pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece, "latin1") : Buffer.from(piece))));

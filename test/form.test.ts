@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import fc from "fast-check";
-import { formSplitter } from "../src/http/form-body.ts";
-import { FormPace } from "../src/http/form-pace.ts";
+import { formSplitter } from "../src/http/forms/form-body.ts";
+import { FormPace } from "../src/http/forms/pace.ts";
 import { isFailure } from "../src/operations/failure.ts";
 import { eventually } from "./support/eventually.ts";
 import { field, file, framed, hashOf, openFormServer, type FormServer, type Seen, type SentPart } from "./support/form-server.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { HeadMemory } from "../src/wire/head-memory.ts";
+import { HeadMemory } from "../src/net/message/head-memory.ts";
 import { allHeaders } from "./support/header-lines.ts";
 
 const line = fc.oneof(

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import fc from "fast-check";
-import type { ClientSocket } from "../src/http/client-connection.ts";
-import { Connections } from "../src/http/connections.ts";
+import type { ClientSocket } from "../src/net/server/client-connection.ts";
+import { Connections } from "../src/net/server/connections.ts";
 import type { Bell, Bells } from "../src/gateway/ports.ts";
-import { AnswerHead, type HttpAnswer } from "../src/http/http-answer.ts";
-import type { Incoming } from "../src/http/incoming.ts";
+import { AnswerHead, type HttpAnswer } from "../src/net/server/http-answer.ts";
+import type { Incoming } from "../src/net/server/incoming.ts";
 import { OutgoingStream, type ByteSource } from "../src/http/outgoing-stream.ts";
-import { statusFor } from "../src/http/request-parser.ts";
+import { statusFor } from "../src/net/server/request-parser.ts";
 import { RawConnection, RawResponse } from "./support/client.ts";
 import { eventually } from "./support/eventually.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";

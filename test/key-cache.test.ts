@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Follower } from "../src/gateway/follower.ts";
-import { KeyCache } from "../src/gateway/key-cache.ts";
+import { KeyCache } from "../src/gateway/admission/key-cache.ts";
 import { StorageTrouble, type ChangedKey, type OpenedKey, type Storage } from "../src/gateway/storage.ts";
 import { KeyRing } from "../src/http/key-ring.ts";
 import { unlimited } from "../src/limits/limits.ts";

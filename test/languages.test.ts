@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { languageCode, languageName, languages } from "../src/operations/languages.ts";
+import { languageCode, languageName, languages } from "../src/operations/transcription/languages.ts";
 
 test("there are the 99 languages of the first multilingual models and the one that came later", () => {
   expect(languages.length).toBe(100);

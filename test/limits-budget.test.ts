@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage, type KeptHold } from "../src/gateway/storage.ts";
 import { periodStartMs } from "../src/limits/period.ts";
-import type { BudgetLine, Refused, Reservation } from "../src/state/budget-account.ts";
-import { BudgetLedger, type LedgerOptions } from "../src/state/budget-ledger.ts";
-import { DrainedMark } from "../src/state/drained-mark.ts";
+import type { BudgetLine, Refused, Reservation } from "../src/state/budgets/budget-account.ts";
+import { BudgetLedger, type LedgerOptions } from "../src/state/budgets/budget-ledger.ts";
+import { DrainedMark } from "../src/state/budgets/drained-mark.ts";
 
 /** A clock that only moves when it is told to, with its timers. */
 class Clock {

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Grant, Limiter, Overrun } from "../src/gateway/limiter.ts";
+import type { Grant, Limiter, Overrun } from "../src/gateway/admission/limiter.ts";
 import { errorAnswer } from "../src/http/errors.ts";
-import { AnswerHead } from "../src/http/http-answer.ts";
+import { AnswerHead } from "../src/net/server/http-answer.ts";
 import { asResponse } from "./support/http-answer.ts";
 import type { Key } from "../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../src/limits/limits.ts";
 import type { Claim, Taking } from "../src/limits/rate-keeper.ts";
-import type { BudgetLine, Refused, Reservation } from "../src/state/budget-account.ts";
+import type { BudgetLine, Refused, Reservation } from "../src/state/budgets/budget-account.ts";
 import { makeLimiter } from "../src/state/limiter.ts";
 import { MemoryRates } from "../src/state/memory-rates.ts";
 import { take } from "./support/need.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Standing } from "../src/gateway/limiter.ts";
-import { putStanding } from "../src/http/rate-limit-headers.ts";
+import type { Standing } from "../src/gateway/admission/limiter.ts";
+import { putStanding } from "../src/net/server/rate-limit-headers.ts";
 import { amountMax, wholeAmount } from "../src/limits/amount.ts";
 import { goDuration } from "../src/limits/go-duration.ts";
 import { leaseSize } from "../src/limits/lease-size.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Cancellation } from "../src/gateway/cancellation.ts";
-import { LiveCalls } from "../src/gateway/live-calls.ts";
+import { LiveCalls } from "../src/gateway/admission/live-calls.ts";
 import { failure } from "../src/operations/failure.ts";
 
 const gone = failure("shutting_down", "the gateway is shutting down");

@@ -11,9 +11,9 @@ import {
   type LoopFacts,
   type Pressure,
   type PressureGauge,
-} from "../src/http/load-shed.ts";
-import { memoryShareOf } from "../src/http/memory-share.ts";
-import { ProcessorTime } from "../src/http/processor-time.ts";
+} from "../src/http/overload/load-shed.ts";
+import { memoryShareOf } from "../src/http/overload/memory-share.ts";
+import { ProcessorTime } from "../src/http/overload/processor-time.ts";
 import { eventually } from "./support/eventually.ts";
 
 const calm: Pressure = { loopDelayMs: 0, memoryShare: 0 };

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test";
-import { adapters } from "../src/adapters/index.ts";
+import { adapters } from "../src/dialects/index.ts";
 import { loadConfig } from "../src/config/load.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
-import { Board } from "../src/gateway/board.ts";
+import { Board } from "../src/gateway/upstream-state/board.ts";
 import type { Call } from "../src/gateway/call.ts";
 import { Cancellation } from "../src/gateway/cancellation.ts";
 import { Gateway, type Answer } from "../src/gateway/gateway.ts";
-import { planParts } from "../src/gateway/long-transcription-plan.ts";
+import { planParts } from "../src/gateway/long-transcription/plan.ts";
 import type { AudioPart, CutTrouble, Ports, Reply } from "../src/gateway/ports.ts";
 import { plainLedger } from "./support/ledger.ts";
-import type { CallRecord } from "../src/gateway/record.ts";
+import type { CallRecord } from "../src/gateway/settlement/record.ts";
 import { failure, type Failure } from "../src/operations/failure.ts";
-import type { TranscriptionAsk } from "../src/operations/transcription.ts";
+import type { TranscriptionAsk } from "../src/operations/transcription/transcription.ts";
 import { ask, bytesOf, formFile } from "./support/transcription-world.ts";
 
 interface Limits {

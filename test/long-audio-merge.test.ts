@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { MergedTranscript, type HeardPart } from "../src/operations/merged-transcript.ts";
-import { partTranscript } from "../src/operations/merged-transcript-part.ts";
-import { overlapSeam, tokensOf } from "../src/operations/merged-transcript-seam.ts";
-import { summedReport, summedUsage } from "../src/operations/merged-transcript-usage.ts";
+import { MergedTranscript, type HeardPart } from "../src/operations/transcription/merge/merged-transcript.ts";
+import { partTranscript } from "../src/operations/transcription/merge/part.ts";
+import { overlapSeam, tokensOf } from "../src/operations/transcription/merge/seam.ts";
+import { summedReport, summedUsage } from "../src/operations/transcription/merge/usage.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import type { Segment, Transcript, Word } from "../src/operations/transcription.ts";
+import type { Segment, Transcript, Word } from "../src/operations/transcription/transcription.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
 import { bytesOf } from "./support/transcription-world.ts";
 

@@ -15,9 +15,9 @@ import {
 import { makeEncoder } from "../packages/embedded/src/codecs/encode.ts";
 import { makeCutter, type Part } from "../packages/embedded/src/split/cutter.ts";
 import { wavFile } from "../packages/embedded/src/split/wav-file.ts";
-import { makeCutAudio } from "../src/audio/split.ts";
+import { makeCutAudio } from "../src/engines/audio/split.ts";
 import type { AudioCutting, AudioPart, CutTrouble } from "../src/gateway/ports.ts";
-import type { AudioFormat } from "../src/operations/audio.ts";
+import type { AudioFormat } from "../src/media/audio.ts";
 import { eventually } from "./support/eventually.ts";
 import { slowMp4 } from "./support/hostile-audio.ts";
 import { heardTones, samplesOf, spokenTones, toneRate } from "./support/heard-tones.ts";

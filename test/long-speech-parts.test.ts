@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { characterCount } from "../src/operations/characters.ts";
+import { characterCount } from "../src/operations/speech/characters.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import { edgeSamplesMax, heldSamplesMax } from "../src/operations/joined-speech-edges.ts";
-import { fadeSamples, jumpMax } from "../src/operations/joined-speech-joint.ts";
-import { JoinedSpeech } from "../src/operations/joined-speech.ts";
-import { speechPart, tooMuchToRepeat } from "../src/operations/speech-part.ts";
-import { speechParts } from "../src/operations/speech-parts.ts";
-import { readSpeechRequest } from "../src/operations/speech-request.ts";
-import type { SpeechAsk } from "../src/operations/speech.ts";
+import { edgeSamplesMax, heldSamplesMax } from "../src/operations/speech/join/edges.ts";
+import { fadeSamples, jumpMax } from "../src/operations/speech/join/joint.ts";
+import { JoinedSpeech } from "../src/operations/speech/join/joined-speech.ts";
+import { speechPart, tooMuchToRepeat } from "../src/operations/speech/speech-part.ts";
+import { speechParts } from "../src/operations/speech/speech-parts.ts";
+import { readSpeechRequest } from "../src/operations/speech/speech-request.ts";
+import type { SpeechAsk } from "../src/operations/speech/speech.ts";
 
 function askOf(body: string): SpeechAsk {
   const ask = readSpeechRequest(Buffer.from(body), { charactersMax: 1e6 });

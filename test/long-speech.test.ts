@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { makeDecoder } from "../packages/embedded/src/codecs/decode.ts";
-import { audioFormats, audioTypes, type AudioFormat } from "../src/operations/audio.ts";
+import { audioFormats, audioTypes, type AudioFormat } from "../src/media/audio.ts";
 import { eventually } from "./support/eventually.ts";
 import { startGateway, type Gateway, type LogLine } from "./support/gateway.ts";
 import { joinedSamples } from "./support/signal.ts";

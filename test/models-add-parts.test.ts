@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { addonsFor } from "../packages/embedded/src/addons/table.ts";
 import { BrokenArchive, tarEntries } from "../packages/embedded/src/addons/tarball.ts";
 import { parseArguments } from "../src/cli/arguments.ts";
-import { progressDisplay } from "../src/cli/models-progress.ts";
+import { progressDisplay } from "../src/cli/models/models-progress.ts";
 
 describe("the table of add-ons", () => {
   const platforms = ["linux-x64", "linux-arm64", "darwin-arm64"];

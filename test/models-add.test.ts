@@ -524,8 +524,8 @@ describe("removing a model", () => {
 describe("the command", () => {
   const root = resolve(import.meta.dir, "..");
   const script = `
-    import { runModels } from ${JSON.stringify(join(root, "src/cli/models.ts"))};
-    import { nearest } from ${JSON.stringify(join(root, "src/config/nearest.ts"))};
+    import { runModels } from ${JSON.stringify(join(root, "src/cli/models/models.ts"))};
+    import { nearest } from ${JSON.stringify(join(root, "src/config/findings/nearest.ts"))};
     const { request, addons, dataDir, env } = JSON.parse(await Bun.stdin.text());
     process.exitCode = await runModels(request, { dataDir, env, nearest, addons });
   `;

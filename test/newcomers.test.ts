@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { listenProblem } from "../src/cli/listen-problem.ts";
-import { temporaryTrouble } from "../src/cli/temporary-directory.ts";
-import { offeredNow } from "../src/gateway/offered.ts";
+import { listenProblem } from "../src/cli/process/listen-problem.ts";
+import { temporaryTrouble } from "../src/cli/process/temporary-directory.ts";
+import { offeredNow } from "../src/gateway/admission/offered.ts";
 import { errorEvent, shownAs } from "../src/http/errors.ts";
 import { baseUrlMistake, servedRoutes } from "../src/http/routes.ts";
 import { UnknownRoutes, type UnknownRoute } from "../src/http/unknown-routes.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Cancellation } from "../src/gateway/cancellation.ts";
-import { PlaceQueue, type WaitingForPlace } from "../src/gateway/place-queue.ts";
+import { PlaceQueue, type WaitingForPlace } from "../src/gateway/admission/place-queue.ts";
 import { failure } from "../src/operations/failure.ts";
 
 /** A queue on a clock that stands still until it is moved; `told` is what became of whom. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { adapters } from "../src/adapters/index.ts";
-import { optionsOf, presetAddress, presetNamed, presets } from "../src/adapters/presets.ts";
+import { adapters } from "../src/dialects/index.ts";
+import { optionsOf, presetAddress, presetNamed, presets } from "../src/dialects/presets.ts";
 import { checkAddress } from "../src/config/address.ts";
 import { loadConfig } from "../src/config/load.ts";
 

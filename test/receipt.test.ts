@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Admission } from "../src/gateway/admission.ts";
-import { Ledger } from "../src/gateway/ledger.ts";
-import { receiptOf } from "../src/gateway/receipt.ts";
-import { lostRace, type CallRecord, type Try } from "../src/gateway/record.ts";
+import type { Admission } from "../src/gateway/admission/admission.ts";
+import { Ledger } from "../src/gateway/admission/ledger.ts";
+import { receiptOf } from "../src/gateway/settlement/receipt.ts";
+import { lostRace, type CallRecord, type Try } from "../src/gateway/settlement/record.ts";
 import type { Demand } from "../src/limits/limits.ts";
 import { unlimited } from "../src/limits/limits.ts";
 import { failure, type FailureKind } from "../src/operations/failure.ts";

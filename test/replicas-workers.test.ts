@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { Workers } from "../src/cli/workers.ts";
+import { Workers } from "../src/cli/process/workers.ts";
 import { wholeLines } from "../src/cli/whole-lines.ts";
-import { openStore, type Store } from "../src/durable.ts";
+import { openStore, type Store } from "../src/app/durable.ts";
 import { startChaos, type Chaos } from "./support/chaos.ts";
 import { chat, openChat } from "./support/chat.ts";
 import { eventually } from "./support/eventually.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { asksFirst, isPersistent, RequestParser, statusFor, type RequestLine } from "../src/http/request-parser.ts";
-import type { HeaderLines } from "../src/wire/header-lines.ts";
+import { asksFirst, isPersistent, RequestParser, statusFor, type RequestLine } from "../src/net/server/request-parser.ts";
+import type { HeaderLines } from "../src/net/message/header-lines.ts";
 import { allHeaders } from "./support/header-lines.ts";
 
 // Bears company: the memory it measures is its own.

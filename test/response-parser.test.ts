@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { ResponseParser } from "../src/upstream/response-parser.ts";
+import { ResponseParser } from "../src/net/client/response-parser.ts";
 import { allHeaders } from "./support/header-lines.ts";
 
 // Properties over many responses, sweeps over every byte; no clock is judged here.

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { errorBody, type ErrorBody } from "../src/adapters/error-body.ts";
-import { retryAfterMs, waitMaxMs } from "../src/adapters/retry-after.ts";
+import { errorBody, type ErrorBody } from "../src/dialects/errors/error-body.ts";
+import { retryAfterMs, waitMaxMs } from "../src/dialects/errors/retry-after.ts";
 import { slowed } from "./support/slowed.ts";
 
 const nowMs = Date.UTC(2026, 10, 15, 12, 0, 0);

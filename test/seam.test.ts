@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { endOf, Seam } from "../src/operations/resume.ts";
+import { endOf, Seam } from "../src/operations/chat/resume.ts";
 
 /** What the client sees of a second answer that comes in these pieces. */
 function joined(delivered: string, expects: "continues" | "repeats", pieces: readonly string[]): string | "differs" {

@@ -14,17 +14,17 @@ import {
 import { join } from "node:path";
 import fc from "fast-check";
 import { StorageTrouble } from "../src/gateway/storage.ts";
-import { keepBefore } from "../src/store/backup-before.ts";
-import { backupMark, chunkBytesUsual } from "../src/store/backup-header.ts";
-import type { BackupKey, Protection } from "../src/store/backup-key.ts";
-import { restoreStore, type BackupSource } from "../src/store/backup-restore.ts";
-import { openSealed, sealFile } from "../src/store/backup-seal.ts";
-import { backupStore, type BackupProgress } from "../src/store/backup.ts";
+import { keepBefore } from "../src/store/backup/before.ts";
+import { backupMark, chunkBytesUsual } from "../src/store/backup/header.ts";
+import type { BackupKey, Protection } from "../src/store/backup/key.ts";
+import { restoreStore, type BackupSource } from "../src/store/backup/restore.ts";
+import { openSealed, sealFile } from "../src/store/backup/seal.ts";
+import { backupStore, type BackupProgress } from "../src/store/backup/backup.ts";
 import type { Database } from "../src/store/database.ts";
-import { masterKeyFile } from "../src/store/master-key-file.ts";
-import { openMasterKey } from "../src/store/master-key.ts";
+import { masterKeyFile } from "../src/store/secrets/master-key-file.ts";
+import { openMasterKey } from "../src/store/secrets/master-key.ts";
 import { openDatabase, storeFile } from "../src/store/open.ts";
-import { rotateMasterKey } from "../src/store/rewrap.ts";
+import { rotateMasterKey } from "../src/store/secrets/rewrap.ts";
 import { sql } from "../src/store/sql.ts";
 import { freshDataDir } from "./support/databases.ts";
 
@@ -306,7 +306,7 @@ describe("a sealed file", () => {
     writeFileSync(plain, "");
     truncateSync(plain, bytes);
     const code = `
-      const { openSealed, sealFile } = await import(${JSON.stringify(join(import.meta.dir, "../src/store/backup-seal.ts"))});
+      const { openSealed, sealFile } = await import(${JSON.stringify(join(import.meta.dir, "../src/store/backup/seal.ts"))});
       const key = { hint: { kind: "master_key", version: "1" }, secret: async () => new Uint8Array(32) };
       const [plain, sealed, again] = process.argv.slice(1);
       let peak = 0;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { readChatRequest } from "../src/operations/chat-request.ts";
+import { readChatRequest } from "../src/operations/chat/chat-request.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import { readSpeechRequest } from "../src/operations/speech-request.ts";
+import { readSpeechRequest } from "../src/operations/speech/speech-request.ts";
 import { clientKey, setUp, type Rig } from "./support/rig.ts";
 import { slowed } from "./support/slowed.ts";
 

@@ -7,7 +7,7 @@ import { unlimited } from "../src/limits/limits.ts";
 import type { Database } from "../src/store/database.ts";
 import { Sql, sql } from "../src/store/sql.ts";
 import { makeStorage } from "../src/store/storage.ts";
-import { makeVault } from "../src/store/vault.ts";
+import { makeVault } from "../src/store/secrets/vault.ts";
 import { goodPassword, newKey, startAdmin, tester, type AdminWorld, type Called } from "./support/admin.ts";
 import { engines, type Engine } from "./support/databases.ts";
 
@@ -366,5 +366,5 @@ test("S02: a statement is made by the template and by nothing else, and a value 
     if (/\.unsafe\(|\.query\(`|\.exec\(`/.test(text) && !/^src\/store\/(sqlite|postgres)-connection\.ts$/.test(file)) makers.push(file);
   }
   // The thread and the bulk insertion are handed the texts of statements that the template made.
-  expect(makers.toSorted()).toEqual(["src/store/database-thread.ts", "src/store/insertion.ts", "src/store/sql.ts"]);
+  expect(makers.toSorted()).toEqual(["src/store/sqlite/database-thread.ts", "src/store/receipts/insertion.ts", "src/store/sql.ts"]);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { listenAdmin } from "../src/admin/listener.ts";
-import { resourceRoutes } from "../src/admin/routes.ts";
-import { SqliteDatabase } from "../src/store/sqlite.ts";
+import { resourceRoutes } from "../src/admin/routes/routes.ts";
+import { SqliteDatabase } from "../src/store/sqlite/sqlite.ts";
 import { sql } from "../src/store/sql.ts";
 import { callAdmin, goodPassword, startAdmin, type AdminWorld, type Called } from "./support/admin.ts";
 

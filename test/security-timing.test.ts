@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { KeyCache } from "../src/gateway/key-cache.ts";
+import { KeyCache } from "../src/gateway/admission/key-cache.ts";
 import type { OpenedKey } from "../src/gateway/storage.ts";
 import { KeyRing } from "../src/http/key-ring.ts";
 import { makeToken } from "../src/keys/token.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { characterCount } from "../src/operations/characters.ts";
-import { sentences } from "../src/operations/sentences.ts";
+import { characterCount } from "../src/operations/speech/characters.ts";
+import { sentences } from "../src/operations/speech/sentences.ts";
 import { slowed } from "./support/slowed.ts";
 
 // Bears company: what it claims of times holds on a machine many times slower.

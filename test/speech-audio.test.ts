@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { audioEnd } from "../src/operations/audio-end.ts";
-import { lookAheadBytesMax, recognise, type Recognised } from "../src/operations/audio-sniff.ts";
-import { audioFormats, type AudioFormat } from "../src/operations/audio.ts";
-import { frameHeaderAt } from "../src/operations/mpeg-frame.ts";
+import { audioEnd } from "../src/media/end/audio-end.ts";
+import { lookAheadBytesMax, recognise, type Recognised } from "../src/media/audio-sniff.ts";
+import { audioFormats, type AudioFormat } from "../src/media/audio.ts";
+import { frameHeaderAt } from "../src/media/mpeg-frame.ts";
 import { sizedWav, tone } from "./support/speech-world.ts";
 
 // Real encoders are loaded first; no clock is judged here.

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Encoded } from "../src/adapters/adapter.ts";
-import { formatFor, openaiSpeech } from "../src/adapters/openai-speech.ts";
-import { audioFormats, type AudioFormat } from "../src/operations/audio.ts";
+import type { Encoded } from "../src/dialects/dialect.ts";
+import { formatFor, openaiSpeech } from "../src/dialects/openai/speech.ts";
+import { audioFormats, type AudioFormat } from "../src/media/audio.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import { readSpeechRequest } from "../src/operations/speech-request.ts";
+import { readSpeechRequest } from "../src/operations/speech/speech-request.ts";
 import { headOf, noTools, targetOf, type TargetOptions } from "./support/speech-world.ts";
 
 function encode(body: string, options: TargetOptions = {}): Encoded | Failure {

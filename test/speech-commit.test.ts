@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import type { StreamReader } from "../src/adapters/adapter.ts";
-import { LiveStream } from "../src/gateway/live-stream.ts";
+import type { StreamReader } from "../src/dialects/dialect.ts";
+import { LiveStream } from "../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../src/gateway/ports.ts";
-import { Relay, type Tally } from "../src/gateway/relay.ts";
-import { Watch } from "../src/gateway/watch.ts";
+import { Relay, type Tally } from "../src/gateway/attempt/relay.ts";
+import { Watch } from "../src/gateway/attempt/watch.ts";
 import { OutgoingStream } from "../src/http/outgoing-stream.ts";
-import type { WayOut } from "../src/http/http-answer.ts";
+import type { WayOut } from "../src/net/server/http-answer.ts";
 import type { Emission } from "../src/operations/emission.ts";
 import { failure, isFailure, type Failure } from "../src/operations/failure.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { characterCount } from "../src/operations/characters.ts";
+import { characterCount } from "../src/operations/speech/characters.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import type { SpeechAsk } from "../src/operations/speech.ts";
-import { readSpeechRequest } from "../src/operations/speech-request.ts";
+import type { SpeechAsk } from "../src/operations/speech/speech.ts";
+import { readSpeechRequest } from "../src/operations/speech/speech-request.ts";
 
 const limits = { charactersMax: 20 };
 

@@ -3,9 +3,9 @@ import { fstatSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { Spool } from "../src/http/spool.ts";
+import { Spool } from "../src/http/forms/spool.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import type { StoredFile } from "../src/operations/stored-file.ts";
+import type { StoredFile } from "../src/media/stored-file.ts";
 import { eventually } from "./support/eventually.ts";
 import { field, file, framed, openFilesIn, openFormServer } from "./support/form-server.ts";
 import { rawRequest } from "./support/raw-request.ts";

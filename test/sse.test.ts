@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import type { SseEvent } from "../src/adapters/adapter.ts";
-import { SseReader } from "../src/adapters/sse.ts";
+import type { SseEvent } from "../src/dialects/dialect.ts";
+import { SseReader } from "../src/dialects/readers/sse.ts";
 
 // Properties over many streams; no clock is judged here.
 setDefaultTimeout(120_000);

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { SharedHints } from "../src/limits/joint-hints.ts";
 import { CoolDownHints } from "../src/state/cool-down-hints.ts";
-import { RedisHints } from "../src/state/redis-hints.ts";
-import { RedisLink } from "../src/state/redis-link.ts";
+import { RedisHints } from "../src/state/redis/hints.ts";
+import { RedisLink } from "../src/state/redis/link.ts";
 import { StoreGuard } from "../src/state/store-guard.ts";
 import type { Database } from "../src/store/database.ts";
-import { SqlHints } from "../src/store/hint-table.ts";
+import { SqlHints } from "../src/store/tables/hint-table.ts";
 import { engines } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";
 import { after } from "./support/joint-rig.ts";

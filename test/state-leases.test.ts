@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import fc from "fast-check";
 import type { SharedCounts } from "../src/limits/joint-counts.ts";
 import type { Claim, Taking } from "../src/limits/rate-keeper.ts";
-import { RedisCounts } from "../src/state/redis-counts.ts";
-import { RedisLink } from "../src/state/redis-link.ts";
+import { RedisCounts } from "../src/state/redis/counts.ts";
+import { RedisLink } from "../src/state/redis/link.ts";
 import { eventually } from "./support/eventually.ts";
 import { startFaultProxy, type FaultProxy } from "./support/fault-proxy.ts";
 import { everyMs, heldUpWithinMs } from "./support/held-up.ts";

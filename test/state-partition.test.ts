@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { SharedAbsences } from "../src/limits/joint-absences.ts";
-import { SqlAbsences } from "../src/store/absence-table.ts";
+import { SqlAbsences } from "../src/store/tables/absence-table.ts";
 import { engines } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";
 import { startFaultProxy, type FaultProxy } from "./support/fault-proxy.ts";

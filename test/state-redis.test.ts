@@ -1,8 +1,8 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { RedisCounts } from "../src/state/redis-counts.ts";
-import { RedisLink, type RedisLinkOptions } from "../src/state/redis-link.ts";
+import { RedisCounts } from "../src/state/redis/counts.ts";
+import { RedisLink, type RedisLinkOptions } from "../src/state/redis/link.ts";
 import { StoreGuard } from "../src/state/store-guard.ts";
 import { contractSlotMs, testCountsContract } from "./support/counts-contract.ts";
 import { admitted, after, keeper, requests, span } from "./support/joint-rig.ts";

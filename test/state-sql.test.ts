@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "bun:test";
-import { SqlCounts } from "../src/store/count-table.ts";
+import { SqlCounts } from "../src/store/tables/count-table.ts";
 import type { Database } from "../src/store/database.ts";
 import { openDatabase } from "../src/store/open.ts";
 import { sql } from "../src/store/sql.ts";

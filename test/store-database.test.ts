@@ -5,13 +5,13 @@ import { chmodSync, mkdirSync, readdirSync, statSync, truncateSync, writeFileSyn
 import { join } from "node:path";
 import { StorageTrouble } from "../src/gateway/storage.ts";
 import type { Database } from "../src/store/database.ts";
-import { Insertion } from "../src/store/insertion.ts";
+import { Insertion } from "../src/store/receipts/insertion.ts";
 import { openDatabase, storeFile } from "../src/store/open.ts";
 import { Sql, sql } from "../src/store/sql.ts";
-import { SerialDatabase } from "../src/store/sqlite-serial.ts";
-import { SqliteDatabase } from "../src/store/sqlite.ts";
-import { ThreadConnection } from "../src/store/thread-connection.ts";
-import { ThreadDatabase } from "../src/store/thread-database.ts";
+import { SerialDatabase } from "../src/store/sqlite/sqlite-serial.ts";
+import { SqliteDatabase } from "../src/store/sqlite/sqlite.ts";
+import { ThreadConnection } from "../src/store/sqlite/thread-connection.ts";
+import { ThreadDatabase } from "../src/store/sqlite/thread-database.ts";
 import { engines, freshDataDir } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";
 
@@ -391,7 +391,7 @@ describe("the thread", () => {
 
   test("does not keep a process alive, but lets it wait for an answer", async () => {
     const code = `
-      const { ThreadDatabase } = await import(${JSON.stringify(join(import.meta.dir, "../src/store/thread-database.ts"))});
+      const { ThreadDatabase } = await import(${JSON.stringify(join(import.meta.dir, "../src/store/sqlite/thread-database.ts"))});
       const { sql } = await import(${JSON.stringify(join(import.meta.dir, "../src/store/sql.ts"))});
       const database = new ThreadDatabase(process.argv[1]);
       database.all(sql\`with recursive n (n) as (select 1 union all select n + 1 from n where n < 300000) select count(*) as n from n\`)

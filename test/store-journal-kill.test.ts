@@ -1,8 +1,8 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { startDrain } from "../src/store/drain-control.ts";
-import { openJournal } from "../src/store/journal.ts";
-import { segmentsIn, slotFolders } from "../src/store/journal-folder.ts";
+import { startDrain } from "../src/store/drain/drain-control.ts";
+import { openJournal } from "../src/store/journal/journal.ts";
+import { segmentsIn, slotFolders } from "../src/store/journal/folder.ts";
 import { openDatabase } from "../src/store/open.ts";
 import { sql } from "../src/store/sql.ts";
 import { engines, freshDataDir, freshPostgresUrl } from "./support/databases.ts";

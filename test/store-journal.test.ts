@@ -3,13 +3,13 @@ import fc from "fast-check";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openJournal, type Journal, type JournalOptions, type JournalTrouble } from "../src/store/journal.ts";
-import { frameAt, nextFrame, putFrame, roomFor } from "../src/store/journal-frame.ts";
-import { lockFile, segmentFile, segmentsIn } from "../src/store/journal-folder.ts";
-import { takeLock } from "../src/store/journal-lock.ts";
-import { SegmentReader } from "../src/store/journal-reader.ts";
-import { entryOf } from "../src/store/receipt-entry.ts";
-import { lineOf, openingLine, receiptLine } from "../src/store/receipt-line.ts";
+import { openJournal, type Journal, type JournalOptions, type JournalTrouble } from "../src/store/journal/journal.ts";
+import { frameAt, nextFrame, putFrame, roomFor } from "../src/store/journal/frame.ts";
+import { lockFile, segmentFile, segmentsIn } from "../src/store/journal/folder.ts";
+import { takeLock } from "../src/store/journal/lock.ts";
+import { SegmentReader } from "../src/store/journal/reader.ts";
+import { entryOf } from "../src/store/receipts/receipt-entry.ts";
+import { lineOf, openingLine, receiptLine } from "../src/store/receipts/receipt-line.ts";
 import type { Opening, Receipt } from "../src/usage/receipt.ts";
 import { eventually } from "./support/eventually.ts";
 import { sampleOpening, sampleReceipt } from "./support/journal-receipts.ts";
@@ -184,7 +184,7 @@ test("journals of one folder have slots of their own, and a free one is taken ag
 test("the lock of a slot dies with its process, even when that is killed", async () => {
   const folder = freshFolder();
   const file = join(folder, "lock");
-  const program = join(import.meta.dir, "../src/store/journal-lock.ts");
+  const program = join(import.meta.dir, "../src/store/journal/lock.ts");
   const child = Bun.spawn(
     [
       process.execPath,

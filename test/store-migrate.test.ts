@@ -2,13 +2,13 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { StorageTrouble } from "../src/gateway/storage.ts";
-import { keepBefore } from "../src/store/backup-before.ts";
+import { keepBefore } from "../src/store/backup/before.ts";
 import type { Database } from "../src/store/database.ts";
 import { migrate, pending } from "../src/store/migrate.ts";
 import { migrations, type Migration } from "../src/store/migrations/index.ts";
 import { openDatabase, storeFile } from "../src/store/open.ts";
 import { Sql, sql } from "../src/store/sql.ts";
-import { SqliteDatabase } from "../src/store/sqlite.ts";
+import { SqliteDatabase } from "../src/store/sqlite/sqlite.ts";
 import { engines, freshDataDir, freshPostgresUrl } from "./support/databases.ts";
 
 /** What a later version might bring: it only adds, so that the version before goes on. */

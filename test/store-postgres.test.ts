@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { StorageTrouble } from "../src/gateway/storage.ts";
 import type { Database } from "../src/store/database.ts";
 import { openDatabase } from "../src/store/open.ts";
-import { PostgresDatabase } from "../src/store/postgres.ts";
+import { PostgresDatabase } from "../src/store/postgres/postgres.ts";
 import { Sql, sql } from "../src/store/sql.ts";
 import { engines, freshPostgresUrl, postgresServer } from "./support/databases.ts";
 import { eventually } from "./support/eventually.ts";

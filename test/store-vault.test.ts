@@ -3,16 +3,16 @@ import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { join } from "node:path";
 import fc from "fast-check";
 import { unlimited } from "../src/limits/limits.ts";
-import { ChannelTable } from "../src/store/channel-table.ts";
+import { ChannelTable } from "../src/store/tables/channel-table.ts";
 import type { Database } from "../src/store/database.ts";
-import { openMasterKey, readLock, type MasterKey } from "../src/store/master-key.ts";
-import { makeKeyFile, masterKeyFile, MasterKeyTrouble, nextKeyFile, parsedMasterKey } from "../src/store/master-key-file.ts";
-import { rewrap, rotateMasterKey } from "../src/store/rewrap.ts";
-import { sealBytes, openBytes, sealingKeyOf } from "../src/store/sealing.ts";
+import { openMasterKey, readLock, type MasterKey } from "../src/store/secrets/master-key.ts";
+import { makeKeyFile, masterKeyFile, MasterKeyTrouble, nextKeyFile, parsedMasterKey } from "../src/store/secrets/master-key-file.ts";
+import { rewrap, rotateMasterKey } from "../src/store/secrets/rewrap.ts";
+import { sealBytes, openBytes, sealingKeyOf } from "../src/store/secrets/sealing.ts";
 import { sql } from "../src/store/sql.ts";
 import { makeStorage } from "../src/store/storage.ts";
-import type { DamagedRow } from "../src/store/table-needs.ts";
-import { makeVault } from "../src/store/vault.ts";
+import type { DamagedRow } from "../src/store/tables/table-needs.ts";
+import { makeVault } from "../src/store/secrets/vault.ts";
 import { engines, freshDataDir } from "./support/databases.ts";
 import { ada, storageWorld, trouble } from "./support/storage-world.ts";
 

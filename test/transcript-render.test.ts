@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { cuesOf } from "../src/operations/cues.ts";
-import { transcriptEvents } from "../src/operations/transcript-events.ts";
-import { render, type Rendering } from "../src/operations/transcript-render.ts";
-import type { Segment, Transcript, TranscriptFormat, Word } from "../src/operations/transcription.ts";
+import { cuesOf } from "../src/operations/transcription/cues.ts";
+import { transcriptEvents } from "../src/operations/transcription/transcript-events.ts";
+import { render, type Rendering } from "../src/operations/transcription/transcript-render.ts";
+import type { Segment, Transcript, TranscriptFormat, Word } from "../src/operations/transcription/transcription.ts";
 import { cuesIn, eventsIn, textOf } from "./support/transcription-world.ts";
 
 function segment(start: number, end: number, text: string, speaker: string | null = null): Segment {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { openaiTranscription } from "../src/adapters/openai-transcription.ts";
-import type { StreamReader } from "../src/adapters/adapter.ts";
+import { openaiTranscription } from "../src/dialects/openai/transcription.ts";
+import type { StreamReader } from "../src/dialects/dialect.ts";
 import type { Emission } from "../src/operations/emission.ts";
 import { isFailure, type Failure, type FailureKind } from "../src/operations/failure.ts";
 import type { Metered } from "../src/operations/usage.ts";

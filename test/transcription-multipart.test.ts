@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { typeOf } from "../src/adapters/file-body.ts";
-import { multipartBody } from "../src/adapters/multipart-body.ts";
-import { Spool } from "../src/http/spool.ts";
+import { typeOf } from "../src/dialects/transcripts/file-body.ts";
+import { multipartBody } from "../src/dialects/transcripts/multipart-body.ts";
+import { Spool } from "../src/http/forms/spool.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import type { FormFile, StoredFile } from "../src/operations/stored-file.ts";
+import type { FormFile, StoredFile } from "../src/media/stored-file.ts";
 import { bytesOf, fieldsOf, formFile, parsedForm, sent, stored, textOf } from "./support/transcription-world.ts";
 
 type Entries = readonly (readonly [string, string])[];

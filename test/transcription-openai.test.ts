@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { openaiTranscription } from "../src/adapters/openai-transcription.ts";
+import { openaiTranscription } from "../src/dialects/openai/transcription.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import { transcriptFormats, type TranscriptFormat, type TranscriptionAsk } from "../src/operations/transcription.ts";
+import { transcriptFormats, type TranscriptFormat, type TranscriptionAsk } from "../src/operations/transcription/transcription.ts";
 import type { Whole } from "../src/operations/whole.ts";
 import {
   ask,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import { listIn } from "../src/operations/form-lists.ts";
-import type { FormFile } from "../src/operations/stored-file.ts";
-import { readTranscriptionRequest } from "../src/operations/transcription-request.ts";
-import { transcriptFormats, type TranscriptionAsk } from "../src/operations/transcription.ts";
+import { listIn } from "../src/operations/transcription/form-lists.ts";
+import type { FormFile } from "../src/media/stored-file.ts";
+import { readTranscriptionRequest } from "../src/operations/transcription/transcription-request.ts";
+import { transcriptFormats, type TranscriptionAsk } from "../src/operations/transcription/transcription.ts";
 import { ask, bytesOf, fieldsOf, formFile, wave } from "./support/transcription-world.ts";
 
 type Entries = readonly (readonly [string, string])[];

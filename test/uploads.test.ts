@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import { Uploads, type UploadPlace } from "../src/http/uploads.ts";
+import { Uploads, type UploadPlace } from "../src/http/forms/uploads.ts";
 import { formOf, recording, uploadsOf } from "./support/audio-call.ts";
 import { startChaos, type Chaos } from "./support/chaos.ts";
 import { chat } from "./support/chat.ts";

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import net, { type AddressInfo, type Socket } from "node:net";
-import type { StreamedBody } from "../src/adapters/adapter.ts";
+import type { StreamedBody } from "../src/dialects/dialect.ts";
 import { isFailure } from "../src/operations/failure.ts";
-import { HttpExchange } from "../src/upstream/exchange.ts";
-import { Pool } from "../src/upstream/pool.ts";
+import { HttpExchange } from "../src/net/client/exchange.ts";
+import { Pool } from "../src/net/client/pool.ts";
 import { eventually } from "./support/eventually.ts";
 
 // Bears company: its clock only moves when it is told to, and its timers only keep pieces apart.

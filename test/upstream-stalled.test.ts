@@ -11,12 +11,12 @@ import { FileSlots } from "../src/files/file-slots.ts";
 import { UnnamedFile } from "../src/files/unnamed-file.ts";
 import type { Reply } from "../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../src/operations/failure.ts";
-import { Backlog } from "../src/upstream/backlog.ts";
-import { Connection, type Origin } from "../src/upstream/connection.ts";
-import { HttpExchange } from "../src/upstream/exchange.ts";
-import { overflow, Overflow } from "../src/upstream/overflow.ts";
-import { Pool } from "../src/upstream/pool.ts";
-import { ReadingTurns } from "../src/upstream/reading-turns.ts";
+import { Backlog } from "../src/net/client/backlog.ts";
+import { Connection, type Origin } from "../src/net/client/connection.ts";
+import { HttpExchange } from "../src/net/client/exchange.ts";
+import { overflow, Overflow } from "../src/net/client/overflow.ts";
+import { Pool } from "../src/net/client/pool.ts";
+import { ReadingTurns } from "../src/net/client/reading-turns.ts";
 import { eventually } from "./support/eventually.ts";
 import { makeCertificates } from "./support/tls.ts";
 

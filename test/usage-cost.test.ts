@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { transcriptionUsage } from "../src/operations/transcription-usage.ts";
+import { transcriptionUsage } from "../src/operations/transcription/transcription-usage.ts";
 import { nothingCounted, tokenUsage, type Metered } from "../src/operations/usage.ts";
 import { costNanos } from "../src/usage/cost.ts";
 import { dollarsNumber, dollarsOf, nanosOf } from "../src/usage/dollars.ts";

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { OutputAverages } from "../src/gateway/output-averages.ts";
+import { OutputAverages } from "../src/gateway/admission/output-averages.ts";
 import type { Demand } from "../src/limits/limits.ts";
 import type { Ask } from "../src/operations/ask.ts";
-import type { ChatAsk } from "../src/operations/chat.ts";
-import type { SpeechAsk } from "../src/operations/speech.ts";
-import type { TranscriptionAsk } from "../src/operations/transcription.ts";
+import type { ChatAsk } from "../src/operations/chat/chat.ts";
+import type { SpeechAsk } from "../src/operations/speech/speech.ts";
+import type { TranscriptionAsk } from "../src/operations/transcription/transcription.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
 import { costNanos } from "../src/usage/cost.ts";
 import { dearestCost, demandAt, expectedUse, truthOf, type DemandOptions } from "../src/usage/demand.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { presets } from "../src/adapters/presets.ts";
+import { presets } from "../src/dialects/presets.ts";
 import { nothingCounted } from "../src/operations/usage.ts";
 import { costNanos } from "../src/usage/cost.ts";
 import { dollarsOf } from "../src/usage/dollars.ts";

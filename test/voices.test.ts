@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { voiceFor } from "../src/adapters/voice.ts";
+import { voiceFor } from "../src/channels/voice.ts";
 import type { Voices } from "../src/channels/channel.ts";
 import { isFailure } from "../src/operations/failure.ts";
 

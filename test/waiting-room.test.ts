@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Cancellation } from "../src/gateway/cancellation.ts";
-import { type Bounds, type Turn, type Waiting, WaitingRoom } from "../src/gateway/waiting-room.ts";
+import { type Bounds, type Turn, type Waiting, WaitingRoom } from "../src/gateway/admission/waiting-room.ts";
 import { failure } from "../src/operations/failure.ts";
 
 /** A clock that stands still until it is moved, and then rings every timer at its time. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { welcome, type WelcomeFacts } from "../src/cli/welcome.ts";
+import { welcome, type WelcomeFacts } from "../src/cli/process/welcome.ts";
 
 const facts: WelcomeFacts = {
   url: "http://127.0.0.1:1",

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { openStore } from "../../src/durable.ts";
+import { openStore } from "../../src/app/durable.ts";
 import { startPostgres } from "../../test/support/servers/postgres.ts";
 import { startRedis } from "../../test/support/servers/redis.ts";
 import { ask } from "../ask.ts";

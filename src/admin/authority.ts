@@ -1,13 +1,13 @@
 import { parseBearer } from "../keys/bearer.ts";
 import { adminTokenPrefix, parseToken } from "../keys/token.ts";
 import type { Caller, KnownCaller } from "./caller.ts";
-import type { SessionCookie } from "./cookie.ts";
-import { csrfProblem, foreignOrigin } from "./csrf.ts";
+import type { SessionCookie } from "./login/cookie.ts";
+import { csrfProblem, foreignOrigin } from "./login/csrf.ts";
 import { Refusal } from "./refusal.ts";
 import type { Route } from "./route.ts";
-import { sameText } from "./same-text.ts";
+import { sameText } from "./login/same-text.ts";
 import type { Services } from "./services.ts";
-import { findSession } from "./sessions.ts";
+import { findSession } from "./login/sessions.ts";
 
 export interface Authority {
   readonly services: Services;

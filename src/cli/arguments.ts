@@ -1,11 +1,11 @@
 import { Command, CommanderError, Option } from "commander";
-import { addAccounts } from "./accounts-arguments.ts";
-import { addAudit } from "./audit-arguments.ts";
-import { addBackup } from "./backup-arguments.ts";
-import type { StoreRequest } from "./command-place.ts";
-import { addKeys } from "./keys-arguments.ts";
-import { addPrices } from "./prices-arguments.ts";
-import { addUsage } from "./usage-arguments.ts";
+import { addAccounts } from "./accounts/arguments.ts";
+import { addAudit } from "./audit/arguments.ts";
+import { addBackup } from "./backup/arguments.ts";
+import type { StoreRequest } from "./process/command-place.ts";
+import { addKeys } from "./keys/keys-arguments.ts";
+import { addPrices } from "./prices/arguments.ts";
+import { addUsage } from "./usage/arguments.ts";
 
 /** What the command line asks for. Nothing is done here: whoever holds the parts carries it out. */
 export type Invocation =

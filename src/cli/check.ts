@@ -1,4 +1,4 @@
-import { configExitCode } from "./start-problem.ts";
+import { configExitCode } from "./process/start-problem.ts";
 
 /** What came of checking a configuration. */
 export interface CheckReport {

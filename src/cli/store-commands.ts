@@ -1,14 +1,14 @@
 import { StorageTrouble } from "../gateway/storage.ts";
-import { runAccounts } from "./accounts-command.ts";
-import { runAudit } from "./audit-command.ts";
-import { runBackup } from "./backup-command.ts";
-import type { StoreRequest } from "./command-place.ts";
-import { runKeys } from "./keys-command.ts";
-import { runPrices } from "./prices-command.ts";
+import { runAccounts } from "./accounts/command.ts";
+import { runAudit } from "./audit/command.ts";
+import { runBackup } from "./backup/command.ts";
+import type { StoreRequest } from "./process/command-place.ts";
+import { runKeys } from "./keys/keys-command.ts";
+import { runPrices } from "./prices/command.ts";
 import { shown } from "./shown-text.ts";
 import type { CliStore, StoreWorld } from "./store-world.ts";
 import { CommandTrouble, exitCodes } from "./trouble.ts";
-import { runUsage } from "./usage-command.ts";
+import { runUsage } from "./usage/command.ts";
 
 /** Carries out a command on the store and gives the code to exit with. Results go to standard output, everything else to standard error. */
 export async function runStoreCommand(request: StoreRequest, world: StoreWorld): Promise<number> {

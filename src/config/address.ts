@@ -1,6 +1,6 @@
 import { isMetadata, isNear } from "../channels/network.ts";
 import { portMax } from "./listen.ts";
-import { shownValue, subject } from "./shown-value.ts";
+import { shownValue, subject } from "./findings/shown-value.ts";
 
 /** An upstream's address that may be dialled, or why not. */
 export type AddressVerdict =

@@ -1,15 +1,15 @@
-import { conventionDialect, conventionPaths, optionsOf, presetAddress, presetNamed } from "../adapters/presets.ts";
-import type { Preset } from "../adapters/presets.ts";
-import { adapters } from "../adapters/index.ts";
+import { conventionDialect, conventionPaths, optionsOf, presetAddress, presetNamed } from "../dialects/presets.ts";
+import type { Preset } from "../dialects/presets.ts";
+import { adapters } from "../dialects/index.ts";
 import type { Address, Voices } from "../channels/channel.ts";
 import type { LocalModel } from "../channels/local-model.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import { checkAddress } from "./address.ts";
-import { problem, warning } from "./finding.ts";
-import type { Finding } from "./finding.ts";
+import { problem, warning } from "./findings/finding.ts";
+import type { Finding } from "./findings/finding.ts";
 import { Mistake, secret } from "./kinds.ts";
 import type { ModelsSetting } from "./kinds.ts";
-import type { Path } from "./problem.ts";
+import type { Path } from "./findings/problem.ts";
 import type { ChannelEntry } from "./schema.ts";
 import type { ChannelSetting } from "./settings.ts";
 

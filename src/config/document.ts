@@ -3,10 +3,10 @@ import { Composer, isAlias, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, 
 import type { Alias, CST, Document as YamlDocument, ErrorCode } from "yaml";
 import { interpolate } from "./interpolate.ts";
 import type { Environment } from "./interpolate.ts";
-import type { Path, Problem } from "./problem.ts";
+import type { Path, Problem } from "./findings/problem.ts";
 import { fileSchema } from "./schema.ts";
-import { shownPath } from "./shown-path.ts";
-import { syntaxMistake } from "./syntax-mistake.ts";
+import { shownPath } from "./findings/shown-path.ts";
+import { syntaxMistake } from "./findings/syntax-mistake.ts";
 
 /** A configuration as plain values, with variables put in, that can still tell on which line each of them stood. */
 export interface Document {

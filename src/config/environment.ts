@@ -1,10 +1,10 @@
-import { optionsOf, presets } from "../adapters/presets.ts";
-import type { Preset } from "../adapters/presets.ts";
+import { optionsOf, presets } from "../dialects/presets.ts";
+import type { Preset } from "../dialects/presets.ts";
 import type { LocalModel } from "../channels/local-model.ts";
 import type { Environment } from "./interpolate.ts";
 import { defaultDataDir } from "./schema.ts";
 import { normalise } from "./normalise.ts";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "./findings/problem.ts";
 import type { Settings } from "./settings.ts";
 
 /** A provider that the environment gave us, and the variable that did. */

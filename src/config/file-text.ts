@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import type { Problem } from "./problem.ts";
+import type { Problem } from "./findings/problem.ts";
 
 /** Some six thousand channels, for which the parser takes two seconds at start. What has no end, such as a device, is not read whole. */
 const bytesMax = 1024 * 1024;

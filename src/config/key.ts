@@ -2,9 +2,9 @@ import { limitsOf, type RateWords } from "../limits/limit-words.ts";
 import { unlimited } from "../limits/limits.ts";
 import { isBearerToken } from "../keys/bearer.ts";
 import { parseToken, tokenPrefix } from "../keys/token.ts";
-import { problem, warning } from "./finding.ts";
-import type { Finding } from "./finding.ts";
-import type { Path } from "./problem.ts";
+import { problem, warning } from "./findings/finding.ts";
+import type { Finding } from "./findings/finding.ts";
+import type { Path } from "./findings/problem.ts";
 import type { KeyEntry } from "./schema.ts";
 import type { ClientKey } from "./settings.ts";
 

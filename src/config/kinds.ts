@@ -4,9 +4,9 @@ import { nanosOf } from "../usage/dollars.ts";
 import { checkAddress } from "./address.ts";
 import { parseListen, portBehind, portMax } from "./listen.ts";
 import type { Listen } from "./listen.ts";
-import { nearest } from "./nearest.ts";
+import { nearest } from "./findings/nearest.ts";
 import { durationText, parseDuration, parseSize } from "./quantity.ts";
-import { subject } from "./shown-value.ts";
+import { subject } from "./findings/shown-value.ts";
 
 /** What a setting may be: how the documentation calls it, and how a value is read. What may be a secret is never quoted. */
 export interface Kind<T> {

@@ -8,8 +8,8 @@ import type { Environment } from "./interpolate.ts";
 import { normalise } from "./normalise.ts";
 import type { Normalised } from "./normalise.ts";
 
-export { renderProblem } from "./problem.ts";
-export type { Problem } from "./problem.ts";
+export { renderProblem } from "./findings/problem.ts";
+export type { Problem } from "./findings/problem.ts";
 export type { ChannelSetting, ClientKey, LogLevel, Settings } from "./settings.ts";
 export type { ModelsSetting } from "./kinds.ts";
 export type { Listen } from "./listen.ts";

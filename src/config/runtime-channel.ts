@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { LocalModel } from "../channels/local-model.ts";
 import { isNear, isReserved } from "../channels/network.ts";
 import { readChannel } from "./channel.ts";
-import { mistakes } from "./mistakes.ts";
-import { pathText } from "./problem.ts";
+import { mistakes } from "./findings/mistakes.ts";
+import { pathText } from "./findings/problem.ts";
 import { channelSchema } from "./schema.ts";
 import type { ChannelSetting } from "./settings.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { adapters } from "../adapters/index.ts";
-import { presets } from "../adapters/presets.ts";
-import { audioFormats } from "../operations/audio.ts";
-import { transcriptFormats } from "../operations/transcription.ts";
+import { adapters } from "../dialects/index.ts";
+import { presets } from "../dialects/presets.ts";
+import { audioFormats } from "../media/audio.ts";
+import { transcriptFormats } from "../operations/transcription/transcription.ts";
 import { rateNanosMax } from "../usage/price.ts";
 import { defaulted, group, groups, optional, optionalGroup, required } from "./field.ts";
 import {

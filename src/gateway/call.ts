@@ -2,7 +2,7 @@ import type { Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
 import type { Ask } from "../operations/ask.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { Admission } from "./admission.ts";
+import type { Admission } from "./admission/admission.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Snapshot } from "./snapshot.ts";
 

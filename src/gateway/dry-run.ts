@@ -6,7 +6,7 @@ import { isFailure, type Failure } from "../operations/failure.ts";
 import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
 import type { Plan } from "../routing/plan.ts";
-import type { Board } from "./board.ts";
+import type { Board } from "./upstream-state/board.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What would be done with a call now: everything that stands against it, and with whom it would be tried. */

@@ -1,14 +1,14 @@
-import type { Adapter } from "../adapters/adapter.ts";
+import type { Adapter } from "../dialects/dialect.ts";
 import type { Failure } from "../operations/failure.ts";
-import type { Board } from "./board.ts";
+import type { Board } from "./upstream-state/board.ts";
 import type { Call, CallFacts } from "./call.ts";
-import type { Ledger } from "./ledger.ts";
-import { LiveCalls } from "./live-calls.ts";
+import type { Ledger } from "./admission/ledger.ts";
+import { LiveCalls } from "./admission/live-calls.ts";
 import type { Ports } from "./ports.ts";
-import type { CallRecord, Kept } from "./record.ts";
-import { serveLongSpeech } from "./long-speech.ts";
-import { serveLongTranscription } from "./long-transcription.ts";
-import { WaitingRoom } from "./waiting-room.ts";
+import type { CallRecord, Kept } from "./settlement/record.ts";
+import { serveLongSpeech } from "./long-speech/long-speech.ts";
+import { serveLongTranscription } from "./long-transcription/long-transcription.ts";
+import { WaitingRoom } from "./admission/waiting-room.ts";
 import { serve, type Answer, type AnswerUser } from "./serve.ts";
 
 export type { Answer, AnswerReader, AnswerUser } from "./serve.ts";

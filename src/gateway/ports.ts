@@ -1,7 +1,7 @@
-import type { Tools, UpstreamRequest } from "../adapters/adapter.ts";
+import type { Tools, UpstreamRequest } from "../dialects/dialect.ts";
 import type { Channel } from "../channels/channel.ts";
 import type { Failure } from "../operations/failure.ts";
-import type { FormFile, StoredFile } from "../operations/stored-file.ts";
+import type { FormFile, StoredFile } from "../media/stored-file.ts";
 
 /** Everything a call needs from outside: the network, the clock and the dice. Tests bring their own. */
 export interface Ports {

@@ -1,11 +1,11 @@
 import type { Candidate } from "../channels/channel.ts";
 import { burdenOf } from "../operations/ask.ts";
-import type { ChatAsk } from "../operations/chat.ts";
-import { continued } from "../operations/continuation.ts";
+import type { ChatAsk } from "../operations/chat/chat.ts";
+import { continued } from "../operations/chat/continuation.ts";
 import type { Whole } from "../operations/whole.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
-import { endOf } from "../operations/resume.ts";
+import { endOf } from "../operations/chat/resume.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeAgainMs, hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type Tried, type Verdict } from "../routing/judge.ts";
@@ -14,14 +14,14 @@ import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
 import type { Gateway } from "./gateway.ts";
-import { together, type CallLesson } from "./lessons.ts";
-import type { LiveStream } from "./live-stream.ts";
-import { pause } from "./pause.ts";
-import type { CallRecord, Kept, Try } from "./record.ts";
-import { Relay, type Tally } from "./relay.ts";
-import { isNothing, Rescue, type Successor } from "./rescue.ts";
-import type { Outcome } from "./attempt.ts";
-import { patienceMs, Trial, type Chosen, type Impatient, type TrialUser } from "./trial.ts";
+import { together, type CallLesson } from "./upstream-state/lessons.ts";
+import type { LiveStream } from "./attempt/live-stream.ts";
+import { pause } from "./attempt/pause.ts";
+import type { CallRecord, Kept, Try } from "./settlement/record.ts";
+import { Relay, type Tally } from "./attempt/relay.ts";
+import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
+import type { Outcome } from "./attempt/attempt.ts";
+import { patienceMs, Trial, type Chosen, type Impatient, type TrialUser } from "./attempt/trial.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &

@@ -1,7 +1,7 @@
 import type { Channel, Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
 import type { RoutingPolicy } from "../routing/policy.ts";
-import type { Offered } from "./offered.ts";
+import type { Offered } from "./admission/offered.ts";
 
 /**
  * One version of the configuration, complete and immutable. It is built and validated aside, then swapped in; a call

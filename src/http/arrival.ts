@@ -1,8 +1,8 @@
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
-import type { AnswerHead } from "./http-answer.ts";
-import type { Incoming } from "./incoming.ts";
-import type { Pressure } from "./load-shed.ts";
+import type { AnswerHead } from "../net/server/http-answer.ts";
+import type { Incoming } from "../net/server/incoming.ts";
+import type { Pressure } from "./overload/load-shed.ts";
 
 /** A request that somebody with a key may have sent, and what it is answered with. */
 export interface Arrival {

@@ -1,3 +1,4 @@
+import { clientNetwork } from "../net/server/client-network.ts";
 import { failure, type Failure } from "../operations/failure.ts";
 
 /**
@@ -22,7 +23,7 @@ export class AuthFailures {
 
   /** Notes a failure, and gives the refusal where there were too many; null: the usual answer. */
   note(address: string, perMinuteMax: number = this.bounds.perMinuteMax): Failure | null {
-    const place = placeOf(address);
+    const place = clientNetwork(address);
     const nowMs = this.nowMs();
     const forgivenMs = 60_000 / Math.max(1, Math.floor(perMinuteMax / this.processes));
     const known = this.forgivenAt.get(place);
@@ -47,31 +48,6 @@ export interface AuthFailureBounds {
   readonly perMinuteMax: number;
   readonly placesMax: number;
 }
-
-/** A place is an address of version 4, or the network of one of version 6: whoever has one of those has 2^64 addresses. */
-export function placeOf(address: string): string {
-  const [plain = ""] = address.toLowerCase().split("%");
-  const mapped = /^(?:0*:)*:?ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(plain);
-  if (mapped?.[1] !== undefined) return mapped[1];
-  if (!plain.includes(":")) return plain.slice(0, placeLengthMax);
-  const [head = "", tail] = plain.split("::");
-  const before = groups(head);
-  const after = tail === undefined ? [] : groups(tail);
-  const missing = Math.max(0, groupsInAll - before.length - after.length);
-  const all = [...before, ...Array.from({ length: missing }, () => "0"), ...after];
-  return `${all
-    .slice(0, groupsInNetwork)
-    .map((group) => group.replace(/^0+(?=.)/, ""))
-    .join(":")}::/64`.slice(0, placeLengthMax);
-}
-
-function groups(text: string): readonly string[] {
-  return text === "" ? [] : text.split(":");
-}
-
-const groupsInAll = 8;
-const groupsInNetwork = 4;
-const placeLengthMax = 64;
 
 function tooMany(retryAfterMs: number): Failure {
   return failure("limited", "too many requests without a valid key", {

@@ -1,8 +1,8 @@
 import { parseBearer } from "../keys/bearer.ts";
-import type { Opened } from "../gateway/key-cache.ts";
+import type { Opened } from "../gateway/admission/key-cache.ts";
 import type { Key } from "../keys/key.ts";
 import { failure, type Failure } from "../operations/failure.ts";
-import type { Incoming } from "./incoming.ts";
+import type { Incoming } from "../net/server/incoming.ts";
 import type { KeyRing } from "./key-ring.ts";
 
 /** Who is asking, judged from the headers alone: no body is read for a stranger. */

@@ -1,6 +1,6 @@
 import { failure, type Failure } from "../operations/failure.ts";
-import { noMemory } from "./load-shed.ts";
-import type { Incoming } from "./incoming.ts";
+import { noMemory } from "./overload/load-shed.ts";
+import type { Incoming } from "../net/server/incoming.ts";
 
 /** A body that came with its head, as most do; null where there is more to come. What is too large is refused before it is held. */
 export function wholeBody({ body }: Incoming, bytesMax: number): Uint8Array | Failure | null {

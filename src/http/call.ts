@@ -1,9 +1,9 @@
 import type { Answer, AnswerUser } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
-import type { Admission } from "../gateway/admission.ts";
+import type { Admission } from "../gateway/admission/admission.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
-import type { Overrun, Place } from "../gateway/limiter.ts";
-import type { LiveCalls } from "../gateway/live-calls.ts";
+import type { Overrun, Place } from "../gateway/admission/limiter.ts";
+import type { LiveCalls } from "../gateway/admission/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
@@ -15,9 +15,9 @@ import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
 import type { Arrival } from "./arrival.ts";
 import { errorAnswer, statusOf } from "./errors.ts";
-import { headerLine, type AnswerHead, type HttpAnswer } from "./http-answer.ts";
-import type { Answerer, Incoming } from "./incoming.ts";
-import { shed, shedFailure, shedRetryMs } from "./load-shed.ts";
+import { headerLine, type AnswerHead, type HttpAnswer } from "../net/server/http-answer.ts";
+import type { Answerer, Incoming } from "../net/server/incoming.ts";
+import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
 import { OutgoingStream, type ByteSource, type AnswerOwner } from "./outgoing-stream.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
 

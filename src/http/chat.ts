@@ -1,4 +1,4 @@
-import { readChatRequest } from "../operations/chat-request.ts";
+import { readChatRequest } from "../operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { Arrival } from "./arrival.ts";
 import type { Door, Entry } from "./call.ts";

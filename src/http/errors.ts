@@ -1,6 +1,6 @@
 import type { Failure, FailureKind } from "../operations/failure.ts";
 import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
-import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
+import type { AnswerHead, HttpAnswer } from "../net/server/http-answer.ts";
 
 /** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */
 export function errorAnswer(

@@ -1,7 +1,7 @@
 import type { Failure } from "../operations/failure.ts";
 import type { Arrival } from "./arrival.ts";
 import { readBody, wholeBody } from "./body.ts";
-import type { Incoming } from "./incoming.ts";
+import type { Incoming } from "../net/server/incoming.ts";
 import { notJson } from "./refusals.ts";
 
 /** A request whose body is one JSON document, as far as its headers tell. */

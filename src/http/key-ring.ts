@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
-import type { Opened } from "../gateway/key-cache.ts";
+import type { Opened } from "../gateway/admission/key-cache.ts";
 import type { Key } from "../keys/key.ts";
 
 /**

@@ -6,7 +6,7 @@ import { operationsNamed } from "../operations/named-operation.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import { boundTo } from "../routing/bound.ts";
 import { errorAnswer } from "./errors.ts";
-import type { AnswerHead, HttpAnswer } from "./http-answer.ts";
+import type { AnswerHead, HttpAnswer } from "../net/server/http-answer.ts";
 import { unknownModel } from "./refusals.ts";
 
 /** What the calling key may use, and nothing else. */

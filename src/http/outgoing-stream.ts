@@ -2,7 +2,7 @@ import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { AnswerReader } from "../gateway/gateway.ts";
 import type { Bell, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
-import type { AnswerStream, WayOut } from "./http-answer.ts";
+import type { AnswerStream, WayOut } from "../net/server/http-answer.ts";
 
 /** Where the bytes of a stream come from: frames ready to be sent, a failure to be told in-band, or `null` at its end. */
 export interface ByteSource {

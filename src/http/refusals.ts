@@ -1,6 +1,6 @@
 import { failure, type Failure } from "../operations/failure.ts";
 import { baseUrlMistake, servedRoutes } from "./routes.ts";
-import { severalHosts } from "./request-parser.ts";
+import { severalHosts } from "../net/server/request-parser.ts";
 
 /** What the data plane refuses by itself, before any call exists. Each message names the mend. */
 export const keyInUrl = refusal(

@@ -1,5 +1,5 @@
 import { isFailure, type Failure } from "../operations/failure.ts";
-import { readSpeechRequest } from "../operations/speech-request.ts";
+import { readSpeechRequest } from "../operations/speech/speech-request.ts";
 import type { Key } from "../keys/key.ts";
 import type { Arrival } from "./arrival.ts";
 import type { Door, Entry } from "./call.ts";

@@ -1,12 +1,12 @@
-import { audioFacts } from "../operations/audio-length.ts";
+import { audioFacts } from "../media/length/audio-length.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
-import { readTranscriptionRequest } from "../operations/transcription-request.ts";
+import { readTranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 import type { Key } from "../keys/key.ts";
 import type { Arrival } from "./arrival.ts";
 import type { Door, Entry } from "./call.ts";
-import { barsNotForm, readForm } from "./form.ts";
+import { barsNotForm, readForm } from "./forms/form.ts";
 import { splits } from "./splits.ts";
-import { Uploads } from "./uploads.ts";
+import { Uploads } from "./forms/uploads.ts";
 
 /** Both share one bound: they cost the same. */
 const uploads = new Uploads();

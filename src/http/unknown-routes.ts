@@ -1,4 +1,4 @@
-import type { Incoming } from "./incoming.ts";
+import type { Incoming } from "../net/server/incoming.ts";
 
 /** What is logged of a request to a path that nobody serves: enough to find the client that is set up wrongly. */
 export interface UnknownRoute {

@@ -1,6 +1,6 @@
-import type { ChatAsk } from "./chat.ts";
-import type { SpeechAsk } from "./speech.ts";
-import type { TranscriptionAsk } from "./transcription.ts";
+import type { ChatAsk } from "./chat/chat.ts";
+import type { SpeechAsk } from "./speech/speech.ts";
+import type { TranscriptionAsk } from "./transcription/transcription.ts";
 
 /** What a client asks for, one of the operations. */
 export type Ask = ChatAsk | TranscriptionAsk | SpeechAsk;

@@ -1,4 +1,4 @@
-import type { DeltaRun } from "./delta-run.ts";
+import type { DeltaRun } from "./chat/delta-run.ts";
 import type { Metered } from "./usage.ts";
 
 /**

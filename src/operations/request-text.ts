@@ -1,8 +1,8 @@
 import type { Ask } from "./ask.ts";
-import { isTokenBound } from "./chat-request.ts";
-import type { ChatAsk } from "./chat.ts";
+import { isTokenBound } from "./chat/chat-request.ts";
+import type { ChatAsk } from "./chat/chat.ts";
 import { valueOf } from "./json.ts";
-import type { TranscriptionAsk } from "./transcription.ts";
+import type { TranscriptionAsk } from "./transcription/transcription.ts";
 
 /**
  * What a client wrote, in lower case and without the escapes of JSON: to tell an upstream's own words from an echo of the

@@ -1,4 +1,4 @@
-import { secondsMax } from "./sound-times.ts";
+import { secondsMax } from "../media/seconds-max.ts";
 
 /** What an answer consumed, as the upstream reported it. `null` where it did not say. */
 export interface TokenUsage {

@@ -1,11 +1,11 @@
-import { voiceFor } from "../adapters/voice.ts";
+import { voiceFor } from "../channels/voice.ts";
 import { transcriptionFormatsOf, voicesOf, type Candidate, type Route } from "../channels/channel.ts";
 import type { Splits } from "../keys/key.ts";
 import type { Ask } from "../operations/ask.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { SpeechAsk } from "../operations/speech.ts";
-import { needsTimes, type TranscriptionAsk } from "../operations/transcription.ts";
+import type { SpeechAsk } from "../operations/speech/speech.ts";
+import { needsTimes, type TranscriptionAsk } from "../operations/transcription/transcription.ts";
 
 /** With whom a call may be served, and whether it is cut into parts for that. */
 export interface Eligible {

@@ -4,7 +4,7 @@ import { mayOverlap } from "../keys/rule-models.ts";
 import { wholeAmount } from "../limits/amount.ts";
 import type { Budget, Demand, ModelLimits, Rates } from "../limits/limits.ts";
 import type { Claim } from "../limits/rate-keeper.ts";
-import type { BudgetLine } from "./budget-account.ts";
+import type { BudgetLine } from "./budgets/budget-account.ts";
 
 /** One limit per minute that a call of a key is held to. */
 export interface Gauge {

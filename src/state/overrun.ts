@@ -1,10 +1,10 @@
-import type { Overrun, Standing } from "../gateway/limiter.ts";
+import type { Overrun, Standing } from "../gateway/admission/limiter.ts";
 import type { HeldMoney } from "../gateway/storage.ts";
 import type { BudgetPeriod } from "../limits/limits.ts";
 import { periodEndMs } from "../limits/period.ts";
 import { failure, type FailureFacts } from "../operations/failure.ts";
 import { dollarsOf } from "../usage/dollars.ts";
-import type { BudgetLine, Refused } from "./budget-account.ts";
+import type { BudgetLine, Refused } from "./budgets/budget-account.ts";
 import type { Gauge, Room } from "./key-gauges.ts";
 
 /**

@@ -1,9 +1,9 @@
 import type { Database } from "./database.ts";
-import { keepBefore } from "./backup-before.ts";
+import { keepBefore } from "./backup/before.ts";
 import { migrate, pending } from "./migrate.ts";
-import { PostgresDatabase } from "./postgres.ts";
-import { SqliteDatabase, storeFile } from "./sqlite.ts";
-import { ThreadDatabase } from "./thread-database.ts";
+import { PostgresDatabase } from "./postgres/postgres.ts";
+import { SqliteDatabase, storeFile } from "./sqlite/sqlite.ts";
+import { ThreadDatabase } from "./sqlite/thread-database.ts";
 
 export interface OpenOptions {
   /** `sqlite`, or the address of a PostgreSQL database. */
@@ -22,7 +22,7 @@ export interface OpenOptions {
   readonly givenMasterKey?: string | null;
 }
 
-export { storeFile } from "./sqlite.ts";
+export { storeFile } from "./sqlite/sqlite.ts";
 
 /** The store, brought up to this version. */
 export async function openDatabase(options: OpenOptions): Promise<Database> {

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { idAt } from "./receipt-conditions.ts";
+import { idAt } from "./receipts/receipt-conditions.ts";
 import { sql } from "./sql.ts";
 
 export interface Retention {

@@ -1,4 +1,4 @@
-import { nowSql } from "./count-table.ts";
+import { nowSql } from "./tables/count-table.ts";
 import type { Database } from "./database.ts";
 import { sql } from "./sql.ts";
 

@@ -1,4 +1,4 @@
-import { answeredBy, type CallRecord, type Try } from "../gateway/record.ts";
+import { answeredBy, type CallRecord, type Try } from "../gateway/settlement/record.ts";
 
 /**
  * The access line of a call: who, what, where, how long, how much. Never a prompt, an answer or a secret. Every call

@@ -1,4 +1,4 @@
-import { secondsMax } from "../operations/sound-times.ts";
+import { secondsMax } from "../media/seconds-max.ts";
 import type { Metered } from "../operations/usage.ts";
 import type { Rates } from "./price.ts";
 

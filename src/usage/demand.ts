@@ -1,7 +1,7 @@
 import type { Demand } from "../limits/limits.ts";
 import type { Ask } from "../operations/ask.ts";
-import type { ChatAsk } from "../operations/chat.ts";
-import { secondsMax } from "../operations/sound-times.ts";
+import type { ChatAsk } from "../operations/chat/chat.ts";
+import { secondsMax } from "../media/seconds-max.ts";
 import type { Metered } from "../operations/usage.ts";
 import { costNanos, isByTokens } from "./cost.ts";
 import { dearestRates } from "./dearest-rates.ts";

@@ -1,4 +1,4 @@
-import type { DeltaRun } from "../operations/delta-run.ts";
+import type { DeltaRun } from "../operations/chat/delta-run.ts";
 import { TokenCount } from "./token-estimate.ts";
 
 /**

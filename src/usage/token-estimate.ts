@@ -1,4 +1,4 @@
-import type { DeltaRun } from "../operations/delta-run.ts";
+import type { DeltaRun } from "../operations/chat/delta-run.ts";
 
 /**
  * How many tokens a text has, by its characters alone: for an answer whose upstream did not count, never in place of a count.

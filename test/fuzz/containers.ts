@@ -9,7 +9,7 @@ import { soundIn } from "../../packages/embedded/src/codecs/sound-in.ts";
 import type { SoundTrack } from "../../packages/embedded/src/codecs/sound-track.ts";
 import { UndecodableAudio } from "../../packages/embedded/src/codecs/undecodable.ts";
 import { makeWavDecoder } from "../../packages/embedded/src/codecs/wav-decode.ts";
-import { audioFacts } from "../../src/operations/audio-length.ts";
+import { audioFacts } from "../../src/media/length/audio-length.ts";
 import { aiff, caf, fragmentedMp4, lyingContainers, m4a, wav, webm } from "../support/containers.ts";
 import { silentFlac } from "../support/hostile-audio.ts";
 import type { FuzzTarget } from "./target.ts";

@@ -1,4 +1,4 @@
-import type { HeaderLines } from "../../src/wire/header-lines.ts";
+import type { HeaderLines } from "../../src/net/message/header-lines.ts";
 
 export type Header = readonly [name: string, value: string];
 

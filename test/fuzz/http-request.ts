@@ -1,5 +1,5 @@
-import { isPersistent, RequestParser, type RequestLine } from "../../src/http/request-parser.ts";
-import type { HeaderLines } from "../../src/wire/header-lines.ts";
+import { isPersistent, RequestParser, type RequestLine } from "../../src/net/server/request-parser.ts";
+import type { HeaderLines } from "../../src/net/message/header-lines.ts";
 import { headersOf, joined, type Header } from "./headers.ts";
 import { hasTabsInFraming, readByReference, type Reference } from "./llhttp.ts";
 import { cutAtRandom, type FuzzTarget } from "./target.ts";

@@ -1,5 +1,5 @@
-import { ResponseParser } from "../../src/upstream/response-parser.ts";
-import type { HeaderLines } from "../../src/wire/header-lines.ts";
+import { ResponseParser } from "../../src/net/client/response-parser.ts";
+import type { HeaderLines } from "../../src/net/message/header-lines.ts";
 import { headersOf, joined, type Header } from "./headers.ts";
 import { hasTabsInFraming, readByReference } from "./llhttp.ts";
 import { cutAtRandom, type FuzzTarget } from "./target.ts";

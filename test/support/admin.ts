@@ -1,8 +1,8 @@
 import { afterAll } from "bun:test";
 import { listenAdmin, type AdminListener, type AdminOptions } from "../../src/admin/listener.ts";
-import { hashPassword } from "../../src/admin/password.ts";
+import { hashPassword } from "../../src/admin/login/password.ts";
 import type { Route } from "../../src/admin/route.ts";
-import { resourceRoutes } from "../../src/admin/routes.ts";
+import { resourceRoutes } from "../../src/admin/routes/routes.ts";
 import type { Services } from "../../src/admin/services.ts";
 import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
 import type { NewKey } from "../../src/keys/stored-key.ts";
@@ -10,9 +10,9 @@ import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
-import { addReceipts } from "../../src/store/receipt-table.ts";
+import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
 import { makeStorage } from "../../src/store/storage.ts";
-import { addToSums } from "../../src/store/usage-sums.ts";
+import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
 import { freshDataDir } from "./databases.ts";
 

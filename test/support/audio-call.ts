@@ -1,5 +1,5 @@
 import { readdirSync, readlinkSync } from "node:fs";
-import type { AudioFormat } from "../../src/operations/audio.ts";
+import type { AudioFormat } from "../../src/media/audio.ts";
 import { readChat, type ChatReply } from "./chat.ts";
 import { eventually } from "./eventually.ts";
 import type { LogLine } from "./gateway.ts";

@@ -1,5 +1,5 @@
 import { expect } from "bun:test";
-import { audioTypes, type AudioFormat } from "../../src/operations/audio.ts";
+import { audioTypes, type AudioFormat } from "../../src/media/audio.ts";
 import type { AudioReply } from "./audio-call.ts";
 import { fieldsOf, textOf } from "./chaos/ask.ts";
 import type { Chaos } from "./chaos.ts";

@@ -1,6 +1,6 @@
-import type { Codec, Encoded, StreamReader } from "../../src/adapters/adapter.ts";
-import type { ChatAsk } from "../../src/operations/chat.ts";
-import { readChatRequest } from "../../src/operations/chat-request.ts";
+import type { Codec, Encoded, StreamReader } from "../../src/dialects/dialect.ts";
+import type { ChatAsk } from "../../src/operations/chat/chat.ts";
+import { readChatRequest } from "../../src/operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import type { Whole } from "../../src/operations/whole.ts";
 import { channel } from "./plan-world.ts";

@@ -5,10 +5,10 @@ import { join, resolve } from "node:path";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { runStoreCommand } from "../../src/cli/store-commands.ts";
 import { oneLine, type Terminal } from "../../src/cli/terminal.ts";
-import { commandWorld } from "../../src/command-world.ts";
+import { commandWorld } from "../../src/app/command-world.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Storage } from "../../src/gateway/storage.ts";
-import { openStore } from "../../src/durable.ts";
+import { openStore } from "../../src/app/durable.ts";
 import { eventually } from "./eventually.ts";
 
 export interface Outcome {

@@ -1,11 +1,11 @@
 import { mkdtempSync, readdirSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readForm, type Form, type FormLimits } from "../../src/http/form.ts";
-import { Connections } from "../../src/http/connections.ts";
+import { readForm, type Form, type FormLimits } from "../../src/http/forms/form.ts";
+import { Connections } from "../../src/net/server/connections.ts";
 import { errorAnswer } from "../../src/http/errors.ts";
-import { AnswerHead, type HttpAnswer } from "../../src/http/http-answer.ts";
-import type { Incoming } from "../../src/http/incoming.ts";
+import { AnswerHead, type HttpAnswer } from "../../src/net/server/http-answer.ts";
+import type { Incoming } from "../../src/net/server/incoming.ts";
 import { failure, isFailure, type Failure } from "../../src/operations/failure.ts";
 
 // Bears company: its timers are those of the product, and it claims nothing about them.

@@ -1,4 +1,4 @@
-import type { HeaderLines } from "../../src/wire/header-lines.ts";
+import type { HeaderLines } from "../../src/net/message/header-lines.ts";
 
 /** All headers of a message, in the order they came. */
 export function allHeaders(headers: HeaderLines): Record<string, string> {

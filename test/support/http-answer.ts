@@ -1,4 +1,4 @@
-import type { HeadSink, HttpAnswer } from "../../src/http/http-answer.ts";
+import type { HeadSink, HttpAnswer } from "../../src/net/server/http-answer.ts";
 
 /** An answer of the edge as a client would see it. Not for streams. */
 export function asResponse({ status, head, body }: HttpAnswer): Response {

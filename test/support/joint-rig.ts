@@ -1,6 +1,6 @@
 import type { CountSpan, SharedCounts } from "../../src/limits/joint-counts.ts";
 import type { Claim, Place, Taking } from "../../src/limits/rate-keeper.ts";
-import { LeasedRates, type StoreLossRule } from "../../src/state/leased-rates.ts";
+import { LeasedRates, type StoreLossRule } from "../../src/state/leases/leased-rates.ts";
 import { MemoryRates } from "../../src/state/memory-rates.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
 import { take } from "./need.ts";

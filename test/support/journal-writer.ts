@@ -1,7 +1,7 @@
 import { writeSync } from "node:fs";
 import { join } from "node:path";
-import { startDrain } from "../../src/store/drain-control.ts";
-import { openJournal } from "../../src/store/journal.ts";
+import { startDrain } from "../../src/store/drain/drain-control.ts";
+import { openJournal } from "../../src/store/journal/journal.ts";
 import { sampleOpening, sampleReceipt } from "./journal-receipts.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { openStore, type Store } from "../../src/durable.ts";
+import { openStore, type Store } from "../../src/app/durable.ts";
 import type { Actor } from "../../src/gateway/storage.ts";
 import { limitsOf, type LimitWords, type RateWords } from "../../src/limits/limit-words.ts";
 import type { NewKey, TokenMark } from "../../src/keys/stored-key.ts";

@@ -1,5 +1,5 @@
-import { Ledger } from "../../src/gateway/ledger.ts";
-import type { CallRecord } from "../../src/gateway/record.ts";
+import { Ledger } from "../../src/gateway/admission/ledger.ts";
+import type { CallRecord } from "../../src/gateway/settlement/record.ts";
 
 /** Books without limits and without receipts, for tests that look at the records themselves. */
 export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledger {

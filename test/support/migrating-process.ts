@@ -1,9 +1,9 @@
 import { migrate } from "../../src/store/migrate.ts";
 import { migrations } from "../../src/store/migrations/index.ts";
 import { storeFile } from "../../src/store/open.ts";
-import { PostgresDatabase } from "../../src/store/postgres.ts";
+import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
 import { sql } from "../../src/store/sql.ts";
-import { SqliteDatabase } from "../../src/store/sqlite.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
 
 /** A process of the next version, for tests that start several of them, or kill one in the middle of a step. */
 const [store = "", dataDir = "", what = ""] = process.argv.slice(2);

@@ -1,5 +1,5 @@
 import type { Sql } from "../../src/store/sql.ts";
-import { SqliteConnection } from "../../src/store/sqlite-connection.ts";
+import { SqliteConnection } from "../../src/store/sqlite/sqlite-connection.ts";
 
 /** The store's thread, which dies of the statement `select 'die'`, and some time after `select 'die soon'`. */
 class Mortal extends SqliteConnection {
@@ -12,4 +12,4 @@ class Mortal extends SqliteConnection {
 
 const open = SqliteConnection.open.bind(SqliteConnection);
 SqliteConnection.open = (...given) => Object.setPrototypeOf(open(...given), Mortal.prototype) as SqliteConnection;
-await import("../../src/store/database-thread.ts");
+await import("../../src/store/sqlite/database-thread.ts");

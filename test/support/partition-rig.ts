@@ -1,10 +1,10 @@
 import type { SharedAbsences } from "../../src/limits/joint-absences.ts";
 import { Census } from "../../src/state/census.ts";
-import { LeasedRates } from "../../src/state/leased-rates.ts";
+import { LeasedRates } from "../../src/state/leases/leased-rates.ts";
 import { MemoryRates } from "../../src/state/memory-rates.ts";
 import { Partition } from "../../src/state/partition.ts";
-import { RedisCounts } from "../../src/state/redis-counts.ts";
-import { RedisLink } from "../../src/state/redis-link.ts";
+import { RedisCounts } from "../../src/state/redis/counts.ts";
+import { RedisLink } from "../../src/state/redis/link.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
 import { after, span } from "./joint-rig.ts";
 

@@ -1,4 +1,4 @@
-import { conventionPaths } from "../../src/adapters/presets.ts";
+import { conventionPaths } from "../../src/dialects/presets.ts";
 import { type Candidate, candidatesOf, type Channel, type Route } from "../../src/channels/channel.ts";
 import type { Health } from "../../src/channels/health.ts";
 import { LastAsked } from "../../src/channels/last-asked.ts";

@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
 import { RedisClient } from "bun";
-import { openStore, type Store } from "../../src/durable.ts";
+import { openStore, type Store } from "../../src/app/durable.ts";
 import type { Limits } from "../../src/limits/limits.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import { makeToken } from "../../src/keys/token.ts";

@@ -1,5 +1,5 @@
 import type { Route } from "../../src/channels/channel.ts";
-import { Board } from "../../src/gateway/board.ts";
+import { Board } from "../../src/gateway/upstream-state/board.ts";
 import type { Failure } from "../../src/operations/failure.ts";
 import { finalFailure } from "../../src/routing/final-failure.ts";
 import { judge, type Tried } from "../../src/routing/judge.ts";

@@ -1,6 +1,6 @@
-import type { AnswerHead, Emissions, StreamReader, Target, Tools } from "../../src/adapters/adapter.ts";
+import type { AnswerHead, Emissions, StreamReader, Target, Tools } from "../../src/dialects/dialect.ts";
 import type { Channel, Voices } from "../../src/channels/channel.ts";
-import type { AudioFormat, Transcoder } from "../../src/operations/audio.ts";
+import type { AudioFormat, Transcoder } from "../../src/media/audio.ts";
 import type { Emission } from "../../src/operations/emission.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import { makeEncoder } from "../../packages/embedded/src/codecs/encode.ts";

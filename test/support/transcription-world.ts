@@ -1,9 +1,9 @@
-import type { AnswerHead, Encoded, StreamedBody, Target } from "../../src/adapters/adapter.ts";
+import type { AnswerHead, Encoded, StreamedBody, Target } from "../../src/dialects/dialect.ts";
 import type { Address, Capabilities } from "../../src/channels/channel.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
-import type { FormField, FormFile, StoredFile } from "../../src/operations/stored-file.ts";
-import { readTranscriptionRequest } from "../../src/operations/transcription-request.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../../src/operations/transcription.ts";
+import type { FormField, FormFile, StoredFile } from "../../src/media/stored-file.ts";
+import { readTranscriptionRequest } from "../../src/operations/transcription/transcription-request.ts";
+import type { TranscriptFormat, TranscriptionAsk } from "../../src/operations/transcription/transcription.ts";
 import type { Whole } from "../../src/operations/whole.ts";
 import { channel } from "./plan-world.ts";
 

@@ -1,4 +1,4 @@
-import type { AudioFormat } from "../../../src/operations/audio.ts";
+import type { AudioFormat } from "../../../src/media/audio.ts";
 import type { Coding } from "./encoder.ts";
 
 /** How a healthy answer is put on the wire. A fault either takes the answer over or changes the manner of it. */

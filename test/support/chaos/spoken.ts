@@ -1,4 +1,4 @@
-import { audioFormats, audioTypes, type AudioFormat } from "../../../src/operations/audio.ts";
+import { audioFormats, audioTypes, type AudioFormat } from "../../../src/media/audio.ts";
 import type { Exchange } from "./exchange.ts";
 import { textOf } from "./ask.ts";
 import type { Performance } from "./performance.ts";

@@ -1,5 +1,5 @@
 import { makeEncoder } from "../../../packages/embedded/src/codecs/encode.ts";
-import type { AudioFormat } from "../../../src/operations/audio.ts";
+import type { AudioFormat } from "../../../src/media/audio.ts";
 import { speechLike } from "../signal.ts";
 
 /** The rate of every take. */

@@ -1,4 +1,4 @@
-import { audioFormats, audioTypes } from "../../../src/operations/audio.ts";
+import { audioFormats, audioTypes } from "../../../src/media/audio.ts";
 import type { Exchange } from "../chaos/exchange.ts";
 import { audioOf, formatOf, stepBytes } from "../chaos/spoken.ts";
 import { prepareTakes } from "../chaos/take.ts";

@@ -1,4 +1,4 @@
-import type { AudioFormat } from "../../../../src/operations/audio.ts";
+import type { AudioFormat } from "../../../../src/media/audio.ts";
 import { pcmRate } from "./pcm.ts";
 
 export { UndecodableAudio } from "./undecodable.ts";

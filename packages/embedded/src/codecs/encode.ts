@@ -1,4 +1,4 @@
-import type { AudioFormat } from "../../../../src/operations/audio.ts";
+import type { AudioFormat } from "../../../../src/media/audio.ts";
 import { makeResampler } from "./resample.ts";
 
 /** Makes bytes of one format from mono samples in [-1, 1], as they come. */

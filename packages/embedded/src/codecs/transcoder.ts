@@ -1,4 +1,4 @@
-import type { AudioFormat } from "../../../../src/operations/audio.ts";
+import type { AudioFormat } from "../../../../src/media/audio.ts";
 import { makeDecoder, UndecodableAudio, type Decoded } from "./decode.ts";
 import { makeEncoder, type Encoder } from "./encode.ts";
 import { pcmRate } from "./pcm.ts";

@@ -1,4 +1,4 @@
-import type { AudioFormat } from "../../../../src/operations/audio.ts";
+import type { AudioFormat } from "../../../../src/media/audio.ts";
 import { prepareEncoder } from "./encode.ts";
 import { joinBytes } from "./joined.ts";
 import { makeTranscoder, type SlicedTranscoder } from "./transcoder.ts";

@@ -1,8 +1,0 @@
-import type { Adapter } from "./adapter.ts";
-import { deepgramTranscription } from "./deepgram-transcription.ts";
-
-/** Deepgram. Its keys are presented as `Authorization: Token …`, and its audio goes up bare. */
-export const deepgram: Adapter = {
-  name: "deepgram",
-  transcription: deepgramTranscription,
-};

@@ -1,0 +1,40 @@
+import { z } from "zod";
+import { momentFrom, momentOf } from "../../usage/since.ts";
+import { invalid, type Refusal } from "../refusal.ts";
+
+/** A moment in a body, which becomes wall-clock milliseconds. A date alone is its first moment in UTC. */
+export const momentField = z.string().transform((text, context) => {
+  const ms = momentOf(text);
+  if (ms !== null && ms >= 0) return ms;
+  context.addIssue({ code: "custom", message: "must be a date such as 2027-01-01, or a time such as 2027-01-01T12:00:00Z" });
+  return z.NEVER;
+});
+
+/** `since` and `until` of a question. */
+export const spanQuery = {
+  since: z.string().max(64).optional().describe("From this moment on: a date, a time with its zone, or how long ago, such as 24h or 7d."),
+  until: z.string().max(64).optional().describe("Up to this moment, in the same words."),
+};
+
+export interface Span {
+  readonly sinceMs: number | null;
+  readonly untilMs: number | null;
+}
+
+export function readSpan(
+  query: { readonly since?: string | undefined; readonly until?: string | undefined },
+  nowMs: number,
+): Span | Refusal {
+  const sinceMs = query.since === undefined ? null : momentFrom(query.since, nowMs);
+  const untilMs = query.until === undefined ? null : momentFrom(query.until, nowMs);
+  if (sinceMs === null && query.since !== undefined) return notAMoment("since");
+  if (untilMs === null && query.until !== undefined) return notAMoment("until");
+  return { sinceMs, untilMs };
+}
+
+function notAMoment(param: string): Refusal {
+  return invalid(
+    param,
+    `The parameter '${param}': must be a date such as 2027-01-01, a time such as 2027-01-01T12:00:00Z, or how long ago, such as 24h or 7d.`,
+  );
+}

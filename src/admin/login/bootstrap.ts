@@ -1,0 +1,38 @@
+import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { AccountStorage } from "../../gateway/storage.ts";
+
+export const bootstrapLifeMs = 60 * 60_000;
+
+/**
+ * While there is no account, leaves a token in a file that only its owner can read. Whoever shows it within the hour makes the first
+ * account. Each start replaces it, so of several processes over one folder only one may call this.
+ */
+export async function prepareBootstrap(needs: {
+  readonly dataDir: string;
+  readonly accounts: Pick<AccountStorage, "count" | "setBootstrap">;
+  readonly digest: (token: string) => string;
+  readonly wallMs: () => number;
+  readonly random: (count: number) => Uint8Array;
+}): Promise<{ readonly path: string } | null> {
+  const path = join(needs.dataDir, "bootstrap-token");
+  if ((await needs.accounts.count()) > 0) {
+    await removeBootstrap(path);
+    return null;
+  }
+  const token = Buffer.from(needs.random(32)).toString("base64url");
+  // The store first: should the file fail, there is a digest of what nobody has. A new file, for one that is there may be open to others.
+  await needs.accounts.setBootstrap(needs.digest(token), needs.wallMs() + bootstrapLifeMs);
+  await mkdir(needs.dataDir, { recursive: true, mode: 0o700 });
+  const draft = `${path}.new`;
+  await rm(draft, { force: true });
+  await writeFile(draft, `${token}\n`, { mode: 0o600, flag: "wx" });
+  await chmod(draft, 0o600);
+  await rename(draft, path);
+  return { path };
+}
+
+/** What it held opens nothing any more, so a file that cannot be removed does no harm. */
+export async function removeBootstrap(path: string): Promise<void> {
+  await rm(path, { force: true }).catch(() => undefined);
+}

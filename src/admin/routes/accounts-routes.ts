@@ -1,0 +1,121 @@
+import { z } from "zod";
+import type { Account, AdminToken } from "../../gateway/storage.ts";
+import { adminTokenPrefix, makeToken } from "../../keys/token.ts";
+import { accountName, password, role } from "../login/account-name.ts";
+import { hashPassword, passwordProblem } from "../login/password.ts";
+import { invalid, Refusal } from "../refusal.ts";
+import { route, type Route } from "../route.ts";
+import { moment, momentOf, momentOrNull } from "../fields/times.ts";
+
+const account = z.strictObject({ name: z.string(), role, created_at: moment, disabled_at: moment.nullable() });
+const token = z.strictObject({ name: z.string(), role, last4: z.string(), created_at: moment, revoked_at: moment.nullable() });
+const removed = z.strictObject({ removed: z.string() });
+
+/** Who may use this API: people by accounts, machines by tokens. */
+export const accountsRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/admin/api/accounts",
+    access: "admin",
+    summary: "Lists the accounts.",
+    answer: z.strictObject({ accounts: z.array(account) }),
+    handle: async ({ services }) => ({ accounts: (await services.storage.accounts.list()).map(shownAccount) }),
+  }),
+  route({
+    method: "POST",
+    path: "/admin/api/accounts",
+    access: "admin",
+    summary: "Makes an account.",
+    body: z.strictObject({ name: accountName, role, password }),
+    answer: account,
+    status: 201,
+    handle: async ({ body, services, actor }) => {
+      const problem = passwordProblem(body.password, body.name);
+      if (problem !== null) return problem;
+      const passwordHash = await hashPassword(body.password);
+      return shownAccount(await services.storage.accounts.create({ name: body.name, role: body.role, passwordHash }, actor));
+    },
+  }),
+  route({
+    method: "PATCH",
+    path: "/admin/api/accounts/{name}",
+    access: "admin",
+    summary: "Changes an account's role, password or state, which ends its sessions.",
+    body: z.strictObject({ role: role.optional(), password: password.optional(), disabled: z.boolean().optional() }),
+    answer: account,
+    handle: async ({ params: { name }, body, caller, services, actor }) => {
+      if (Object.values(body).every((value) => value === undefined))
+        return invalid(null, "Nothing to change: give role, password or disabled.");
+      if (body.password !== undefined) {
+        if (caller.kind === "session" && caller.name === name) return ownPassword;
+        const problem = passwordProblem(body.password, name);
+        if (problem !== null) return problem;
+      }
+      const change = {
+        ...(body.role === undefined ? {} : { role: body.role }),
+        ...(body.disabled === undefined ? {} : { disabled: body.disabled }),
+        ...(body.password === undefined ? {} : { passwordHash: await hashPassword(body.password) }),
+      };
+      return shownAccount(await services.storage.accounts.change(name, change, actor));
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/admin/api/accounts/{name}",
+    access: "admin",
+    summary: "Removes an account and ends its sessions.",
+    answer: removed,
+    handle: async ({ params: { name }, services, actor }) => {
+      await services.storage.accounts.remove(name, actor);
+      return { removed: name };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/admin/api/tokens",
+    access: "admin",
+    summary: "Lists the admin tokens, without what opens them.",
+    answer: z.strictObject({ tokens: z.array(token) }),
+    handle: async ({ services }) => ({ tokens: (await services.storage.accounts.tokens()).map(shownToken) }),
+  }),
+  route({
+    method: "POST",
+    path: "/admin/api/tokens",
+    access: "admin",
+    summary: "Makes an admin token for a machine. The token itself is shown this once.",
+    body: z.strictObject({ name: accountName, role }),
+    answer: token.extend({ token: z.string() }),
+    status: 201,
+    handle: async ({ body, services, actor }) => {
+      const { token } = makeToken(services.randomBytes, adminTokenPrefix);
+      const mark = { digest: services.adminDigest(token), last4: token.slice(-4) };
+      const created = await services.storage.accounts.createToken({ name: body.name, role: body.role, mark }, actor);
+      return { ...shownToken(created), token };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/admin/api/tokens/{name}",
+    access: "admin",
+    summary: "Revokes an admin token for good.",
+    answer: z.strictObject({ revoked: z.string() }),
+    handle: async ({ params: { name }, services, actor }) => {
+      await services.storage.accounts.revokeToken(name, actor);
+      return { revoked: name };
+    },
+  }),
+];
+
+function shownAccount({ name, role, createdMs, disabledMs }: Account) {
+  return { name, role, created_at: momentOf(createdMs), disabled_at: momentOrNull(disabledMs) };
+}
+
+function shownToken({ name, role, last4, createdMs, revokedMs }: AdminToken) {
+  return { name, role, last4, created_at: momentOf(createdMs), revoked_at: momentOrNull(revokedMs) };
+}
+
+const ownPassword = new Refusal(
+  400,
+  "own_password",
+  "Change your own password with POST /admin/api/password, which asks for the current one.",
+);

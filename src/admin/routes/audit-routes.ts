@@ -1,0 +1,55 @@
+import { z } from "zod";
+import { readSpan, spanQuery } from "../fields/moment-field.ts";
+import { nextOf, pageCursor, pageLimit } from "../fields/page-field.ts";
+import { Refusal } from "../refusal.ts";
+import { route, type Route } from "../route.ts";
+import { line } from "../fields/text-field.ts";
+import { moment, momentOf } from "../fields/times.ts";
+
+/** Who did what. */
+export const auditRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/admin/api/audit",
+    access: "viewer",
+    summary: "Lists what was done to keys, channels, prices and accounts, the newest first.",
+    query: z.strictObject({
+      action: line(100).optional().describe("Such as `key.create`."),
+      subject: line(200).optional().describe("The id or name of what it was done to."),
+      actor: line(200).optional().describe("The name of who did it."),
+      since: spanQuery.since,
+      before: pageCursor.optional(),
+      limit: pageLimit,
+    }),
+    answer: z.strictObject({
+      entries: z.array(
+        z.strictObject({
+          id: z.string(),
+          done_at: moment,
+          actor: z.strictObject({ kind: z.enum(["cli", "admin", "gateway"]), name: z.string(), address: z.string().nullable() }),
+          action: z.string(),
+          subject: z.string(),
+          detail: z.record(z.string(), z.unknown()),
+        }),
+      ),
+      next: z.string().nullable(),
+    }),
+    handle: async ({ query, services }) => {
+      const span = readSpan({ since: query.since }, services.wallMs());
+      if (span instanceof Refusal) return span;
+      const { action = null, subject = null, actor = null, before = null, limit } = query;
+      const entries = await services.reports.audit.list({ action, subject, actor, sinceMs: span.sinceMs, before, limit });
+      return {
+        entries: entries.map((entry) => ({
+          id: entry.id,
+          done_at: momentOf(entry.atMs),
+          actor: { kind: entry.actor.kind, name: entry.actor.name, address: entry.actor.address ?? null },
+          action: entry.action,
+          subject: entry.subject,
+          detail: { ...entry.detail },
+        })),
+        next: nextOf(entries, limit, ({ id }) => id),
+      };
+    },
+  }),
+];

@@ -1,0 +1,42 @@
+import { z } from "zod";
+import { route, TextAnswer, type Route } from "../route.ts";
+
+const part = z.strictObject({ kind: z.string(), ok: z.boolean(), detail: z.string().nullable() });
+
+/** Whether it runs, for anybody; how it is, for those who may know. */
+export const healthRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/healthz",
+    access: "public",
+    summary: "Says `ok` while the process runs.",
+    answer: z.string(),
+    text: "text/plain",
+    handle: () => new TextAnswer("text/plain", "ok\n"),
+  }),
+  route({
+    method: "GET",
+    path: "/admin/api/health",
+    access: "viewer",
+    summary: "How the gateway and its parts are.",
+    answer: z.strictObject({
+      status: z.enum(["ok", "degraded", "stopping"]),
+      version: z.string(),
+      store: part,
+      state: part,
+      journal: z.strictObject({ waiting_bytes: z.int() }),
+      insecure_transport: z.boolean(),
+    }),
+    handle: async ({ services }) => {
+      const { status, store, state, journal, insecureTransport } = await services.health();
+      return {
+        status,
+        version: services.version,
+        store: { kind: store.engine, ok: store.ok, detail: store.detail },
+        state,
+        journal: { waiting_bytes: journal.waitingBytes },
+        insecure_transport: insecureTransport,
+      };
+    },
+  }),
+];

@@ -1,0 +1,179 @@
+import { z } from "zod";
+import { accountName, password, role } from "../login/account-name.ts";
+import type { Caller } from "../caller.ts";
+import type { SessionCookie } from "../login/cookie.ts";
+import type { LoginGuard } from "../login/login-guard.ts";
+import { hashPassword, passwordProblem, verifyPassword } from "../login/password.ts";
+import { invalid, Refusal } from "../refusal.ts";
+import { HeadedAnswer, route, type Route } from "../route.ts";
+import { openSession, sessionIdleMs, sessionLifeMs } from "../login/sessions.ts";
+import { moment, momentOf } from "../fields/times.ts";
+
+/** What the routes of the door share beside the services. */
+export interface Door {
+  readonly guard: LoginGuard;
+  readonly cookie: SessionCookie;
+  /** Is told that the first account was made: the file with the token has served. */
+  readonly onBootstrapped: () => Promise<void>;
+}
+
+const session = z.strictObject({
+  name: z.string(),
+  role,
+  /** Goes into the header `x-csrf-token` of every request that changes something. */
+  csrf_token: z.string(),
+  /** At the latest; half an hour without a request ends it too. */
+  expires_at: moment,
+});
+
+const done = z.strictObject({ done: z.literal(true) });
+
+/** How people come in and go out again. */
+export function loginRoutes(door: Door): readonly Route[] {
+  return [
+    route({
+      method: "POST",
+      path: "/admin/api/bootstrap",
+      access: "public",
+      summary: "Makes the first admin account with the token that the first start left in a file. It works once.",
+      body: z.strictObject({ token: z.string().min(1).max(512), name: accountName, password }),
+      answer: z.strictObject({ name: z.string(), role }),
+      status: 201,
+      handle: async ({ body, actor, services, address }) => {
+        const problem = passwordProblem(body.password, body.name);
+        if (problem !== null) return problem;
+        return guarded(door.guard, address, async () => {
+          const passwordHash = await hashPassword(body.password);
+          const account = { name: body.name, role: "admin", passwordHash } as const;
+          const by = { ...actor, name: body.name };
+          const { accounts } = services.storage;
+          if (!(await accounts.useBootstrap(services.adminDigest(body.token), services.wallMs(), account, by))) return invalidBootstrap;
+          await door.onBootstrapped();
+          return { name: account.name, role: account.role };
+        });
+      },
+    }),
+    route({
+      method: "POST",
+      path: "/admin/api/login",
+      access: "public",
+      summary: "Opens a session and sets its cookie.",
+      body: z.strictObject({ name: z.string().min(1).max(200), password }),
+      answer: session,
+      handle: ({ body, actor, services, address }) =>
+        guarded(door.guard, address, async () => {
+          const name = body.name.trim().toLowerCase();
+          const { accounts, audit } = services.storage;
+          const found = await accounts.passwordHash(name);
+          const matches = await verifyPassword(body.password, found?.hash ?? null);
+          if (!matches || found === null || found.account.disabledMs !== null) {
+            // People type passwords into the wrong field, so only a name that exists is written down.
+            await audit.note("login.failed", found?.account.name ?? "unknown", {}, actor);
+            return wrongPassword;
+          }
+          const { account } = found;
+          const opened = await openSession(account, services);
+          await audit.note("login", account.name, {}, { ...actor, name: account.name });
+          const value = {
+            name: account.name,
+            role: account.role,
+            csrf_token: opened.session.csrf,
+            expires_at: momentOf(opened.session.createdMs + sessionLifeMs),
+          };
+          return new HeadedAnswer(value, { "set-cookie": door.cookie.set(opened.secret, sessionLifeMs) });
+        }),
+    }),
+    route({
+      method: "POST",
+      path: "/admin/api/logout",
+      access: "viewer",
+      own: true,
+      summary: "Ends the session that asks.",
+      answer: done,
+      handle: async ({ caller, services, actor }) => {
+        if (caller.kind !== "session") return onlySessions;
+        await services.storage.accounts.endSession(caller.digest);
+        await services.storage.audit.note("logout", caller.name, {}, actor);
+        return new HeadedAnswer({ done: true } as const, { "set-cookie": door.cookie.clear() });
+      },
+    }),
+    route({
+      method: "POST",
+      path: "/admin/api/password",
+      access: "viewer",
+      own: true,
+      summary: "Changes the caller's own password, which ends all of the account's sessions.",
+      body: z.strictObject({ current: password, password }),
+      answer: done,
+      handle: async ({ body, caller, services, actor, address }) => {
+        if (caller.kind !== "session") return onlySessions;
+        const problem = passwordProblem(body.password, caller.name);
+        if (problem !== null) return problem;
+        return guarded(door.guard, address, async () => {
+          const { accounts } = services.storage;
+          const found = await accounts.passwordHash(caller.name);
+          if (!(await verifyPassword(body.current, found?.hash ?? null))) return wrongCurrent;
+          await accounts.change(caller.name, { passwordHash: await hashPassword(body.password) }, actor);
+          return new HeadedAnswer({ done: true } as const, { "set-cookie": door.cookie.clear() });
+        });
+      },
+    }),
+    route({
+      method: "GET",
+      path: "/admin/api/me",
+      access: "viewer",
+      summary: "Who is asking, and the session's token against forged requests.",
+      answer: z.strictObject({
+        kind: z.enum(["account", "token"]),
+        name: z.string(),
+        role,
+        csrf_token: z.string().nullable(),
+        idle_seconds: z.int().nullable(),
+      }),
+      handle: ({ caller }) => describe(caller),
+    }),
+  ];
+}
+
+function describe(caller: Caller) {
+  if (caller.kind === "stranger") throw new Error("A route for viewers was believed to have a known caller.");
+  const { name, role } = caller;
+  return caller.kind === "session"
+    ? { kind: "account" as const, name, role, csrf_token: caller.csrf, idle_seconds: sessionIdleMs / 1000 }
+    : { kind: "token" as const, name, role, csrf_token: null, idle_seconds: null };
+}
+
+/** Lets an attempt through the guard, and tells the guard how it went. What breaks on our side is held against nobody. */
+async function guarded<Value>(guard: LoginGuard, address: string, attempt: () => Promise<Value | Refusal>): Promise<Value | Refusal> {
+  const waitMs = guard.enter(address);
+  if (waitMs !== null) return tooManyAttempts(waitMs);
+  let succeeded = true;
+  try {
+    const outcome = await attempt();
+    succeeded = !(outcome instanceof Refusal);
+    return outcome;
+  } finally {
+    guard.leave(succeeded);
+  }
+}
+
+function tooManyAttempts(waitMs: number): Refusal {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  return new Refusal(429, "too_many_attempts", `Too many attempts. Try again in ${seconds} seconds.`, null, {
+    "retry-after": String(seconds),
+  });
+}
+
+/** The same for a name that does not exist, a wrong password and an account that was disabled. */
+const wrongPassword = new Refusal(401, "invalid_login", "The name or the password is wrong.");
+const wrongCurrent = invalid("current", "The current password is wrong.");
+const invalidBootstrap = new Refusal(
+  401,
+  "invalid_bootstrap_token",
+  "The bootstrap token is wrong, used or older than an hour. While there is no account, each start writes a new one.",
+);
+const onlySessions = new Refusal(
+  400,
+  "not_a_session",
+  "This is for people who are logged in; a token has neither a session nor a password.",
+);

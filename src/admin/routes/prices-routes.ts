@@ -1,0 +1,138 @@
+import { z } from "zod";
+import type { StoredPrice } from "../../gateway/storage.ts";
+import { rateNanosMax, type Price } from "../../usage/price.ts";
+import { periodStartMs } from "../../limits/period.ts";
+import { rateWordList, rateWords, ratesOfWords, type RateWord } from "../../usage/rate-words.ts";
+import { dollarsField } from "../fields/dollars-field.ts";
+import { momentField } from "../fields/moment-field.ts";
+import { invalid } from "../refusal.ts";
+import { route, type Route } from "../route.ts";
+import { line, prose } from "../fields/text-field.ts";
+import { moment, momentOf, momentOrNull } from "../fields/times.ts";
+
+const rate = dollarsField(rateNanosMax).optional();
+const rates = z
+  .strictObject({
+    ...(Object.fromEntries(rateWordList.map((word) => [word, rate])) as Record<Exclude<RateWord, "long_above_tokens">, typeof rate>),
+    long_above_tokens: z.int().min(1).max(1e9).optional().describe("A prompt of more tokens than this has the `long_…` rates."),
+  })
+  .describe(
+    "Dollars per million tokens or characters, per second and per call. What is not given is not known, which is not the same as free.",
+  );
+
+const shownRates = z.strictObject(
+  Object.fromEntries(rateWordList.map((word) => [word, z.number().optional()])) as Record<RateWord, z.ZodOptional<z.ZodNumber>>,
+);
+
+const priceAnswer = z.strictObject({
+  id: z.string().nullable().describe("What it is removed by; null where it is not in the store."),
+  source: z.enum(["shipped", "store", "file"]).describe("The file goes before the store, and the store before what is shipped."),
+  provider: z.string().nullable(),
+  model: z.string(),
+  from_at: moment.nullable(),
+  rates: shownRates,
+  in_force: z.boolean().describe("Whether no other entry for the same provider and name goes before it now."),
+  note: z.string().nullable(),
+  created_at: moment.nullable(),
+});
+
+type PriceView = z.input<typeof priceAnswer>;
+type Source = PriceView["source"];
+
+/** What models cost. */
+export const pricesRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/admin/api/prices",
+    access: "viewer",
+    summary: "Lists all prices: those that are shipped, those of the store and those of the configuration file.",
+    query: z.strictObject({
+      search: line(200).optional().describe("Part of a model's or a provider's name, in any case, taken literally."),
+      source: z.enum(["shipped", "store", "file"]).optional(),
+    }),
+    answer: z.strictObject({ prices: z.array(priceAnswer) }),
+    handle: async ({ query: { search, source }, services }) => {
+      const { shipped, file } = services.prices();
+      const all = [
+        ...shipped.map((price) => ({ price, source: "shipped" as const })),
+        ...(await services.reports.prices.list()).map((price) => ({ price, source: "store" as const })),
+        ...file.map((price) => ({ price, source: "file" as const })),
+      ];
+      const inForce = strongest(all, services.wallMs());
+      const wanted = search?.toLowerCase() ?? "";
+      return {
+        prices: all
+          .filter((entry) => source === undefined || entry.source === source)
+          .filter(({ price }) => `${price.provider ?? ""}\n${price.model}`.toLowerCase().includes(wanted))
+          .map((entry) => shownPrice(entry.price, entry.source, inForce.has(entry.price))),
+      };
+    },
+  }),
+  route({
+    method: "PUT",
+    path: "/admin/api/prices",
+    access: "admin",
+    summary: "Sets the price of a model from a day on. One for the same provider, model and day is replaced.",
+    body: z.strictObject({
+      provider: line(64).nullable().optional().describe("As in a channel's `provider`; null: whoever serves the model."),
+      model: line(200).describe("The upstream's name of the model, or a pattern with `*`."),
+      from: momentField.optional().describe("The day it holds from; today, in UTC, unless it is given."),
+      rates,
+      note: prose(10_000).nullable().optional(),
+    }),
+    answer: priceAnswer,
+    handle: async ({ body, services, actor }) => {
+      const given = ratesOfWords(body.rates);
+      if (Object.keys(given).length === 0) return invalid("rates", `The field 'rates': give one of ${rateWordList.join(", ")}.`);
+      const { provider = null, model, note = null } = body;
+      const { from = periodStartMs("day", services.wallMs()) } = body;
+      const price = await services.storage.prices.set({ provider, model, fromMs: from, rates: given, note }, actor);
+      const { file } = services.prices();
+      const stored = await services.storage.prices.list();
+      const rivals = [
+        ...stored.map((each) => ({ price: each.id === price.id ? price : each, source: "store" as const })),
+        ...file.map((each) => ({ price: each, source: "file" as const })),
+      ];
+      return shownPrice(price, "store", strongest(rivals, services.wallMs()).has(price));
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/admin/api/prices/{id}",
+    access: "admin",
+    summary: "Removes a price of the store. What it had replaced counts again.",
+    answer: z.strictObject({ removed: z.string() }),
+    handle: async ({ params: { id }, services, actor }) => {
+      await services.storage.prices.remove(id, actor);
+      return { removed: id };
+    },
+  }),
+];
+
+function shownPrice(price: Price | StoredPrice, source: Source, inForce: boolean): PriceView {
+  const { provider, model, fromMs } = price;
+  return {
+    id: "id" in price ? price.id : null,
+    source,
+    provider,
+    model,
+    from_at: fromMs === 0 ? null : momentOf(fromMs),
+    rates: { ...rateWords(price.rates) },
+    in_force: inForce,
+    note: "note" in price ? price.note : null,
+    created_at: momentOrNull("createdMs" in price ? price.createdMs : null),
+  };
+}
+
+/** Of entries for one provider and name: of those that have begun, the latest of the strongest source. Weaker sources come first. */
+function strongest(all: readonly { readonly price: Price; readonly source: Source }[], nowMs: number): ReadonlySet<Price> {
+  const best = new Map<string, { readonly price: Price; readonly source: Source }>();
+  for (const entry of all) {
+    const { price, source } = entry;
+    if (price.fromMs > nowMs) continue;
+    const name = JSON.stringify([price.provider, price.model]);
+    const before = best.get(name);
+    if (before === undefined || before.source !== source || price.fromMs >= before.price.fromMs) best.set(name, entry);
+  }
+  return new Set([...best.values()].map(({ price }) => price));
+}

@@ -1,0 +1,144 @@
+import { z } from "zod";
+import { dollarsNumber } from "../../usage/dollars.ts";
+import { keyMeant, keyNames } from "../views/key-search.ts";
+import { operation, type KnownKey } from "../views/key-view.ts";
+import { learnedAnswer, shownLessons } from "../views/learned-view.ts";
+import { receiptAnswer, shownReceipt } from "../views/receipt-view.ts";
+import { invalid, Refusal } from "../refusal.ts";
+import { route, type Route } from "../route.ts";
+import type { Explained, ExplainedRefusal } from "../services.ts";
+import { line } from "../fields/text-field.ts";
+
+const explainAnswer = z.strictObject({
+  outcome: z.enum(["serve", "wait", "refuse"]),
+  refusals: z
+    .array(z.strictObject({ status: z.int(), code: z.string(), message: z.string() }))
+    .describe("Everything that stands against it, what the client would be told first."),
+  mode: z.enum(["normal", "last_resort"]).nullable(),
+  candidates: z
+    .array(
+      z.strictObject({
+        channel: z.string(),
+        model: z.string(),
+        tier: z.int(),
+        weight: z.number(),
+        probe: z.boolean().describe("It is on trial after a trouble."),
+        priced: z.boolean(),
+        learned: learnedAnswer,
+      }),
+    )
+    .describe("In the order in which they would be tried. Some of that order is drawn by lot, anew for each call."),
+  skipped: z.array(
+    z.strictObject({
+      channel: z.string(),
+      model: z.string(),
+      because: z.string(),
+      scope: z.string().nullable(),
+      cause: z.string().nullable(),
+      for_ms: z.number().nullable(),
+    }),
+  ),
+  retry_after_ms: z.number().nullable(),
+  reserve: z
+    .strictObject({ tokens: z.number(), cost_usd: z.number().nullable() })
+    .nullable()
+    .describe("What would be taken of the key's limits for it."),
+});
+
+/** Why a call went as it did, and how one would go. */
+export const requestsRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/admin/api/requests/{id}",
+    access: "viewer",
+    summary: "One call in full, by its request id or the id of its receipt: who was asked, who was not and why, and what it cost.",
+    answer: receiptAnswer.extend({
+      namesakes: z
+        .array(z.string())
+        .describe("The ids of other calls whose clients chose the same request id, newest first: ask for each by its own id."),
+    }),
+    handle: async ({ params: { id }, services }) => {
+      const { receipts } = services.reports;
+      const receipt = await receipts.find(id);
+      if (receipt === null) return noSuchRequest;
+      const names = await keyNames(services, [receipt.keyId]);
+      return { ...shownReceipt(receipt, names.get(receipt.keyId) ?? null), namesakes: [...(await receipts.namesakes(receipt))] };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/admin/api/explain",
+    access: "admin",
+    summary: "What would be done with a request now. Nothing is sent and nothing is counted.",
+    body: z.strictObject({
+      model: line(512),
+      operation,
+      key: line(200).optional().describe("The id or the name of a key; without it, rights and limits are left out."),
+      stream: z.boolean().default(false),
+      prompt_tokens: z.int().min(0).max(1e9).optional(),
+    }),
+    answer: explainAnswer,
+    handle: async ({ body, services }) => {
+      const known = body.key === undefined ? null : await keyMeant(services, body.key);
+      if (known === null && body.key !== undefined) return noSuchKey;
+      const ended = known === null ? null : endOf(known, services.wallMs());
+      if (ended !== null) return shown({ ...nothing, refusals: [ended] });
+      return shown(
+        await services.explain({
+          model: body.model,
+          operation: body.operation,
+          key: known?.key ?? null,
+          stream: body.stream,
+          promptTokens: body.prompt_tokens ?? null,
+        }),
+      );
+    },
+  }),
+];
+
+/** A key that has ended opens nothing, so there is no more to say. */
+function endOf(known: KnownKey, nowMs: number): ExplainedRefusal | null {
+  const { key } = known;
+  const revoked = known.source === "store" && known.key.revokedMs !== null;
+  const expired = key.expiresMs !== null && key.expiresMs <= nowMs;
+  if (!revoked && !expired) return null;
+  return { status: 401, code: "invalid_api_key", message: revoked ? "The key is revoked." : "The key has expired." };
+}
+
+const nothing: Explained = {
+  outcome: "refuse",
+  refusals: [],
+  mode: null,
+  candidates: [],
+  skipped: [],
+  retryAfterMs: null,
+  reserve: null,
+};
+
+function shown(explained: Explained): z.input<typeof explainAnswer> {
+  const { outcome, mode, refusals, candidates, skipped, retryAfterMs, reserve } = explained;
+  return {
+    outcome,
+    refusals: refusals.map(({ status, code, message }) => ({ status, code, message })),
+    mode,
+    candidates: candidates.map(({ learned, channel, model, tier, weight, probe, priced }) => ({
+      channel,
+      model,
+      tier,
+      weight,
+      probe,
+      priced,
+      learned: shownLessons(learned),
+    })),
+    skipped: skipped.map(({ channel, model, because, scope, cause, forMs }) => ({ channel, model, because, scope, cause, for_ms: forMs })),
+    retry_after_ms: retryAfterMs,
+    reserve: reserve === null ? null : { tokens: reserve.tokens, cost_usd: reserve.nanos === null ? null : dollarsNumber(reserve.nanos) },
+  };
+}
+
+const noSuchRequest = new Refusal(
+  404,
+  "not_found",
+  "There is no such request. A receipt arrives a moment after its call has ended, and is kept as long as `receipts.keep` says.",
+);
+const noSuchKey = invalid("key", "The field 'key': there is no such key.");

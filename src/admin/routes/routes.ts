@@ -1,0 +1,21 @@
+import { accountsRoutes } from "./accounts-routes.ts";
+import { auditRoutes } from "./audit-routes.ts";
+import { channelsRoutes } from "./channels-routes.ts";
+import { healthRoutes } from "./health-routes.ts";
+import { keysRoutes } from "./keys-routes.ts";
+import { pricesRoutes } from "./prices-routes.ts";
+import { requestsRoutes } from "./requests-routes.ts";
+import type { Route } from "../route.ts";
+import { usageRoutes } from "./usage-routes.ts";
+
+/** What the admin API has beside its own door (log-in and document, which the listener adds): each resource in its file. */
+export const resourceRoutes: readonly Route[] = [
+  ...healthRoutes,
+  ...accountsRoutes,
+  ...keysRoutes,
+  ...channelsRoutes,
+  ...pricesRoutes,
+  ...usageRoutes,
+  ...requestsRoutes,
+  ...auditRoutes,
+];

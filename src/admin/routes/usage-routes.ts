@@ -1,0 +1,117 @@
+import { z } from "zod";
+import { csvOf } from "../../usage/csv.ts";
+import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../usage/usage-view.ts";
+import { usageColumns } from "../../usage/usage-row.ts";
+import { keyMeant, keyNames } from "../views/key-search.ts";
+import { readSpan, spanQuery } from "../fields/moment-field.ts";
+import { pageCursor, pageLimit, nextOf } from "../fields/page-field.ts";
+import { receiptSummaryAnswer, shownSummary } from "../views/receipt-view.ts";
+import { invalid, Refusal } from "../refusal.ts";
+import { route, TextAnswer, type Route } from "../route.ts";
+import type { Services } from "../services.ts";
+import { line } from "../fields/text-field.ts";
+
+const figures = Object.fromEntries(usageFigures.map((name) => [name, z.number()])) as Record<(typeof usageFigures)[number], z.ZodNumber>;
+const cost = z.number().nullable().describe("What is known of the cost; null where the price of no call is known.");
+const text = z.string().nullable().optional();
+const row = z.strictObject({
+  ...(Object.fromEntries(usageColumns.map((column) => [column, text])) as Record<(typeof usageColumns)[number], typeof text>),
+  key_name: text,
+  ...figures,
+  cost_usd: cost,
+});
+
+const filters = {
+  key: line(200).optional().describe("The id or the name of a key."),
+  model: line(512).optional().describe("As clients name it."),
+  channel: line(200).optional(),
+  ...spanQuery,
+};
+
+/** What was used and what it cost: in sums, and call by call. */
+export const usageRoutes: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/admin/api/usage",
+    access: "viewer",
+    summary: "What was used, in sums, grouped by what `by` names. The time is widened to whole hours.",
+    query: z.strictObject({
+      by: z
+        .string()
+        .max(100)
+        .optional()
+        .describe(`Columns with commas between them: ${usageColumns.join(", ")}.`),
+      ...filters,
+      format: z.enum(["json", "csv"]).default("json"),
+    }),
+    answer: z.strictObject({ rows: z.array(row) }),
+    text: "text/csv",
+    handle: async ({ query, services }) => {
+      const by = readUsageColumns(query.by ?? "");
+      if ("unknown" in by) return invalid("by", `The parameter 'by': there is no such column; there are ${usageColumns.join(", ")}.`);
+      const filter = await readFilters(query, services);
+      if (filter instanceof Refusal) return filter;
+      const found = await services.reports.receipts.usage({ by, ...filter });
+      if (found.length > rowsMax) return tooMany;
+      const names = await keyNames(
+        services,
+        found.flatMap(({ group }) => group.key ?? []),
+      );
+      const rows = found.map((each) => usageView(each, (id) => names.get(id) ?? null));
+      if (query.format === "csv") return new TextAnswer("text/csv; charset=utf-8", csvOf(usageHeadings(by), rows), "usage.csv");
+      return { rows: rows as unknown as z.input<typeof row>[] };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/admin/api/receipts",
+    access: "viewer",
+    summary: "Lists calls, the newest first.",
+    query: z.strictObject({
+      ...filters,
+      state: z.enum(["complete", "failed", "interrupted", "abandoned", "unknown"]).optional(),
+      before: pageCursor.optional(),
+      limit: pageLimit,
+    }),
+    answer: z.strictObject({ receipts: z.array(receiptSummaryAnswer), next: z.string().nullable() }),
+    handle: async ({ query, services }) => {
+      const filter = await readFilters(query, services);
+      if (filter instanceof Refusal) return filter;
+      const { state = null, before = null, limit } = query;
+      const receipts = await services.reports.receipts.list({ ...filter, state, before, limit });
+      const names = await keyNames(
+        services,
+        receipts.map(({ keyId }) => keyId),
+      );
+      return {
+        receipts: receipts.map((receipt) => shownSummary(receipt, names.get(receipt.keyId) ?? null)),
+        next: nextOf(receipts, limit, ({ id }) => id),
+      };
+    },
+  }),
+];
+
+interface Filters {
+  readonly keyId: string | null;
+  readonly model: string | null;
+  readonly channel: string | null;
+  readonly sinceMs: number | null;
+  readonly untilMs: number | null;
+}
+
+/** A key that is gone, or never was, is looked for by what was given: its receipts may be there. */
+async function readFilters(query: z.output<z.ZodObject<typeof filters>>, services: Services): Promise<Filters | Refusal> {
+  const span = readSpan(query, services.wallMs());
+  if (span instanceof Refusal) return span;
+  const keyId = query.key === undefined ? null : ((await keyMeant(services, query.key))?.key.id ?? query.key);
+  return { keyId, model: query.model ?? null, channel: query.channel ?? null, ...span };
+}
+
+/** Writing more of them at once would be felt by calls. */
+const rowsMax = 20_000;
+const tooMany = new Refusal(
+  400,
+  "answer_too_large",
+  `The answer has more than ${rowsMax} rows: ask for a shorter time, one key or model, or fewer columns.`,
+  "by",
+);

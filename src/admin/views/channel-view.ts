@@ -1,0 +1,85 @@
+import { z } from "zod";
+import type { StoredChannel } from "../../gateway/storage.ts";
+import { learnedAnswer, shownLessons } from "./learned-view.ts";
+import type { ChannelStatus } from "../services.ts";
+import { moment, momentOf, momentOrNull } from "../fields/times.ts";
+
+/** A channel as answers show it: what is said of it, how it is, and never what it is opened with. */
+export const channelAnswer = z.strictObject({
+  name: z.string(),
+  source: z.enum(["file", "store"]).describe("Where it is kept. Channels of the configuration file are changed there."),
+  state: z
+    .enum(["ready", "impaired", "cooling", "idle", "absent"])
+    .describe("`absent`: this process does not have it, because it was made a moment ago or cannot be used as it is."),
+  provider: z.string().nullable(),
+  base_url: z.string().nullable(),
+  tier: z.number().nullable(),
+  weight: z.number().nullable(),
+  tags: z.array(z.string()),
+  models: z.array(z.string()).nullable().describe("As clients name them; null: it takes any, or is absent."),
+  running: z.int().describe("Calls in flight in this process."),
+  concurrency: z.int().nullable(),
+  cooling_until_at: moment.nullable(),
+  troubles: z.array(z.strictObject({ scope: z.string(), standing: z.enum(["half_open", "open"]), cause: z.string(), until_at: moment })),
+  learned: learnedAnswer,
+  entry: z.record(z.string(), z.unknown()).nullable().describe("In the words of the configuration file; null for those that stand there."),
+  secrets: z.array(z.strictObject({ last4: z.string() })),
+  created_at: moment.nullable(),
+  updated_at: moment.nullable(),
+  etag: z
+    .string()
+    .nullable()
+    .describe("Changes with the channel. Send it as `if-match`, in quotes, with a change that is meant for this state of it and no other."),
+});
+
+export type ChannelView = z.input<typeof channelAnswer>;
+
+export function shownChannel(
+  name: string,
+  status: ChannelStatus | null,
+  stored: StoredChannel | null,
+  tagOf: (stored: StoredChannel) => string,
+): ChannelView {
+  const cooling = status?.state === "cooling" ? status.troubles.map(({ untilMs }) => untilMs) : [];
+  return {
+    name,
+    source: status?.source ?? "store",
+    state: status?.state ?? "absent",
+    provider: status?.provider ?? null,
+    base_url: status?.baseUrl ?? null,
+    tier: status?.tier ?? null,
+    weight: status?.weight ?? null,
+    tags: [...(status?.tags ?? [])],
+    models: status?.models == null ? null : [...status.models],
+    running: status?.running ?? 0,
+    concurrency: status?.concurrencyMax ?? null,
+    cooling_until_at: cooling.length === 0 ? null : momentOf(Math.min(...cooling)),
+    troubles: (status?.troubles ?? []).map(({ scope, standing, cause, untilMs }) => ({
+      scope,
+      standing,
+      cause,
+      until_at: momentOf(untilMs),
+    })),
+    learned: shownLessons(status?.learned ?? []),
+    entry: stored === null ? null : shownEntry(stored.entry),
+    secrets: (stored?.last4 ?? []).map((last4) => ({ last4 })),
+    created_at: momentOrNull(stored?.createdMs ?? null),
+    updated_at: momentOrNull(stored?.updatedMs ?? null),
+    etag: stored === null ? null : tagOf(stored),
+  };
+}
+
+/** Headers may carry what opens an upstream, so their values are not shown. */
+function shownEntry(entry: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const headers = headersOf(entry);
+  if (headers === null) return { ...entry };
+  return { ...entry, headers: Object.fromEntries(Object.keys(headers).map((name) => [name, hiddenValue])) };
+}
+
+/** In the place of a header's value, in answers; given back in a change, it stands for the value that is there. */
+export const hiddenValue = "****";
+
+export function headersOf(entry: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> | null {
+  const { headers } = entry;
+  return typeof headers === "object" && headers !== null && !Array.isArray(headers) ? (headers as Record<string, unknown>) : null;
+}

@@ -1,0 +1,158 @@
+import { z } from "zod";
+import { operations } from "../../operations/operation.ts";
+import { dollarsNumber } from "../../usage/dollars.ts";
+import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
+import { moment, momentOf } from "../fields/times.ts";
+
+const figures = {
+  prompt_tokens: z.number().nullable(),
+  cached_tokens: z.number().nullable(),
+  completion_tokens: z.number().nullable(),
+  reasoning_tokens: z.number().nullable(),
+  audio_seconds: z.number().nullable(),
+  characters: z.number().nullable(),
+};
+
+/** A call in one line. */
+export const receiptSummaryAnswer = z.strictObject({
+  id: z.string(),
+  request_id: z.string().describe("What the client was told as `x-request-id`."),
+  key: z.string(),
+  key_name: z.string().nullable(),
+  operation: z.enum(operations),
+  model: z.string(),
+  channel: z.string().nullable().describe("Who answered; null where nobody did."),
+  upstream_model: z.string().nullable(),
+  stream: z.boolean(),
+  status: z.int(),
+  state: z.enum(["complete", "failed", "interrupted", "abandoned", "unknown"]).describe("`unknown`: the process died during the call."),
+  error: z.string().nullable(),
+  started_at: moment,
+  took_ms: z.number(),
+  first_content_ms: z.number().nullable(),
+  ...figures,
+  cost_usd: z.number().nullable().describe("What upstreams will charge for it, over all attempts; null where a price is unknown."),
+  cost_uncertain: z.boolean().describe("An upstream may have charged for an attempt whose figures never came."),
+  estimated: z.boolean().describe("Some figure is our own estimate."),
+  partial: z.boolean().describe("The answer is not whole: cut, or its client left."),
+  warning: z.string().nullable().describe("Why the answer may be less than expected: `truncated_audio`, the upload had been cut off."),
+  attempts: z.int(),
+});
+
+const attempt = z.strictObject({
+  channel: z.string(),
+  model: z.string().describe("The upstream's name."),
+  after_ms: z.number().describe("After the call's start."),
+  took_ms: z.number(),
+  outcome: z.enum(["answered", "failed", "abandoned"]),
+  status: z.int().nullable(),
+  error: z.string().nullable(),
+  blame: z.enum(["client", "channel", "gateway"]).nullable().describe("Who must act."),
+  hedge: z.boolean().describe("It was started beside one that was slow."),
+  ...figures,
+  cost_usd: z.number().nullable(),
+  cost_uncertain: z.boolean(),
+  estimated: z.boolean(),
+});
+
+const step = z.strictObject({
+  channel: z.string(),
+  model: z.string(),
+  tier: z.int().nullable(),
+  verdict: z.string().describe("`taken`, `probed`, `ready` (not needed), or why it was passed over."),
+  cause: z.string().nullable().describe("What it was cooling for."),
+  for_ms: z.number().nullable().describe("How long it still was, when the call began."),
+});
+
+/** A call in full. */
+export const receiptAnswer = receiptSummaryAnswer.omit({ ...keysOf(figures), attempts: true }).extend({
+  delivered: z.strictObject(figures).describe("What reached the client."),
+  generated_tokens: z.number().nullable().describe("Output tokens that upstreams made for it, over all attempts, delivered or not."),
+  billed_usd: z.number().nullable().describe("What upstreams will charge for it, over all attempts; null where a price is unknown."),
+  hedge_waste_usd: z.number().describe("Of that, what attempts cost that lost a race."),
+  attempts: z.array(attempt),
+  plan: z.array(step).nullable().describe("Who could have been asked, and why they were or were not; null where there was no choice."),
+});
+
+export function shownSummary(receipt: Receipt, keyName: string | null): z.input<typeof receiptSummaryAnswer> {
+  return { ...head(receipt, keyName), ...shownFigures(receipt.delivered), attempts: receipt.attempts.length };
+}
+
+export function shownReceipt(receipt: Receipt, keyName: string | null): z.input<typeof receiptAnswer> {
+  return {
+    ...head(receipt, keyName),
+    delivered: shownFigures(receipt.delivered),
+    generated_tokens: receipt.generatedTokens,
+    billed_usd: dollarsOrNull(receipt.billedNanos),
+    hedge_waste_usd: dollarsNumber(receipt.hedgeWasteNanos),
+    attempts: receipt.attempts.map(shownAttempt),
+    plan: receipt.plan === null ? null : receipt.plan.map(shownStep),
+  };
+}
+
+function head(receipt: Receipt, keyName: string | null) {
+  return {
+    id: receipt.id,
+    request_id: receipt.requestId,
+    key: receipt.keyId,
+    key_name: keyName,
+    operation: receipt.operation,
+    model: receipt.model,
+    channel: receipt.channel,
+    upstream_model: receipt.upstreamModel,
+    stream: receipt.stream,
+    status: receipt.status,
+    state: receipt.state,
+    error: receipt.error,
+    started_at: momentOf(receipt.startedMs),
+    took_ms: receipt.tookMs,
+    first_content_ms: receipt.firstContentMs,
+    cost_usd: dollarsOrNull(receipt.billedNanos),
+    cost_uncertain: receipt.costUncertain,
+    estimated: receipt.estimated,
+    partial: receipt.partial,
+    warning: receipt.warning,
+  };
+}
+
+function shownAttempt(attempt: AttemptReceipt): z.input<typeof receiptAnswer>["attempts"][number] {
+  const { channel, model, outcome, status, error, blame, hedge, estimated } = attempt;
+  return {
+    channel,
+    model,
+    after_ms: attempt.afterMs,
+    took_ms: attempt.tookMs,
+    outcome,
+    status,
+    error,
+    blame,
+    hedge,
+    ...shownFigures(attempt),
+    cost_usd: dollarsOrNull(attempt.nanos),
+    cost_uncertain: attempt.costUncertain,
+    estimated,
+  };
+}
+
+function shownStep({ channel, model, tier, verdict, cause, forMs }: PlannedStep) {
+  return { channel, model, tier, verdict, cause, for_ms: forMs };
+}
+
+function shownFigures(given: Figures) {
+  return {
+    prompt_tokens: given.promptTokens,
+    cached_tokens: given.cachedTokens,
+    completion_tokens: given.completionTokens,
+    reasoning_tokens: given.reasoningTokens,
+    audio_seconds: given.audioSeconds,
+    characters: given.characters,
+  };
+}
+
+function dollarsOrNull(nanos: number | null): number | null {
+  return nanos === null ? null : dollarsNumber(nanos);
+}
+
+function keysOf<Shape extends object>(shape: Shape): { readonly [K in keyof Shape]: true } {
+  return Object.fromEntries(Object.keys(shape).map((name) => [name, true])) as { readonly [K in keyof Shape]: true };
+}

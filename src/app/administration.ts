@@ -1,0 +1,257 @@
+import type {
+  ChannelLesson,
+  ChannelStatus,
+  ChannelTest,
+  ExplainAsk,
+  Explained,
+  ExplainedRefusal,
+  Health,
+  Services,
+} from "../admin/services.ts";
+import { isLoopback } from "../admin/binding.ts";
+import { adapters } from "../dialects/index.ts";
+import type { Candidate } from "../channels/channel.ts";
+import { readRuntimeChannel } from "../config/runtime-channel.ts";
+import type { ChannelSetting, Settings } from "../config/settings.ts";
+import type { Durable } from "./durable.ts";
+import { hasBudget } from "../gateway/admission/ledger.ts";
+import { dryRun, type Barrier } from "../gateway/dry-run.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lessons.ts";
+import type { Snapshot } from "../gateway/snapshot.ts";
+import { shownAs } from "../http/errors.ts";
+import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/refusals.ts";
+import { makeToken } from "../keys/token.ts";
+import type { Ask } from "../operations/ask.ts";
+import { failure, isFailure } from "../operations/failure.ts";
+import type { Refused } from "../routing/plan.ts";
+import { discoverModels } from "./discovery/discover.ts";
+import type { Price } from "../usage/price.ts";
+import { shippedPrices } from "../usage/shipped-prices.ts";
+
+/** The parts that administration looks at, as they are at the moment. */
+export interface Administered {
+  readonly durable: Durable;
+  readonly gateway: Gateway;
+  readonly settings: () => Settings;
+  readonly channels: () => readonly ChannelSetting[];
+  readonly snapshot: () => Snapshot;
+  readonly priced: (provider: string | null, model: string) => boolean;
+  readonly filePrices: () => readonly Price[];
+  readonly runtimeRules: () => Parameters<typeof readRuntimeChannel>[2];
+  readonly degraded: () => readonly string[];
+  readonly stopping: () => boolean;
+  readonly version: string;
+}
+
+/** What the admin API can ask of a running gateway. */
+export function administration(parts: Administered): Services {
+  const { durable } = parts;
+  const randomBytes = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));
+  return {
+    storage: durable.storage,
+    reports: durable.reports,
+    wallMs: durable.clock.wallMs,
+    version: parts.version,
+    randomBytes,
+    digest: durable.masterKey.digest,
+    adminDigest: durable.masterKey.adminDigest,
+    makeKeyToken: () => makeToken(randomBytes),
+    fileKeys: () => parts.settings().keys.map(({ key }) => key),
+    opensFileKey: (token) => parts.settings().keys.some((key) => key.token === token),
+    prices: () => ({ shipped: shippedPrices(), file: parts.filePrices() }),
+    health: () => Promise.resolve(healthOf(parts)),
+    channels: {
+      check: (entry, secrets) => {
+        const reading = readRuntimeChannel(entry, secrets, parts.runtimeRules());
+        return Promise.resolve(reading.ok ? [] : reading.problems);
+      },
+      seal: (channel, secrets) => durable.vault.seal(channel, secrets),
+      status: () => parts.channels().map((channel) => statusOf(channel, parts)),
+      test: (name) => testOf(name, parts),
+      forget: (name) => {
+        durable.hint(name, forgetLessons, forgottenMs);
+        return parts.gateway.board.lessons.forget(name);
+      },
+    },
+    explain: (ask) => Promise.resolve(explained(ask, parts)),
+  };
+}
+
+function healthOf({ durable, degraded, stopping, settings }: Administered): Health {
+  const { lag, state } = durable.standing();
+  const troubles = degraded();
+  const { engine } = durable.database;
+  const storeOk = !troubles.includes(engine);
+  const hosts = [settings().listen.host, settings().admin?.host ?? "localhost"];
+  return {
+    status: stopping() ? "stopping" : troubles.length > 0 ? "degraded" : "ok",
+    store: { engine, ok: storeOk, detail: storeOk ? null : "the store does not answer; receipts wait in the journal" },
+    state: { kind: state.kind, ok: state.ok, detail: state.ok ? null : "limits are kept by each process alone" },
+    journal: { waitingBytes: lag.bytes },
+    insecureTransport: hosts.some((host) => !isLoopback(host)),
+  };
+}
+
+function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durable }: Administered): ChannelStatus {
+  const routes = [...snapshot().routes].filter(([, { tiers }]) => tiers.some((members) => members.some((one) => isOf(one, channel))));
+  const candidates = routes.flatMap(([, { tiers }]) => tiers.flat().filter((one) => isOf(one, channel)));
+  const nowMs = durable.clock.wallMs();
+  const troubles = gateway.board
+    .troubles(candidates)
+    .map(({ scope, standing, cause, forMs }) => ({ scope, standing, cause, untilMs: nowMs + forMs }));
+  const anyModel = channel.models.kind === "any";
+  const open = candidates.some((candidate) => gateway.board.admits(candidate));
+  const idle = candidates.length === 0 && !anyModel;
+  return {
+    name: channel.name,
+    source: settings().channels.some(({ name }) => name === channel.name) ? "file" : "store",
+    provider: channel.provider,
+    baseUrl: channel.address.baseUrl,
+    tier: channel.tier,
+    weight: channel.weight,
+    tags: channel.tags,
+    models: anyModel ? null : routes.map(([model]) => model),
+    state: idle ? "idle" : candidates.length > 0 && !open ? "cooling" : troubles.length > 0 ? "impaired" : "ready",
+    troubles,
+    learned: lessonsOf(gateway.board.lessons.ofChannel(channel.name), nowMs),
+    running: gateway.board.running(channel.name),
+    concurrencyMax: channel.concurrencyMax,
+  };
+}
+
+/** Long enough for every process to hear of it, also one that has lost the store for a moment. */
+const forgottenMs = 60_000;
+
+function lessonsOf(facts: readonly LearnedFact[], wallMs: number): readonly ChannelLesson[] {
+  return facts.map(({ model, maxTokens, unsupported, forMs }) => ({ model, maxTokens, unsupported, untilMs: wallMs + Math.round(forMs) }));
+}
+
+function isOf({ deployment }: Candidate, { name }: ChannelSetting): boolean {
+  return deployment.channel.name === name;
+}
+
+/** Asks for the list of models, which costs nothing. */
+async function testOf(name: string, { channels, gateway }: Administered): Promise<ChannelTest | null> {
+  const channel = channels().find((one) => one.name === name);
+  if (channel === undefined) return null;
+  const beganMs = performance.now();
+  const outcome = await discoverModels(channel, adapters.get(channel.dialect), gateway.ports.send);
+  const tookMs = Math.round(performance.now() - beganMs);
+  if (!isFailure(outcome)) return { ok: true, status: 200, code: "ok", tookMs };
+  return { ok: false, status: outcome.status, code: outcome.kind, tookMs };
+}
+
+function explained(asked: ExplainAsk, parts: Administered): Explained {
+  const { gateway, snapshot } = parts;
+  const ask = askOf(asked);
+  const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.board);
+  const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
+  const limited = asked.key === null ? null : gateway.ledger.bars(asked.key);
+  if (limited !== null) refusals.push(shownAs(limited.failure));
+  const reserve = route === null ? null : gateway.ledger.estimate(ask, route);
+  const budgeted = asked.key !== null && hasBudget(asked.key) && asked.key.limits.unpriced === "refuse";
+  if (budgeted && reserve !== null && reserve.nanos === null) {
+    refusals.push({
+      status: 403,
+      code: "price_unknown",
+      message: `The price of the model '${asked.model}' is not known: sluice prices set.`,
+    });
+  }
+  const waits = snapshot().routing.waitMs > 0 || (plan?.go === "refuse" && plan.kind === "saturated");
+  if (plan !== null && plan.go === "refuse" && !waits) refusals.push(shownAs(failure(plan.kind, "nobody may be asked now")));
+  const skipped = [
+    ...(plan?.skipped ?? []).map(({ candidate, because, scope, cause, untilMs }) => ({
+      ...placeOf(candidate),
+      because,
+      scope,
+      cause,
+      forMs: untilMs === null ? null : Math.max(0, Math.round(untilMs - gateway.ports.nowMs())),
+    })),
+    ...outOfBounds.map((candidate) => ({ ...placeOf(candidate), because: "key_channels", scope: null, cause: null, forMs: null })),
+  ];
+  return {
+    outcome: refusals.length > 0 ? "refuse" : plan?.go === "refuse" ? "wait" : "serve",
+    refusals,
+    mode: plan?.go === "ahead" ? plan.mode : null,
+    candidates: (plan?.go === "ahead" ? plan.candidates : []).map(({ candidate, probe }) => ({
+      ...placeOf(candidate),
+      learned: lessonsOf(
+        gateway.board.lessons.ofChannel(candidate.deployment.channel.name).filter(({ model }) => model === candidate.deployment.model),
+        parts.durable.clock.wallMs(),
+      ),
+      tier: candidate.deployment.channel.tier,
+      weight: candidate.weight,
+      probe,
+      priced: parts.priced(candidate.deployment.channel.provider, candidate.deployment.model),
+    })),
+    skipped,
+    retryAfterMs: plan?.go === "refuse" ? Math.round((plan satisfies Refused).soonestMs) : null,
+    reserve: reserve === null ? null : { tokens: reserve.tokens, nanos: reserve.nanos },
+  };
+}
+
+function placeOf({ deployment }: Candidate): { readonly channel: string; readonly model: string } {
+  return { channel: deployment.channel.name, model: deployment.model };
+}
+
+function refusalOf(barrier: Barrier, { model, operation }: ExplainAsk): ExplainedRefusal {
+  switch (barrier.kind) {
+    case "operation_not_allowed":
+      return shownAs(forbiddenOperation(operation));
+    case "model_not_allowed":
+      return shownAs(forbiddenModel(model));
+    case "unknown_model":
+      return shownAs(unknownModel(model));
+    case "failure":
+      return shownAs(barrier.failure);
+  }
+}
+
+/** The smallest request of its kind. */
+function askOf({ operation, model, stream, promptTokens }: ExplainAsk): Ask {
+  const document = { start: 0, end: 0 };
+  const body = new Uint8Array(0);
+  switch (operation) {
+    case "chat":
+      return {
+        operation,
+        body,
+        document,
+        members: [],
+        model,
+        stream,
+        wantsUsage: false,
+        maxTokens: null,
+        maxCompletionTokens: null,
+        choices: 1,
+        hostedTools: false,
+        reasons: false,
+        plainText: true,
+        promptTokensEstimate: promptTokens ?? 16,
+      };
+    case "speech":
+      return { operation, body, document, members: [], model, input: "Hello.", characters: 6, voice: null, format: "mp3", events: false };
+    case "transcription":
+      return {
+        operation,
+        task: "transcribe",
+        model,
+        stream,
+        format: "json",
+        language: null,
+        wantsWords: false,
+        wantsSegments: false,
+        fields: [],
+        file: emptyFile,
+        seconds: 1,
+        isCut: false,
+      };
+  }
+}
+
+const emptyFile = {
+  name: "audio.wav",
+  type: null,
+  content: { length: 1, head: new Uint8Array(0), read: () => Promise.resolve(new Uint8Array(0)) },
+};

@@ -1,0 +1,461 @@
+import { tmpdir } from "node:os";
+import { openAdminDoor, type AdminDoor } from "./admin-listener.ts";
+import { administration } from "./administration.ts";
+import { adapters } from "../dialects/index.ts";
+import { makeCutAudio } from "../engines/audio/split.ts";
+import { makeTranscode } from "../engines/audio/transcode.ts";
+import { connectionsMaxOf, openFilesMax } from "../cli/process/open-files.ts";
+import type { Channel } from "../channels/channel.ts";
+import { Timers } from "../clock/timers.ts";
+import type { ChannelSetting, Settings } from "../config/settings.ts";
+import { buildSnapshot } from "../config/snapshot.ts";
+import { openDurable, type Durable } from "./durable.ts";
+import { engineCommand } from "../engines/command.ts";
+import { Engines } from "../engines/supervisor.ts";
+import { firstKey } from "./first-key.ts";
+import { Board } from "../gateway/upstream-state/board.ts";
+import { Follower } from "../gateway/follower.ts";
+import { Gateway } from "../gateway/gateway.ts";
+import { heard } from "../gateway/attempt/heard.ts";
+import { KeyCache } from "../gateway/admission/key-cache.ts";
+import { Ledger } from "../gateway/admission/ledger.ts";
+import { forgetLessons } from "../gateway/upstream-state/lessons.ts";
+import { offeredNow, type Offered } from "../gateway/admission/offered.ts";
+import type { Ports } from "../gateway/ports.ts";
+import { greeting, type StartFacts } from "./greeting.ts";
+import { AuthFailures } from "../http/auth-failures.ts";
+import { watchPressure } from "../http/overload/load-shed.ts";
+import { KeyRing } from "../http/key-ring.ts";
+import { listen, type Current, type Listener } from "../http/server.ts";
+import { tidyAfterCrowds } from "../http/overload/tidy-after-crowds.ts";
+import { UnknownRoutes } from "../http/unknown-routes.ts";
+import { KeyUse } from "./key-use.ts";
+import { failure, isFailure, type FailureKind } from "../operations/failure.ts";
+import { RuntimeMade, type RuntimeRules } from "./stored-configuration.ts";
+import { accessLine } from "../telemetry/access.ts";
+import type { Log } from "../telemetry/log.ts";
+import { discoverModels } from "./discovery/discover.ts";
+import { Discovery } from "./discovery/discovery.ts";
+import { makeRedact } from "../telemetry/redact.ts";
+import { makeSend } from "../net/client/send.ts";
+import { makePriceBook, priceOf, type PriceBook } from "../usage/price-book.ts";
+import { shippedPrices } from "../usage/shipped-prices.ts";
+
+/** Every part of a running gateway, built and joined. Knows all, decides nothing. */
+export class App {
+  private readonly gateway: Gateway;
+  private readonly discovery: Discovery;
+  private readonly engines: Engines;
+  private readonly transcode: ReturnType<typeof makeTranscode>;
+  private readonly cutAudio: ReturnType<typeof makeCutAudio>;
+  private readonly keyCache: KeyCache;
+  private readonly follower: Follower;
+  private readonly keyUse: KeyUse;
+  private readonly runtimeMade: RuntimeMade;
+  private settings: Settings;
+  /** What each channel is opened with. They go with the channel: one that has moved or changed is another one. */
+  private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
+  private revision = 0;
+  private priceBook: PriceBook;
+  private offered: Offered | null = null;
+  private current: Current;
+  private rung: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
+  private listener: Listener | null = null;
+  private adminDoor: AdminDoor | null = null;
+  private stopping = false;
+  private storeReached = true;
+  private pressure: ReturnType<typeof watchPressure> | null = null;
+  private tidying: ReturnType<typeof setInterval> | null = null;
+
+  /** Opens the store first: without it nothing is started. */
+  static async open(settings: Settings, surroundings: Surroundings): Promise<App> {
+    const nowMs = (): number => performance.now();
+    const timers = new Timers(nowMs);
+    const hints: { hear: (scope: string, cause: string, forMs: number) => void } = { hear: () => {} };
+    const durable = await openDurable({
+      settings,
+      givenMasterKey: surroundings.masterKey,
+      several: surroundings.workers > 1,
+      log: surroundings.log,
+      timers,
+      nowMs,
+      onHint: (scope, cause, forMs) => hints.hear(scope, cause, forMs),
+    });
+    const app = new App(settings, surroundings, durable, timers, nowMs);
+    hints.hear = (scope, cause, forMs) => {
+      const { board } = app.gateway;
+      if (cause === forgetLessons) board.lessons.forget(scope);
+      else board.hint(scope, cause as FailureKind, forMs);
+    };
+    // What changes from here on is noticed.
+    app.revision = await durable.storage.revision();
+    await app.readStored();
+    app.rebuild();
+    return app;
+  }
+
+  private constructor(
+    settings: Settings,
+    private readonly surroundings: Surroundings,
+    private readonly durable: Durable,
+    timers: Timers,
+    nowMs: () => number,
+  ) {
+    const { log, engineEnvironment } = surroundings;
+    this.settings = settings;
+    this.keepSecrets(settings);
+    this.runtimeMade = new RuntimeMade(
+      durable,
+      log,
+      () => this.runtimeRules(),
+      (channel, secrets) => this.secrets.set(channel, secrets),
+    );
+    this.keyUse = new KeyUse(durable, timers);
+    this.priceBook = this.prices();
+    this.engines = new Engines({
+      start: (engine, socket) => engineCommand(engine, socket, settings.dataDir),
+      directory: tmpdir(),
+      environment: engineEnvironment,
+      onEvent: (event, fields) => log.info(event, fields),
+    });
+    this.transcode = makeTranscode();
+    this.cutAudio = makeCutAudio({ environment: engineEnvironment });
+    const after = (ms: number, then: () => void): (() => void) => timers.after(ms, then);
+    const redact = makeRedact((channel) => this.secretsOf(channel));
+    const ports: Ports = {
+      redact,
+      send: makeSend(
+        (channel, credential) => this.secrets.get(channel)?.get(credential),
+        nowMs,
+        (path, lost, wasAlone) => this.engines.socketFor(path, lost, wasAlone),
+        (sinceMs) => this.pressure?.standstillMs(sinceMs) ?? 0,
+      ),
+      nowMs,
+      dice: Math.random,
+      after,
+      bells: timers,
+      tools: { transcoder: this.transcode.make },
+      cutAudio: this.cutAudio,
+      progress: (fields) => log.info("part", { ...fields }),
+    };
+    const board = new Board(ports, (event, fields) => {
+      log.warn(event, fields);
+      if (event === "cooling") durable.hint(String(fields["scope"]), String(fields["error"]), Number(fields["for_ms"]));
+    });
+    const ledger = new Ledger({
+      limiter: durable.limiter,
+      receipts: durable.receipts,
+      ratesOf: (provider, model, atMs) => priceOf(this.priceBook, { provider, model }, atMs),
+      wallMs: durable.clock.wallMs,
+      log: (record) => log.traffic(accessLine(record, log.time())),
+    });
+    this.gateway = new Gateway(ports, board, adapters, ledger);
+    this.discovery = new Discovery(
+      async (channel) => {
+        const outcome = await discoverModels(channel, adapters.get(channel.dialect), ports.send);
+        // Nobody's request is in it.
+        return isFailure(outcome) ? heard(outcome, "", (text) => redact(channel, text)) : outcome;
+      },
+      (channel, outcome) => {
+        if (isFailure(outcome)) log.warn("discovery_failed", { channel, error: outcome.kind, detail: outcome.detail });
+        else log.info("discovered", { channel, models: outcome.length });
+        this.rebuild();
+      },
+    );
+    this.keyCache = new KeyCache({
+      byDigest: (digest) => durable.storage.keys.byDigest(digest),
+      nowMs,
+      wallMs: durable.clock.wallMs,
+      used: (keyId) => this.keyUse.used(keyId),
+    });
+    this.follower = new Follower({
+      storage: durable.storage,
+      after,
+      onKeys: (keys) => this.cancelRevoked(this.keyCache.changed(keys)),
+      // Calls under way do not ask for their key again, so those that were revoked must be found: they come first.
+      onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.unsure()],
+      onRenewed: (keys) => this.cancelRevoked(this.keyCache.renewed(keys)),
+      onChange: () => this.storeChanged(),
+      onReach: (reached) => {
+        this.storeReached = reached;
+        if (reached) log.info("store_back", {});
+        else log.warn("store_lost", { detail: "keys that are known are served, others get 503" });
+      },
+    });
+    this.current = this.build();
+    board.forgetStrangers(this.current.snapshot);
+  }
+
+  private cancelRevoked(keyIds: readonly string[]): void {
+    for (const id of keyIds) this.gateway.calls.cancelKey(id, revoked);
+  }
+
+  /** Returns where it listens. */
+  async start(found: StartFacts): Promise<string> {
+    await this.durable.recovered;
+    await this.follower.start(this.revision);
+    await this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
+    this.rebuild();
+    const { host, port } = this.settings.listen;
+    // Not sooner: how busy a start is says nothing about calls.
+    const pressure = watchPressure(this.gateway.ports.nowMs, () => this.gateway.calls.size);
+    this.pressure = pressure;
+    this.listener = listen({
+      host,
+      port,
+      reusePort: this.surroundings.workers > 1,
+      connectionsMax: connectionsMaxOf(openFilesMax()),
+      gateway: this.gateway,
+      current: () => this.current,
+      ready: () => !this.stopping,
+      degraded: () => this.degraded(),
+      strangers: new AuthFailures(this.gateway.ports.nowMs, undefined, this.surroundings.workers),
+      unknownRoutes: new UnknownRoutes(this.gateway.ports.nowMs, (fact) => this.surroundings.log.warn("unknown_route", { ...fact })),
+      pressure: pressure.pressure,
+      hasRoom: pressure.hasRoom,
+      wallMs: this.durable.clock.wallMs,
+      onBug: (error) => this.bug(error),
+    });
+    this.keyUse.start();
+    this.tidying = tidyAfterCrowds(this.gateway.calls);
+    const { log, leads } = this.surroundings;
+    if (leads) await this.lead(this.listener.url, found);
+    const admin = this.adminDoor === null ? undefined : { admin: this.adminDoor.listener.url };
+    log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
+    log.flush();
+    return this.listener.url;
+  }
+
+  /** Speaks for all processes that serve together. */
+  private async lead(url: string, found: StartFacts): Promise<void> {
+    const { durable, settings } = this;
+    this.adminDoor = await openAdminDoor({
+      settings,
+      durable,
+      services: this.administration(),
+      token: this.surroundings.adminToken,
+      onBug: (error) => this.bug(error),
+    });
+    // Not before both doors are open: a key that is shown in vain would be lost.
+    const madeKey = settings.keys.length > 0 ? null : await firstKey(durable);
+    const words = greeting({
+      ...found,
+      url,
+      admin: this.adminDoor === null ? null : { url: this.adminDoor.listener.url, bootstrap: this.adminDoor.bootstrap },
+      madeKey,
+      storedKeys: await durable.storage.keys.count(),
+      keys: settings.keys,
+      channels: this.channels(),
+      discovery: this.discovery,
+      routes: this.current.snapshot.routes,
+    });
+    process.stdout.write(`${words}\n`);
+  }
+
+  /** Swaps in a new configuration. Calls under way keep the one they began with, and the secrets it needs. */
+  async reload(settings: Settings): Promise<void> {
+    const { log } = this.surroundings;
+    const left = new Set(settings.keys.map(({ key }) => key.id));
+    const gone = this.settings.keys.filter(({ key }) => !left.has(key.id));
+    for (const [name, words] of readAtStart) {
+      if (JSON.stringify(settings[name]) === JSON.stringify(this.settings[name])) continue;
+      log.warn("restart_needed", { detail: `\`${words}\` changed; it takes effect at the next start` });
+    }
+    this.settings = settings;
+    for (const { key } of gone) this.gateway.calls.cancelKey(key.id, revoked);
+    this.keepSecrets(settings);
+    this.priceBook = this.prices();
+    // What may be reached, and by which names, may have changed for channels of the store as well.
+    await this.readStored().catch(() => log.warn("store_lost", { detail: "channels of the store stay as they were" }));
+    this.rebuild();
+    const discovered = this.discoveredChannels();
+    await this.discovery.follow(discovered, firstDiscoveryMs);
+    if (discovered.length > 0) this.rebuild();
+    log.info("reloaded", { config: this.current.snapshot.version, channels: this.channels().length });
+  }
+
+  /**
+   * Goes down without hurting anyone: says so to the load balancer, takes calls until it has noticed, lets running
+   * ones finish, and tells the last ones in-band.
+   */
+  async stop(lingers: boolean): Promise<void> {
+    if (this.stopping) return;
+    this.stopping = true;
+    const { lingerMs, drainMs } = this.current.snapshot.service;
+    this.surroundings.log.info("stopping", { calls: this.gateway.calls.size });
+    if (lingers) await sleep(lingerMs);
+    const listenerEnded = this.listener?.stopListening();
+    const noticeMs = Math.min(lastWordMs, drainMs);
+    await Promise.race([this.gateway.calls.whenIdle(), sleep(drainMs - noticeMs)]);
+    this.gateway.calls.cancelAll(failure("shutting_down", "the gateway is shutting down"));
+    await Promise.race([this.gateway.calls.whenIdle(), sleep(noticeMs)]);
+    // A call has ended when its last bytes were handed over; they still have to leave.
+    await Promise.race([listenerEnded, sleep(lastBytesMs)]);
+    await this.close();
+  }
+
+  /** Ends everything that is left, and waits for the processes that were started. */
+  private async close(): Promise<void> {
+    this.letGo();
+    await this.keyUse.tell();
+    await Promise.all([this.durable.stop(), this.engines.stop()]);
+    this.surroundings.log.info("stopped", {});
+    this.surroundings.log.flush();
+    void this.listener?.close();
+    void this.adminDoor?.listener.close();
+  }
+
+  /** Somebody does not want to wait. What calls cost is in the journal already. */
+  abandon(): void {
+    this.letGo();
+    this.engines.kill();
+    this.surroundings.log.info("stopped", {});
+    this.surroundings.log.flush();
+  }
+
+  private letGo(): void {
+    this.follower.stop();
+    this.pressure?.stop();
+    if (this.tidying !== null) clearInterval(this.tidying);
+    this.keyUse.stop();
+    this.discovery.stop();
+    this.cutAudio.stop();
+    this.transcode.stop();
+  }
+
+  private build(): Current {
+    const channels = this.channels();
+    const snapshot = buildSnapshot({ ...this.settings, channels }, this.discovery.models);
+    this.offered = offeredNow(this.offered, snapshot.routes.keys(), this.durable.clock.wallMs());
+    return { snapshot: { ...snapshot, offered: this.offered }, ring: this.ring() };
+  }
+
+  /** Made anew only when the file has other keys: each of them is hashed for it. */
+  private ring(): KeyRing {
+    const { keys } = this.settings;
+    if (this.rung?.keys !== keys) {
+      const find = (digest: string, token: string): ReturnType<KeyCache["find"]> => this.keyCache.find(digest, token);
+      this.rung = { keys, ring: new KeyRing(keys, this.durable.masterKey.pepper, find) };
+    }
+    return this.rung.ring;
+  }
+
+  private rebuild(): void {
+    this.current = this.build();
+    this.gateway.board.forgetStrangers(this.current.snapshot);
+  }
+
+  /** Those of the file, and those of the store under names that the file does not use. */
+  private channels(): readonly ChannelSetting[] {
+    const taken = new Set(this.settings.channels.map(({ name }) => name));
+    return [...this.settings.channels, ...this.runtimeMade.channels.filter(({ name }) => !taken.has(name))];
+  }
+
+  private secretsOf(channel: Channel): readonly string[] {
+    const known = this.secrets.get(channel);
+    return channel.credentials.map((credential) => known?.get(credential) ?? "");
+  }
+
+  private keepSecrets({ channels, secrets }: Settings): void {
+    for (const channel of channels) this.secrets.set(channel, secrets);
+  }
+
+  private prices(): PriceBook {
+    return makePriceBook([shippedPrices(), this.runtimeMade.prices, this.settings.prices]);
+  }
+
+  private async storeChanged(): Promise<void> {
+    // A new key is no reason to build all routes anew, or to ask upstreams for their models again.
+    if (!(await this.readStored())) return;
+    this.rebuild();
+    // Nobody waits for upstreams here: the next change may be a revocation.
+    void this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
+  }
+
+  /** Whether there are other channels than before. */
+  private async readStored(): Promise<boolean> {
+    const changed = await this.runtimeMade.read();
+    this.priceBook = this.prices();
+    return changed;
+  }
+
+  private runtimeRules(): RuntimeRules {
+    const { listen: own, admin, allowPrivate } = this.settings;
+    const hosts = [own, ...(admin === null ? [] : [admin])].map(({ host, port }) => `${host}:${port}`);
+    return { allowPrivate, localModels: [], own: hosts };
+  }
+
+  private administration(): ReturnType<typeof administration> {
+    return administration({
+      durable: this.durable,
+      gateway: this.gateway,
+      settings: () => this.settings,
+      channels: () => this.channels(),
+      snapshot: () => this.current.snapshot,
+      priced: (provider, model) => priceOf(this.priceBook, { provider, model }, this.durable.clock.wallMs()) !== null,
+      filePrices: () => this.settings.prices,
+      runtimeRules: () => this.runtimeRules(),
+      degraded: () => this.degraded(),
+      stopping: () => this.stopping,
+      version: this.surroundings.version,
+    });
+  }
+
+  private degraded(): readonly string[] {
+    const { lag, journalFull, state } = this.durable.standing();
+    return [
+      ...(this.storeReached && !lag.degraded ? [] : [this.durable.database.engine]),
+      ...(state.ok ? [] : [state.kind]),
+      ...(journalFull ? ["journal"] : []),
+    ];
+  }
+
+  private bug(error: unknown): void {
+    this.surroundings.log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  }
+
+  private discoveredChannels(): readonly ChannelSetting[] {
+    return this.channels().filter(({ models }) => models.kind === "discovered");
+  }
+}
+
+/** What a gateway is told by whoever starts it, beside its settings. */
+export interface Surroundings {
+  readonly log: Log;
+  /** What the engines of this machine may know of ours. */
+  readonly engineEnvironment: Record<string, string>;
+  /** What the environment says of it. */
+  readonly masterKey: string | null;
+  /** Opens the admin API, where the operator chose one. */
+  readonly adminToken: string | null;
+  readonly version: string;
+  /** How many processes of this machine serve together, and whether this one speaks for them. */
+  readonly workers: number;
+  readonly leads: boolean;
+}
+
+/** Settings that a running process does not change, and what the file calls them. */
+const readAtStart = [
+  ["listen", "listen"],
+  ["admin", "admin"],
+  ["adminNames", "admin_names"],
+  ["adminSecure", "admin_tls"],
+  ["store", "store"],
+  ["state", "state"],
+  ["stateLoss", "state_loss"],
+  ["dataDir", "data_dir"],
+  ["receipts", "receipts"],
+  ["logLevel", "log.level"],
+] as const;
+
+/** How long a start waits for channels to list their models; the rest arrives while it serves. */
+const firstDiscoveryMs = 3000;
+/** What the last streams get to tell their clients that the gateway goes down. */
+const lastWordMs = 5000;
+const lastBytesMs = 500;
+
+const revoked = failure("key_revoked", "the key was revoked");
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,108 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { accountName } from "../admin/login/account-name.ts";
+import { hashPassword, passwordProblem } from "../admin/login/password.ts";
+import type { CliStore, Keeping, StoreWorld } from "../cli/store-world.ts";
+import { processTerminal, type Terminal } from "../cli/terminal.ts";
+import { CommandTrouble, exitCodes } from "../cli/trouble.ts";
+import { userName } from "../cli/user-name.ts";
+import type { Settings } from "../config/settings.ts";
+import { openStore } from "./durable.ts";
+import { StorageTrouble } from "../gateway/storage.ts";
+import { adminTokenPrefix, makeToken } from "../keys/token.ts";
+import { backupStore } from "../store/backup/backup.ts";
+import { restoreStore } from "../store/backup/restore.ts";
+import type { Database } from "../store/database.ts";
+import { catchUp, hasLivingJournal } from "../store/journal/catch-up.ts";
+import { MasterKeyTrouble } from "../store/secrets/master-key-file.ts";
+import { newId } from "../store/new-id.ts";
+import { openDatabase, storeFile } from "../store/open.ts";
+import { rotateMasterKey } from "../store/secrets/rewrap.ts";
+import { makeStorage } from "../store/storage.ts";
+
+/** What the commands on the store are carried out with. */
+export function commandWorld(
+  settings: Settings,
+  configFile: string | null,
+  givenMasterKey: string | null,
+  terminal: Terminal = processTerminal(),
+): StoreWorld {
+  const journals = join(settings.dataDir, "journal");
+  return {
+    terminal,
+    by: { kind: "cli", name: userName() },
+    wallMs: Date.now,
+    configFile,
+    fileKeys: settings.keys.map(({ key }) => key),
+    filePrices: settings.prices,
+    opensFileKey: (token) => settings.keys.some((key) => key.token === token),
+    makeToken: () => makeToken(randomBytes),
+    makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
+    accounts: {
+      nameOf: (text) => accountName.safeParse(text).data ?? null,
+      passwordProblem: (password, name) => passwordProblem(password, name)?.message ?? null,
+      hashPassword,
+    },
+    keeping: keeping(settings, journals, givenMasterKey),
+    open: () => keyTrouble(() => open(settings, journals, givenMasterKey, terminal)),
+  };
+}
+
+async function open(settings: Settings, journals: string, givenMasterKey: string | null, terminal: Terminal): Promise<CliStore> {
+  const isNew = settings.store === "sqlite" && !existsSync(storeFile(settings.dataDir));
+  const { database, storage, masterKey } = await openStore(settings, givenMasterKey, false, ({ table, id, column }) =>
+    terminal.say(`note: a row of ${table} is damaged and was left out: ${JSON.stringify(id)}, in its ${column}`),
+  );
+  // Whoever is in the wrong folder, or forgot --config, should hear of it.
+  if (isNew) terminal.say(`note: there was no store in ${settings.dataDir}, so a new one was made.`);
+  return {
+    storage,
+    digest: masterKey.digest,
+    adminDigest: masterKey.adminDigest,
+    catchUp: () => caughtUp(journals, database, terminal),
+    close: () => database.close(),
+  };
+}
+
+/** A folder that this user may not look into is no reason not to answer; a store that does not answer is. */
+async function caughtUp(journals: string, database: Database, terminal: Terminal): Promise<number> {
+  try {
+    return await catchUp({ folder: journals, database, report: (message) => terminal.say(`note: ${message}`) });
+  } catch (error) {
+    if (error instanceof StorageTrouble) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    terminal.say(`note: receipts on their way into the store may be missing here, because ${journals} cannot be looked into: ${reason}`);
+    return 0;
+  }
+}
+
+function keeping({ store, dataDir }: Settings, journals: string, givenMasterKey: string | null): Keeping {
+  return {
+    dataDir,
+    masterKeyGiven: givenMasterKey !== null,
+    backup: (to, onProgress) => backupStore({ store, dataDir, given: givenMasterKey, to, onProgress }),
+    restore: (from, onProgress) => restoreStore({ store, dataDir, given: givenMasterKey, from, onProgress }),
+    isInUse: () => hasLivingJournal(journals),
+    rotateMasterKey: (next, by, onProgress) =>
+      keyTrouble(async () => {
+        const database = await openDatabase({ store, dataDir, givenMasterKey });
+        try {
+          const place = { dataDir, given: givenMasterKey, next, database };
+          await rotateMasterKey(place, ({ done, of }) => onProgress(done, of));
+          await makeStorage(database, { wallMs: Date.now, newId }).audit.note("master_key.rotate", "master-key", {}, by);
+        } finally {
+          await database.close();
+        }
+      }),
+  };
+}
+
+/** A master key that is missing or wrong is mended where the gateway is set up. */
+async function keyTrouble<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof MasterKeyTrouble ? new CommandTrouble(error.message, exitCodes.config) : error;
+  }
+}

@@ -1,0 +1,300 @@
+import type { Timers } from "../clock/timers.ts";
+import type { Settings } from "../config/settings.ts";
+import type { Limiter } from "../gateway/admission/limiter.ts";
+import type { ReceiptBook } from "../gateway/settlement/receipt-book.ts";
+import type { Storage } from "../gateway/storage.ts";
+import type { RateKeeper } from "../limits/rate-keeper.ts";
+import { BudgetLedger } from "../state/budgets/budget-ledger.ts";
+import { Census } from "../state/census.ts";
+import { CoolDownHints } from "../state/cool-down-hints.ts";
+import { DrainedMark } from "../state/budgets/drained-mark.ts";
+import { LeasedRates } from "../state/leases/leased-rates.ts";
+import { makeLimiter } from "../state/limiter.ts";
+import { MemoryRates } from "../state/memory-rates.ts";
+import { Partition } from "../state/partition.ts";
+import { RedisCounts } from "../state/redis/counts.ts";
+import { RedisHints } from "../state/redis/hints.ts";
+import { RedisLink } from "../state/redis/link.ts";
+import { StoreGuard } from "../state/store-guard.ts";
+import { SqlAbsences } from "../store/tables/absence-table.ts";
+import { SqlCounts } from "../store/tables/count-table.ts";
+import type { Database } from "../store/database.ts";
+import { startDrain, type DrainLag } from "../store/drain/drain-control.ts";
+import { SqlHints } from "../store/tables/hint-table.ts";
+import { openJournal } from "../store/journal/journal.ts";
+import { openMasterKey, type MasterKey } from "../store/secrets/master-key.ts";
+import { newId } from "../store/new-id.ts";
+import { openDatabase, type OpenOptions } from "../store/open.ts";
+import { retain } from "../store/retention.ts";
+import { makeStorage } from "../store/storage.ts";
+import { storeClock, type StoreClock } from "../store/store-clock.ts";
+import type { DamagedRow } from "../store/tables/table-needs.ts";
+import { makeVault, type Vault } from "../store/secrets/vault.ts";
+import type { Log } from "../telemetry/log.ts";
+import { join } from "node:path";
+
+/** A store that was opened, for whoever only looks into it or changes it. */
+export interface Store {
+  readonly database: Database;
+  readonly storage: Storage;
+  readonly masterKey: MasterKey;
+  readonly vault: Vault;
+  /** What all processes of the store take for the time of day. */
+  readonly clock: StoreClock;
+}
+
+export type StoreSettings = Pick<Settings, "store" | "dataDir">;
+
+export async function openStore(
+  settings: StoreSettings,
+  givenMasterKey: string | null,
+  threaded: boolean,
+  damaged: (row: DamagedRow) => void = () => {},
+): Promise<Store> {
+  const database = await openDatabase({ ...databaseOptions(settings, threaded), givenMasterKey });
+  try {
+    const masterKey = await openMasterKey({ dataDir: settings.dataDir, given: givenMasterKey, database });
+    const { sealing, next } = masterKey;
+    const vault = next === null ? makeVault(sealing) : makeVault(sealing, next);
+    const clock = storeClock(database, { nowMs: () => performance.now(), wallMs: Date.now });
+    await clock.look();
+    return { database, storage: makeStorage(database, { wallMs: clock.wallMs, newId, damaged, vault }), masterKey, vault, clock };
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/** What a running gateway keeps for longer than a call, and shares with others. */
+export interface Durable extends Store {
+  /** The same store for long questions, which nobody on the way of a call waits behind. */
+  readonly reports: Storage;
+  readonly limiter: Limiter;
+  readonly receipts: ReceiptBook;
+  /** Others are told which upstreams cool down. */
+  readonly hint: (scope: string, cause: string, forMs: number) => void;
+  readonly standing: () => DurableStanding;
+  /** When this resolves, what was left of earlier lives is in the store, or the store is not to be had now. */
+  readonly recovered: Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface DurableStanding {
+  readonly lag: DrainLag;
+  readonly journalFull: boolean;
+  /** Where limits are shared: through what, and whether it answers. */
+  readonly state: { readonly kind: string; readonly ok: boolean };
+}
+
+export interface DurableNeeds {
+  readonly settings: Settings;
+  readonly givenMasterKey: string | null;
+  /** Several processes of this machine serve together. */
+  readonly several: boolean;
+  readonly log: Log;
+  readonly timers: Timers;
+  readonly nowMs: () => number;
+  readonly onHint: (scope: string, cause: string, forMs: number) => void;
+}
+
+export async function openDurable(needs: DurableNeeds): Promise<Durable> {
+  const { settings, log, nowMs } = needs;
+  const after = (ms: number, then: () => void): (() => void) => needs.timers.after(ms, then);
+  const damaged = (row: DamagedRow): void => log.error("damaged_row", { ...row });
+  const store = await openStore(settings, needs.givenMasterKey, true, damaged);
+  const reportsDatabase = await openDatabase({
+    ...databaseOptions(settings, true),
+    statementMs: reportMs,
+    connectionsMax: reportConnections,
+  });
+  const reports = makeStorage(reportsDatabase, { wallMs: store.clock.wallMs, newId, damaged, vault: store.vault });
+  const holder = newId();
+  const journal = openJournal({
+    folder: join(settings.dataDir, "journal"),
+    holder,
+    sync: settings.receipts.sync,
+    onTrouble: (trouble) => {
+      if (trouble === null) log.info("journal_recovered", {});
+      else log.error("journal_trouble", { detail: trouble.message, lost: trouble.lost });
+    },
+  });
+  const drain = startDrain({
+    journal,
+    database: databaseOptions(settings, false),
+    onTrouble: (message) => {
+      if (message === null) log.info("drain_recovered", {});
+      else log.warn("drain_trouble", { detail: message });
+    },
+    onReport: (message) => log.error("journal_damage", { detail: message }),
+  });
+  // Everything that was settled before this moment is in the store, and so in the sums that budgets are counted by.
+  const drainedMark = new DrainedMark(nowMs() - turnMs);
+  const drained = (): number =>
+    drainedMark.look(nowMs() - turnMs, { written: journal.written().receipts, behind: drain.lag().receipts, stuck: journal.full });
+  const joint = jointParts(needs, store, after, holder);
+  const rates: RateKeeper = joint?.rates ?? new MemoryRates(nowMs);
+  const budgets = new BudgetLedger({
+    storage: store.storage.budgets,
+    holder,
+    nowMs,
+    wallMs: store.clock.wallMs,
+    after,
+    drainedMs: drained,
+    ...(joint === null ? undefined : { processes: joint.census.count }),
+  });
+  const forgetting = forgetOld(reportsDatabase, settings, log, after, store.clock.wallMs);
+  const comparing = compareClocks(store.clock, after);
+  return {
+    ...store,
+    reports,
+    limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs }),
+    receipts: journal,
+    hint: (scope, cause, forMs) => joint?.hints.tell(scope, cause, forMs),
+    standing: () => ({
+      lag: drain.lag(),
+      journalFull: journal.full,
+      state: { kind: joint?.kind ?? "memory", ok: joint === null || joint.guard.health() === "ok" },
+    }),
+    recovered: Promise.race([drain.idle(), new Promise<void>((resolve) => void after(recoverMs, resolve))]),
+    stop: async () => {
+      forgetting();
+      comparing();
+      await within(stopMs, joint?.stop());
+      await within(stopMs, budgets.stop());
+      await within(stopMs, journal.flush());
+      await within(stopMs, drain.idle());
+      await within(stopMs, drain.stop());
+      await within(stopMs, journal.stop());
+      await within(stopMs, reportsDatabase.close());
+      await within(stopMs, store.database.close());
+    },
+  };
+}
+
+function databaseOptions({ store, dataDir }: StoreSettings, threaded: boolean): OpenOptions {
+  return { store, dataDir, threaded };
+}
+
+interface JointParts {
+  readonly kind: string;
+  readonly rates: LeasedRates;
+  readonly census: Census;
+  readonly hints: CoolDownHints;
+  readonly guard: StoreGuard;
+  stop(): Promise<void>;
+}
+
+/** What is shared with other processes: through Redis, else through the database; null where there are no others. */
+function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter, holder: string): JointParts | null {
+  const { settings, log, nowMs } = needs;
+  const link = settings.state === "memory" ? null : new RedisLink({ url: settings.state });
+  if (link === null && settings.store === "sqlite" && !needs.several) return null;
+  const kind = link !== null ? "redis" : database.engine;
+  const redisCounts = link === null ? null : new RedisCounts(link);
+  const counts = redisCounts ?? new SqlCounts(database, { wallMs: Date.now });
+  const guard: StoreGuard = new StoreGuard({
+    nowMs,
+    after,
+    probe: () => census.attend(),
+    overdue: () => link?.drop(),
+    notice: (lost, reason) => (lost ? log.warn("state_lost", { kind, detail: reason }) : log.info("state_back", { kind })),
+    ...(link !== null ? { deadlineMs: redisMs } : { deadlineMs: sqlMs, stalledMs: sqlStalledMs }),
+  });
+  const census: Census = new Census({ counts, guard, process: holder, nowMs, after });
+  const partition =
+    link === null || database.engine === "sqlite"
+      ? null
+      : new Partition({
+          absences: new SqlAbsences(database, { wallMs: Date.now }),
+          counts,
+          guard,
+          process: holder,
+          processes: census.count,
+          recount: census.recount,
+          nowMs,
+          after,
+        });
+  const rates = new LeasedRates({
+    counts,
+    guard,
+    local: new MemoryRates(nowMs),
+    ...(partition === null
+      ? { processes: census.count }
+      : { processes: partition.everybody, share: partition.share, unseen: partition.unseen }),
+    nowMs,
+    after,
+    onStoreLoss: settings.stateLoss,
+  });
+  if (redisCounts !== null) redisCounts.onEmptied = () => rates.emptied();
+  const shared = link !== null ? new RedisHints(link) : new SqlHints(database, { wallMs: Date.now });
+  const hints = new CoolDownHints({ hints: shared, guard, after, onHint: needs.onHint });
+  return {
+    kind,
+    rates,
+    census,
+    hints,
+    guard,
+    stop: async () => {
+      hints.stop();
+      await rates.stop();
+      await census.stop();
+      await partition?.stop();
+      guard.stop();
+      link?.close();
+    },
+  };
+}
+
+type StoreAfter = (ms: number, then: () => void) => () => void;
+
+/** Forgets receipts that are too old, once an hour and soon after the start. */
+function forgetOld(database: Database, { receipts }: Settings, log: Log, after: StoreAfter, wallMs: () => number): () => void {
+  let disarm: () => void = () => {};
+  let stopped = false;
+  const round = async (): Promise<void> => {
+    try {
+      const gone = await retain(database, { receiptsMs: receipts.keepMs, hoursMs: receipts.keepHoursMs, wallMs: wallMs() });
+      if (gone.receipts + gone.hours > 0) log.info("forgotten", { ...gone });
+    } catch {
+      // The store is away, which is told elsewhere; there is always a next hour.
+    }
+    if (!stopped) disarm = after(forgetEveryMs, () => void round());
+  };
+  disarm = after(forgetFirstMs, () => void round());
+  return () => {
+    stopped = true;
+    disarm();
+  };
+}
+
+function compareClocks(clock: StoreClock, after: StoreAfter): () => void {
+  let stopped = false;
+  let disarm: () => void = () => {};
+  const later = (): void => {
+    if (!stopped) disarm = after(compareEveryMs, () => void clock.look().then(later));
+  };
+  later();
+  return () => {
+    stopped = true;
+    disarm();
+  };
+}
+
+async function within(ms: number, work: Promise<void> | undefined): Promise<void> {
+  if (work === undefined) return;
+  await Promise.race([work.catch(() => {}), new Promise<void>((resolve) => setTimeout(resolve, ms).unref())]);
+}
+
+/** How long a receipt may be on its way between a call and the journal. */
+const turnMs = 250;
+const reportMs = 60_000;
+const reportConnections = 3;
+const redisMs = 100;
+/** A transaction in the database takes longer than a command of Redis. */
+const sqlMs = 500;
+const sqlStalledMs = 250;
+const recoverMs = 2_000;
+const stopMs = 5_000;
+const compareEveryMs = 30_000;
+const forgetFirstMs = 60_000;
+const forgetEveryMs = 3_600_000;

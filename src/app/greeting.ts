@@ -1,0 +1,58 @@
+import type { Candidate } from "../channels/channel.ts";
+import { welcome } from "../cli/process/welcome.ts";
+import type { ChannelSetting, Settings } from "../config/settings.ts";
+import type { Snapshot } from "../gateway/snapshot.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { Discovery } from "./discovery/discovery.ts";
+
+/** What was found by whoever starts a gateway. */
+export interface StartFacts {
+  readonly configFile: string | null;
+  /** Environment variables that make a channel where there is no file. */
+  readonly variables: readonly string[];
+}
+
+/** What a start has to tell of. */
+export interface Started extends StartFacts {
+  readonly url: string;
+  readonly admin: { readonly url: string; readonly bootstrap: string | null } | null;
+  /** Shown this once. */
+  readonly madeKey: string | null;
+  readonly storedKeys: number;
+  readonly keys: Settings["keys"];
+  readonly channels: readonly ChannelSetting[];
+  readonly discovery: Discovery;
+  readonly routes: Snapshot["routes"];
+}
+
+/** What an operator reads first: where it listens, with what key, what it found, and what to do next. */
+export function greeting({ url, admin, madeKey, storedKeys, keys, channels, discovery, routes, configFile, variables }: Started): string {
+  return welcome({
+    url,
+    configFile,
+    madeKey,
+    admin,
+    storedKeys,
+    keyNames: keys.map(({ key }) => key.name),
+    channels: channels.map(({ name, address, models }) => ({
+      name,
+      host: address.host,
+      models: models.kind === "any" ? null : models.kind === "map" ? models.names.size : (discovery.models.get(name)?.length ?? 0),
+      trouble: models.kind === "discovered" ? (discovery.failureOf(name)?.publicMessage ?? null) : null,
+    })),
+    variables,
+    firstModel: modelFor("chat", routes),
+    onlyLocal: channels.every(({ address }) => address.baseUrl.startsWith("engine:")),
+    tryModels: { transcription: modelFor("transcription", routes), speech: modelFor("speech", routes) },
+  });
+}
+
+/** A model to try an operation with: only where a channel is known to have it for that. */
+function modelFor(operation: Operation, routes: Snapshot["routes"]): string | null {
+  const does = ({ deployment: { channel, model } }: Candidate): boolean => {
+    const known = channel.capabilities.modelOperations.get(model);
+    return known === undefined ? operation === "chat" && channel.capabilities.operations.includes("chat") : known.includes(operation);
+  };
+  for (const [model, { tiers }] of routes) if (tiers.flat().some(does)) return model;
+  return null;
+}

@@ -1,0 +1,89 @@
+import type { Command } from "commander";
+import type { Role } from "../../gateway/storage.ts";
+import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { choice } from "../option-values.ts";
+
+export type AccountsRequest = { readonly on: "accounts"; readonly json: boolean } & (
+  | { readonly act: "list" }
+  | { readonly act: "create"; readonly name: string; readonly role: Role }
+  | { readonly act: "password" | "disable" | "enable"; readonly name: string }
+  | { readonly act: "remove"; readonly name: string; readonly yes: boolean }
+  | { readonly act: "tokens" }
+  | { readonly act: "create-token"; readonly name: string; readonly role: Role }
+  | { readonly act: "revoke-token"; readonly name: string }
+);
+
+const roleOption = ["--role <role>", "admin changes things, viewer looks at them", choice<Role>(["admin", "viewer"])] as const;
+
+export function addAccounts({ program, take }: CommandPlace): void {
+  const accounts = program.command("accounts").description("manage who may use the admin API").addHelpText("after", accountsExamples);
+  const command = (parent: Command, name: string, description: string, isDefault = false): Command =>
+    parent
+      .command(name, { isDefault })
+      .description(description)
+      .option(...jsonOption)
+      .option(...configOption)
+      .addHelpText("after", parent === accounts ? accountsExamples : tokensExamples);
+
+  command(accounts, "list", "show the accounts", true).action(({ config, json = false }: PlaceOptions) =>
+    take(config, { on: "accounts", act: "list", json }),
+  );
+
+  command(accounts, "create", "make an account; its password is asked for, or read from standard input")
+    .argument("<name>", "letters, digits and . _ @ + -")
+    .requiredOption(...roleOption)
+    .action((name: string, { config, json = false, role }: PlaceOptions & { role: Role }) =>
+      take(config, { on: "accounts", act: "create", json, name, role }),
+    );
+
+  for (const [act, description] of [
+    ["password", "set a new password, which is asked for, or read from standard input; ends the account's sessions"],
+    ["disable", "keep an account from logging in, and end its sessions"],
+    ["enable", "let it log in again"],
+  ] as const) {
+    command(accounts, act, description)
+      .argument("<name>")
+      .action((name: string, { config, json = false }: PlaceOptions) => take(config, { on: "accounts", act, json, name }));
+  }
+
+  command(accounts, "remove", "remove an account, and end its sessions")
+    .argument("<name>")
+    .option("-y, --yes", "do not ask")
+    .action((name: string, { config, json = false, yes = false }: PlaceOptions & { yes?: boolean }) =>
+      take(config, { on: "accounts", act: "remove", json, name, yes }),
+    );
+
+  const tokens = accounts.command("tokens").description("manage the admin tokens of machines").addHelpText("after", tokensExamples);
+
+  command(tokens, "list", "show the tokens, without what opens them", true).action(({ config, json = false }: PlaceOptions) =>
+    take(config, { on: "accounts", act: "tokens", json }),
+  );
+
+  command(tokens, "create", "make a token; it is printed this once")
+    .argument("<name>", "letters, digits and . _ @ + -")
+    .requiredOption(...roleOption)
+    .action((name: string, { config, json = false, role }: PlaceOptions & { role: Role }) =>
+      take(config, { on: "accounts", act: "create-token", json, name, role }),
+    );
+
+  command(tokens, "revoke", "end a token for good")
+    .argument("<name>")
+    .action((name: string, { config, json = false }: PlaceOptions) => take(config, { on: "accounts", act: "revoke-token", json, name }));
+}
+
+const accountsExamples = `
+Examples:
+  $ sluice accounts list
+  $ sluice accounts create ada --role admin
+  $ sluice accounts create bob --role viewer < password.txt
+  $ sluice accounts password ada
+  $ sluice accounts disable bob
+  $ sluice accounts tokens create monitoring --role viewer
+`;
+
+const tokensExamples = `
+Examples:
+  $ sluice accounts tokens list
+  $ sluice accounts tokens create monitoring --role viewer
+  $ sluice accounts tokens revoke monitoring
+`;

@@ -1,0 +1,128 @@
+import type { Account, AdminToken } from "../../gateway/storage.ts";
+import type { AccountsRequest } from "./arguments.ts";
+import { isoMoment, isoOrNull, json, localMinute } from "../shown-text.ts";
+import type { CliStore, StoreWorld } from "../store-world.ts";
+import { table } from "../table.ts";
+import { CommandTrouble, exitCodes } from "../trouble.ts";
+
+export async function runAccounts(request: AccountsRequest, store: CliStore, world: StoreWorld): Promise<void> {
+  const { accounts } = store.storage;
+  const { terminal, by } = world;
+  const answer = (value: unknown, words: string): void => terminal.print(request.json ? json(value) : words);
+  switch (request.act) {
+    case "list": {
+      const all = await accounts.list();
+      if (all.length === 0 && !request.json)
+        return terminal.say("There are no accounts. Make one with: sluice accounts create NAME --role admin");
+      return answer(all.map(accountJson), accountTable(all));
+    }
+    case "create": {
+      const name = nameOf(request.name, world);
+      if ((await accounts.list()).some((account) => account.name === name))
+        throw new CommandTrouble(`There is an account ${name} already.`);
+      const passwordHash = await newPassword(name, world);
+      const created = await accounts.create({ name, role: request.role, passwordHash }, by);
+      return answer(accountJson(created), `Account ${name} is made, as ${created.role}.`);
+    }
+    case "password": {
+      const name = await existing(request.name, store, world);
+      const changed = await accounts.change(name, { passwordHash: await newPassword(name, world) }, by);
+      return answer(accountJson(changed), `Account ${name} has a new password, and its sessions are over.`);
+    }
+    case "disable":
+    case "enable": {
+      const name = await existing(request.name, store, world);
+      const disabled = request.act === "disable";
+      const changed = await accounts.change(name, { disabled }, by);
+      return answer(accountJson(changed), `Account ${name} is ${disabled ? "disabled, and its sessions are over" : "enabled"}.`);
+    }
+    case "remove": {
+      const name = await existing(request.name, store, world);
+      if (!request.yes && terminal.asks && !(await terminal.confirm(`Remove account ${name}?`)))
+        throw new CommandTrouble("Nothing was changed.");
+      await accounts.remove(name, by);
+      return answer({ removed: name }, `Account ${name} is removed.`);
+    }
+    case "tokens": {
+      const all = await accounts.tokens();
+      if (all.length === 0 && !request.json) return terminal.say("There are no admin tokens.");
+      return answer(all.map(tokenJson), tokenTable(all));
+    }
+    case "create-token": {
+      const name = nameOf(request.name, world);
+      const { token } = world.makeAdminToken();
+      const mark = { digest: store.adminDigest(token), last4: token.slice(-4) };
+      const created = await accounts.createToken({ name, role: request.role, mark }, by);
+      if (request.json) {
+        const { name: called, ...rest } = tokenJson(created);
+        return terminal.print(json({ name: called, token, ...rest }));
+      }
+      terminal.say(`Token ${name} is made, as ${created.role}. It is shown only now, so keep it somewhere safe:\n`);
+      return terminal.print(token);
+    }
+    case "revoke-token": {
+      const name = nameOf(request.name, world);
+      if (!(await accounts.tokens()).some((token) => token.name === name)) {
+        throw new CommandTrouble(`There is no token ${name}. See sluice accounts tokens list.`);
+      }
+      await accounts.revokeToken(name, by);
+      return answer({ revoked: name }, `Token ${name} is revoked.`);
+    }
+  }
+}
+
+function nameOf(text: string, { accounts }: StoreWorld): string {
+  const name = accounts.nameOf(text);
+  if (name !== null) return name;
+  throw new CommandTrouble("A name has 1 to 64 letters, digits and . _ @ + -, and begins with a letter or digit.", exitCodes.usage);
+}
+
+async function existing(text: string, { storage }: CliStore, world: StoreWorld): Promise<string> {
+  const name = nameOf(text, world);
+  if ((await storage.accounts.list()).some((account) => account.name === name)) return name;
+  throw new CommandTrouble(`There is no account ${name}. See sluice accounts list.`);
+}
+
+/** Asked twice where somebody types it: a mistyped one would open nothing. */
+async function newPassword(name: string, { terminal, accounts }: StoreWorld): Promise<string> {
+  const password = await terminal.secret(`Password for ${name} (it is not shown): `);
+  const problem = accounts.passwordProblem(password, name);
+  if (problem !== null) throw new CommandTrouble(problem, exitCodes.usage);
+  if (terminal.asks && (await terminal.secret("The same again: ")) !== password) {
+    throw new CommandTrouble("The two are not the same: nothing was changed.", exitCodes.usage);
+  }
+  return accounts.hashPassword(password);
+}
+
+function accountJson({ name, role, createdMs, disabledMs }: Account): Readonly<Record<string, unknown>> {
+  return { name, role, created_at: isoMoment(createdMs), disabled_at: isoOrNull(disabledMs) };
+}
+
+function tokenJson({ name, role, last4, createdMs, revokedMs }: AdminToken): Readonly<Record<string, unknown>> {
+  return { name, role, last4, created_at: isoMoment(createdMs), revoked_at: isoOrNull(revokedMs) };
+}
+
+function accountTable(accounts: readonly Account[]): string {
+  return table<Account>(
+    [
+      { title: "NAME", cell: ({ name }) => name },
+      { title: "ROLE", cell: ({ role }) => role },
+      { title: "STATE", cell: ({ disabledMs }) => (disabledMs === null ? "enabled" : "disabled") },
+      { title: "CREATED", cell: ({ createdMs }) => localMinute(createdMs) },
+    ],
+    accounts,
+  );
+}
+
+function tokenTable(tokens: readonly AdminToken[]): string {
+  return table<AdminToken>(
+    [
+      { title: "NAME", cell: ({ name }) => name },
+      { title: "ROLE", cell: ({ role }) => role },
+      { title: "STATE", cell: ({ revokedMs }) => (revokedMs === null ? "active" : "revoked") },
+      { title: "ENDS IN", cell: ({ last4 }) => last4 },
+      { title: "CREATED", cell: ({ createdMs }) => localMinute(createdMs) },
+    ],
+    tokens,
+  );
+}

@@ -1,0 +1,38 @@
+import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { line, past, wholeNumber } from "../option-values.ts";
+
+export interface AuditRequest {
+  readonly on: "audit";
+  readonly json: boolean;
+  readonly since: string | null;
+  readonly action: string | null;
+  readonly subject: string | null;
+  readonly actor: string | null;
+  readonly limit: number;
+}
+
+export function addAudit({ program, take }: CommandPlace): void {
+  program
+    .command("audit")
+    .description("show who changed what, the latest first")
+    .option("--since <when>", "from this moment on: a date, a time, or how long ago, such as 24h or 7d", past)
+    .option("--action <name>", "only this action, such as key.create", line(200))
+    .option("--subject <what>", "only of this subject: a key by id or name, a channel, an account", line(200))
+    .option("--actor <name>", "only by this account, token or user", line(200))
+    .option("--limit <n>", "at most so many", wholeNumber(1, 100_000), 100)
+    .option(...jsonOption)
+    .option(...configOption)
+    .addHelpText("after", auditExamples)
+    .action((options: PlaceOptions & Omit<Partial<AuditRequest>, "on"> & { limit: number }) => {
+      const { config, json = false, since = null, action = null, subject = null, actor = null, limit } = options;
+      take(config, { on: "audit", json, since, action, subject, actor, limit });
+    });
+}
+
+const auditExamples = `
+Examples:
+  $ sluice audit --since 7d
+  $ sluice audit --action key.revoke
+  $ sluice audit --subject laptop --json
+  $ sluice audit --actor ada --limit 1000
+`;

@@ -1,0 +1,102 @@
+import { Option } from "commander";
+import { configOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+
+export type BackupRequest = { readonly on: "backup" } & (
+  | {
+      readonly act: "backup";
+      readonly file: string;
+      readonly json: boolean;
+      readonly plain: boolean;
+      readonly passphraseFile: string | null;
+    }
+  | {
+      readonly act: "restore";
+      readonly file: string;
+      readonly json: boolean;
+      readonly yes: boolean;
+      readonly checkOnly: boolean;
+      readonly passphraseFile: string | null;
+    }
+  | { readonly act: "rotate"; readonly yes: boolean }
+);
+
+export function addBackup({ program, take }: CommandPlace): void {
+  program
+    .command("backup")
+    .description("copy the store to a file, encrypted, also while gateways run")
+    .argument("<file>", "the file to be made; it must not exist yet")
+    .option("--passphrase-file <file>", "encrypt it with the passphrase in this file, and not with the master key")
+    .addOption(new Option("--plain", "do not encrypt it").conflicts("passphraseFile"))
+    .option("--json", "print the result as JSON")
+    .option(...configOption)
+    .addHelpText("after", backupExamples)
+    .action((file: string, { config, json = false, plain = false, passphraseFile }: BackupOptions) =>
+      take(config, { on: "backup", act: "backup", file, json, plain, passphraseFile: passphraseFile ?? null }),
+    );
+
+  program
+    .command("restore")
+    .description("put a backup in the place of the store; gateways must be stopped")
+    .argument("<file>", "made by sluice backup")
+    .option("--passphrase-file <file>", "what it was encrypted with, where that was not the master key")
+    .option("--check", "only see whether the backup is good and can be opened here; gateways may run")
+    .option("-y, --yes", "do not ask")
+    .option("--json", "print the result as JSON")
+    .option(...configOption)
+    .addHelpText("after", restoreExamples)
+    .action((file: string, { config, json = false, yes = false, check: checkOnly = false, passphraseFile }: RestoreOptions) =>
+      take(config, { on: "backup", act: "restore", file, json, yes, checkOnly, passphraseFile: passphraseFile ?? null }),
+    );
+
+  const masterKey = program
+    .command("master-key")
+    .description("manage the key that the secrets in the store are encrypted with")
+    .addHelpText("after", masterKeyExamples);
+  masterKey
+    .command("rotate")
+    .description("replace the master key, and encrypt the secrets with the new one; gateways must be stopped")
+    .option("-y, --yes", "do not ask")
+    .option(...configOption)
+    .addHelpText("after", masterKeyExamples)
+    .action(({ config, yes = false }: PlaceOptions & { yes?: boolean }) => take(config, { on: "backup", act: "rotate", yes }));
+}
+
+interface BackupOptions extends PlaceOptions {
+  readonly plain?: boolean;
+  readonly passphraseFile?: string;
+}
+
+interface RestoreOptions extends PlaceOptions {
+  readonly yes?: boolean;
+  readonly check?: boolean;
+  readonly passphraseFile?: string;
+}
+
+const backupExamples = `
+Examples:
+  $ sluice backup /backups/sluice-2027-01-31.backup
+  $ sluice backup --config /etc/sluice.yaml --passphrase-file /run/secrets/backup /backups/sluice.backup
+  $ sluice backup --plain sluice.db && age -R recipients.txt -o sluice.db.age sluice.db
+
+It is encrypted with the master key. The backup does not hold that, and without it neither opens nor can keys and secrets in
+it be used: keep a copy of data_dir/master-key, or of SLUICE_MASTER_KEY, in another place. A PostgreSQL is backed up with
+pg_dump.
+`;
+
+const restoreExamples = `
+Examples:
+  $ sluice restore /backups/sluice-2027-01-31.backup
+  $ sluice restore /backups/sluice-2027-01-31.backup --check
+
+What it replaces is kept beside it. The store needs the master key it was made with (data_dir/master-key or
+SLUICE_MASTER_KEY).
+`;
+
+const masterKeyExamples = `
+Examples:
+  $ sluice master-key rotate
+  $ openssl rand -hex 32 > next && sluice master-key rotate --yes < next     where SLUICE_MASTER_KEY is set
+
+Keys of clients go on working. Make a copy of the new data_dir/master-key: backups do not hold it, and backups from
+before need the old one: it is kept in the data folder as master-key.replaced-…
+`;

@@ -1,0 +1,144 @@
+import type { Command } from "commander";
+import { InvalidArgumentError } from "commander";
+import type { KeyChange } from "../../keys/stored-key.ts";
+import type { BudgetPeriod } from "../../limits/limits.ts";
+import { operations, type Operation } from "../../operations/operation.ts";
+import { rule, type LimitChange, type RuleChange } from "./limit-change.ts";
+import { choice, dollars, future, line, prose, several, wholeNumber, type Future } from "../option-values.ts";
+
+/** What may be said of a key beside its limits; what is not there stays as it is. */
+export interface KeyFields extends Pick<KeyChange, "name" | "owner" | "note" | "models" | "operations" | "channels"> {
+  readonly expires?: Future | null;
+  readonly longAudio?: boolean;
+  readonly longInput?: boolean;
+}
+
+const severalWords = "; several by commas, or by repeating it";
+
+/** `lifts`: each can be taken back with `--no-…`, which makes sense for a key that exists. */
+export function addFieldOptions(command: Command, lifts: boolean): Command {
+  command
+    .option("--owner <text>", "whose it is", line(200))
+    .option("--note <text>", "anything worth knowing", prose(10_000))
+    .option("--model <pattern>", `the models it may ask for, with * for any run of characters${severalWords}`, several(line(256)))
+    .option("--operation <name>", `what it may ask for: ${operations.join(", ")}${severalWords}`, several(choice(operations)))
+    .option("--channel <pattern>", `the channels it may be served by, by name or tag${severalWords}`, several(line(256)))
+    .option("--expires <when>", "from when on it is refused: a date, or how long from now, such as 30d", future)
+    .option("--long-audio", "cut recordings above the limit of a request, and put the parts together")
+    .option("--long-input", "cut texts to be spoken above the limit of a request, and put the parts together");
+  if (!lifts) return command;
+  return command
+    .option("--no-owner", "nobody's")
+    .option("--no-note", "without a note")
+    .option("--no-model", "every model")
+    .option("--no-operation", "every operation")
+    .option("--no-channel", "every channel")
+    .option("--no-expires", "without an end")
+    .option("--no-long-audio", "refuse recordings above the limit")
+    .option("--no-long-input", "refuse texts above the limit");
+}
+
+export interface FieldOptions {
+  readonly name?: string;
+  readonly owner?: string | false;
+  readonly note?: string | false;
+  readonly model?: readonly string[] | false;
+  readonly operation?: readonly Operation[] | false;
+  readonly channel?: readonly string[] | false;
+  readonly expires?: Future | false;
+  readonly longAudio?: boolean;
+  readonly longInput?: boolean;
+}
+
+export function fieldsOf(options: FieldOptions): KeyFields {
+  const { name, owner, note, model, operation, channel, expires, longAudio, longInput } = options;
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(owner === undefined ? {} : { owner: orNull(owner) }),
+    ...(note === undefined ? {} : { note: orNull(note) }),
+    ...(model === undefined ? {} : { models: orNull(model) }),
+    ...(operation === undefined ? {} : { operations: orNull(operation) }),
+    ...(channel === undefined ? {} : { channels: orNull(channel) }),
+    ...(expires === undefined ? {} : { expires: orNull(expires) }),
+    ...(longAudio === undefined ? {} : { longAudio }),
+    ...(longInput === undefined ? {} : { longInput }),
+  };
+}
+
+const budgetPeriods: readonly BudgetPeriod[] = ["hour", "day", "week", "month", "total"];
+/** Up to here, billionths of a dollar are exact. */
+const budgetNanosMax = 9e15;
+
+export function addLimitOptions(command: Command, lifts: boolean): Command {
+  command
+    .option("--rpm <n>", "requests per minute", wholeNumber(1, 1e9))
+    .option("--tpm <n>", "tokens per minute, of prompts and answers together", wholeNumber(1, 1e12))
+    .option("--audio-seconds <n>", "seconds of audio to be transcribed, per minute", wholeNumber(1, 1e9))
+    .option("--characters <n>", "characters to be spoken, per minute", wholeNumber(1, 1e12))
+    .option("--concurrency <n>", "requests at the same time", wholeNumber(1, 1e6))
+    .option("--budget <dollars>", "what it may spend", dollars(budgetNanosMax))
+    .option("--budget-period <period>", `over which time: ${budgetPeriods.join(", ")} (default: total)`, choice(budgetPeriods))
+    .option("--unpriced <what>", "calls of unknown price under a budget: refuse or allow (default: refuse)", choice(["refuse", "allow"]))
+    .option(
+      "--per-model <rule>",
+      "limits for some models, such as 'large-*:rpm=10,budget_usd=5,budget_period=day'; may be repeated",
+      (text: string, before: RulesOption) => rules(rule(text), before),
+    );
+  if (!lifts) return command;
+  return command
+    .option("--no-rpm", "any number of requests")
+    .option("--no-tpm", "any number of tokens")
+    .option("--no-audio-seconds", "any length of audio")
+    .option("--no-characters", "any number of characters")
+    .option("--no-concurrency", "any number at the same time")
+    .option("--no-budget", "any amount of money")
+    .option("--no-per-model", "no limits for some models; a rule alone is lifted by --per-model 'large-*:off'");
+}
+
+export interface LimitOptions {
+  readonly rpm?: number | false;
+  readonly tpm?: number | false;
+  readonly audioSeconds?: number | false;
+  readonly characters?: number | false;
+  readonly concurrency?: number | false;
+  readonly budget?: number | false;
+  readonly budgetPeriod?: BudgetPeriod;
+  readonly unpriced?: "refuse" | "allow";
+  readonly perModel?: Exclude<RulesOption, undefined>;
+}
+
+type RulesOption = LimitChange["rules"] | false | undefined;
+
+function rules(added: RuleChange | string, before: RulesOption): LimitChange["rules"] {
+  if (typeof added === "string") throw new InvalidArgumentError(added);
+  const { clears, changes } = rulesOf(before);
+  return { clears, changes: [...changes, added] };
+}
+
+function rulesOf(option: RulesOption): LimitChange["rules"] {
+  return option === undefined || option === false ? { clears: option === false, changes: [] } : option;
+}
+
+/** Null where nothing is to be changed. */
+export function limitsGiven(options: LimitOptions): LimitChange | null {
+  const { rpm, tpm, audioSeconds, characters, concurrency, budget, budgetPeriod, unpriced, perModel } = options;
+  const given = [rpm, tpm, audioSeconds, characters, concurrency, budget, budgetPeriod, unpriced, perModel];
+  if (given.every((option) => option === undefined)) return null;
+  return {
+    rates: {
+      ...(rpm === undefined ? {} : { requests: orNull(rpm) }),
+      ...(tpm === undefined ? {} : { tokens: orNull(tpm) }),
+      ...(audioSeconds === undefined ? {} : { audioSeconds: orNull(audioSeconds) }),
+      ...(characters === undefined ? {} : { characters: orNull(characters) }),
+      ...(concurrency === undefined ? {} : { concurrency: orNull(concurrency) }),
+    },
+    ...(budget === undefined ? {} : { budgetNanos: orNull(budget) }),
+    ...(budgetPeriod === undefined ? {} : { budgetPeriod }),
+    ...(unpriced === undefined ? {} : { unpriced }),
+    rules: rulesOf(perModel),
+  };
+}
+
+function orNull<T>(value: T | false): T | null {
+  return value === false ? null : value;
+}

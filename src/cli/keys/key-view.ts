@@ -1,0 +1,130 @@
+import { limitWords, type LimitWords, type RateWords } from "../../limits/limit-words.ts";
+import type { Budget, Limits, Rates } from "../../limits/limits.ts";
+import { dollarsNumber } from "../../usage/dollars.ts";
+import type { KnownKey } from "./known-key.ts";
+import { isoMoment, isoOrNull, localMinute, money, plural } from "../shown-text.ts";
+import { facts, table } from "../table.ts";
+
+/** A key for programs, with the same names as in the admin API: everything but what opens it. */
+export function keyJson(known: KnownKey, nowMs: number): Readonly<Record<string, unknown>> {
+  const { key, source } = known;
+  const stored = known.source === "store" ? known.key : null;
+  return {
+    id: key.id,
+    name: key.name,
+    source,
+    state: keyState(known, nowMs),
+    owner: stored?.owner ?? null,
+    note: stored?.note ?? null,
+    models: key.models,
+    operations: key.operations,
+    channels: key.channels,
+    limits: limitsJson(key.limits),
+    long_audio: key.splits.audio ? "split" : "off",
+    long_input: key.splits.input ? "split" : "off",
+    expires_at: isoOrNull(key.expiresMs),
+    created_at: isoOrNull(stored?.createdMs ?? null),
+    revoked_at: isoOrNull(stored?.revokedMs ?? null),
+    last_used_at: isoOrNull(stored?.lastUsedMs ?? null),
+    tokens: (stored?.tokens ?? []).map(({ last4, createdMs, expiresMs }) => ({
+      last4,
+      created_at: isoMoment(createdMs),
+      expires_at: isoOrNull(expiresMs),
+    })),
+  };
+}
+
+export function limitsJson(limits: Limits): LimitWords {
+  const { per_model, ...words } = limitWords(limits);
+  return { ...inDollars(words), ...(per_model === undefined ? {} : { per_model: per_model.map(inDollars) }) };
+}
+
+function inDollars<Words extends RateWords>(words: Words): Words {
+  return words.budget_usd === undefined ? words : { ...words, budget_usd: dollarsNumber(words.budget_usd) };
+}
+
+export function keyState({ source, key }: KnownKey, nowMs: number): "active" | "expired" | "revoked" {
+  if (source === "store" && key.revokedMs !== null) return "revoked";
+  return key.expiresMs !== null && key.expiresMs <= nowMs ? "expired" : "active";
+}
+
+export function keyTable(keys: readonly KnownKey[], nowMs: number): string {
+  return table<KnownKey>(
+    [
+      { title: "ID", cell: ({ key }) => key.id },
+      { title: "NAME", cell: ({ key }) => key.name },
+      { title: "OWNER", cell: (known) => (known.source === "store" ? (known.key.owner ?? "-") : "-") },
+      { title: "STATE", cell: (known) => keyState(known, nowMs) },
+      { title: "EXPIRES", cell: ({ key }) => whenOr(key.expiresMs, "never") },
+      { title: "LAST USED", cell: (known) => whenOr(known.source === "store" ? known.key.lastUsedMs : null, "-") },
+      { title: "ENDS IN", cell: (known) => (known.source === "store" ? (known.key.tokens[0]?.last4 ?? "-") : "-") },
+      { title: "SOURCE", cell: ({ source }) => source },
+    ],
+    keys,
+  );
+}
+
+export function keyFacts(known: KnownKey, nowMs: number, spent: string | null): string {
+  const { key, source } = known;
+  const stored = known.source === "store" ? known.key : null;
+  return facts([
+    ["id", key.id],
+    ["name", key.name],
+    ["state", keyState(known, nowMs)],
+    ["source", source],
+    ["owner", stored?.owner ?? null],
+    ["note", stored?.note ?? null],
+    ["models", key.models?.join(", ") ?? "all"],
+    ["operations", key.operations?.join(", ") ?? "all"],
+    ["channels", key.channels?.join(", ") ?? "all"],
+    ["limits", limitsLine(key.limits)],
+    ...key.limits.models.map(({ pattern, budget, ...rates }) => [`  ${pattern}`, ratesLine(rates, budget)] as const),
+    ["spent", spent],
+    ["long audio", key.splits.audio ? "split" : null],
+    ["long input", key.splits.input ? "split" : null],
+    ["expires", whenOr(key.expiresMs, "never")],
+    ["created", stored === null ? null : localMinute(stored.createdMs)],
+    ["revoked", stored === null || stored.revokedMs === null ? null : localMinute(stored.revokedMs)],
+    ["last used", stored === null ? null : whenOr(stored.lastUsedMs, "never, or not noted yet")],
+    ...(stored?.tokens ?? []).map(
+      ({ last4, createdMs, expiresMs }) =>
+        [
+          "token",
+          `…${last4}, made ${localMinute(createdMs)}${expiresMs === null ? "" : `, opens it until ${localMinute(expiresMs)}`}`,
+        ] as const,
+    ),
+  ]);
+}
+
+/** One line for the key itself, and one for each of its rules. */
+export function limitsFacts(limits: Limits): string {
+  return facts([
+    ["all models", limitsLine(limits)],
+    ...limits.models.map(({ pattern, budget, ...rates }) => [pattern, ratesLine(rates, budget)] as const),
+  ]);
+}
+
+function limitsLine({ budget, unpriced, ...rates }: Limits): string {
+  const allowed = budget !== null && unpriced === "allow" ? "; calls of unknown price are allowed" : "";
+  return `${ratesLine(rates, budget)}${allowed}`;
+}
+
+function ratesLine({ requests, tokens, audioSeconds, characters, concurrency }: Rates, budget: Budget | null): string {
+  const parts = [
+    requests === null ? null : `${plural(requests, "request")}/min`,
+    tokens === null ? null : `${plural(tokens, "token")}/min`,
+    audioSeconds === null ? null : `${audioSeconds} s of audio/min`,
+    characters === null ? null : `${plural(characters, "character")}/min`,
+    concurrency === null ? null : `${concurrency} at the same time`,
+    budget === null ? null : budgetText(budget),
+  ].filter((part) => part !== null);
+  return parts.length === 0 ? "none" : parts.join(", ");
+}
+
+export function budgetText({ nanos, period }: Budget): string {
+  return `${money(nanos)} dollars ${period === "total" ? "in all" : `a ${period}`}`;
+}
+
+function whenOr(ms: number | null, otherwise: string): string {
+  return ms === null ? otherwise : localMinute(ms);
+}

@@ -1,0 +1,179 @@
+import type { Command } from "commander";
+import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import {
+  addFieldOptions,
+  addLimitOptions,
+  fieldsOf,
+  limitsGiven,
+  type FieldOptions,
+  type KeyFields,
+  type LimitOptions,
+} from "./key-options.ts";
+import type { LimitChange } from "./limit-change.ts";
+import { duration, line, wholeNumber } from "../option-values.ts";
+
+export type KeysRequest = { readonly on: "keys"; readonly json: boolean } & (
+  | {
+      readonly act: "create";
+      readonly name: string;
+      readonly fields: KeyFields;
+      readonly limits: LimitChange | null;
+      readonly imports: boolean;
+    }
+  | { readonly act: "list"; readonly search: string | null; readonly revoked: boolean; readonly limit: number }
+  | { readonly act: "show"; readonly key: string }
+  | { readonly act: "rotate"; readonly key: string; readonly overlapMs: number }
+  | { readonly act: "revoke"; readonly key: string; readonly yes: boolean }
+  | { readonly act: "limits"; readonly key: string; readonly change: LimitChange | null }
+  | { readonly act: "edit"; readonly key: string; readonly fields: KeyFields }
+);
+
+const dayMs = 86_400_000;
+
+export function addKeys({ program, take }: CommandPlace): void {
+  const keys = program.command("keys").description("make, list, rotate and revoke the keys of clients").addHelpText("after", keysExamples);
+  const command = (name: string, description: string): Command =>
+    keys
+      .command(name)
+      .description(description)
+      .option(...configOption);
+  const whose = ["<key>", "its id or its name"] as const;
+
+  const create = command("create", "make a key; it is printed this once")
+    .argument("<name>", "what to call it", line(200))
+    .option("--import", "take a key that exists, of 32 characters or more, from standard input")
+    .option(...jsonOption);
+  addLimitOptions(addFieldOptions(create, false), false)
+    .addHelpText("after", createExamples)
+    .action((name: string, options: PlaceOptions & FieldOptions & LimitOptions & { import?: boolean }) => {
+      const { config, json = false, import: imports = false } = options;
+      take(config, { on: "keys", act: "create", json, name, fields: fieldsOf(options), limits: limitsGiven(options), imports });
+    });
+
+  command("list", "show the keys there are")
+    .option("--search <text>", "only those with it in their name, owner, note or id", line(200))
+    .option("--revoked", "those that are revoked too")
+    .option("--limit <n>", "at most so many", wholeNumber(1, 1_000_000), 1000)
+    .option(...jsonOption)
+    .addHelpText("after", listExamples)
+    .action(({ config, json = false, search, revoked = false, limit }: PlaceOptions & ListOptions) =>
+      take(config, { on: "keys", act: "list", json, search: search ?? null, revoked, limit }),
+    );
+
+  command("show", "show all there is to know of a key, except what opens it")
+    .argument(...whose)
+    .option(...jsonOption)
+    .addHelpText("after", showExamples)
+    .action((key: string, { config, json = false }: PlaceOptions) => take(config, { on: "keys", act: "show", json, key }));
+
+  command("rotate", "give a key a new token, which is printed this once; the old one goes on for a while")
+    .argument(...whose)
+    .option("--overlap <time>", "how long the old one still opens the key, at most 7d (default: 24h)", duration(7 * dayMs, "7d"))
+    .option(...jsonOption)
+    .addHelpText("after", rotateExamples)
+    .action((key: string, { config, json = false, overlap = dayMs }: PlaceOptions & { overlap?: number }) =>
+      take(config, { on: "keys", act: "rotate", json, key, overlapMs: overlap }),
+    );
+
+  command("revoke", "end a key for good, and its calls with it")
+    .argument(...whose)
+    .option("-y, --yes", "do not ask")
+    .option(...jsonOption)
+    .addHelpText("after", revokeExamples)
+    .action((key: string, { config, json = false, yes = false }: PlaceOptions & { yes?: boolean }) =>
+      take(config, { on: "keys", act: "revoke", json, key, yes }),
+    );
+
+  addLimitOptions(command("limits", "show the limits of a key, or change some of them").argument(...whose), true)
+    .option(...jsonOption)
+    .addHelpText("after", limitsExamples)
+    .action((key: string, options: PlaceOptions & LimitOptions) =>
+      take(options.config, { on: "keys", act: "limits", json: options.json ?? false, key, change: limitsGiven(options) }),
+    );
+
+  addFieldOptions(
+    command("edit", "change what a key is called and what it may reach")
+      .argument(...whose)
+      .option("--name <text>", "what to call it", line(200)),
+    true,
+  )
+    .option(...jsonOption)
+    .addHelpText("after", editExamples)
+    .action((key: string, options: PlaceOptions & FieldOptions) =>
+      take(options.config, { on: "keys", act: "edit", json: options.json ?? false, key, fields: fieldsOf(options) }),
+    );
+}
+
+interface ListOptions {
+  readonly search?: string;
+  readonly revoked?: boolean;
+  readonly limit: number;
+}
+
+const keysExamples = `
+Examples:
+  $ sluice keys create laptop --owner ada --budget 20 --budget-period month
+  $ sluice keys list
+  $ sluice keys rotate laptop --overlap 24h
+  $ sluice keys limits laptop --rpm 60
+  $ sluice keys revoke laptop
+
+A running gateway notices within a second.
+`;
+
+const createExamples = `
+Examples:
+  $ sluice keys create laptop
+  $ sluice keys create ci --model 'small-*' --operation chat --rpm 60 --expires 30d
+  $ sluice keys create team --budget 50 --budget-period month --per-model 'large-*:budget_usd=10,budget_period=month'
+  $ sluice keys create old --import < old-key.txt
+  $ KEY=$(sluice keys create script)
+
+The key alone goes to standard output; it is not kept anywhere and cannot be shown again.
+`;
+
+const listExamples = `
+Examples:
+  $ sluice keys list
+  $ sluice keys list --search ada --revoked
+  $ sluice keys list --json
+`;
+
+const showExamples = `
+Examples:
+  $ sluice keys show laptop
+  $ sluice keys show laptop --json
+`;
+
+const rotateExamples = `
+Examples:
+  $ sluice keys rotate laptop
+  $ sluice keys rotate laptop --overlap 7d
+  $ sluice keys rotate laptop --overlap 0        the old one ends now
+`;
+
+const revokeExamples = `
+Examples:
+  $ sluice keys revoke laptop
+  $ sluice keys revoke laptop --yes
+
+It cannot be undone. Where nobody can be asked, as in a script, it is done without asking.
+`;
+
+const limitsExamples = `
+Examples:
+  $ sluice keys limits laptop                                   shows them
+  $ sluice keys limits laptop --rpm 60 --tpm 100000
+  $ sluice keys limits laptop --budget 5 --budget-period day
+  $ sluice keys limits laptop --no-budget --no-rpm
+  $ sluice keys limits laptop --per-model 'large-*:rpm=10,tpm=1000,budget_usd=5,budget_period=day'
+  $ sluice keys limits laptop --per-model 'large-*:off'
+`;
+
+const editExamples = `
+Examples:
+  $ sluice keys edit laptop --name notebook --owner ada
+  $ sluice keys edit laptop --model 'small-*,tiny' --no-channel
+  $ sluice keys edit laptop --expires 2027-12-31
+  $ sluice keys edit laptop --no-expires
+`;

@@ -1,0 +1,84 @@
+import { limitsOf, type RateWords } from "../../limits/limit-words.ts";
+import type { Budget, BudgetPeriod, Limits, ModelLimits, Rates } from "../../limits/limits.ts";
+import { nanosOf } from "../../usage/dollars.ts";
+
+/** What is to become of a key's limits; what is not there stays as it is, and null lifts it. */
+export interface LimitChange {
+  readonly rates: Partial<Rates>;
+  readonly budgetNanos?: number | null;
+  readonly budgetPeriod?: BudgetPeriod;
+  readonly unpriced?: Limits["unpriced"];
+  readonly rules: { readonly clears: boolean; readonly changes: readonly RuleChange[] };
+}
+
+/** The limits for models that fit a pattern, or null to lift them. */
+export interface RuleChange {
+  readonly pattern: string;
+  readonly limits: ModelLimits | null;
+}
+
+/** The limits as they become; in words, why they cannot. */
+export function changedLimits(limits: Limits, change: LimitChange): Limits | string {
+  const budget = changedBudget(limits.budget, change);
+  if (typeof budget === "string") return budget;
+  let models = change.rules.clears ? [] : limits.models;
+  for (const { pattern, limits: rule } of change.rules.changes) {
+    const at = models.findIndex((known) => known.pattern === pattern);
+    if (rule === null && at === -1) return `There are no limits for ${pattern}: see sluice keys limits, without options.`;
+    if (rule === null) models = models.toSpliced(at, 1);
+    else models = at === -1 ? [...models, rule] : models.with(at, rule);
+  }
+  return { ...limits, ...change.rates, budget, models, unpriced: change.unpriced ?? limits.unpriced };
+}
+
+function changedBudget(before: Budget | null, { budgetNanos, budgetPeriod }: LimitChange): Budget | null | string {
+  const nanos = budgetNanos === undefined ? (before?.nanos ?? null) : budgetNanos;
+  if (nanos !== null) return { nanos, period: budgetPeriod ?? before?.period ?? "total" };
+  return budgetPeriod === undefined ? null : "There is no budget to count over that period: give --budget too.";
+}
+
+/** Reads `large-*:rpm=10,tpm=1000` or `large-*:off`; in words, what is wrong with it. Names of models may hold colons. */
+export function rule(text: string): RuleChange | string {
+  const colon = text.lastIndexOf(":");
+  const pattern = text.slice(0, Math.max(0, colon)).trim();
+  if (pattern === "" || pattern.length > patternCharactersMax || /\p{Cc}/u.test(pattern)) {
+    return "Give it as PATTERN:NAME=VALUE,…, such as 'large-*:rpm=10,budget_usd=5'.";
+  }
+  if (text.slice(colon + 1).trim() === "off") return { pattern, limits: null };
+  const words: Record<string, number | string> = {};
+  for (const part of text.slice(colon + 1).split(",")) {
+    const [name = "", value = ""] = part.split("=", 2).map((side) => side.trim());
+    const read = wordReaders[name];
+    if (read === undefined) return `There is no limit of that name: known are ${Object.keys(wordReaders).join(", ")}.`;
+    const meant = read(value);
+    if (meant === null) return `The value of ${name} is not one it can have.`;
+    words[name] = meant;
+  }
+  if (words["budget_period"] !== undefined && words["budget_usd"] === undefined) return "budget_period needs budget_usd beside it.";
+  const [limits] = limitsOf({ per_model: [{ ...(words as RateWords), model: pattern }] }).models;
+  return limits === undefined ? "It says nothing." : { pattern, limits };
+}
+
+const patternCharactersMax = 256;
+
+const wordReaders: Readonly<Record<string, (value: string) => number | string | null>> = {
+  rpm: count(1e9),
+  tpm: count(1e12),
+  audio_seconds: count(1e9),
+  characters: count(1e12),
+  concurrency: count(1e6),
+  budget_usd: (value) => {
+    const nanos = nanosOf(value);
+    return nanos !== null && nanos <= budgetNanosMax ? nanos : null;
+  },
+  budget_period: (value) => (["hour", "day", "week", "month", "total"].includes(value) ? value : null),
+};
+
+const budgetNanosMax = 9e15;
+
+function count(max: number): (value: string) => number | null {
+  return (value) => {
+    const number = /^\d{1,15}$/.test(value) ? Number(value) : 0;
+    return number >= 1 && number <= max ? number : null;
+  };
+}

@@ -1,0 +1,178 @@
+import type { StoredPrice } from "../../gateway/storage.ts";
+import { matchesPattern } from "../../keys/allow.ts";
+import { dollarsOf } from "../../usage/dollars.ts";
+import { makePriceBook, priceOf } from "../../usage/price-book.ts";
+import type { Price } from "../../usage/price.ts";
+import { rateWords } from "../../usage/rate-words.ts";
+import { shippedPrices } from "../../usage/shipped-prices.ts";
+import type { PricesRequest } from "./arguments.ts";
+import { isoMoment, isoOrNull, json, shown } from "../shown-text.ts";
+import type { CliStore, StoreWorld } from "../store-world.ts";
+import { table, type Column } from "../table.ts";
+import { CommandTrouble, exitCodes } from "../trouble.ts";
+
+type Of<Act extends PricesRequest["act"]> = Extract<PricesRequest, { readonly act: Act }>;
+
+export async function runPrices(request: PricesRequest, store: CliStore, world: StoreWorld): Promise<void> {
+  switch (request.act) {
+    case "list":
+      return list(request, store, world);
+    case "set":
+      return set(request, store, world);
+    case "remove":
+      return remove(request, store, world);
+  }
+}
+
+interface Listed {
+  readonly price: Price;
+  readonly source: "shipped" | "store" | "file";
+  readonly id: string | null;
+  readonly note: string | null;
+  readonly createdMs: number | null;
+  /** `hidden`: another one goes before it. */
+  readonly state: "now" | "later" | "over" | "hidden";
+}
+
+async function list({ model, all, json: asJson }: Of<"list">, { storage }: CliStore, world: StoreWorld): Promise<void> {
+  const listed = standing(await storage.prices.list(), world).filter(
+    ({ price, state }) => (all || state === "now" || state === "later") && (model === null || concerns(price.model, model)),
+  );
+  if (asJson) return world.terminal.print(json(listed.map(priceJson)));
+  if (listed.length > 0) return world.terminal.print(priceTable(listed));
+  world.terminal.say(
+    model === null
+      ? "There are no prices."
+      : "No price is known for it: calls of unknown price are counted apart. See sluice prices set --help",
+  );
+}
+
+/** Every price of every source, and what becomes of it. */
+function standing(stored: readonly StoredPrice[], { filePrices, wallMs }: StoreWorld): readonly Listed[] {
+  const nowMs = wallMs();
+  const shipped = shippedPrices();
+  const book = makePriceBook([shipped, stored, filePrices]);
+  const state = ({ provider, model, fromMs, rates }: Price): Listed["state"] => {
+    if (fromMs > nowMs) return "later";
+    const held = priceOf(book, { provider, model }, nowMs);
+    if (held === rates) return "now";
+    const own = book.layers.find((layer) => layer.some((price) => price.rates === rates)) ?? [];
+    return own.some((other) => other.provider === provider && other.model === model && other.fromMs > fromMs && other.fromMs <= nowMs)
+      ? "over"
+      : "hidden";
+  };
+  const plain = { id: null, note: null, createdMs: null };
+  return [
+    ...filePrices.map((price) => ({ price, source: "file", state: state(price), ...plain }) as const),
+    ...stored.map(
+      (price) => ({ price, source: "store", state: state(price), id: price.id, note: price.note, createdMs: price.createdMs }) as const,
+    ),
+    ...shipped.map((price) => ({ price, source: "shipped", state: state(price), ...plain }) as const),
+  ];
+}
+
+/** Either may be a pattern. */
+function concerns(priced: string, asked: string): boolean {
+  return priced === asked || matchesPattern(priced, asked) || matchesPattern(asked, priced);
+}
+
+function priceJson({ price, source, id, note, createdMs, state }: Listed): Readonly<Record<string, unknown>> {
+  const { provider, model, fromMs, rates } = price;
+  return {
+    id,
+    source,
+    provider,
+    model,
+    from_at: fromMs === 0 ? null : isoMoment(fromMs),
+    rates: rateWords(rates),
+    in_force: state === "now",
+    state,
+    note,
+    created_at: isoOrNull(createdMs),
+  };
+}
+
+function priceTable(listed: readonly Listed[]): string {
+  const columns = rateColumns.filter(({ of }) => listed.some(({ price }) => price.rates[of] !== undefined));
+  const anyId = listed.some(({ id }) => id !== null);
+  return table<Listed>(
+    [
+      { title: "MODEL", cell: ({ price }) => price.model },
+      { title: "PROVIDER", cell: ({ price }) => price.provider ?? "any" },
+      { title: "FROM", cell: ({ price }) => (price.fromMs === 0 ? "always" : isoMoment(price.fromMs).slice(0, 10)) },
+      ...columns.map(({ title, of }): Column<Listed> => ({
+        title,
+        right: true,
+        cell: ({ price }) => {
+          const nanos = price.rates[of];
+          return nanos === undefined ? "-" : dollarsOf(nanos);
+        },
+      })),
+      ...(listed.some(isLong) ? [longColumn] : []),
+      { title: "STATE", cell: ({ state }) => state },
+      { title: "SOURCE", cell: ({ source }) => source },
+      ...(anyId ? [{ title: "ID", cell: ({ id }: Listed) => id ?? "-" }] : []),
+    ],
+    listed,
+  );
+}
+
+function isLong({ price }: Listed): boolean {
+  return price.rates.longAboveTokens !== undefined;
+}
+
+/** That there are other rates for long prompts; which ones, JSON tells. */
+const longColumn: Column<Listed> = { title: "LONG", cell: (one) => (isLong(one) ? `>${one.price.rates.longAboveTokens}` : "-") };
+
+const rateColumns = [
+  { title: "INPUT", of: "input" },
+  { title: "CACHED", of: "cachedInput" },
+  { title: "OUTPUT", of: "output" },
+  { title: "REASONING", of: "reasoning" },
+  { title: "AUDIO IN", of: "audioInput" },
+  { title: "AUDIO OUT", of: "audioOutput" },
+  { title: "CHARACTERS", of: "characters" },
+  { title: "SECOND", of: "seconds" },
+  { title: "CALL", of: "call" },
+] as const;
+
+async function set(
+  { model, provider, fromMs, rates, note, json: asJson }: Of<"set">,
+  { storage }: CliStore,
+  world: StoreWorld,
+): Promise<void> {
+  const nowMs = world.wallMs();
+  const price = { model, provider, fromMs: fromMs ?? nowMs - (nowMs % dayMs), rates, note };
+  const kept = await storage.prices.set(price, world.by);
+  const state = standing(await storage.prices.list(), world).find(({ id }) => id === kept.id)?.state ?? "now";
+  const listed: Listed = { price: kept, source: "store", id: kept.id, note, createdMs: kept.createdMs, state };
+  world.terminal.print(asJson ? json(priceJson(listed)) : priceTable([listed]));
+  if (state === "hidden" || state === "over") {
+    world.terminal.say("note: another price goes before it now. See sluice prices list --all");
+  }
+}
+
+const dayMs = 86_400_000;
+
+async function remove({ price, provider, json: asJson }: Of<"remove">, { storage }: CliStore, world: StoreWorld): Promise<void> {
+  const stored = await storage.prices.list();
+  const named = stored.filter((one) => one.model === price && (provider === null || one.provider === provider));
+  const [found, ...others] = stored.some(({ id }) => id === price) ? stored.filter(({ id }) => id === price) : named;
+  if (found === undefined) throw notSet(price, world);
+  if (others.length > 0) {
+    const ids = named.map((one) => `  ${one.id}  ${one.provider ?? "any provider"}, from ${isoMoment(one.fromMs).slice(0, 10)}`);
+    throw new CommandTrouble(`There are several prices of that model: name one by its id.\n${ids.join("\n")}`, exitCodes.usage);
+  }
+  await storage.prices.remove(found.id, world.by);
+  world.terminal.print(asJson ? json({ removed: found.id }) : `The price of ${shown(found.model)} (${found.id}) is removed.`);
+}
+
+function notSet(model: string, { filePrices, configFile }: StoreWorld): CommandTrouble {
+  if (filePrices.some((price) => price.model === model)) {
+    return new CommandTrouble(`This price stands in ${configFile ?? "the configuration"}: change it there.`);
+  }
+  if (shippedPrices().some((price) => price.model === model)) {
+    return new CommandTrouble("This price comes along and cannot be removed: set another, which goes before it, with sluice prices set.");
+  }
+  return new CommandTrouble("No such price is set. See sluice prices list.");
+}

@@ -1,0 +1,67 @@
+import { InvalidArgumentError } from "commander";
+import { usageColumns, type UsageColumn } from "../../usage/usage-row.ts";
+import { readUsageColumns } from "../../usage/usage-view.ts";
+import { configOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { line, past } from "../option-values.ts";
+
+export interface UsageRequest {
+  readonly on: "usage";
+  readonly as: "table" | "json" | "csv";
+  readonly by: readonly UsageColumn[];
+  readonly since: string | null;
+  readonly until: string | null;
+  readonly key: string | null;
+  readonly model: string | null;
+  readonly channel: string | null;
+}
+
+export function addUsage({ program, take }: CommandPlace): void {
+  const usage = program
+    .command("usage")
+    .description("show what was used and what it cost")
+    .option("--by <columns>", `grouped by any of ${usageColumns.join(", ")}; several by commas`, columns)
+    .option("--since <when>", "from this moment on: a date, a time, or how long ago, such as 24h or 7d", past)
+    .option("--until <when>", "up to and without this moment", past)
+    .option("--key <key>", "only of this key, by id or name", line(200))
+    .option("--model <name>", "only of this model, as clients name it", line(512))
+    .option("--channel <name>", "only of this channel", line(200))
+    .option("--json", "print rows as JSON")
+    .option("--csv", "print rows as CSV")
+    .option(...configOption)
+    .addHelpText("after", usageExamples);
+  usage.action((options: UsageOptions) => {
+    const { config, json = false, csv = false, by = [] } = options;
+    if (json && csv) usage.error("error: --json and --csv are both given: choose one");
+    const { since = null, until = null, key = null, model = null, channel = null } = options;
+    take(config, { on: "usage", as: json ? "json" : csv ? "csv" : "table", by, since, until, key, model, channel });
+  });
+}
+
+interface UsageOptions extends PlaceOptions {
+  readonly csv?: boolean;
+  readonly by?: readonly UsageColumn[];
+  readonly since?: string;
+  readonly until?: string;
+  readonly key?: string;
+  readonly model?: string;
+  readonly channel?: string;
+}
+
+function columns(text: string, before: readonly UsageColumn[] = []): readonly UsageColumn[] {
+  const read = readUsageColumns(text);
+  if ("unknown" in read) throw new InvalidArgumentError(`Give any of ${usageColumns.join(", ")}.`);
+  return [...new Set([...before, ...read])];
+}
+
+const usageExamples = `
+Examples:
+  $ sluice usage                                       everything there ever was
+  $ sluice usage --since 24h --by key,model
+  $ sluice usage --since 2027-01-01 --until 2027-02-01 --by day --csv
+  $ sluice usage --json --by key,model,channel,day --since 7d
+  $ sluice usage --key laptop --by hour --since 24h
+
+Days and hours are those of UTC, and times are widened to whole hours. The cost is what is known of it: calls without a
+known price are counted as unpriced and are not in it, and where that is all of them it is unknown (null). Figures of
+which some are estimates are counted as estimated.
+`;

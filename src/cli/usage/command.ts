@@ -1,0 +1,119 @@
+import { csvOf } from "../../usage/csv.ts";
+import { momentFrom } from "../../usage/since.ts";
+import { knownNanos, type UsageColumn, type UsageRow } from "../../usage/usage-row.ts";
+import { usageHeadings, usageView, type UsageView } from "../../usage/usage-view.ts";
+import { keyMeant, keyNames } from "../keys/known-key.ts";
+import { json, money, plural, shown } from "../shown-text.ts";
+import type { CliStore, StoreWorld } from "../store-world.ts";
+import { table, type Column } from "../table.ts";
+import type { UsageRequest } from "./arguments.ts";
+
+export async function runUsage(request: UsageRequest, store: CliStore, world: StoreWorld): Promise<void> {
+  const { terminal } = world;
+  const waitingBytes = await store.catchUp();
+  if (waitingBytes > 0) {
+    terminal.say(
+      `note: ${plural(waitingBytes, "byte")} of receipts are not in the store yet, and not in these figures: ask again in a while.`,
+    );
+  }
+  const nowMs = world.wallMs();
+  const { by, model, channel } = request;
+  const rows = await store.storage.receipts.usage({
+    by,
+    sinceMs: request.since === null ? null : momentFrom(request.since, nowMs),
+    untilMs: request.until === null ? null : momentFrom(request.until, nowMs),
+    keyId: request.key === null ? null : await keyId(request.key, store, world),
+    model,
+    channel,
+  });
+  const ids = rows.flatMap(({ group }) => (typeof group.key === "string" ? [group.key] : []));
+  const names = await keyNames(ids, store, world);
+  const views = rows.map((row) => usageView(row, (id) => names.get(id) ?? null));
+  switch (request.as) {
+    case "json":
+      return terminal.print(json(views));
+    case "csv":
+      return terminal.print(csvOf(usageHeadings(by), views.map(safeCells)).trimEnd());
+    case "table":
+      if (rows.length === 0) return terminal.say("Nothing was used.");
+      return terminal.print(usageTable(by, rows, names));
+  }
+}
+
+function safeCells(view: UsageView): UsageView {
+  return Object.fromEntries(Object.entries(view).map(([name, cell]) => [name, typeof cell === "string" ? shown(cell) : cell]));
+}
+
+/** Receipts outlive keys of the configuration file, so a key that is not known may still have used something. */
+async function keyId(idOrName: string, store: CliStore, world: StoreWorld): Promise<string> {
+  const known = await keyMeant(idOrName, store, world);
+  if (known !== null) return known.key.id;
+  world.terminal.say(
+    `note: there is no key ${JSON.stringify(shown(idOrName))} now; these are the receipts of that id. See sluice keys list.`,
+  );
+  return idOrName;
+}
+
+/** Figures that are zero in every row are left out, but for those that everybody looks for. */
+function usageTable(by: readonly UsageColumn[], rows: readonly UsageRow[], names: ReadonlyMap<string, string>): string {
+  const total = rows.reduce(sum);
+  const all = rows.length > 1 && by.length > 0 ? [...rows, total] : rows;
+  const group = by.map((column, at): Column<UsageRow> => ({
+    title: column.toUpperCase(),
+    cell: (row) => (row === total && all !== rows ? (at === 0 ? "total" : "") : groupCell(row.group[column] ?? null, column, names)),
+  }));
+  const figures = shownFigures.filter(({ always, of }) => always === true || of(total) !== 0);
+  return table<UsageRow>(
+    [...group, ...figures.map(({ title, of, cell }): Column<UsageRow> => ({ title, right: true, cell: (row) => cellOf(of(row), cell) }))],
+    all,
+  );
+}
+
+function groupCell(value: string | null, column: UsageColumn, names: ReadonlyMap<string, string>): string {
+  if (value === null) return "-";
+  return column === "key" ? (names.get(value) ?? value) : value;
+}
+
+function cellOf(figure: number | null, cell: Figure["cell"] = String): string {
+  return figure === null ? "unknown" : cell(figure);
+}
+
+interface Figure {
+  readonly title: string;
+  readonly of: (row: UsageRow) => number | null;
+  readonly cell?: (figure: number) => string;
+  readonly always?: boolean;
+}
+
+const shownFigures: readonly Figure[] = [
+  { title: "CALLS", of: ({ calls }) => calls, always: true },
+  { title: "FAILED", of: ({ failedCalls }) => failedCalls },
+  { title: "PROMPT", of: ({ promptTokens }) => promptTokens, always: true },
+  { title: "CACHED", of: ({ cachedTokens }) => cachedTokens },
+  { title: "COMPLETION", of: ({ completionTokens }) => completionTokens, always: true },
+  { title: "REASONING", of: ({ reasoningTokens }) => reasoningTokens },
+  { title: "AUDIO S", of: ({ audioSeconds }) => audioSeconds, cell: (seconds) => String(Math.round(seconds * 10) / 10) },
+  { title: "CHARACTERS", of: ({ characters }) => characters },
+  { title: "COST USD", of: knownNanos, cell: money, always: true },
+  { title: "ESTIMATED", of: ({ estimatedCalls }) => estimatedCalls },
+  { title: "UNCERTAIN", of: ({ uncertainCalls }) => uncertainCalls },
+  { title: "UNPRICED", of: ({ unpricedCalls }) => unpricedCalls },
+];
+
+function sum(one: UsageRow, other: UsageRow): UsageRow {
+  return {
+    group: {},
+    calls: one.calls + other.calls,
+    failedCalls: one.failedCalls + other.failedCalls,
+    promptTokens: one.promptTokens + other.promptTokens,
+    cachedTokens: one.cachedTokens + other.cachedTokens,
+    completionTokens: one.completionTokens + other.completionTokens,
+    reasoningTokens: one.reasoningTokens + other.reasoningTokens,
+    audioSeconds: one.audioSeconds + other.audioSeconds,
+    characters: one.characters + other.characters,
+    nanos: one.nanos + other.nanos,
+    unpricedCalls: one.unpricedCalls + other.unpricedCalls,
+    uncertainCalls: one.uncertainCalls + other.uncertainCalls,
+    estimatedCalls: one.estimatedCalls + other.estimatedCalls,
+  };
+}

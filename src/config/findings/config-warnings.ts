@@ -1,0 +1,51 @@
+import { warning } from "./finding.ts";
+import type { Finding } from "./finding.ts";
+import { isGroup } from "../kinds.ts";
+import { isLoopback } from "../listen.ts";
+import type { Path } from "./problem.ts";
+import type { ConfigFile } from "../schema.ts";
+
+/** Warnings about settings that may not do what is expected of them. `given` is the file before defaults. */
+export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
+  const wrote = (path: Path): boolean => path.reduce<unknown>(member, given) !== undefined;
+  const findings: Finding[] = [];
+  for (const [at, channel] of file.channels.entries()) {
+    const path = ["channels", at];
+    const { stream, whole } = file.routing.deadlines;
+    const firstContent = [...path, "timeouts", "first_content"];
+    if (channel.timeouts.first_content > stream && wrote(firstContent)) findings.push(outlived(firstContent, "stream"));
+    const firstByte = [...path, "timeouts", "first_byte"];
+    if (channel.timeouts.first_byte > whole && wrote(firstByte)) findings.push(outlived(firstByte, "whole"));
+  }
+  if (file.channels.length === 0) {
+    findings.push(warning(["channels"], "there is no channel: every request will be refused", "add one under channels:"));
+  }
+  if (!isLoopback(file.listen.host)) {
+    findings.push(
+      warning(
+        ["listen"],
+        "other machines can connect, and keys and prompts travel unencrypted",
+        "put a TLS proxy in front, or listen on 127.0.0.1",
+      ),
+    );
+  }
+  if (file.admin !== null && !isLoopback(file.admin.host) && !file.admin_tls) {
+    findings.push(
+      warning(
+        ["admin"],
+        "other machines can connect, and passwords and tokens travel unencrypted",
+        "put a TLS proxy in front and write admin_tls: true, or listen on 127.0.0.1",
+      ),
+    );
+  }
+  return findings;
+}
+
+function outlived(path: Path, deadline: string): Finding {
+  return warning(path, `routing.deadlines.${deadline} is shorter and ends the wait first`, "raise that deadline as well");
+}
+
+function member(value: unknown, step: string | number): unknown {
+  if (Array.isArray(value)) return typeof step === "number" ? value[step] : undefined;
+  return isGroup(value) ? value[step] : undefined;
+}

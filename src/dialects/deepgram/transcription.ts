@@ -1,0 +1,112 @@
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { languageCode } from "../../operations/transcription/languages.ts";
+import type { Segment, Transcript, TranscriptionAsk, Word } from "../../operations/transcription/transcription.ts";
+import type { Codec, Encoded, Target } from "../dialect.ts";
+import { explain, explainInBand } from "../errors/explain.ts";
+import { fileBody, typeOf, unknownType } from "../transcripts/file-body.ts";
+import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
+import { droppedFrom, keywordsIn, languageTag, translationUnsupported } from "../transcripts/foreign-transcription.ts";
+import { speakerLabel } from "../transcripts/speaker-label.ts";
+import { fields, isFields, list, seconds, string, type Fields } from "../transcripts/transcript-fields.ts";
+import { transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
+import { parseUntrusted } from "../untrusted.ts";
+
+export const deepgramTranscription: Codec<TranscriptionAsk> = { encode, explain };
+
+function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
+  if (ask.task === "translate") return translationUnsupported();
+  return {
+    request: {
+      method: "POST",
+      url: transcriptionUrl(ask.task, target, parametersOf(ask, target.model)),
+      headers: transcriptionHeaders("application/json", audioType(ask), target),
+      body: fileBody(ask.file.content),
+    },
+    answer: {
+      kind: "whole",
+      read: (body) => {
+        const transcript = readDeepgram(body, ask.language);
+        return isFailure(transcript) ? transcript : renderedTranscript(transcript, ask);
+      },
+    },
+    clampedTo: null,
+    voice: null,
+    dropped: droppedFrom(ask, hasKeyterms(target.model) ? ["keywords"] : []),
+  };
+}
+
+/** A body of JSON would be read as the address of a recording, which the upstream then fetches: only audio is called what it is. */
+function audioType({ file }: TranscriptionAsk): string {
+  const type = typeOf(file);
+  return /^(?:audio|video)\//i.test(type) ? type : unknownType;
+}
+
+function parametersOf(ask: TranscriptionAsk, model: string): URLSearchParams {
+  const parameters = new URLSearchParams({ model, punctuate: "true", smart_format: "true" });
+  const language = languageTag(ask);
+  if (language === null) parameters.set("detect_language", "true");
+  else parameters.set("language", language);
+  if (ask.format !== "json" && ask.format !== "text") parameters.set("utterances", "true");
+  if (ask.format === "diarized_json") parameters.set("diarize_model", "latest");
+  if (hasKeyterms(model)) for (const word of keywordsIn(ask.fields)) parameters.append("keyterm", word);
+  return parameters;
+}
+
+function hasKeyterms(model: string): boolean {
+  return model.startsWith("nova-3");
+}
+
+function readDeepgram(body: Uint8Array, asked: string | null): Transcript | Failure {
+  const answer = parseUntrusted(decoder.decode(body), body);
+  if (!isFields(answer)) return failure("bad_response", body.length === 0 ? "the answer is empty" : "the answer is not a JSON object");
+  if (answer["err_code"] !== undefined || answer["error"] !== undefined) return explainInBand(answer["error"] ?? answer);
+  const results = fields(answer["results"]);
+  const [channel] = list(results["channels"]);
+  const [best] = list(channel?.["alternatives"]);
+  if (channel === undefined || typeof best?.["transcript"] !== "string") return failure("bad_response", "the answer has no transcript");
+  const duration = seconds(fields(answer["metadata"])["duration"]);
+  return {
+    text: best["transcript"],
+    language: languageCode(string(channel["detected_language"])) ?? asked,
+    duration: Number.isNaN(duration) ? null : duration,
+    segments: utterances(results) ?? sentences(best),
+    words: Array.isArray(best["words"]) ? list(best["words"]).map(wordIn) : null,
+    usage: null,
+  };
+}
+
+const decoder = new TextDecoder();
+
+function utterances(results: Fields): readonly Segment[] | null {
+  const said = list(results["utterances"]);
+  return said.length === 0 ? null : said.map((each) => segmentOf(each, string(each["transcript"]), each["speaker"]));
+}
+
+function sentences(best: Fields): readonly Segment[] | null {
+  const paragraphs = list(fields(best["paragraphs"])["paragraphs"]);
+  const said = paragraphs.flatMap((paragraph) =>
+    list(paragraph["sentences"]).map((each) => segmentOf(each, string(each["text"]), paragraph["speaker"])),
+  );
+  return said.length === 0 ? null : said;
+}
+
+function segmentOf(said: Fields, text: string, speaker: unknown): Segment {
+  const confidence = said["confidence"];
+  const isShare = typeof confidence === "number" && confidence > 0 && confidence <= 1;
+  return {
+    start: seconds(said["start"]),
+    end: seconds(said["end"]),
+    text: ` ${text.trim()}`,
+    speaker: speakerLabel(speaker),
+    more: isShare ? { avg_logprob: Math.log(confidence) } : {},
+  };
+}
+
+function wordIn(word: Fields): Word {
+  return {
+    word: string(word["punctuated_word"]) || string(word["word"]),
+    start: seconds(word["start"]),
+    end: seconds(word["end"]),
+    speaker: speakerLabel(word["speaker"]),
+  };
+}

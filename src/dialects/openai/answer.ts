@@ -1,0 +1,34 @@
+import type { Whole } from "../../operations/whole.ts";
+import { failure, type Failure } from "../../operations/failure.ts";
+import { tokenUsage } from "../../operations/usage.ts";
+import { sniffsAsEvents } from "../readers/event-reader.ts";
+import { explainInBand } from "../errors/explain.ts";
+import { parseUntrusted } from "../untrusted.ts";
+
+/**
+ * Judges an answer that came with status 200. Truncated JSON, an error in disguise or an answer without choices is a
+ * failure of the channel, to be retried elsewhere; a sound answer keeps its bytes.
+ */
+export function readAnswer(body: Uint8Array): Whole | Failure {
+  if (body.length === 0) return failure("bad_response", "the answer is empty");
+  if (sniffsAsEvents(body)) return failure("bad_response", "a stream came where a whole answer was asked for");
+  const answer = parseUntrusted(decoder.decode(body), body) as Answer | null | undefined;
+  if (answer === undefined) return failure("bad_response", "the answer is not JSON");
+  if (typeof answer !== "object" || answer === null) return failure("bad_response", "the answer is JSON, but not an object");
+  if (answer.error !== undefined && answer.error !== null) return explainInBand(answer.error);
+  const { choices } = answer;
+  if (!Array.isArray(choices)) return failure("bad_response", "the answer has no choices");
+  if (choices.length === 0) return failure("bad_response", "the answer's choices are empty");
+  const first = choices[0] as { readonly finish_reason?: unknown } | null;
+  const finish = typeof first?.finish_reason === "string" ? first.finish_reason : null;
+  if (finish === "error") return failure("model_failed", "the answer's finish_reason is error");
+  return { kind: "whole", body, type: "application/json", usage: tokenUsage(answer.usage), finish };
+}
+
+interface Answer {
+  readonly error?: unknown;
+  readonly choices?: unknown;
+  readonly usage?: unknown;
+}
+
+const decoder = new TextDecoder();

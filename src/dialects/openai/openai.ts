@@ -1,0 +1,148 @@
+import type { Address, Channel } from "../../channels/channel.ts";
+import { isTokenBound } from "../../operations/chat/chat-request.ts";
+import type { ChatAsk } from "../../operations/chat/chat.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { lastMember, membersOf, valueOf } from "../../operations/json.ts";
+import { setMember, splice, type Splice } from "../../operations/splice.ts";
+import type { Whole } from "../../operations/whole.ts";
+import type { Adapter, AnswerHead, Encoded, StreamedAnswer, StreamReader, Target, WholeAnswer } from "../dialect.ts";
+import { EventReader } from "../readers/event-reader.ts";
+import { explain } from "../errors/explain.ts";
+import { readAnswer } from "./answer.ts";
+import { openaiSpeech } from "./speech.ts";
+import { OpenAiStream } from "./stream.ts";
+import { openaiTranscription } from "./transcription.ts";
+
+/**
+ * The convention's own dialect. Nothing is translated: the client's bytes go out with a few values spliced in place,
+ * and the upstream's bytes come back.
+ */
+export const openai: Adapter = {
+  name: "openai",
+  chat: { encode: encodeChat, explain },
+  transcription: openaiTranscription,
+  speech: openaiSpeech,
+  models: {
+    path: (address) => address.modelsPath,
+    read: readModels,
+  },
+};
+
+function encodeChat(ask: ChatAsk, target: Target): Encoded {
+  const splices = changes;
+  splices.length = 0;
+  renameModel(ask, target, splices);
+  const clampedTo = clamp(ask, target, splices);
+  const hidesUsage = meter(ask, target, splices);
+  return {
+    request: {
+      method: "POST",
+      url: chatUrl(target.channel.address, target.model),
+      headers: headersOf(ask.stream ? "text/event-stream" : "application/json", target),
+      body: splice(ask.body, splices),
+    },
+    answer: ask.stream ? new StreamedChat(hidesUsage, ask.choices) : wholeAnswer,
+    clampedTo,
+    voice: null,
+  };
+}
+
+/** One list for all requests: encoding never waits, and most change nothing. */
+const changes: Splice[] = [];
+
+const wholeAnswer: WholeAnswer = { kind: "whole", read: readAnswer };
+
+class StreamedChat implements StreamedAnswer {
+  readonly kind = "stream";
+
+  constructor(
+    readonly hidesUsage: boolean,
+    readonly choices: number,
+  ) {}
+
+  reader(): StreamReader {
+    return new EventReader(new OpenAiStream(this));
+  }
+
+  /** A good answer that is not streamed is not what was asked for either. */
+  instead(body: Uint8Array, { status }: AnswerHead): Whole | Failure {
+    const whole = readAnswer(body);
+    return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
+  }
+}
+
+function headersOf(accept: string, { forwarded, channel }: Target): Readonly<Record<string, string>> {
+  for (const _ in forwarded) return { ...usualHeaders(accept), ...forwarded, ...channel.headers };
+  // Without anything of the client's own they are the same for every request of a channel.
+  let known = knownHeaders.get(channel);
+  if (known === undefined) knownHeaders.set(channel, (known = new Map<string, Readonly<Record<string, string>>>()));
+  let headers = known.get(accept);
+  if (headers === undefined) known.set(accept, (headers = { ...usualHeaders(accept), ...channel.headers }));
+  return headers;
+}
+
+function usualHeaders(accept: string): Readonly<Record<string, string>> {
+  return { "content-type": "application/json", accept };
+}
+
+const knownHeaders = new WeakMap<Channel, Map<string, Readonly<Record<string, string>>>>();
+
+/** Made once for each address, unless it holds the model's name. */
+function chatUrl(address: Address, model: string): string {
+  const known = chatUrls.get(address);
+  if (known !== undefined) return known;
+  const { baseUrl, chatPath, query } = address;
+  if (chatPath.includes("{model}")) return baseUrl + chatPath.replace("{model}", encodeURIComponent(model)) + query;
+  const url = baseUrl + chatPath + query;
+  chatUrls.set(address, url);
+  return url;
+}
+
+const chatUrls = new WeakMap<Address, string>();
+
+/** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
+function renameModel(ask: ChatAsk, target: Target, splices: Splice[]): void {
+  let count = 0;
+  for (const { key } of ask.members) if (key === "model") count++;
+  if (count === 1 && target.model === ask.model) return;
+  for (const { key, start, end } of ask.members) if (key === "model") splices.push({ start, end, text: JSON.stringify(target.model) });
+}
+
+/** A true minimum: a value within the ceiling keeps its bytes, an absent one stays absent. */
+function clamp(ask: ChatAsk, target: Target, splices: Splice[]): number | null {
+  const { ceiling } = target;
+  if (ceiling === null) return null;
+  let clampedTo: number | null = null;
+  for (const member of ask.members) {
+    if (!isTokenBound(member.key) || member.kind !== "number" || (valueOf(ask.body, member) as number) <= ceiling) continue;
+    splices.push({ start: member.start, end: member.end, text: String(ceiling) });
+    clampedTo = ceiling;
+  }
+  return clampedTo;
+}
+
+/** Asks for usage on our own account. Returns whether the client must not see it. */
+function meter(ask: ChatAsk, target: Target, splices: Splice[]): boolean {
+  if (!ask.stream || ask.wantsUsage || !target.meterStream) return false;
+  const options = lastMember(ask.members, "stream_options");
+  if (options === undefined || options.kind === "null") {
+    splices.push(setMember(ask.body, ask.document, options, "stream_options", `{"include_usage":true}`));
+    return true;
+  }
+  if (options.kind !== "object") return false;
+  const asked = lastMember(membersOf(ask.body, options.start, options.end), "include_usage");
+  splices.push(setMember(ask.body, options, asked, "include_usage", "true"));
+  return true;
+}
+
+function readModels(body: string): readonly string[] | null {
+  try {
+    const list = JSON.parse(body) as { data?: unknown } | unknown[] | null;
+    // Some compatible servers send the bare array.
+    const models = Array.isArray(list) ? list : list?.data;
+    if (!Array.isArray(models)) return null;
+    return (models as ({ id?: unknown } | null)[]).flatMap((model) => (typeof model?.id === "string" && model.id !== "" ? [model.id] : []));
+  } catch {
+    return null;
+  }
+}

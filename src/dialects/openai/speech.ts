@@ -1,0 +1,73 @@
+import { voicesOf, type Address } from "../../channels/channel.ts";
+import { audioTypes, type AudioFormat } from "../../media/audio.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import type { SpeechAsk } from "../../operations/speech/speech.ts";
+import { setEvery, splice, type Splice } from "../../operations/splice.ts";
+import type { Codec, Encoded, Target } from "../dialect.ts";
+import { audioReader } from "../readers/audio-reader.ts";
+import { explain, explainInBand } from "../errors/explain.ts";
+import { parseUntrusted } from "../untrusted.ts";
+import { voiceFor } from "../../channels/voice.ts";
+
+/** Speech in the convention's own dialect: the client's bytes go out with the model, the voice and the format in place. */
+export const openaiSpeech: Codec<SpeechAsk> = { encode, explain };
+
+function encode(ask: SpeechAsk, target: Target): Encoded | Failure {
+  const { channel } = target;
+  const chosen = voiceFor(voicesOf(channel, target.model), ask.voice);
+  if (isFailure(chosen)) return chosen;
+  const asked = formatFor(channel.capabilities.speechFormats, ask.format);
+  const sendsEvents = channel.capabilities.speechEvents?.some((prefix) => target.model.startsWith(prefix)) ?? true;
+  const wish = { asked, wanted: ask.format, events: ask.events, characters: ask.characters };
+  return {
+    request: {
+      method: "POST",
+      url: speechUrl(channel.address, target.model),
+      headers: headersOf(ask.events, asked, target),
+      body: splice(ask.body, [
+        ...modelSplices(ask, target.model),
+        ...(chosen.voice === null ? [] : setEvery(ask, "voice", chosen.voice)),
+        ...(asked === ask.format ? [] : setEvery(ask, "response_format", asked)),
+        ...(ask.events && !sendsEvents ? setEvery(ask, "stream_format", "audio") : []),
+      ]),
+    },
+    answer: { kind: "stream", reader: (head, tools) => audioReader(wish, head, tools), instead: readInstead },
+    clampedTo: null,
+    voice: chosen.told,
+  };
+}
+
+/**
+ * What to ask a channel for that does not speak the client's format: whatever loses least on the way, and needs the
+ * least work.
+ */
+export function formatFor(spoken: readonly AudioFormat[] | null, wanted: AudioFormat): AudioFormat {
+  if (spoken === null || spoken.includes(wanted)) return wanted;
+  return byLoss.find((format) => spoken.includes(format)) ?? wanted;
+}
+
+const byLoss: readonly AudioFormat[] = ["pcm", "wav", "flac", "mp3", "opus", "aac"];
+
+function headersOf(events: boolean, asked: AudioFormat, { forwarded, channel }: Target): Record<string, string> {
+  const accept = `${events ? "text/event-stream, " : ""}${audioTypes[asked]}, */*;q=0.1`;
+  return { "content-type": "application/json", accept, ...forwarded, ...channel.headers };
+}
+
+function speechUrl({ baseUrl, speechPath, query }: Address, model: string): string {
+  return baseUrl + speechPath.replace("{model}", encodeURIComponent(model)) + query;
+}
+
+/** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
+function modelSplices(ask: SpeechAsk, model: string): readonly Splice[] {
+  const isRepeated = ask.members.filter(({ key }) => key === "model").length > 1;
+  return model === ask.model && !isRepeated ? [] : setEvery(ask, "model", model);
+}
+
+/** JSON is never audio: an error in disguise, or nonsense. */
+function readInstead(body: Uint8Array): Failure {
+  const answer = parseUntrusted(decoder.decode(body), body) as { readonly error?: unknown } | null | undefined;
+  const error = typeof answer === "object" ? answer?.error : undefined;
+  return error === undefined || error === null ? failure("bad_response", "the answer is JSON and not audio") : explainInBand(error);
+}
+
+const decoder = new TextDecoder();

@@ -1,0 +1,190 @@
+import type { Emission, Output } from "../../operations/emission.ts";
+import { failure, type Failure } from "../../operations/failure.ts";
+import { tokenUsage } from "../../operations/usage.ts";
+import type { EventDecoder, SseEvent } from "../dialect.ts";
+import { explainInBand } from "../errors/explain.ts";
+import { FamiliarShape } from "./familiar-shape.ts";
+import { usageExtension } from "../presets.ts";
+import { parseUntrusted } from "../untrusted.ts";
+
+/**
+ * Looks at the events of a chat stream without changing them. It knows three things the transport cannot tell: when
+ * the first output came, whether every choice was finished, and so whether the end of the body is an end or a cut.
+ */
+export class OpenAiStream implements EventDecoder {
+  /** For each choice seen: 1 while it is open, 2 once it has its finish_reason. */
+  private readonly choices: (1 | 2)[] = [];
+  private openCount = 0;
+  private doneCount = 0;
+  private spoke = false;
+  /** What an end mark may close without a finish_reason: an answer in words. */
+  private answered = false;
+  private calledTools = false;
+  private ended = false;
+  private finish: string | null = null;
+  familiar: FamiliarShape | null = null;
+  private plainDeltas = 0;
+  private learned = 0;
+
+  constructor(private readonly options: { readonly hidesUsage: boolean; readonly choices: number }) {}
+
+  get finished(): boolean {
+    return this.openCount === 0 && this.doneCount >= this.options.choices;
+  }
+
+  read(event: SseEvent): readonly Emission[] | Failure {
+    if (this.ended) return none;
+    if (event.data.startsWith("[DONE]")) return this.end(event.frame);
+    const chunk = parse(event);
+    if (chunk === null) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
+    if (isError(chunk, event.name)) return this.broken(explainInBand(chunk.error ?? chunk));
+
+    const usage = tokenUsage(chunk.usage ?? chunk[usageExtension]?.usage);
+    const choices = Array.isArray(chunk.choices) ? (chunk.choices as readonly (Choice | null)[]) : null;
+    if (usage !== null && (choices === null || choices.length === 0)) {
+      return [{ kind: "usage", frame: this.options.hidesUsage ? null : event.frame, usage }];
+    }
+    let output: Output | null = null;
+    let text = "";
+    let unsaid = "";
+    let finishes = false;
+    for (const choice of choices ?? []) {
+      if (typeof choice !== "object" || choice === null) continue;
+      const found = this.look(choice);
+      if (found === "failed") return failure("model_failed", "the stream's finish_reason is error before any output");
+      output ??= found;
+      if (typeof choice.delta?.["content"] === "string") text += choice.delta["content"];
+      if (found !== null && found !== "text" && found !== "finish") unsaid += unsaidOf(choice.delta);
+      finishes ||= typeof choice.finish_reason === "string";
+    }
+    if (output !== null) this.spokeOf(output);
+    const plain = { kind: "delta", frame: event.frame, output, text, finishes } as const;
+    const delta: Emission = unsaid === "" ? plain : { ...plain, unsaid };
+    if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
+    if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
+    return [delta];
+  }
+
+  /** From the second one on, deltas are worth knowing by sight: those that are alike change nothing of what is kept here. */
+  private learn(frame: Uint8Array, delta: Readonly<Record<string, unknown>>, output: Output | null, text: string): void {
+    if (this.learned >= learnedMax || (output !== "text" && (output !== "reasoning" || text !== ""))) return;
+    const key = output === "text" ? "content" : filled(delta["reasoning_content"]) ? "reasoning_content" : "reasoning";
+    const words = delta[key];
+    // A delta like the others, but with words that have to be read, is no other shape.
+    if (typeof words !== "string" || !plainWords.test(words)) return;
+    this.plainDeltas++;
+    if (this.plainDeltas < 2) return;
+    this.learned++;
+    this.familiar = FamiliarShape.of(frame, key, output);
+  }
+
+  close(): readonly Emission[] | Failure {
+    if (this.ended) return none;
+    if (this.finished) return this.end(endFrame);
+    return this.broken(failure("bad_response", "the stream ended before its first output"), "the stream ended without a finish_reason");
+  }
+
+  /** What one choice carries, while keeping count of the choices that are still open. */
+  private look(choice: Choice): Output | "failed" | null {
+    const index = typeof choice.index === "number" && choice.index < choicesMax ? choice.index : 0;
+    const output = outputOf(choice.delta);
+    if (typeof choice.finish_reason === "string") {
+      if (choice.finish_reason === "error" && !this.spoke && output === null) return "failed";
+      if (this.choices[index] === 1) this.openCount--;
+      if (this.choices[index] !== 2) this.doneCount++;
+      this.choices[index] = 2;
+      this.finish = choice.finish_reason;
+      return output ?? "finish";
+    }
+    if (this.choices[index] === undefined && (output !== null || choice.delta !== undefined)) {
+      this.choices[index] = 1;
+      this.openCount++;
+    }
+    return output;
+  }
+
+  private spokeOf(output: Output): void {
+    this.spoke = true;
+    if (output === "tool_call") this.calledTools = true;
+    else if (output !== "reasoning") this.answered = true;
+  }
+
+  /**
+   * An end mark closes a stream that said something; alone it is no answer. A finish_reason is never invented. Without one,
+   * a text may still be whole, but the arguments of a tool call must not be acted on, and reasoning alone answers nothing.
+   */
+  private end(frame: Uint8Array): readonly Emission[] | Failure {
+    if (!this.spoke && !this.finished) return failure("bad_response", "the stream ended before its first output");
+    if (!this.finished && this.calledTools) return cutAfter("a tool call");
+    if (this.finish === null && !this.answered) return cutAfter("reasoning alone");
+    this.ended = true;
+    this.familiar = null;
+    return [{ kind: "end", frame, finish: this.finish }];
+  }
+
+  /** Before the first output a failure keeps its kind, so that it can be judged; after it, the answer was interrupted. */
+  private broken(cause: Failure, detail = cause.detail): Failure {
+    return this.spoke ? failure("interrupted", detail, { status: cause.status, said: cause.said }) : cause;
+  }
+}
+
+interface Chunk {
+  readonly choices?: unknown;
+  readonly usage?: unknown;
+  readonly [usageExtension]?: { readonly usage?: unknown } | null;
+  readonly error?: unknown;
+}
+
+interface Choice {
+  readonly index?: unknown;
+  readonly delta?: Readonly<Record<string, unknown>> | null;
+  readonly finish_reason?: unknown;
+}
+
+/** The convention allows 128; an index beyond any sense is read as the first choice. */
+const choicesMax = 1024;
+/** Where deltas take turns, as those of several choices do, learning stops. */
+const learnedMax = 4;
+const plainWords = /^[ !#-[\]-~]+$/;
+const none: readonly Emission[] = [];
+const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
+
+function cutAfter(what: string): Failure {
+  return failure("interrupted", `the stream ended without a finish_reason after ${what}`);
+}
+
+function parse(event: SseEvent): Chunk | null {
+  const value = parseUntrusted(event.data, event.frame, "data: ".length, -2);
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
+}
+
+function isError(chunk: Chunk, eventName: string): boolean {
+  return (chunk.error !== undefined && chunk.error !== null) || eventName === "error";
+}
+
+/** The first kind of output found, the rarer kinds first: a frame with text and a tool call is a tool call. */
+function outputOf(delta: Choice["delta"]): Output | null {
+  if (typeof delta !== "object" || delta === null) return null;
+  if (filled(delta["tool_calls"]) || filled(delta["function_call"])) return "tool_call";
+  if (filled(delta["audio"])) return "audio";
+  if (filled(delta["reasoning_content"]) || filled(delta["reasoning"]) || filled(delta["reasoning_details"])) return "reasoning";
+  if (filled(delta["refusal"])) return "refusal";
+  return filled(delta["content"]) ? "text" : null;
+}
+
+/** What a model made of a delta that is not said: it counts, and is billed, like what is. */
+function unsaidOf(delta: Choice["delta"]): string {
+  if (typeof delta !== "object" || delta === null) return "";
+  const thought = filled(delta["reasoning_content"]) ? delta["reasoning_content"] : delta["reasoning"];
+  const calls = Array.isArray(delta["tool_calls"]) ? (delta["tool_calls"] as readonly ({ readonly function?: unknown } | null)[]) : [];
+  const called = [delta["function_call"], ...calls.map((call) => call?.function)] as readonly (Readonly<Record<string, unknown>> | null)[];
+  return [thought, delta["refusal"], ...called.flatMap((one) => [one?.["name"], one?.["arguments"]])]
+    .filter((text) => typeof text === "string")
+    .join("");
+}
+
+function filled(value: unknown): boolean {
+  if (typeof value === "string") return value !== "";
+  if (Array.isArray(value)) return value.length > 0;
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,126 @@
+import { meteredLength } from "../../operations/transcription/metered-length.ts";
+import type { Emission } from "../../operations/emission.ts";
+import { failure, type Failure } from "../../operations/failure.ts";
+import { deltaFrame, doneFrame, endFrame } from "../../operations/transcription/transcript-events.ts";
+import { conventionalUsage, transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
+import type { Metered } from "../../operations/usage.ts";
+import type { Emissions, EventDecoder, SseEvent } from "../dialect.ts";
+import { explainInBand } from "../errors/explain.ts";
+import { fields, isFields, list, string, type Fields } from "../transcripts/transcript-fields.ts";
+import { parseUntrusted } from "../untrusted.ts";
+
+/**
+ * Looks at the events of a streamed transcription. Those of the convention pass unchanged; two other tongues that servers
+ * of the convention speak here (chunks like those of a chat, and events of another name) are turned into it. A stream is
+ * whole once its `transcript.text.done` came, or an end mark after text; anything else that ends was cut.
+ */
+export class OpenAiTranscriptStream implements EventDecoder {
+  private spoke = false;
+  private done = false;
+  private ended = false;
+  /** A chunk like that of a chat said that it was the last. It proves no end, but that silence is an answer. */
+  private stopped = false;
+  private said = "";
+  private saidInSegments = "";
+  private usage: Metered | null = null;
+
+  /** The length of the upload is what is metered where the stream says nothing of it. */
+  constructor(private readonly seconds: number | null = null) {}
+
+  get finished(): boolean {
+    return this.done;
+  }
+
+  read(event: SseEvent): Emissions {
+    if (this.ended) return none;
+    if (event.data.startsWith("[DONE]")) return this.end();
+    const data = parseUntrusted(event.data, event.frame, "data: ".length, -2);
+    if (!isFields(data)) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
+    const isError = (data["error"] !== undefined && data["error"] !== null) || event.name === "error" || data["type"] === "error";
+    if (isError) return this.broken(explainInBand(data["error"] ?? data));
+    if (this.done) return none;
+    const emissions = this.spoken(data, event.frame);
+    return this.said.length + this.saidInSegments.length > textLengthMax
+      ? this.broken(failure("bad_response", "the stream is longer than any transcript"))
+      : emissions;
+  }
+
+  close(): Emissions {
+    if (this.ended) return none;
+    if (this.done) return this.end();
+    return this.broken(failure("bad_response", "the stream ended before its first output"), "the stream ended without its last event");
+  }
+
+  private spoken(data: Fields, frame: Uint8Array): readonly Emission[] {
+    switch (data["type"]) {
+      case "transcript.text.delta":
+        return this.text(string(data["delta"]), frame);
+      case "transcript.text.segment":
+        return this.segment(string(data["text"]), frame);
+      case "transcript.text.done":
+        return this.finish(frame, transcriptionUsage(data["usage"], null));
+      case "transcription.text.delta":
+        return this.text(string(data["text"]), deltaFrame(string(data["text"])));
+      case "transcription.done":
+        this.usage = transcriptionUsage(data["usage"], null);
+        return this.finish(this.doneFrame(string(data["text"])), this.usage);
+      case "transcription.language":
+      case "transcription.segment":
+        return none;
+      default:
+        return Array.isArray(data["choices"]) ? this.chunk(data) : [{ kind: "delta", frame, output: null, text: "", finishes: false }];
+    }
+  }
+
+  /** Only an end mark ends such a stream: a long recording is cut into pieces, and each piece has its last chunk. */
+  private chunk(data: Fields): readonly Emission[] {
+    this.usage = transcriptionUsage(data["usage"], null) ?? this.usage;
+    const [choice] = list(data["choices"]);
+    this.stopped ||= typeof choice?.["finish_reason"] === "string";
+    const text = string(fields(choice?.["delta"])["content"]);
+    return text === "" ? none : this.text(text, deltaFrame(text));
+  }
+
+  private text(text: string, frame: Uint8Array): readonly Emission[] {
+    if (text !== "") this.spoke = true;
+    this.said += text;
+    return [{ kind: "delta", frame, output: text === "" ? null : "text", text, finishes: false }];
+  }
+
+  private segment(text: string, frame: Uint8Array): readonly Emission[] {
+    if (text !== "") this.spoke = true;
+    this.saidInSegments += text;
+    return [{ kind: "delta", frame, output: text === "" ? null : "text", text: "", finishes: false }];
+  }
+
+  private finish(frame: Uint8Array, usage: Metered | null): readonly Emission[] {
+    this.spoke = true;
+    this.done = true;
+    const last: Emission = { kind: "delta", frame, output: "finish", text: "", finishes: true };
+    const metered = meteredLength(usage, this.seconds);
+    return metered === null ? [last] : [last, { kind: "usage", frame: null, usage: metered }];
+  }
+
+  private doneFrame(text: string): Uint8Array {
+    return doneFrame(text, this.usage === null ? null : conventionalUsage(this.usage));
+  }
+
+  /** An end mark closes a stream that said something; alone it is no answer. */
+  private end(): Emissions {
+    if (!this.spoke && !this.stopped) return failure("bad_response", "the stream ended before its first output");
+    const text = this.said === "" ? this.saidInSegments.trim() : this.said;
+    const last = this.done ? none : this.finish(this.doneFrame(text), this.usage);
+    this.ended = true;
+    return [...last, { kind: "end", frame: endFrame, finish: null }];
+  }
+
+  /** Before the first output a failure keeps its kind, so that it can be judged; after it, the answer was interrupted. */
+  private broken(cause: Failure, detail = cause.detail): Failure {
+    return this.spoke ? failure("interrupted", detail, { status: cause.status, said: cause.said }) : cause;
+  }
+}
+
+const none: readonly Emission[] = [];
+
+/** A day of speech is a hundredth of it. */
+const textLengthMax = 64 * 1024 * 1024;

@@ -1,0 +1,162 @@
+import { meteredLength } from "../../operations/transcription/metered-length.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { languageCode } from "../../operations/transcription/languages.ts";
+import { isSound } from "../../operations/transcription/sound-times.ts";
+import { transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
+import { transcriptTypes } from "../../operations/transcription/transcript-render.ts";
+import type { Segment, Transcript, TranscriptFormat, TranscriptionAsk, Word } from "../../operations/transcription/transcription.ts";
+import type { Whole } from "../../operations/whole.ts";
+import type { AnswerHead } from "../dialect.ts";
+import { explainInBand } from "../errors/explain.ts";
+import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
+import { isFields, list, seconds, type Fields } from "../transcripts/transcript-fields.ts";
+import { parseUntrusted } from "../untrusted.ts";
+
+/**
+ * Judges a transcription that came with status 200 in answer to a request for `format`. A sound one in the format that the
+ * client asked for keeps its bytes; any other is read and written anew, and what cannot be read is a failure of the channel.
+ */
+export function readTranscription(body: Uint8Array, head: AnswerHead, ask: TranscriptionAsk, format: TranscriptFormat): Whole | Failure {
+  const read = readUnmetered(body, head, ask, format);
+  return isFailure(read) ? read : { ...read, usage: meteredLength(read.usage, ask.seconds) };
+}
+
+function readUnmetered(body: Uint8Array, head: AnswerHead, ask: TranscriptionAsk, format: TranscriptFormat): Whole | Failure {
+  const text = decoder.decode(body);
+  const start = text.slice(0, 64).trimStart().toLowerCase();
+  if (/^<(?:!doctype|html|head|body|\?xml)/.test(start)) return failure("bad_response", "the answer is a page of markup");
+  const isText = format === "text" || format === "srt" || format === "vtt";
+  if (!isText || start.startsWith("{")) return readObject(body, text, ask, format);
+  const fault = textFault(text, format, head);
+  if (fault !== null) return failure("bad_response", fault);
+  if (format === ask.format && !ask.stream) return { kind: "whole", body, type: transcriptTypes[format], usage: null, finish: null };
+  return renderedTranscript({ ...nothing, text: text.trim(), language: ask.language }, ask);
+}
+
+const decoder = new TextDecoder();
+
+const nothing: Transcript = { text: "", language: null, duration: null, segments: null, words: null, usage: null };
+
+/** An upstream that ignores the format answers a request for text with JSON, which is as good. */
+function readObject(body: Uint8Array, text: string, ask: TranscriptionAsk, format: TranscriptFormat): Whole | Failure {
+  const answer = answerIn(body, text);
+  if (isFailure(answer)) return answer;
+  const transcript = transcriptIn(answer, ask);
+  if (ask.format === "verbose_json" && ask.wantsWords && isWordless(transcript)) return { ...wordsUnsupported(), served: true };
+  const lacksWords = ask.wantsWords && transcript.words !== null && !Array.isArray(answer["words"]);
+  if (format !== ask.format || ask.stream || lacksWords || !isPassable(answer, transcript, format)) {
+    return renderedTranscript(transcript, ask);
+  }
+  return {
+    kind: "whole",
+    body,
+    type: transcriptTypes[format],
+    usage: transcriptionUsage(answer["usage"], answer["duration"]),
+    finish: null,
+  };
+}
+
+/** Whether something was said, and no word of it has a time. Dots and notes of music are no words. */
+function isWordless({ text, words }: Transcript): boolean {
+  return (words === null || words.length === 0) && /[\p{L}\p{N}]/u.test(text);
+}
+
+/** Another channel may have them. */
+function wordsUnsupported(): Failure {
+  return failure("unsupported", "the answer has no times of words", {
+    message: "Timestamps of words cannot be served: no channel for this model has them.",
+    status: 400,
+    type: "invalid_request_error",
+    code: "unsupported_value",
+    param: "timestamp_granularities",
+  });
+}
+
+/** The object of an answer that says it is one, with its text; or the error it is in truth. */
+function answerIn(body: Uint8Array, text: string): Answer | Failure {
+  if (body.length === 0) return failure("bad_response", "the answer is empty");
+  const answer = parseUntrusted(text, body);
+  if (answer === undefined) return failure("bad_response", "the answer is not JSON");
+  if (!isFields(answer)) return failure("bad_response", "the answer is JSON, but not an object");
+  if (answer["error"] !== undefined && answer["error"] !== null) return explainInBand(answer["error"]);
+  if (typeof answer["text"] === "string") return answer as Answer;
+  const isError = ["detail", "message", "err_msg", "errors"].some((key) => answer[key] !== undefined);
+  return isError ? explainInBand(answer) : failure("bad_response", "the answer has no text");
+}
+
+type Answer = Fields & { readonly text: string };
+
+/** Whether an answer is what it was asked to be, and has nothing in it that a client could stumble over. */
+function isPassable(answer: Answer, transcript: Transcript, format: TranscriptFormat): boolean {
+  switch (format) {
+    case "json":
+      return true;
+    case "verbose_json":
+      return isSound(transcript) && (transcript.segments !== null || transcript.words !== null || answer.text.trim() === "");
+    case "diarized_json":
+      return isSound(transcript) && transcript.segments !== null;
+    default:
+      return false;
+  }
+}
+
+/** Nothing but what was said: a missing time is not a number, and whoever renders the transcript sees to that. */
+function transcriptIn(answer: Answer, ask: TranscriptionAsk): Transcript {
+  const language = typeof answer["language"] === "string" ? languageCode(answer["language"]) : null;
+  const duration = seconds(answer["duration"]);
+  return {
+    text: answer.text.trim().replaceAll(/\s*\n\s*/g, " "),
+    language: language ?? ask.language,
+    duration: Number.isNaN(duration) ? null : duration,
+    segments: Array.isArray(answer["segments"]) ? list(answer["segments"]).map(segmentIn) : null,
+    words: wordsIn(answer),
+    usage: isFields(answer["usage"]) ? answer["usage"] : null,
+  };
+}
+
+/** Some servers have them within each segment. */
+function wordsIn(answer: Answer): readonly Word[] | null {
+  if (Array.isArray(answer["words"])) return list(answer["words"]).map(wordIn);
+  const segments = Array.isArray(answer["segments"]) ? list(answer["segments"]) : [];
+  const words = segments.flatMap((segment) => (Array.isArray(segment["words"]) ? list(segment["words"]) : []));
+  return words.length === 0 ? null : words.map(wordIn);
+}
+
+function segmentIn(segment: Fields): Segment {
+  return {
+    start: seconds(segment["start"]),
+    end: seconds(segment["end"]),
+    text: typeof segment["text"] === "string" ? segment["text"] : "",
+    speaker: typeof segment["speaker"] === "string" ? segment["speaker"] : null,
+    more: Object.fromEntries(Object.entries(segment).filter(([key, value]) => !own.has(key) && isUsable(key, value))),
+  };
+}
+
+function wordIn(word: Fields): Word {
+  return {
+    word: typeof word["word"] === "string" ? word["word"] : "",
+    start: seconds(word["start"]),
+    end: seconds(word["end"]),
+    speaker: null,
+  };
+}
+
+const own: ReadonlySet<string> = new Set(["id", "type", "start", "end", "text", "speaker", "words"]);
+const scores: ReadonlySet<string> = new Set(["seek", "temperature", "avg_logprob", "compression_ratio", "no_speech_prob"]);
+
+/** Clients calculate with these without a second look. */
+function isUsable(key: string, value: unknown): boolean {
+  if (scores.has(key) || typeof value === "number") return typeof value === "number" && Number.isFinite(value);
+  return key !== "tokens" || Array.isArray(value);
+}
+
+/** What is wrong with an answer that should be text of this kind. Nothing may have been said, but somebody must say so. */
+function textFault(text: string, format: TranscriptFormat, head: AnswerHead): string | null {
+  const type = head.header("content-type") ?? "";
+  // Some servers call plain text that; what is in it tells.
+  if (/^text\/html/i.test(type) && /<\/?[a-z][^>]*>/i.test(text.slice(0, 1024))) return "the answer is a page of markup";
+  if (text === "" && !/^(?:text\/|application\/x-subrip)/i.test(type)) return "the answer is empty";
+  if (format === "vtt" && !text.startsWith("WEBVTT")) return "the answer is not a WebVTT file";
+  if (format === "srt" && text.trim() !== "" && !text.includes("-->")) return "the answer is not an SRT file";
+  return null;
+}

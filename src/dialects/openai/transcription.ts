@@ -1,0 +1,114 @@
+import { transcriptionFormatsOf } from "../../channels/channel.ts";
+import type { Failure } from "../../operations/failure.ts";
+import { listIn, listNameOf, listNames } from "../../operations/transcription/form-lists.ts";
+import type { FormField } from "../../media/stored-file.ts";
+import { languageUnknown, spokenLanguage } from "../../operations/transcription/transcription-request.ts";
+import type { TranscriptFormat, TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import type { Codec, Encoded, ExpectedAnswer, Target } from "../dialect.ts";
+import { EventReader } from "../readers/event-reader.ts";
+import { explain } from "../errors/explain.ts";
+import { multipartBody } from "../transcripts/multipart-body.ts";
+import { OpenAiTranscriptStream } from "./transcript-stream.ts";
+import { readTranscription } from "./transcription-answer.ts";
+import { formatUnsupported } from "../transcripts/rendered-transcript.ts";
+import { soundBound, transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
+
+/**
+ * Transcriptions in the convention's own dialect. The client's form goes on as it is, with a few values changed; the answer
+ * comes back in its own bytes unless the upstream had to be asked for another format than the client.
+ */
+export const openaiTranscription: Codec<TranscriptionAsk> = { encode, explain };
+
+function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
+  // Another dialect may know it.
+  if (ask.language === null && spokenLanguage(ask.fields) !== null) return { ...languageUnknown(), kind: "unsupported" };
+  const streams = ask.stream && target.channel.capabilities.transcriptionStream;
+  const format = askedFormat(ask, target, streams);
+  if (format === null) return formatUnsupported(ask.format);
+  const { body, type } = multipartBody(fieldsFor(ask, target.model, format, streams), ask.file);
+  return {
+    request: {
+      method: "POST",
+      url: transcriptionUrl(ask.task, target),
+      headers: {
+        ...transcriptionHeaders(streams ? "text/event-stream" : "application/json, text/plain", type, target),
+        ...soundBound(ask, target),
+      },
+      body,
+    },
+    answer: streams ? streamOf(ask, format) : { kind: "whole", read: (answer, head) => readTranscription(answer, head, ask, format) },
+    clampedTo: null,
+    voice: null,
+    subtitles: isSubtitles(format),
+  };
+}
+
+function streamOf(ask: TranscriptionAsk, format: TranscriptFormat): ExpectedAnswer {
+  return {
+    kind: "stream",
+    reader: () => new EventReader(new OpenAiTranscriptStream(ask.seconds)),
+    instead: (body, head) => readTranscription(body, head, ask, format),
+  };
+}
+
+/** What the upstream is asked for: the same as the client asks for, or else the richest it has that holds all of it. */
+function askedFormat(ask: TranscriptionAsk, { channel, model, subtitles }: Target, streams: boolean): TranscriptFormat | null {
+  const has = transcriptionFormatsOf(channel, model);
+  const mayHave = (format: TranscriptFormat): boolean => has === null || has.includes(format);
+  return sourcesOf(ask, streams).find((format) => mayHave(format) && (subtitles !== false || !isSubtitles(format))) ?? null;
+}
+
+function isSubtitles(format: TranscriptFormat): boolean {
+  return format === "srt" || format === "vtt";
+}
+
+function sourcesOf({ format, wantsWords }: TranscriptionAsk, streams: boolean): readonly TranscriptFormat[] {
+  switch (format) {
+    case "json":
+    case "text":
+      // The events are the same for both, and an upstream that does not stream after all answers JSON, which tells it apart.
+      return streams ? ["json", "text"] : [format, "verbose_json", "json", "text", "diarized_json"];
+    case "srt":
+    case "vtt":
+      return [format, "verbose_json", "diarized_json"];
+    case "verbose_json":
+      return wantsWords ? [format] : [format, "diarized_json"];
+    case "diarized_json":
+      return [format];
+  }
+}
+
+/** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
+function fieldsFor(ask: TranscriptionAsk, model: string, format: TranscriptFormat, streams: boolean): readonly FormField[] {
+  const fields = inOneSpelling(ask.fields).flatMap(({ name, value }): readonly FormField[] => {
+    switch (name) {
+      case "file":
+        return [];
+      case "model":
+        return [{ name, value: model }];
+      case "response_format":
+        return [{ name, value: format }];
+      case "stream":
+        return streams || value.trim().toLowerCase() === "false" ? [{ name, value }] : [];
+      case "language":
+        // Names and regions are ours to understand; an empty one is no language at all.
+        return ask.language === null ? [] : [{ name, value: ask.language }];
+      default:
+        return [{ name, value }];
+    }
+  });
+  const isSaid = format === "json" || fields.some(({ name }) => name === "response_format");
+  return isSaid ? fields : [...fields, { name: "response_format", value: format }];
+}
+
+/** Lists as everybody reads them, `name[]` for each value: many a server ignores any other spelling without a word. */
+function inOneSpelling(fields: readonly FormField[]): readonly FormField[] {
+  const written = new Set<string>();
+  return fields.flatMap((field) => {
+    const list = listNameOf(field.name);
+    if (!listNames.has(list)) return [field];
+    if (written.has(list)) return [];
+    written.add(list);
+    return listIn(fields, list).map((value) => ({ name: `${list}[]`, value }));
+  });
+}

@@ -1,0 +1,93 @@
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import type { Emission } from "../../operations/emission.ts";
+import type { Emissions, EventDecoder, SseEvent, StreamReader } from "../dialect.ts";
+import { DeltaRun } from "../../operations/chat/delta-run.ts";
+import { SseReader, type SseVisitor } from "./sse.ts";
+
+/**
+ * A stream of server-sent events, read event by event. Good events that came together with a bad one go first. Those that
+ * the decoder recognises are not even read, and leave together as they came together.
+ */
+export class EventReader implements StreamReader, SseVisitor {
+  readonly type = "text/event-stream; charset=utf-8";
+  readonly shape = "events";
+  pending: Failure | null = null;
+  private readonly events = new SseReader();
+  private sniffed = false;
+  /** Of the chunk at hand. */
+  private emissions: Emission[] = [];
+  private run: DeltaRun | null = null;
+  private broken: Failure | null = null;
+
+  constructor(private readonly decoder: EventDecoder) {}
+
+  get finished(): boolean {
+    return this.decoder.finished;
+  }
+
+  push(chunk: Uint8Array): Emissions {
+    if (!this.sniffed && chunk.length > 0) {
+      this.sniffed = true;
+      if (!sniffsAsEvents(chunk)) return failure("bad_response", "the answer is not a stream of events");
+    }
+    if (this.events.visit(chunk, this) === "too_large") this.broken ??= failure("bad_response", "an event of the stream is too large");
+    return this.taken();
+  }
+
+  close(): Emissions {
+    for (const event of this.events.close()) if (!this.event(event)) break;
+    if (this.broken === null) this.keep(this.decoder.close());
+    return this.taken();
+  }
+
+  destroy(): void {}
+
+  recognised(chunk: Uint8Array, at: number): number {
+    const { familiar } = this.decoder;
+    const end = familiar?.end(chunk, at) ?? 0;
+    if (end === 0 || familiar == null) return 0;
+    // Something came between that is no event, and a run leaves with all the bytes from its first to its last.
+    if (this.run !== null && this.run.end !== at) this.endRun();
+    this.run ??= new DeltaRun(chunk, at, familiar.output, familiar.said);
+    this.run.add(familiar.from, familiar.to, end);
+    return end;
+  }
+
+  event(event: SseEvent): boolean {
+    return this.keep(this.decoder.read(event));
+  }
+
+  private keep(emissions: Emissions): boolean {
+    this.endRun();
+    if (isFailure(emissions)) this.broken = emissions;
+    else for (const emission of emissions) this.emissions.push(emission);
+    return this.broken === null;
+  }
+
+  private endRun(): void {
+    if (this.run !== null) this.emissions.push(this.run);
+    this.run = null;
+  }
+
+  private taken(): Emissions {
+    this.endRun();
+    const { emissions, broken } = this;
+    this.broken = null;
+    if (emissions.length === 0) return broken ?? none;
+    this.emissions = [];
+    this.pending = broken;
+    return emissions;
+  }
+}
+
+const none: readonly Emission[] = [];
+
+/** Events start with a field name, a comment or a blank line. A stream under a wrong content type is still a stream. */
+export function sniffsAsEvents(body: Uint8Array): boolean {
+  if (body[0] === 0x7b) return false;
+  let at = body[0] === 0xef ? 3 : 0;
+  while (at < body.length && (body[at] === 10 || body[at] === 13)) at++;
+  if (at >= body.length) return at > 0;
+  const head = String.fromCharCode(...body.subarray(at, at + 6));
+  return [":", "data", "event:", "id:", "retry:"].some((start) => start.startsWith(head) || head.startsWith(start));
+}

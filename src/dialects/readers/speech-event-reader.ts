@@ -1,0 +1,133 @@
+import type { Emission } from "../../operations/emission.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { audioOf, speechDelta, speechDeltaFrame, speechDone } from "../../operations/speech/speech-events.ts";
+import { tokenUsage, type TokenUsage } from "../../operations/usage.ts";
+import type { Emissions, SseEvent, StreamReader, Tools } from "../dialect.ts";
+import { audioShape } from "./audio-shape.ts";
+import { AudioTrack, type AudioWish, type Piece, type TrackEnd } from "./audio-track.ts";
+import { sniffsAsEvents } from "./event-reader.ts";
+import { explainInBand } from "../errors/explain.ts";
+import { SseReader } from "./sse.ts";
+import { parseUntrusted } from "../untrusted.ts";
+
+/** Audio that comes in events. A client that asked for events of this format gets them as they are. */
+export class SpeechEventReader implements StreamReader {
+  readonly type: string;
+  readonly shape: StreamReader["shape"];
+  finished = false;
+  pending: Failure | null = null;
+  private readonly events = new SseReader();
+  private readonly track: AudioTrack;
+  private sniffed = false;
+
+  constructor(wish: AudioWish, tools: Tools) {
+    ({ type: this.type, shape: this.shape } = audioShape(wish));
+    this.track = new AudioTrack(wish, tools);
+  }
+
+  push(chunk: Uint8Array): Emissions | Promise<Emissions> {
+    if (this.finished || chunk.length === 0) return none;
+    if (!this.sniffed && !sniffsAsEvents(chunk)) return failure("bad_response", "the answer is not a stream of events");
+    this.sniffed = true;
+    const events = this.events.push(chunk);
+    if (events === "too_large") return failure("bad_response", "an event of the stream is too large");
+    return events.length === 0 ? none : this.taken(events, false);
+  }
+
+  close(): Emissions | Promise<Emissions> {
+    return this.finished ? none : this.taken(this.events.close(), true);
+  }
+
+  destroy(): void {
+    this.track.destroy();
+  }
+
+  /** Good events that came together with a bad one go first. */
+  private async taken(events: readonly SseEvent[], isLast: boolean): Promise<Emissions> {
+    const { pieces, skipped, end, cause } = read(events);
+    const given = pieces.length === 0 ? none : await this.track.push(pieces);
+    if (isFailure(given)) return given;
+    const emissions = skipped.length === 0 ? given : [...given, ...skipped];
+    const broken = cause ?? (isLast && end === null ? failure("bad_response", "the stream ended without its end event") : null);
+    if (broken !== null) return this.after(emissions, broken);
+    if (end === null) return emissions;
+    this.finished = true;
+    const closing = await this.track.close(end);
+    return isFailure(closing) ? this.after(emissions, closing) : [...emissions, ...closing];
+  }
+
+  private after(emissions: readonly Emission[], broken: Failure): Emissions {
+    if (emissions.length === 0) return broken;
+    this.pending = broken;
+    return emissions;
+  }
+}
+
+const none: readonly Emission[] = [];
+
+interface Events {
+  readonly pieces: readonly Piece[];
+  readonly skipped: readonly Emission[];
+  /** The stream is over, and what follows does not count. */
+  readonly end: TrackEnd | null;
+  readonly cause: Failure | null;
+}
+
+function read(events: readonly SseEvent[]): Events {
+  const pieces: Piece[] = [];
+  const skipped: Emission[] = [];
+  for (const event of events) {
+    // Not of this convention, but of so many others that servers send it here as well.
+    if (event.data.startsWith("[DONE]")) return { pieces, skipped, end: { usage: null, frame: null }, cause: null };
+    const said = parse(event);
+    if (said === null) {
+      skipped.push({ kind: "skipped", detail: "an event is not a JSON object" });
+      continue;
+    }
+    if (isError(said, event.name)) return { pieces, skipped, end: null, cause: explainInBand(said.error ?? said) };
+    const isNamed = typeof said.type === "string";
+    const type = isNamed ? said.type : event.name;
+    if (type === speechDone) {
+      return { pieces, skipped, end: { usage: usageOf(said.usage), frame: isNamed ? event.frame : null }, cause: null };
+    }
+    const piece = type === speechDelta ? pieceOf(said, isNamed ? event.frame : null) : { audio: nothing, frame: event.frame };
+    if (piece === null) return { pieces, skipped, end: null, cause: failure("bad_response", "an event has no audio that can be read") };
+    pieces.push(piece);
+  }
+  return { pieces, skipped, end: null, cause: null };
+}
+
+/** A frame does not keep the name of its event, so one that says what it is by name only is written anew. */
+function pieceOf(said: SpeechEvent, frame: Uint8Array | null): Piece | null {
+  const audio = typeof said.audio === "string" ? audioOf(said.audio) : null;
+  return audio === null ? null : { audio, frame: frame ?? speechDeltaFrame(audio) };
+}
+
+interface SpeechEvent {
+  readonly type?: unknown;
+  readonly audio?: unknown;
+  readonly usage?: unknown;
+  readonly error?: unknown;
+}
+
+function parse(event: SseEvent): SpeechEvent | null {
+  const value = parseUntrusted(event.data, event.frame, "data: ".length, -2);
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
+}
+
+function isError(said: SpeechEvent, eventName: string): boolean {
+  return (said.error !== undefined && said.error !== null) || eventName === "error" || said.type === "error";
+}
+
+/** The same counts as of a chat, under other names. */
+function usageOf(value: unknown): TokenUsage | null {
+  if (typeof value !== "object" || value === null) return null;
+  const usage = value as Record<string, unknown>;
+  return tokenUsage({
+    prompt_tokens: usage["input_tokens"],
+    completion_tokens: usage["output_tokens"],
+    total_tokens: usage["total_tokens"],
+  });
+}
+
+const nothing = new Uint8Array(0);

@@ -1,0 +1,32 @@
+import type { FormFile, StoredFile } from "../../media/stored-file.ts";
+import type { StreamedBody } from "../dialect.ts";
+
+/** Large enough that a part costs nothing beside its bytes, small enough to hold one for every upload in flight. */
+export const partBytesMax = 256 * 1024;
+
+/** A file as a body of its own. */
+export function fileBody(file: StoredFile): StreamedBody {
+  return { length: file.length, parts: () => partsOf(file) };
+}
+
+/** The bytes of a file from its beginning. It throws when there are fewer than there were. */
+export async function* partsOf(file: StoredFile): AsyncGenerator<Uint8Array, void> {
+  let at = 0;
+  while (at < file.length) {
+    const part = await file.read(at, Math.min(partBytesMax, file.length - at));
+    if (part.length === 0) throw new Error(`the file ended after ${at} of ${file.length} bytes`);
+    at += part.length;
+    yield part;
+  }
+}
+
+/** The media type of a file, where it is one that can stand in a header; what is not known is said not to be. */
+export function typeOf({ type }: FormFile): string {
+  return type !== null && type.length <= typeLengthMax && mediaType.test(type) ? type : unknownType;
+}
+
+/** With its parameters, each a word or in quotes that end; browsers write a list of codecs without any. */
+const mediaType = /^[\w.+-]{1,64}\/[\w.+-]{1,64}(?: ?; ?[\w.+-]{1,64}=(?:[\w.,+-]{0,100}|"[ \w.,+-]{0,100}"))*;?$/;
+const typeLengthMax = 255;
+
+export const unknownType = "application/octet-stream";

@@ -1,0 +1,208 @@
+import type { Route } from "../../channels/channel.ts";
+import type { Demand } from "../../limits/limits.ts";
+import type { Key } from "../../keys/key.ts";
+import type { Ask } from "../../operations/ask.ts";
+import { failure } from "../../operations/failure.ts";
+import { dearestCost, demandAt, truthOf } from "../../usage/demand.ts";
+import type { Rates } from "../../usage/price.ts";
+import type { Figures, Receipt } from "../../usage/receipt.ts";
+import type { Admission } from "./admission.ts";
+import type { CallFacts } from "../call.ts";
+import type { Grant, Limiter, Overrun, Place } from "./limiter.ts";
+import { OutputAverages } from "./output-averages.ts";
+import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
+import type { ReceiptBook } from "../settlement/receipt-book.ts";
+import type { CallRecord, Kept } from "../settlement/record.ts";
+
+/** What the ledger needs from outside. */
+export interface LedgerPorts {
+  readonly limiter: Limiter;
+  readonly receipts: ReceiptBook;
+  readonly ratesOf: RatesOf;
+  readonly wallMs: () => number;
+  /** The access log. */
+  readonly log: (record: CallRecord) => void;
+}
+
+/** The books of the gateway: what a call may cost is taken from its key before it is made, what it did cost is written down after. */
+export class Ledger {
+  private readonly outputs = new OutputAverages();
+  private closing: Promise<void> | null = null;
+  private kept: Kept = null;
+  /** One list for all calls, for as long as it is being read. */
+  private readonly found: (Rates | null)[] = [];
+
+  constructor(private readonly ports: LedgerPorts) {}
+
+  /** Refuses at once what has no chance. */
+  bars(key: Key): Overrun | null {
+    return this.ports.limiter.bars(key);
+  }
+
+  /** A place among the calls of its key, for a call whose request is still being read. */
+  place(key: Key, receiptId: string): Place | Overrun | Promise<Place | Overrun> {
+    return this.ports.limiter.place(key, receiptId);
+  }
+
+  /** What would be taken for a call; nothing is. */
+  estimate(ask: Ask, route: Route): Demand {
+    return this.demand(ask, route, this.ports.wallMs(), true);
+  }
+
+  /** `receiptId` is unique, and rises with time. */
+  admit(receiptId: string, facts: CallFacts, key: Key, ask: Ask, route: Route): Admission | Overrun | Promise<Admission | Overrun> {
+    const { limiter, receipts } = this.ports;
+    const metered = hasBudget(key);
+    if (metered && receipts.full) return noRoom;
+    const startedMs = this.ports.wallMs();
+    const demand = this.demand(ask, route, startedMs, metered);
+    const admission: Entering = {
+      id: receiptId,
+      requestId: facts.id,
+      keyId: key.id,
+      operation: ask.operation,
+      model: ask.model,
+      stream: facts.stream,
+      startedMs,
+      promptTokens: ask.operation === "chat" ? ask.promptTokensEstimate : null,
+      audioSeconds: ask.operation === "transcription" ? demand.audioSeconds : null,
+      characters: ask.operation === "speech" ? ask.characters : null,
+      nanos: demand.nanos,
+      grant: nothingTaken,
+      onRecord: null,
+      warning: ask.operation === "transcription" && ask.isCut ? "truncated_audio" : null,
+      closed: false,
+    };
+    const grant = limiter.admit(key, ask.model, demand, receiptId);
+    return grant instanceof Promise ? this.enterLater(grant, admission, route, metered) : this.enter(grant, admission, route, metered);
+  }
+
+  private async enterLater(
+    granting: Promise<Grant | Overrun>,
+    admission: Entering,
+    route: Route,
+    metered: boolean,
+  ): Promise<Admission | Overrun> {
+    return this.enter(await granting, admission, route, metered);
+  }
+
+  private enter(grant: Grant | Overrun, admission: Entering, route: Route, metered: boolean): Admission | Overrun {
+    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, admission.startedMs) : grant;
+    admission.grant = grant;
+    // Money that may be spent must be on record before it can be.
+    if (metered) admission.onRecord = this.ports.receipts.open(admission);
+    else this.ports.receipts.openSoon(admission);
+    return admission;
+  }
+
+  /** What was to be on record before its call is made cannot be: the call is not made. */
+  lost(admission: Admission): Overrun {
+    admission.grant.settle(null);
+    return noRoom;
+  }
+
+  /** Writes down how a call ended; where it had been let in, with its receipt and the truth about its limits. */
+  readonly record = (record: CallRecord): Kept => {
+    const { log, receipts } = this.ports;
+    log(record);
+    const { admission } = record;
+    if (admission === null || admission.closed) return null;
+    admission.closed = true;
+    const receipt = this.receiptOf(record, admission);
+    const { delivered } = receipt;
+    if (record.operation === "chat") this.outputs.learn(receipt.model, delivered.completionTokens);
+    admission.grant.settle(record.tries.length === 0 ? null : truthOf(countedOf(receipt), receipt.billedNanos));
+    return this.keptWhen(receipts.close(receipt));
+  };
+
+  /** Receipts that are written together come with the same promise, and one that cannot fail is made of it once. */
+  private keptWhen(closing: Promise<void>): Kept {
+    if (closing !== this.closing) {
+      this.closing = closing;
+      // A book that is closed already has the call as one that is under way, and so it is not forgotten.
+      this.kept = closing.catch(() => {});
+    }
+    return this.kept;
+  }
+
+  /** Whatever goes wrong with it, what was taken for the call is not lost. */
+  private receiptOf(record: CallRecord, admission: Admission): Receipt {
+    try {
+      return receiptOf(record, admission, this.ports.ratesOf);
+    } catch (error) {
+      admission.grant.settle(null);
+      throw error;
+    }
+  }
+
+  /** Says which price is missing, by the names that a price is set with. */
+  private unpriced(overrun: Overrun, route: Route, atMs: number): Overrun {
+    const missing = route.tiers
+      .flat()
+      .find(({ deployment: { channel, model } }) => this.ports.ratesOf(channel.provider, model, atMs) === null);
+    if (missing === undefined) return overrun;
+    const { channel, model } = missing.deployment;
+    const provider = channel.provider === null ? "" : ` --provider ${channel.provider}`;
+    const message =
+      `This key has a budget, and the price of the model ${JSON.stringify(route.model)} is not known: channel ${channel.name} calls it ` +
+      `${JSON.stringify(model)}. Set its price with \`sluice prices set ${model}${provider}\`, or allow models without a price for this key.`;
+    return { ...overrun, failure: { ...overrun.failure, publicMessage: message } };
+  }
+
+  /** What is expected; only money needs a price before the call, and then the most that anybody of the route could ask for. */
+  private demand(ask: Ask, route: Route, atMs: number, metered: boolean): Demand {
+    const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
+    return demandAt(metered ? dearestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
+  }
+
+  /** Candidates are many, and prices few. */
+  private ratesOn({ tiers }: Route, atMs: number): readonly (Rates | null)[] {
+    const { found } = this;
+    found.length = 0;
+    for (const members of tiers) {
+      for (const { deployment } of members) {
+        const rates = this.ports.ratesOf(deployment.channel.provider, deployment.model, atMs);
+        if (!found.includes(rates)) found.push(rates);
+      }
+    }
+    return found;
+  }
+}
+
+/** An admission whose limits are still being asked. */
+type Entering = { -readonly [Name in keyof Admission]: Admission[Name] };
+
+const nothingTaken: Grant = { kind: "grant", standing: null, settle: () => {} };
+
+/** What counts against limits. Whoever leaves early, or is cut off, has still used what was made for it. */
+function countedOf({ state, delivered, attempts }: Receipt): Figures {
+  return state === "complete" ? delivered : sumOf(attempts);
+}
+
+/** Whether what its calls cost is held against it. */
+export function hasBudget({ limits }: Key): boolean {
+  if (limits.budget !== null) return true;
+  for (const { budget } of limits.models) if (budget !== null) return true;
+  return false;
+}
+
+function ceilingOf({ tiers }: Route): number | null {
+  let highest: number | null = 0;
+  for (const members of tiers) {
+    for (const { deployment } of members) {
+      const { maxTokensCeiling } = deployment.channel;
+      if (maxTokensCeiling === null) return null;
+      highest = Math.max(highest ?? 0, maxTokensCeiling);
+    }
+  }
+  return highest;
+}
+
+const noRoom: Overrun = {
+  kind: "overrun",
+  failure: failure("store_unavailable", "the journal of receipts is full", {
+    message: "The gateway has no room to write down what this call costs. Try again later.",
+  }),
+  retryAfterMs: 5000,
+  standing: null,
+};

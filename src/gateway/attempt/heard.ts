@@ -1,0 +1,47 @@
+import { failure, type Failure } from "../../operations/failure.ts";
+import { holdsFigure, requestFree } from "../../operations/request-text.ts";
+
+/**
+ * A failure as it may be passed on: without secrets of the channel, with as much of the upstream's sentence as repeats nothing of
+ * the request, and charged to nobody else where it rests on words that the client itself had written.
+ *
+ * `text` is what the client wrote; null where that is not at hand any more.
+ */
+export function heard(cause: Failure, text: string | null, redact: (text: string) => string): Failure {
+  if (cause.said === null) return cause;
+  const sentence = redact(cause.said.sentence);
+  const rest = requestFree(sentence, text);
+  const detail = rest === "" ? cause.detail : `${redact(cause.detail)}: ${rest}`;
+  const { wait } = cause.said;
+  const isWaitEcho = wait !== null && text !== null && wait.words.some((words) => text.includes(words));
+  const clean: Failure = {
+    ...cause,
+    ...(isWaitEcho && { retryAfterMs: wait.otherwiseMs }),
+    detail: detail.slice(0, detailMaxChars).toWellFormed(),
+    publicMessage: redact(cause.publicMessage),
+    type: redactWord(cause.type, redact),
+    code: redactWord(cause.code, redact),
+    param: redactWord(cause.param, redact),
+    said: null,
+  };
+  if (text === null || cause.blame === "client" || cause.scope === "request" || !isEcho(cause, text)) return clean;
+  // The upstream refuses what the client wrote, in the client's words.
+  if (cause.status === null || cause.status === 400 || cause.status === 422) {
+    return failure("invalid_request", clean.detail, { status: cause.status, ...(sentence !== "" && { message: sentence }) });
+  }
+  return { ...clean, scope: "request", retryAfterMs: null };
+}
+
+/** Whether what a failure rests on may be the client's own words: then nothing is learned from it, and nobody else suffers for it. */
+export function isEcho({ kind, ceiling, said }: Failure, text: string): boolean {
+  const basis = said?.basis ?? null;
+  if (basis === null) return false;
+  if (kind !== "ceiling") return text.includes(basis);
+  return holdsFigure(text, basis) || (ceiling !== null && holdsFigure(text, String(ceiling)));
+}
+
+const detailMaxChars = 300;
+
+function redactWord(word: string | null, redact: (text: string) => string): string | null {
+  return word === null ? null : redact(word);
+}

@@ -1,0 +1,255 @@
+import type { Emissions, StreamReader } from "../../dialects/dialect.ts";
+import { DeltaRun } from "../../operations/chat/delta-run.ts";
+import type { Emission } from "../../operations/emission.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import type { Metered } from "../../operations/usage.ts";
+import { OutputCount } from "../../usage/output-count.ts";
+import type { Ports, Reply } from "../ports.ts";
+import type { Watch } from "./watch.ts";
+
+/**
+ * A stream on its way from an upstream. `open` reads up to the first output, which commits the call to this channel;
+ * `next` then gives what came with each read, until `null`: the stream said its own end. Anything else is a failure.
+ */
+export class LiveStream {
+  readonly kind = "stream";
+  /** What arrived before and with the first output. */
+  first: Emission[] = [];
+  firstContentMs = 0;
+  /** What its upstream said that it used: the last word on it counts. */
+  usage: Metered | null = null;
+  private ended = false;
+  private committed = false;
+  private heldBytes = 0;
+  /** A read that was begun before the commit, and had not come to its end by then. */
+  private ahead: ReturnType<LiveStream["next"]> | null = null;
+  private readonly output = new OutputCount();
+
+  constructor(
+    private readonly reply: Reply,
+    private readonly reader: StreamReader,
+    private readonly owner: StreamOwner,
+  ) {}
+
+  /** Roughly how many tokens of output arrived. */
+  get outputTokens(): number {
+    return this.output.tokens;
+  }
+
+  /** Reads to the commit point. Returns what went wrong before it, or null. Mostly all of it came with the head, and nothing waits. */
+  open(): Failure | null | Promise<Failure | null> {
+    const read = this.atHand();
+    if (read === null || read instanceof Promise) return this.openLater(read);
+    if (isFailure(read)) return read;
+    return this.hold(read) || this.ended ? this.begun() : this.openLater(null);
+  }
+
+  private async openLater(first: Promise<readonly Emission[] | Failure> | null): Promise<Failure | null> {
+    for (let reading: Promise<readonly Emission[] | Failure | null> = first ?? this.next(); ; reading = this.next()) {
+      const emissions = await reading;
+      if (emissions === null) break;
+      if (isFailure(emissions)) return emissions;
+      if (this.hold(emissions)) break;
+    }
+    return this.begun();
+  }
+
+  /**
+   * Its first output is here. Of audio, more may be known at once: how it ends, where all of it has come, or where its length
+   * was declared and it is not large. What is broken is then asked for elsewhere, since nothing has left yet.
+   */
+  private begun(): null | Promise<Failure | null> {
+    const { declaredBytes = null, shape } = this.reader;
+    if (this.ended || (declaredBytes === null && shape === "events")) return this.commit();
+    return this.foresee(declaredBytes !== null && declaredBytes <= foreseenBytesMax ? foreseenMs : 0);
+  }
+
+  private async foresee(ms: number): Promise<Failure | null> {
+    const { ports, watch } = this.owner;
+    // From here on it owes no first content any more, but must not fall silent.
+    watch.committed();
+    let disarm = (): void => {};
+    const late = new Promise<"late">((resolve) => (disarm = ports.after(ms, () => resolve("late"))));
+    while (!this.ended && this.heldBytes <= foreseenBytesMax) {
+      const reading = this.next();
+      const emissions = await Promise.race([reading, late]);
+      if (emissions === "late") {
+        this.ahead = reading;
+        // Whoever reads on is told of it.
+        reading.catch(() => {});
+        break;
+      }
+      if (emissions === null) break;
+      if (isFailure(emissions)) {
+        disarm();
+        return emissions;
+      }
+      this.hold(emissions);
+    }
+    disarm();
+    return this.commit();
+  }
+
+  /** Keeps what came before the commit point. Returns whether that is reached. */
+  private hold(emissions: readonly Emission[]): boolean {
+    let isReached = false;
+    for (const emission of emissions) {
+      this.first.push(emission);
+      this.heldBytes += "frame" in emission ? (emission.frame?.length ?? 0) : 0;
+      isReached ||= commits(emission);
+    }
+    // An upstream that talks this long without saying anything is held back no longer.
+    return isReached || this.first.length > heldEventsMax || this.heldBytes > heldBytesMax;
+  }
+
+  private commit(): null {
+    this.firstContentMs = this.owner.ports.nowMs();
+    this.committed = true;
+    if (!this.ended) this.owner.watch.committed();
+    return null;
+  }
+
+  /** The media type of its frames, and how a failure after the first of them is told. */
+  get type(): string {
+    return this.reader.type;
+  }
+
+  get shape(): StreamReader["shape"] {
+    return this.reader.shape;
+  }
+
+  abandon(reason: Failure): void {
+    this.owner.abandon(reason);
+  }
+
+  async next(): Promise<readonly Emission[] | Failure | null> {
+    const { reply, reader } = this;
+    const { watch } = this.owner;
+    const { ahead } = this;
+    if (ahead !== null) {
+      this.ahead = null;
+      return ahead;
+    }
+    if (this.ended) return null;
+    if (reader.pending !== null) return this.fail(reader.pending);
+    for (;;) {
+      watch.readBegins();
+      const chunk = reader.hasMore === true ? nothing : (reply.ready?.() ?? (await reply.next()));
+      if (chunk !== null && isFailure(chunk)) return this.broken(chunk);
+      const read = chunk === null ? reader.close() : reader.push(chunk);
+      const emissions = this.look(read instanceof Promise ? await read : read, chunk === null);
+      if (isFailure(emissions) || emissions.length > 0 || this.ended) return emissions;
+    }
+  }
+
+  /** What came with the head of the answer; null where nothing did. */
+  private atHand(): readonly Emission[] | Failure | null | Promise<readonly Emission[] | Failure> {
+    const { reply, reader } = this;
+    const { watch } = this.owner;
+    const chunk = reply.ready?.() ?? null;
+    if (chunk === null) return null;
+    watch.readBegins();
+    const read = reader.push(chunk);
+    return read instanceof Promise ? this.lookLater(read) : this.look(read, false);
+  }
+
+  private async lookLater(reading: Promise<Emissions>): Promise<readonly Emission[] | Failure> {
+    return this.look(await reading, false);
+  }
+
+  /** What a part of the body said; `isLast`: nothing follows it. */
+  private look(read: Emissions, isLast: boolean): readonly Emission[] | Failure {
+    const { reader } = this;
+    const { watch } = this.owner;
+    watch.readEnds(isFailure(read) || read.length > 0);
+    if (isFailure(read)) return this.fail(this.owner.reason ?? read);
+    this.note(read);
+    if (this.ended) this.conclude(isLast);
+    else if (reader.finished) watch.finished();
+    return read;
+  }
+
+  private note(emissions: readonly Emission[]): void {
+    for (const emission of emissions) {
+      if (emission.kind === "usage") this.usage = tellsMore(this.usage, emission.usage);
+      if (emission.kind !== "delta" || emission.output === null || emission.output === "finish") continue;
+      if (emission instanceof DeltaRun) this.output.pushRun(emission);
+      else this.output.push(emission.unsaid === undefined ? emission.text : emission.text + emission.unsaid);
+    }
+    if (emissions.at(-1)?.kind === "end") this.ended = true;
+  }
+
+  /** The read itself failed. After the last choice's finish, an upstream that merely fell silent has said it all. */
+  private async broken(cause: Failure): Promise<readonly Emission[] | Failure> {
+    const { reader } = this;
+    const reason = this.owner.reason ?? cause;
+    if (reason.kind === "timed_out" && reader.finished) {
+      const closing = await reader.close();
+      if (!isFailure(closing)) {
+        this.note(closing);
+        return closing;
+      }
+    }
+    return this.fail(reason);
+  }
+
+  /** What breaks after the commit interrupts the answer, whatever it was; unless it was not the upstream. */
+  private fail(reason: Failure): Failure {
+    const cause = this.owner.heard(reason);
+    this.owner.abandon(cause);
+    if (!this.committed || cause.blame === "client" || cause.kind === "interrupted" || cause.blame === "gateway") {
+      return this.owner.named(cause);
+    }
+    return this.owner.named(failure("interrupted", cause.detail, { status: cause.status }));
+  }
+
+  /** After the end mark the client is done. The rest of the body is read aside, so that the connection can serve again. */
+  private conclude(exhausted: boolean): void {
+    this.owner.settle();
+    if (!exhausted) void drain(this.reply, this.owner.ports);
+  }
+}
+
+/** Whose stream it is: the attempt that asked for it. */
+export interface StreamOwner {
+  readonly watch: Watch;
+  /** Why it was ended from our side; whatever the network then says is a consequence. */
+  readonly reason: Failure | null;
+  readonly ports: Pick<Ports, "nowMs" | "after">;
+  settle(): void;
+  abandon(reason: Failure): void;
+  /** The failure in the words for whoever failed. */
+  named(cause: Failure): Failure;
+  /** What an upstream said, as far as it may be repeated. */
+  heard(cause: Failure): Failure;
+}
+
+const nothing = new Uint8Array(0);
+const heldEventsMax = 32;
+const heldBytesMax = 64 * 1024;
+/** Two minutes of speech as MP3. It is held in memory as a whole answer is. */
+const foreseenBytesMax = 2 * 1024 * 1024;
+/** What is complete at the upstream comes within this; a client waits no longer for it. */
+const foreseenMs = 2_000;
+const drainedReadsMax = 4;
+const drainMs = 1000;
+
+/** The later word, unless it says nothing that can be counted. */
+function tellsMore(earlier: Metered | null, later: Metered): Metered {
+  const { promptTokens, completionTokens, audioSeconds, characters } = later;
+  return earlier === null || (promptTokens ?? completionTokens ?? audioSeconds ?? characters) != null ? later : earlier;
+}
+
+function commits(emission: Emission): boolean {
+  return (emission.kind === "delta" && emission.output !== null) || emission.kind === "end";
+}
+
+async function drain(reply: Reply, ports: StreamOwner["ports"]): Promise<void> {
+  const disarm = ports.after(drainMs, () => reply.cancel());
+  for (let reads = 0; reads < drainedReadsMax; reads++) {
+    const chunk = await reply.next();
+    if (chunk === null || isFailure(chunk)) return disarm();
+  }
+  disarm();
+  reply.cancel();
+}

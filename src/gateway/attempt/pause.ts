@@ -1,0 +1,16 @@
+import type { Cancellation } from "../cancellation.ts";
+import type { Ports } from "../ports.ts";
+
+/** Waits, but not a moment longer than the call lives. */
+export function pause(ms: number, cancellation: Cancellation, { after }: Pick<Ports, "after">): Promise<"paused"> {
+  return new Promise((resolve) => {
+    const wake = (): void => {
+      disarm();
+      unlisten();
+      resolve("paused");
+    };
+    let unlisten = (): void => {};
+    const disarm = after(ms, wake);
+    unlisten = cancellation.listen(wake);
+  });
+}

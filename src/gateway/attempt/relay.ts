@@ -1,0 +1,166 @@
+import type { Emission } from "../../operations/emission.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import type { Metered } from "../../operations/usage.ts";
+import type { CancellationListener } from "../cancellation.ts";
+import type { Kept } from "../settlement/record.ts";
+import type { EmissionSource, Rescue } from "./rescue.ts";
+import type { AnswerReader, AnswerSource } from "../serve.ts";
+
+/**
+ * A committed stream on its way to the client: the frames that came together leave together, usage is read in passing,
+ * and however it ends, `settled` is told exactly once; the last bytes wait for what it makes of it. It holds nothing of the request,
+ * unless another channel may have to go on with the answer.
+ */
+export class Relay implements AnswerSource, CancellationListener {
+  private readonly tally: Tally = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
+  private first: readonly Emission[] | null;
+  private ended = false;
+  reader: AnswerReader | null = null;
+
+  constructor(
+    private stream: EmissionSource,
+    private readonly settled: (failure: Failure | null, tally: Readonly<Tally>) => Kept,
+    /** A break is told in words. Where it is not, the connection is cut, and at once: what came last may be what is wrong. */
+    private readonly tellsBreaks = true,
+    private readonly rescue: Rescue | null = null,
+  ) {
+    this.first = stream.first;
+    stream.first = [];
+  }
+
+  /** Frames ready to be sent, the failure that interrupted them, or `null` after the stream's own end. The first are there at once. */
+  next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null> {
+    const { first } = this;
+    this.first = null;
+    if (first === null || this.ended || endsWith(first)) return this.read(first);
+    const bytes = this.pass(first);
+    return bytes.length > 0 ? bytes : this.read(null);
+  }
+
+  private async read(first: readonly Emission[] | null): Promise<Uint8Array | Failure | null> {
+    for (let known = first; !this.ended; known = null) {
+      const emissions = known ?? (await this.stream.next());
+      if (emissions === null) return this.endWith(null);
+      if (isFailure(emissions)) {
+        if (await this.goesOn(emissions)) continue;
+        return this.endWith(emissions);
+      }
+      const bytes = this.pass(emissions);
+      if (endsWith(emissions)) await this.end(null);
+      if (bytes.length > 0) return bytes;
+    }
+    return null;
+  }
+
+  /** Whether another channel goes on with what broke off. */
+  private async goesOn(cause: Failure): Promise<boolean> {
+    const successor = this.rescue === null || this.ended ? null : await this.rescue.takeOver(cause);
+    if (successor === null) return false;
+    // Whoever ended the call meanwhile knew nothing of it.
+    if (this.ended) successor.abandon(failure("client_gone", "the call had ended before another channel went on with it"));
+    this.stream = successor;
+    return true;
+  }
+
+  /** A client that leaves before anyone reads its stream would otherwise leave it open. */
+  cancelled(reason: Failure): void {
+    if (reason.kind === "client_gone") this.cancel(reason);
+  }
+
+  cancel(reason: Failure): void {
+    this.stream.abandon(reason);
+    void this.end(reason);
+  }
+
+  /** The cause, unless it had ended before. */
+  private async endWith(cause: Failure | null): Promise<Failure | null> {
+    const first = !this.ended;
+    const kept = this.end(cause);
+    if (cause === null || this.tellsBreaks) await kept;
+    return first ? cause : null;
+  }
+
+  private end(cause: Failure | null): Kept {
+    if (this.ended) return null;
+    this.ended = true;
+    this.rescue?.end();
+    // What breaks in words is told behind all that came before it.
+    if (cause !== null && (cause.kind === "client_gone" || !this.tellsBreaks)) this.tally.bytesOut = leftOf(this.tally.bytesOut, this);
+    return this.settled(cause, this.tally);
+  }
+
+  private pass(emissions: readonly Emission[]): Uint8Array {
+    this.rescue?.note(emissions);
+    // Mostly one comes at a time.
+    const bytes = emissions.length === 1 ? (this.frameOf(emissions[0]!) ?? nothing) : this.joinedFrames(emissions);
+    this.tally.bytesOut += bytes.length;
+    return bytes;
+  }
+
+  private joinedFrames(emissions: readonly Emission[]): Uint8Array {
+    const frames: Uint8Array[] = [];
+    for (const emission of emissions) {
+      const frame = this.frameOf(emission);
+      if (frame !== null) frames.push(frame);
+    }
+    return joined(frames);
+  }
+
+  private frameOf(emission: Emission): Uint8Array | null {
+    switch (emission.kind) {
+      case "usage":
+        this.tally.usage = emission.usage;
+        return emission.frame;
+      case "end":
+        this.tally.finish = emission.finish;
+        return emission.frame;
+      case "skipped":
+        this.tally.skippedEvents++;
+        return null;
+      case "delta":
+        return emission.frame;
+    }
+  }
+}
+
+/** Of so many bytes that were handed on: those that left. What waits is counted with its framing. */
+export function leftOf(bytes: number, { reader }: Pick<AnswerSource, "reader">): number {
+  return Math.max(0, bytes - (reader?.unsentBytes() ?? 0));
+}
+
+function endsWith(emissions: readonly Emission[]): boolean {
+  return emissions.at(-1)?.kind === "end";
+}
+
+export interface Tally {
+  usage: Metered | null;
+  finish: string | null;
+  bytesOut: number;
+  skippedEvents: number;
+}
+
+/** Neighbours in one buffer are sent as one view of it; only what really lies apart is copied together. */
+export function joined(frames: readonly Uint8Array[]): Uint8Array {
+  const first = frames[0];
+  if (first === undefined) return nothing;
+  if (frames.length === 1) return first;
+  let end = first.byteOffset + first.length;
+  let length = first.length;
+  let adjacent = true;
+  for (let at = 1; at < frames.length; at++) {
+    const frame = frames[at]!;
+    adjacent &&= frame.buffer === first.buffer && frame.byteOffset === end;
+    end += frame.length;
+    length += frame.length;
+  }
+  if (adjacent) return new Uint8Array(first.buffer, first.byteOffset, length);
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const frame of frames) {
+    whole.set(frame, at);
+    at += frame.length;
+  }
+  return whole;
+}
+
+const nothing = new Uint8Array(0);

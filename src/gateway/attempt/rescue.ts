@@ -1,0 +1,171 @@
+import { adopted, adoptedAnew, identityOf, type StreamIdentity } from "../../operations/chat/chat-frame.ts";
+import { DeltaRun } from "../../operations/chat/delta-run.ts";
+import type { Emission } from "../../operations/emission.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { Seam } from "../../operations/chat/resume.ts";
+import { SaidText } from "../../operations/chat/said-text.ts";
+import type { HeldRequests } from "./held-requests.ts";
+import type { LiveStream } from "./live-stream.ts";
+
+/** What a relay reads from: a stream of one upstream, or of a second one that took over. */
+export interface EmissionSource {
+  first: Emission[];
+  next(): Promise<readonly Emission[] | Failure | null>;
+  abandon(reason: Failure): void;
+}
+
+/** Another channel's stream for the same call, and what it was asked for: the rest of the text, or to repeat some of it first. */
+export interface Successor {
+  readonly stream: LiveStream;
+  readonly expects: "continues" | "repeats";
+  /** Ends it, whatever has come of it. */
+  leave(reason: Failure): void;
+}
+
+/** Asks another channel for the rest of a text; null where there is none that gives it. */
+export type Succeed = (text: string, cause: Failure) => Promise<Successor | null>;
+
+/**
+ * What is kept of a stream so that another channel can take over, once, when it breaks off, and the client sees one answer. Only
+ * plain text is joined, and reasoning that comes before it; from the first tool call or other output on, a broken stream is
+ * told as broken. It holds the request for as long as it is of use.
+ */
+export class Rescue {
+  private readonly said = new SaidText();
+  private firstFrame: Uint8Array | null = null;
+
+  constructor(
+    private succeed: Succeed | null,
+    private readonly held: HeldRequests,
+    private readonly requestBytes: number,
+  ) {}
+
+  /** Looks at what is on its way to the client. */
+  note(emissions: readonly Emission[]): void {
+    if (this.succeed === null) return;
+    for (const emission of emissions) if (emission.kind === "delta" && !this.keep(emission)) return this.end();
+  }
+
+  /** The stream broke off: the one that goes on with it, or null. */
+  async takeOver(cause: Failure): Promise<EmissionSource | null> {
+    const { succeed } = this;
+    const identity = this.firstFrame === null ? null : identityOf(this.firstFrame);
+    const { text } = this.said;
+    if (succeed === null || cause.kind !== "interrupted" || identity === null) return null;
+    this.succeed = null;
+    const successor = await succeed(text, cause);
+    this.release();
+    return successor === null ? null : new JoinedStream(successor, identity, text);
+  }
+
+  /** It is of no more use. */
+  end(): void {
+    if (this.succeed === null) return;
+    this.succeed = null;
+    this.release();
+  }
+
+  private release(): void {
+    this.held.release(this.requestBytes);
+  }
+
+  /** False where nobody could go on from here. */
+  private keep(delta: Extract<Emission, { kind: "delta" }>): boolean {
+    this.firstFrame ??= (delta instanceof DeltaRun ? delta.split()[0]! : delta).frame.slice();
+    switch (delta.output) {
+      case null:
+        return true;
+      case "reasoning":
+        return this.said.length === 0 && delta.text === "";
+      case "text":
+        // Half a character cannot be kept.
+        if (delta.finishes || !(delta instanceof DeltaRun || delta.text.isWellFormed())) return false;
+        this.said.add(delta);
+        return this.said.length <= saidBytesMax;
+      default:
+        return false;
+    }
+  }
+}
+
+/** The second stream in the clothes of the first: what the client has already is left out. */
+class JoinedStream implements EmissionSource {
+  first: Emission[] = [];
+  private opening: readonly Emission[] | null;
+  private readonly stream: LiveStream;
+  private readonly seam: Seam;
+  private lead = "\n\n";
+
+  constructor(
+    private readonly successor: Successor,
+    private readonly identity: StreamIdentity,
+    private readonly text: string,
+  ) {
+    const { stream } = successor;
+    this.stream = stream;
+    this.opening = stream.first;
+    stream.first = [];
+    this.seam = new Seam(text, successor.expects);
+  }
+
+  async next(): Promise<readonly Emission[] | Failure | null> {
+    const opening = this.opening;
+    this.opening = null;
+    const emissions = opening ?? (await this.stream.next());
+    if (emissions === null || isFailure(emissions)) return emissions;
+    const out: Emission[] = [];
+    for (const emission of singly(emissions)) {
+      const piece = this.adopt(emission);
+      if (piece === "differs") return this.contradicted();
+      if (piece !== null) out.push(piece);
+    }
+    return out;
+  }
+
+  abandon(reason: Failure): void {
+    this.successor.leave(reason);
+  }
+
+  /** One emission as if the first stream had gone on; null while it only repeats what the client has. */
+  private adopt(emission: Emission): Emission | "differs" | null {
+    const { identity } = this;
+    if (emission.kind === "usage") {
+      return emission.frame === null ? emission : { ...emission, frame: adopted(emission.frame, identity, "", false) };
+    }
+    if (emission.kind !== "delta") return emission;
+    const { kind, output, finishes } = emission;
+    if (isNothing(this.text)) {
+      if (output === null) return null;
+      const frame = adoptedAnew(emission.frame, identity, this.lead, finishes);
+      if (output === "reasoning") this.lead = "";
+      return { kind, output, finishes, text: emission.text, frame };
+    }
+    // It thinks about how to go on: nothing that belongs into the middle of a text.
+    if (output === "reasoning" && emission.text === "") return null;
+    if (output === "tool_call" || output === "refusal" || output === "audio") return "differs";
+    const fresh = this.seam.push(emission.text);
+    const held = emission.finishes ? this.seam.close() : "";
+    if (fresh === "differs" || held === "differs") return "differs";
+    const text = fresh + held;
+    if (text === "" && !finishes) return null;
+    return { kind, output, finishes, text, frame: adopted(emission.frame, identity, text, finishes) };
+  }
+
+  private contradicted(): Failure {
+    const broken = failure("interrupted", "the channel that took over gave a different answer");
+    this.successor.leave(broken);
+    return broken;
+  }
+}
+
+/** Each event for itself: any of them may be the one that is new. */
+function singly(emissions: readonly Emission[]): Emission[] {
+  return emissions.flatMap((emission): readonly Emission[] => (emission instanceof DeltaRun ? emission.split() : [emission]));
+}
+
+/** White space alone is nothing that could be continued. */
+export function isNothing(text: string): boolean {
+  return text.trim() === "";
+}
+
+const saidBytesMax = 32 * 1024;

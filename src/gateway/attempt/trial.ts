@@ -1,0 +1,292 @@
+import type { Adapter, Codec, Encoded, Target } from "../../dialects/dialect.ts";
+import type { Candidate, Timeouts } from "../../channels/channel.ts";
+import type { Ask } from "../../operations/ask.ts";
+import { isFailure, type Failure } from "../../operations/failure.ts";
+import type { Operation } from "../../operations/operation.ts";
+import { requestText } from "../../operations/request-text.ts";
+import type { Choice } from "../../routing/plan.ts";
+import type { Metered } from "../../operations/usage.ts";
+import type { Whole } from "../../operations/whole.ts";
+import { expectedUse } from "../../usage/demand.ts";
+import { Attempt, type AttemptOptions, type Outcome } from "./attempt.ts";
+import type { Ticket } from "../upstream-state/board.ts";
+import type { Call } from "../call.ts";
+import type { Cancellation } from "../cancellation.ts";
+import type { Gateway } from "../gateway.ts";
+import { heard, isEcho } from "./heard.ts";
+import { lessonIn, lower, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
+import { LiveStream } from "./live-stream.ts";
+import { outputEstimate } from "./output-estimate.ts";
+import type { Ports, Reply } from "../ports.ts";
+import { lostRace, type Try } from "../settlement/record.ts";
+
+/** One attempt with its bookkeeping: encoded for its candidate, booked on the board, ended exactly once. */
+export class Trial implements AttemptOptions {
+  readonly candidate: Candidate;
+  readonly cancellation: Cancellation;
+  readonly codec: Pick<Codec<never>, "explain">;
+  readonly stream: boolean;
+  readonly patienceMs: number;
+  readonly slowMs: number;
+  readonly clampedTo: number | null;
+  readonly voice: string | null;
+  readonly dropped: readonly string[];
+  private readonly ticket: Ticket;
+  private readonly attempt: Attempt;
+  private readonly operation: Operation;
+  private readonly askedTokens: number;
+  private readonly asksSubtitles: boolean;
+  /** What was asked for, until its answer begins: a long stream must not hold its request in memory. */
+  private ask: Ask | null;
+  private readonly forwarded: Readonly<Record<string, string>>;
+  /** What its refusal teaches, should it be refused. */
+  lesson: CallLesson | null = null;
+  private readonly expected: Metered;
+  private encoded: Encoded | Failure | null;
+  private ended: Try | null = null;
+  private answered: LiveStream | Whole | null = null;
+
+  constructor(
+    call: Call,
+    ask: Ask,
+    private readonly gateway: Gateway,
+    choice: Chosen,
+    readonly startedMs: number,
+    /** What is left of the call's time before its first content. */
+    readonly deadlineMs: number,
+    private readonly hedge: boolean,
+    private readonly impatient: Impatient | null = null,
+    /** What the call has learned about this deployment before. */
+    private readonly taught: CallLesson | null = null,
+  ) {
+    const { candidate } = choice;
+    const { channel } = candidate.deployment;
+    const adapter = gateway.adapters.get(channel.dialect);
+    const lesson = together(gateway.board.lessonOf(candidate), taught);
+    this.candidate = candidate;
+    this.ask = ask;
+    this.forwarded = forwarded(call, channel.forwardHeaders);
+    const encoded = encode(adapter, ask, {
+      channel,
+      model: candidate.deployment.model,
+      ceiling: lower(channel.maxTokensCeiling, lesson.ceiling),
+      meterStream: channel.quirks.streamOptions && lesson.streamOptions,
+      subtitles: lesson.subtitles,
+      forwarded: this.forwarded,
+    });
+    const sendable = isFailure(encoded) ? null : encoded;
+    this.stream = sendable?.answer.kind === "stream";
+    this.patienceMs = patienceMs(ask.operation, this.stream, channel.timeouts);
+    this.slowMs = impatient === null ? Infinity : impatient.slowMs(candidate, this.stream);
+    this.codec = codecOf(adapter, ask.operation);
+    this.cancellation = call.cancellation;
+    this.encoded = encoded;
+    this.clampedTo = sendable?.clampedTo ?? null;
+    this.voice = sendable?.voice ?? null;
+    this.dropped = sendable?.dropped ?? nothing;
+    this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
+    this.operation = ask.operation;
+    this.asksSubtitles = sendable?.subtitles === true;
+    this.expected = expectedOf(ask);
+    this.ticket = gateway.board.begin(choice, call.route.model, startedMs, this.stream);
+    this.attempt = new Attempt(candidate, this);
+  }
+
+  get ports(): Ports {
+    return this.gateway.ports;
+  }
+
+  get timeouts(): Timeouts {
+    return this.candidate.deployment.channel.timeouts;
+  }
+
+  /** All of it: asked, read, concluded. What comes of it is handed on in the same turn. */
+  async run<Then>(user: TrialUser<Then>): Promise<Then> {
+    const sending = this.send();
+    const reading = this.read(sending instanceof Promise ? await sending : sending);
+    return user.tried(this, this.conclude(reading instanceof Promise ? await reading : reading));
+  }
+
+  /** Asks, and gives the head of the answer. */
+  send(): Promise<Reply | Failure> | Failure {
+    const encoded = this.encoded!;
+    return isFailure(encoded) ? encoded : this.attempt.send(encoded.request);
+  }
+
+  /** Reads the answer: all of it, or up to its first output. */
+  read(reply: Reply | Failure): Outcome | Promise<Outcome> {
+    const encoded = this.encoded!;
+    // A long stream must not hold its request in memory.
+    this.encoded = null;
+    return isFailure(encoded) ? encoded : this.attempt.read(reply, encoded.answer);
+  }
+
+  /** A whole answer or a failure ends the trial; a stream ends it through `succeed` or `fail`, whenever it does. */
+  conclude(read: Outcome): Outcome {
+    const concluded = this.attempt.conclude(read);
+    const outcome = isFailure(concluded) ? this.heard(concluded) : concluded;
+    this.ask = null;
+    if (isFailure(outcome)) {
+      const cause = this.mended(outcome);
+      this.fail(cause);
+      return cause;
+    }
+    if (this.taught !== null) this.gateway.board.learn(this.candidate, this.taught);
+    if (outcome instanceof LiveStream) {
+      this.answered = outcome;
+      this.ticket.firstContent(this.gateway.ports.nowMs());
+    } else {
+      const nowMs = this.gateway.ports.nowMs();
+      this.answered = outcome;
+      this.ticket.firstContent(nowMs);
+      this.succeed(nowMs);
+    }
+    return outcome;
+  }
+
+  slow(): number {
+    return this.impatient === null ? Infinity : this.impatient.slow(this);
+  }
+
+  /** What an upstream said, as far as it may be repeated. */
+  heard(cause: Failure): Failure {
+    if (cause.said === null) return cause;
+    const { ask, gateway, candidate } = this;
+    const text = ask === null ? null : requestText(ask, Object.values(this.forwarded));
+    if (text !== null) this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
+    return heard(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
+  }
+
+  /** The same failure, and whether there is another way to ask. */
+  private mended(cause: Failure): Failure {
+    const lesson = this.asksSubtitles ? subtitlesLesson(cause) : null;
+    if (lesson === null) return cause;
+    this.lesson = lesson;
+    return { ...cause, mended: true };
+  }
+
+  succeed(nowMs = this.gateway.ports.nowMs()): void {
+    if (this.end("answered", null, nowMs)) this.ticket.succeeded(nowMs);
+  }
+
+  /** Ends it with a failure, charged to whoever it belongs to, or to nobody when the upstream had no part in it. */
+  fail(cause: Failure): void {
+    const outcome = outcomeOf(cause);
+    const nowMs = this.gateway.ports.nowMs();
+    if (!this.end(outcome, cause, nowMs)) return;
+    if (outcome === "abandoned") this.ticket.abandoned();
+    else this.ticket.failed(cause, nowMs);
+  }
+
+  /** Another attempt won. */
+  lose(): void {
+    this.attempt.abandon(lostRace);
+    this.fail(lostRace);
+  }
+
+  /**
+   * How it stands in the record. An attempt that is still running is the one that answers, unless it was left before it said
+   * anything: the record of a call may be made before its attempt has noticed.
+   */
+  get try(): Try {
+    if (this.ended !== null) return this.ended;
+    const cause = this.answered === null ? this.attempt.left : null;
+    return this.line(cause === null ? "answered" : outcomeOf(cause), cause, this.gateway.ports.nowMs());
+  }
+
+  private end(outcome: Try["outcome"], cause: Failure | null, nowMs: number): boolean {
+    if (this.ended !== null) return false;
+    this.ended = this.line(outcome, cause, nowMs);
+    this.answered = null;
+    return true;
+  }
+
+  /** Of what is not a chat, nobody wants to know how many tokens a text has. */
+  private outputOf(whole: Whole): number {
+    return this.operation === "chat" ? outputEstimate(whole) : 0;
+  }
+
+  private line(outcome: Try["outcome"], cause: Failure | null, nowMs: number): Try {
+    const { deployment } = this.candidate;
+    const { answered } = this;
+    return {
+      channel: deployment.channel.name,
+      provider: deployment.channel.provider,
+      model: deployment.model,
+      startedMs: this.startedMs,
+      outcome,
+      failure: cause,
+      tookMs: nowMs - this.startedMs,
+      hedge: this.hedge,
+      sent: this.attempt.sent,
+      expected: this.expected,
+      usage: answered?.usage ?? null,
+      outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
+    };
+  }
+}
+
+/** A failure in which the upstream had no part is none of its own. */
+function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
+  return blame === "gateway" || kind === "client_gone" || kind === "key_revoked" ? "abandoned" : "failed";
+}
+
+/** With whom an attempt is made, and in what way: see the plan. */
+export type Chosen = Pick<Choice, "candidate" | "probe" | "held">;
+
+/** Whoever does not want to wait for it alone. */
+export interface Impatient {
+  /** After how long without content to tell; Infinity: never. */
+  slowMs(candidate: Candidate, streamed: boolean): number;
+  /** It has no content yet. Says after how long to be told again; Infinity: never. */
+  slow(trial: Trial): number;
+}
+
+/** Whoever waits for it. */
+export interface TrialUser<Then> {
+  tried(trial: Trial, outcome: Outcome): Then;
+}
+
+/** What it will take to answer, as far as can be told by what was asked for. */
+function expectedOf(ask: Ask): Metered {
+  return expectedUse(ask, anyTokens, unheard);
+}
+
+/** Makes it tell tokens as well, whatever they cost. */
+const anyTokens = { input: 0, output: 0 };
+const unheard = { outputAverage: null, ceiling: null };
+
+function encode(adapter: Adapter | undefined, ask: Ask, target: Target): Encoded | Failure {
+  switch (ask.operation) {
+    case "chat":
+      return codecOf(adapter, "chat").encode(ask, target);
+    case "transcription":
+      return codecOf(adapter, "transcription").encode(ask, target);
+    case "speech":
+      return codecOf(adapter, "speech").encode(ask, target);
+  }
+}
+
+function codecOf<O extends Operation>(adapter: Adapter | undefined, operation: O): NonNullable<Adapter[O]> {
+  const codec = adapter?.[operation];
+  if (codec === undefined) throw new Error(`a channel was chosen whose dialect has no ${operation}: ${adapter?.name ?? "unknown"}`);
+  return codec;
+}
+
+/** The first word of a transcript follows after all of the audio was heard, even where it then streams. */
+export function patienceMs(operation: Operation, stream: boolean, timeouts: Timeouts): number {
+  return stream && operation !== "transcription" ? timeouts.firstContentMs : timeouts.firstByteMs;
+}
+
+const nothing: readonly string[] = [];
+const noHeaders: Readonly<Record<string, string>> = {};
+
+function forwarded(call: Call, names: readonly string[]): Readonly<Record<string, string>> {
+  if (names.length === 0) return noHeaders;
+  const headers: Record<string, string> = {};
+  for (const name of names) {
+    const value = call.headers.header(name);
+    if (value !== null) headers[name] = value;
+  }
+  return headers;
+}

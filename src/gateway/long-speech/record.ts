@@ -1,0 +1,38 @@
+import type { Metered } from "../../operations/usage.ts";
+import type { CallFacts } from "../call.ts";
+import type { CallRecord } from "../settlement/record.ts";
+
+/** How the whole went, with what is known of its parts. */
+export function longRecord(facts: CallFacts, parts: readonly CallRecord[], how: HowItWent): CallRecord {
+  return {
+    ...facts,
+    ...how,
+    tries: parts.flatMap(({ tries }) => tries),
+    usage: usageOf(parts, how.state === "complete" ? how.characters : null),
+    clampedTo: null,
+    plan: null,
+    skippedEvents: parts.reduce((sum, { skippedEvents }) => sum + skippedEvents, 0),
+  };
+}
+
+export interface HowItWent extends Pick<CallRecord, "status" | "state" | "failure" | "endedMs" | "firstContentMs" | "finish" | "bytesOut"> {
+  /** Of the whole text. */
+  readonly characters: number;
+}
+
+/** What was counted of any part; of an answer that broke off, the characters are those of the parts that were spoken. */
+export function usageOf(parts: readonly CallRecord[], characters: number | null): Metered | null {
+  const counted = parts.flatMap(({ usage }) => (usage === null ? [] : [usage]));
+  if (counted.length === 0 && characters === null) return null;
+  const sum = (of: (usage: Metered) => number | null | undefined): number | null => {
+    const known = counted.flatMap((usage) => of(usage) ?? []);
+    return known.length === 0 ? null : known.reduce((total, count) => total + count, 0);
+  };
+  return {
+    promptTokens: sum((usage) => usage.promptTokens),
+    completionTokens: sum((usage) => usage.completionTokens),
+    cachedTokens: sum((usage) => usage.cachedTokens),
+    reasoningTokens: sum((usage) => usage.reasoningTokens),
+    characters: characters ?? sum((usage) => usage.characters),
+  };
+}

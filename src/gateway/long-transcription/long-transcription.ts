@@ -1,0 +1,204 @@
+import { formatUnsupported, renderedTranscript } from "../../dialects/transcripts/rendered-transcript.ts";
+import { isFailure, type Failure } from "../../operations/failure.ts";
+import { MergedTranscript, type HeardPart } from "../../operations/transcription/merge/merged-transcript.ts";
+import { lastFrames, segmentFrames } from "../../operations/transcription/merge/events.ts";
+import { summedUsage } from "../../operations/transcription/merge/usage.ts";
+import { deltaFrame, eventsType } from "../../operations/transcription/transcript-events.ts";
+import type { TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import type { Call } from "../call.ts";
+import type { Gateway } from "../gateway.ts";
+import { Parts, uncut, type PartFailure } from "./parts.ts";
+import { knownSpeakers, planParts } from "./plan.ts";
+import type { CallRecord, Kept } from "../settlement/record.ts";
+import { joined, leftOf } from "../attempt/relay.ts";
+import type { Answer, AnswerReader, AnswerSource } from "../serve.ts";
+
+/** Transcribes a recording that is too long for one request: in parts, put together. */
+export function serveLongTranscription(call: Call, gateway: Gateway): Promise<Answer> {
+  if (call.ask.operation !== "transcription") throw new Error(`a ${call.ask.operation} was to be transcribed`);
+  return new LongTranscription(call, call.ask, gateway).run();
+}
+
+class LongTranscription {
+  private readonly merged: MergedTranscript;
+  private parts: Parts | null = null;
+  private segmentsSent = 0;
+  private recorded = false;
+
+  constructor(
+    private readonly call: Call,
+    private readonly ask: TranscriptionAsk,
+    private readonly gateway: Gateway,
+  ) {
+    this.merged = new MergedTranscript(knownSpeakers(ask));
+  }
+
+  async run(): Promise<Answer> {
+    const { call, ask, gateway } = this;
+    const plan = planParts(call, ask);
+    if (plan === null) return this.failed(uncut(call, "no channel takes parts of a sensible length"), null);
+    const cutting = gateway.ports.cutAudio?.(ask.file.content, plan.secondsMax);
+    if (cutting === undefined) return this.failed(uncut(call, "this gateway cannot cut it into parts"), null);
+    const parts = new Parts(call, ask, plan, cutting, gateway);
+    this.parts = parts;
+    return ask.stream ? this.stream(parts) : this.whole(parts);
+  }
+
+  private async whole(parts: Parts): Promise<Answer> {
+    for (;;) {
+      const part = await parts.next();
+      if (part?.kind === "failed") return this.failedPart(part);
+      if (part === null) break;
+      this.merged.add(part);
+    }
+    await parts.ended();
+    const answer = renderedTranscript(this.merged.whole(), this.ask);
+    if (isFailure(answer)) return this.failed(answer, null);
+    const tookMs = this.gateway.ports.nowMs() - this.call.facts.startedMs;
+    await this.record({ status: 200, state: "complete", failure: null, firstContentMs: tookMs, bytesOut: answer.body.length });
+    return { kind: "whole", body: answer.body, type: answer.type, ...this.facts() };
+  }
+
+  /** The head waits for the first part: until then, a failure can still be told with a status. */
+  private async stream(parts: Parts): Promise<Answer> {
+    const first = await parts.next();
+    if (first?.kind === "failed") return this.failedPart(first);
+    const frames = first === null ? null : this.heard(first);
+    if (frames !== null && isFailure(frames)) {
+      parts.stop(frames);
+      return this.failedPart({ failure: frames, retryAfterMs: null });
+    }
+    const firstContentMs = this.gateway.ports.nowMs() - this.call.facts.startedMs;
+    const source = new LongSource(parts, frames, {
+      heard: (part) => this.heard(part),
+      last: () => joined(lastFrames(this.merged.whole())),
+      settled: (cause, bytesOut) => this.settle(cause, bytesOut, firstContentMs),
+    });
+    this.call.cancellation.listen(() => {
+      const reason = this.call.cancellation.failure!;
+      if (reason.kind === "client_gone") source.cancel(reason);
+    });
+    return { kind: "stream", source, type: eventsType, shape: "events", ...this.facts() };
+  }
+
+  /** The frames of what is certain since this part was heard. */
+  private heard(part: HeardPart): Uint8Array | Failure {
+    const delta = this.merged.add(part);
+    if (this.ask.format !== "diarized_json") return delta === "" ? nothing : deltaFrame(delta);
+    const segments = this.merged.takeSegments();
+    if (segments === null) return formatUnsupported(this.ask.format);
+    const frames = joined(segmentFrames(segments, this.segmentsSent));
+    this.segmentsSent += segments.length;
+    return frames;
+  }
+
+  private settle(cause: Failure | null, bytesOut: number, firstContentMs: number): Kept {
+    const state = cause === null ? "complete" : cause.kind === "client_gone" ? "abandoned" : "interrupted";
+    return this.record({ status: 200, state, failure: cause, firstContentMs, bytesOut });
+  }
+
+  private async failedPart({ failure: cause, retryAfterMs }: Omit<PartFailure, "kind">): Promise<Answer> {
+    await this.parts?.ended();
+    return this.failed(cause, retryAfterMs);
+  }
+
+  private failed(cause: Failure, retryAfterMs: number | null): Answer {
+    const state = cause.kind === "client_gone" ? "abandoned" : "failed";
+    return {
+      kind: "failed",
+      failure: cause,
+      retryAfterMs,
+      recorded: (status) => this.record({ status, state, failure: cause, firstContentMs: null, bytesOut: 0 }),
+      ...this.facts(),
+    };
+  }
+
+  /** Whoever answered a part, in the order they came in. */
+  private facts(): Pick<Answer, "channel" | "attempts" | "clampedTo" | "voice"> {
+    const tries = this.tries();
+    const channels = new Set(tries.filter(({ outcome }) => outcome === "answered").map(({ channel }) => channel));
+    return { channel: channels.size === 0 ? null : [...channels].join(","), attempts: tries.length, clampedTo: null, voice: null };
+  }
+
+  private tries(): CallRecord["tries"] {
+    return this.parts?.records.flatMap(({ tries }) => tries) ?? [];
+  }
+
+  private record(ending: Pick<CallRecord, "status" | "state" | "failure" | "firstContentMs" | "bytesOut">): Kept {
+    if (this.recorded) return null;
+    this.recorded = true;
+    const { call, gateway } = this;
+    return gateway.record({
+      ...call.facts,
+      ...ending,
+      tries: this.tries(),
+      endedMs: gateway.ports.nowMs(),
+      usage: summedUsage(this.parts?.records.map(({ usage }) => usage) ?? []),
+      finish: null,
+      clampedTo: null,
+      skippedEvents: 0,
+      plan: null,
+    });
+  }
+}
+
+const nothing = new Uint8Array(0);
+
+interface LongSourceOptions {
+  /** The frames of a part that was heard. */
+  heard(part: HeardPart): Uint8Array | Failure;
+  last(): Uint8Array;
+  /** Is told exactly once how it ended, when nothing is under way any more. */
+  settled(cause: Failure | null, bytesOut: number): Kept;
+}
+
+/** What is said of each part, as soon as all before it is said. */
+class LongSource implements AnswerSource {
+  private bytesOut = 0;
+  reader: AnswerReader | null = null;
+  private ended = false;
+
+  constructor(
+    private readonly parts: Parts,
+    private first: Uint8Array | null,
+    private readonly options: LongSourceOptions,
+  ) {}
+
+  async next(): Promise<Uint8Array | Failure | null> {
+    const { first } = this;
+    this.first = null;
+    if (first !== null && first.length > 0) return this.sent(first);
+    while (!this.ended) {
+      const part = await this.parts.next();
+      if (part === null) {
+        const frames = this.sent(this.options.last());
+        await this.end(null);
+        return frames;
+      }
+      const frames = part.kind === "failed" ? part.failure : this.options.heard(part);
+      if (isFailure(frames)) return this.end(frames);
+      if (frames.length > 0) return this.sent(frames);
+    }
+    return null;
+  }
+
+  cancel(reason: Failure): void {
+    this.parts.stop(reason);
+    void this.end(reason);
+  }
+
+  private sent(frames: Uint8Array): Uint8Array {
+    this.bytesOut += frames.length;
+    return frames;
+  }
+
+  private async end(cause: Failure | null): Promise<Failure | null> {
+    if (this.ended) return null;
+    this.ended = true;
+    const bytesOut = cause?.kind === "client_gone" ? leftOf(this.bytesOut, this) : this.bytesOut;
+    if (cause !== null) this.parts.stop(cause);
+    await this.parts.ended();
+    await this.options.settled(cause, bytesOut);
+    return cause;
+  }
+}

@@ -1,0 +1,226 @@
+import type { FailureKind } from "../../operations/failure.ts";
+import type { Metered } from "../../operations/usage.ts";
+import type { Plan } from "../../routing/plan.ts";
+import { costNanos } from "../../usage/cost.ts";
+import type { Rates } from "../../usage/price.ts";
+import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
+import type { Admission } from "../admission/admission.ts";
+import { answeredBy, lostRace, type CallRecord, type Try } from "./record.ts";
+
+/** What a model costs at a moment of the wall clock; null where that is not known. */
+export type RatesOf = (provider: string | null, model: string, atMs: number) => Rates | null;
+
+/** The receipt of a call that is over: what each attempt used and cost, and what of it reached the client. */
+export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {
+  const { tries } = record;
+  const attempts: AttemptReceipt[] = [];
+  let generatedTokens: number | null = null;
+  let billedNanos: number | null = 0;
+  let hedgeWasteNanos = 0;
+  let costUncertain = false;
+  let estimated = false;
+  for (const one of tries) {
+    const attempt = attemptOf(one, record, admission, ratesOf);
+    attempts.push(attempt);
+    generatedTokens = plus(generatedTokens, attempt.completionTokens);
+    billedNanos = billedNanos === null || attempt.nanos === null ? null : billedNanos + attempt.nanos;
+    if (one.failure === lostRace) hedgeWasteNanos += attempt.nanos ?? 0;
+    costUncertain ||= attempt.costUncertain;
+    estimated ||= attempt.estimated;
+  }
+  const answered = speakerOf(tries);
+  return {
+    id: admission.id,
+    requestId: record.id,
+    keyId: record.keyId ?? "",
+    operation: record.operation,
+    model: record.model ?? "",
+    channel: answered?.channel ?? null,
+    upstreamModel: answered?.model ?? null,
+    stream: record.stream,
+    status: record.status,
+    state: record.state,
+    error: record.failure?.kind ?? null,
+    startedMs: admission.startedMs,
+    tookMs: Math.round(record.endedMs - record.startedMs),
+    firstContentMs: record.firstContentMs === null ? null : Math.round(record.firstContentMs),
+    delivered: deliveredBy(record, attempts),
+    generatedTokens,
+    billedNanos,
+    hedgeWasteNanos,
+    costUncertain,
+    estimated,
+    partial: record.state === "interrupted" || record.state === "abandoned",
+    warning: admission.warning,
+    attempts,
+    plan: record.plan === null ? null : stepsOf(record.plan, record),
+  };
+}
+
+/** Who answered. Of a stream that broke, or that its client left, whoever spoke last. */
+function speakerOf(tries: readonly Try[]): Try | null {
+  const answered = answeredBy(tries);
+  if (answered !== null) return answered;
+  for (let at = tries.length - 1; at >= 0; at -= 1) if (tries[at]!.outputTokens > 0) return tries[at]!;
+  return null;
+}
+
+function attemptOf(one: Try, record: CallRecord, admission: Admission, ratesOf: RatesOf): AttemptReceipt {
+  const burden = burdenOf(one);
+  const usage = burden === "none" || burden === "doubtful" ? null : used(one, burden, record);
+  const cost = usage === null ? free : costNanos(ratesOf(one.provider, one.model, admission.startedMs), usage, one.expected);
+  return {
+    promptTokens: usage?.promptTokens ?? null,
+    cachedTokens: usage?.cachedTokens ?? null,
+    completionTokens: usage?.completionTokens ?? null,
+    reasoningTokens: usage?.reasoningTokens ?? null,
+    audioSeconds: usage?.audioSeconds ?? null,
+    characters: usage?.characters ?? null,
+    channel: one.channel,
+    model: one.model,
+    afterMs: Math.max(0, Math.round(one.startedMs - record.startedMs)),
+    tookMs: Math.round(one.tookMs),
+    outcome: one.outcome,
+    status: one.failure?.status ?? (burden === "answered" || burden === "broken" ? 200 : null),
+    error: one.failure?.kind ?? null,
+    blame: one.failure?.blame ?? null,
+    hedge: one.hedge,
+    nanos: cost.nanos,
+    costUncertain: burden === "doubtful" || burden === "begun" || burden === "broken",
+    estimated: usage !== null && (isGuessed(one, record) || cost.estimated),
+  };
+}
+
+/**
+ * What an upstream may have done for an attempt. `answered`: all of it; `broken`: some, which arrived; `begun`: it was working
+ * when we left; `doubtful`: it may have worked and nothing arrived; `none`: it refused, or was never reached.
+ */
+type Burden = "answered" | "broken" | "begun" | "doubtful" | "none";
+
+function burdenOf({ outcome, failure, sent, outputTokens }: Try): Burden {
+  if (outcome === "answered") return "answered";
+  if (outputTokens > 0) return "broken";
+  if (!sent || failure === null) return "none";
+  // It is paid for like any other.
+  if (failure.served === true) return "begun";
+  if (ours.has(failure.kind)) return "begun";
+  return doubtful.has(failure.kind) ? "doubtful" : "none";
+}
+
+/** It was we who ended it. */
+const ours: ReadonlySet<FailureKind> = new Set<FailureKind>(["client_gone", "deadline", "key_revoked", "shutting_down", "internal"]);
+
+const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
+  "disconnected",
+  "timed_out",
+  "bad_response",
+  "model_failed",
+  "interrupted",
+]);
+
+/** What the upstream said, with our own estimates where it said nothing. */
+function used({ usage, expected, outputTokens, failure, tookMs }: Try, burden: Burden, { operation, stream }: CallRecord): Metered {
+  const chat = operation === "chat";
+  if (chat && usage !== null && usage.promptTokens !== null && usage.completionTokens !== null) return usage;
+  // Nothing is seen of an answer that comes whole until it is whole: whoever leaves before that has had some of it made.
+  const unseen = burden === "begun" && !stream && failure?.kind === "client_gone";
+  const output = unseen ? Math.min(expected.completionTokens ?? 0, Math.ceil(tookMs * tokensPerMs)) : outputTokens;
+  const figures: Metered = {
+    promptTokens: usage?.promptTokens ?? (chat ? expected.promptTokens : null),
+    completionTokens: usage?.completionTokens ?? (chat ? output : null),
+    cachedTokens: usage?.cachedTokens ?? null,
+    reasoningTokens: usage?.reasoningTokens ?? null,
+    audioSeconds: usage?.audioSeconds ?? expected.audioSeconds ?? null,
+    // We know ourselves how long the text is.
+    characters: usage?.characters ?? expected.characters ?? null,
+  };
+  return usage === null || isPlain(usage) ? figures : { ...usage, ...figures };
+}
+
+/** Whether a figure that counts is our own: one that nobody told, or that we made of a report that contradicts itself. */
+function isGuessed({ usage }: Try, { operation }: CallRecord): boolean {
+  if (usage?.corrected === true) return true;
+  if (operation === "chat") return usage === null || usage.promptTokens === null || usage.completionTokens === null;
+  return usage?.estimated === true || (operation === "transcription" && usage?.audioSeconds == null);
+}
+
+/** Nothing but the figures that all have. */
+function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, estimated }: Metered): boolean {
+  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? estimated) === undefined;
+}
+
+/** A quick model writes about a hundred tokens a second. */
+const tokensPerMs = 0.1;
+
+const free = { nanos: 0, estimated: false };
+
+/**
+ * The figures of whoever's output the client has: the one that answered, all parts of a long call, what arrived before a break
+ * and what followed from another channel. An attempt that has output is one that the client was promised.
+ */
+function deliveredBy({ bytesOut, state, tries }: CallRecord, attempts: readonly AttemptReceipt[]): Figures {
+  // A silent recording has an empty transcript, which is an answer all the same.
+  if (bytesOut === 0 && state !== "complete") return nothing;
+  // Nearly always there is one attempt, which says it all.
+  if (attempts.length === 1) return isSeen(tries[0]!) ? attempts[0]! : nothing;
+  const seen: AttemptReceipt[] = [];
+  for (let at = 0; at < attempts.length; at += 1) if (isSeen(tries[at]!)) seen.push(attempts[at]!);
+  return sumOf(seen);
+}
+
+function isSeen({ outcome, outputTokens }: Try): boolean {
+  return outcome === "answered" || outputTokens > 0;
+}
+
+/** Several figures, one by one: what nobody told stays unknown. */
+export function sumOf(figures: readonly Figures[]): Figures {
+  let promptTokens: number | null = null;
+  let cachedTokens: number | null = null;
+  let completionTokens: number | null = null;
+  let reasoningTokens: number | null = null;
+  let audioSeconds: number | null = null;
+  let characters: number | null = null;
+  for (const one of figures) {
+    promptTokens = plus(promptTokens, one.promptTokens);
+    cachedTokens = plus(cachedTokens, one.cachedTokens);
+    completionTokens = plus(completionTokens, one.completionTokens);
+    reasoningTokens = plus(reasoningTokens, one.reasoningTokens);
+    audioSeconds = plus(audioSeconds, one.audioSeconds);
+    characters = plus(characters, one.characters);
+  }
+  return { promptTokens, cachedTokens, completionTokens, reasoningTokens, audioSeconds, characters };
+}
+
+const nothing: Figures = sumOf([]);
+
+function plus(sum: number | null, more: number | null): number | null {
+  return sum === null ? more : more === null ? sum : sum + more;
+}
+
+/** Where there was one candidate and it was asked, the attempts say it all. */
+function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null {
+  const candidates = plan.go === "ahead" ? plan.candidates : [];
+  if (candidates.length <= 1 && plan.skipped.length === 0) return null;
+  const asked = new Set(record.tries.map(({ channel, model }) => `${channel}/${model}`));
+  const ready = candidates.map(({ candidate: { deployment }, probe }): PlannedStep => ({
+    channel: deployment.channel.name,
+    model: deployment.model,
+    tier: deployment.channel.tier,
+    verdict: asked.has(deployment.id) ? (probe ? "probed" : "taken") : "ready",
+    cause: null,
+    forMs: null,
+  }));
+  const reserve = new Set(plan.go === "ahead" ? plan.reserve?.map(({ candidate }) => candidate) : []);
+  const passed = plan.skipped.map(({ candidate, candidate: { deployment }, because, cause, untilMs }): PlannedStep => ({
+    channel: deployment.channel.name,
+    model: deployment.model,
+    tier: null,
+    // In spite of its breaker, when everybody else had failed.
+    verdict: reserve.has(candidate) && asked.has(deployment.id) ? "taken" : because,
+    cause,
+    forMs: untilMs === null ? null : Math.max(0, Math.round(untilMs - record.startedMs)),
+  }));
+  return [...ready, ...passed].slice(0, stepsMax);
+}
+
+const stepsMax = 16;

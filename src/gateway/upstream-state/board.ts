@@ -1,0 +1,381 @@
+import { deploymentScope, type Candidate, type Channel, type Route } from "../../channels/channel.ts";
+import {
+  afterFailure,
+  afterHint,
+  cause,
+  afterSuccess,
+  chargedScope,
+  isForgettable,
+  isProvedByContent,
+  opensAgainMs,
+  probeEnded,
+  scopeIds,
+  standing,
+  withProbe,
+  type Health,
+} from "../../channels/health.ts";
+import { LastAsked } from "../../channels/last-asked.ts";
+import { begun, ended, newLoad, observed, type Load } from "../../channels/load.ts";
+import { countCall, newHedgeQuota, takeHedge, type HedgeQuota } from "../../limits/hedge-quota.ts";
+import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry, type RetryBudget } from "../../limits/retry-budget.ts";
+import { countAccept, countRequest, newThrottle, type Throttle } from "../../limits/throttle.ts";
+import type { Failure, FailureKind } from "../../operations/failure.ts";
+import { admits, isTold } from "../../routing/condition.ts";
+import { hasOneDeployment, plan, type Choice, type Plan } from "../../routing/plan.ts";
+import { BoundedMap } from "./bounded-map.ts";
+import { HeldRequests } from "../attempt/held-requests.ts";
+import { Lessons, type CallLesson, type Lesson } from "./lessons.ts";
+import { PlaceQueue } from "../admission/place-queue.ts";
+import type { Ports } from "../ports.ts";
+import type { Snapshot } from "../snapshot.ts";
+
+/**
+ * What the gateway remembers between calls: how its upstreams are doing and what they taught it. It only holds values
+ * and asks the rules how they change. It outlives reloads, and every table has a bound, because a channel that
+ * takes any model lets clients choose the names.
+ */
+export class Board {
+  private readonly healths = new BoundedMap<string, Health>(entriesMax, noMatter, (scope) => this.isKnownScope(scope));
+  private readonly loads = new BoundedMap<string, Load>(entriesMax, noMatter, (id) => this.isKnown(id));
+  private readonly routes = new BoundedMap<string, RouteState>(entriesMax, noMatter, (model) => this.snapshot?.routes.has(model) === true);
+  private readonly lastAsked = new LastAsked(new BoundedMap(entriesMax));
+  private readonly channelCalls = new Map<string, number>();
+  readonly lessons: Lessons;
+  private snapshot: Snapshot | null = null;
+  /** The deployments that the configuration names; gathered when somebody has to make room. */
+  private known: ReadonlySet<string> | null = null;
+  /** Those whose channels are all full. */
+  readonly places: PlaceQueue;
+  readonly heldRequests = new HeldRequests();
+
+  constructor(
+    private readonly ports: Pick<Ports, "nowMs" | "dice" | "after">,
+    private readonly notice: (event: string, fields: Readonly<Record<string, unknown>>) => void = () => {},
+  ) {
+    this.places = new PlaceQueue(ports);
+    this.lessons = new Lessons(entriesMax, ports.nowMs, (id) => this.isKnown(id));
+  }
+
+  /** `again`: the same call asks a second time, after a wait; `waited`: for a place at a full channel, and in vain. */
+  plan(route: Route, promptTokensEstimate: number, remainingMs: number, nowMs: number, again = false, waited = false): Plan {
+    const { dice } = this.ports;
+    const state = this.route(route.model);
+    const planned = plan({
+      route,
+      health: this.health,
+      load: this.load,
+      channelInFlight: this.channelInFlight,
+      throttle: state.throttle,
+      lastAsked: this.lastAsked,
+      waited,
+      promptTokensEstimate,
+      remainingMs,
+      nowMs,
+      dice,
+    });
+    if (!again && hasOneDeployment(route)) countRequest(state.throttle, nowMs, planned.go === "ahead");
+    return planned;
+  }
+
+  /** What would be done with a call now; nothing changes by asking. */
+  look(route: Route, promptTokensEstimate: number, remainingMs: number): Plan {
+    const state = this.routes.get(route.model);
+    return plan({
+      route,
+      health: this.health,
+      load: this.load,
+      channelInFlight: this.channelInFlight,
+      throttle: state?.throttle,
+      lastAsked: this.lastAsked,
+      waited: false,
+      promptTokensEstimate,
+      remainingMs,
+      nowMs: this.ports.nowMs(),
+      dice: this.ports.dice,
+    });
+  }
+
+  /** Another process found a scope in trouble, and says for how long it will stay away. */
+  hint(scope: string, kind: FailureKind, forMs: number): void {
+    const before = this.healths.get(scope);
+    const after = afterHint(before, kind, this.ports.nowMs(), forMs);
+    if (after !== before) this.healths.set(scope, after);
+  }
+
+  /** How the scopes of a channel stand: what is not well, why, and until when. */
+  troubles(candidates: readonly Candidate[]): readonly Trouble[] {
+    const nowMs = this.ports.nowMs();
+    const scopes = new Set(candidates.flatMap((candidate) => scopeIds(candidate.scopes)));
+    return [...scopes].flatMap((scope) => {
+      const health = this.healths.get(scope);
+      const now = standing(health, nowMs);
+      if (health === undefined || now === "closed") return [];
+      return [{ scope, standing: now, cause: cause(health, nowMs), forMs: Math.max(0, Math.round(opensAgainMs(health) - nowMs)) }];
+    });
+  }
+
+  /** Calls in flight on a channel. */
+  running(channel: string): number {
+    return this.channelCalls.get(channel) ?? 0;
+  }
+
+  /** A call was let in; `retried` says that its client itself repeats an earlier one. */
+  callBegins(model: string, retried: boolean, nowMs: number): void {
+    const state = this.route(model);
+    if (retried) countClientRetry(state.budget, nowMs);
+    else countFirst(state.budget, nowMs);
+    countCall(state.hedges);
+  }
+
+  mayRetry(model: string): boolean {
+    return mayRetry(this.route(model).budget, this.ports.nowMs());
+  }
+
+  takeRetry(model: string): boolean {
+    return takeRetry(this.route(model).budget, this.ports.nowMs());
+  }
+
+  takeHedge(model: string): boolean {
+    return takeHedge(this.route(model).hedges, this.ports.nowMs());
+  }
+
+  /** It is well, and has a place. */
+  admits(candidate: Candidate): boolean {
+    return this.hasPlace(candidate) && admits(candidate.scopes, this.health, this.ports.nowMs());
+  }
+
+  /** It is not well, but as a last resort it may be asked now: it was not lately, and did not ask us to stay away. */
+  mayResort(candidate: Candidate, route: Route): boolean {
+    const nowMs = this.ports.nowMs();
+    if (!this.hasPlace(candidate) || isTold(candidate.scopes, this.health, nowMs)) return false;
+    return hasOneDeployment(route) || this.lastAsked.waitMs(candidate, nowMs) <= 0;
+  }
+
+  hasPlace({ deployment: { channel } }: Candidate): boolean {
+    return this.channelInFlight(channel) < channel.concurrencyMax;
+  }
+
+  /** How long until the first of these may be asked again. */
+  soonestMs(candidates: readonly Candidate[]): number {
+    const freeMs = candidates.map(({ scopes }) => Math.max(...scopeIds(scopes).map((scope) => opensAgainMs(this.healths.get(scope)))));
+    return Math.max(0, Math.min(...freeMs) - this.ports.nowMs());
+  }
+
+  loadOf(candidate: Candidate): Load | undefined {
+    return this.loads.get(candidate.deployment.id);
+  }
+
+  /** What earlier refusals of this deployment taught us. */
+  lessonOf(candidate: Candidate): Lesson {
+    return this.lessons.of(candidate);
+  }
+
+  /** A call was served by what a refusal of this deployment had taught it, so that the next calls can be too. */
+  learn(candidate: Candidate, lesson: CallLesson): void {
+    const fact = this.lessons.confirmed(candidate, lesson);
+    if (fact === null) return;
+    const { channel, model, maxTokens, unsupported, forMs } = fact;
+    this.notice("learned", { channel, model, max_tokens: maxTokens, unsupported, for_ms: forMs });
+  }
+
+  /** Books an attempt. Whoever begins one ends it exactly once, through the ticket. */
+  begin({ candidate, probe, held }: Pick<Choice, "candidate" | "probe" | "held">, model: string, nowMs: number, streamed: boolean): Ticket {
+    const { deployment, scopes } = candidate;
+    let load = this.loads.get(deployment.id);
+    if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
+    begun(load);
+    const { name } = deployment.channel;
+    this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
+    if (probe) this.probing(scopes, nowMs);
+    const suspect = probe || held === true;
+    if (suspect) this.lastAsked.asked(candidate, nowMs);
+    return new Ticket(this, candidate, probe, suspect, model, load, nowMs, streamed);
+  }
+
+  /** A probe, or a last resort, has content: others need not wait for its end. */
+  probeAnswers({ candidate: { scopes }, beganMs }: Ticket, nowMs: number): void {
+    for (const scope of scopeIds(scopes)) {
+      if (isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
+    }
+  }
+
+  succeeded({ candidate: { scopes }, model, beganMs, suspect }: Ticket, nowMs: number): void {
+    if (suspect) {
+      // Where its content was good news, its end is no more of it.
+      for (const scope of scopeIds(scopes)) {
+        if (!isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
+      }
+      return this.accepted(model, nowMs);
+    }
+    this.goodNews(scopes.host, nowMs, beganMs);
+    this.goodNews(scopes.credential, nowMs, beganMs);
+    this.goodNews(scopes.deployment, nowMs, beganMs);
+    if (scopes.quota !== null) this.goodNews(scopes.quota, nowMs, beganMs);
+    this.accepted(model, nowMs);
+  }
+
+  private accepted(model: string, nowMs: number): void {
+    const state = this.routes.get(model);
+    if (state !== undefined) countAccept(state.throttle, nowMs);
+  }
+
+  private goodNews(scope: string, nowMs: number, beganMs: number): void {
+    const before = this.healths.get(scope);
+    const after = afterSuccess(before, nowMs, beganMs);
+    if (after !== before) this.healths.set(scope, after);
+  }
+
+  failed({ candidate, probe, beganMs }: Ticket, failure: Failure, nowMs: number): void {
+    const charged = chargedScope(candidate, failure);
+    if (charged === null) this.lastAsked.inVain(candidate);
+    for (const scope of scopeIds(candidate.scopes)) {
+      const before = this.healths.get(scope);
+      if (scope !== charged) {
+        if (probe) this.probeEnds(scope, beganMs);
+        continue;
+      }
+      const after = afterFailure(before, failure, nowMs, this.ports.dice, beganMs);
+      this.healths.set(scope, after);
+      if (standing(before, nowMs) !== "open" && standing(after, nowMs) === "open") {
+        this.notice("cooling", {
+          scope,
+          channel: candidate.deployment.channel.name,
+          error: failure.kind,
+          detail: failure.detail,
+          for_ms: Math.round(opensAgainMs(after) - nowMs),
+        });
+      }
+    }
+  }
+
+  abandoned({ candidate, probe, beganMs }: Ticket): void {
+    if (probe) for (const scope of scopeIds(candidate.scopes)) this.probeEnds(scope, beganMs);
+  }
+
+  private probeEnds(scope: string, beganMs: number): void {
+    const before = this.healths.get(scope);
+    const after = before === undefined ? undefined : probeEnded(before, beganMs);
+    if (after !== before && after !== undefined) this.healths.set(scope, after);
+  }
+
+  callEnded(channel: string): void {
+    this.channelCalls.set(channel, this.channelCalls.get(channel)! - 1);
+    if (this.places.size > 0) this.places.freed(channel);
+  }
+
+  /** From a start or a reload on: what belongs to nobody any more is dropped, and what belongs to somebody is kept. */
+  forgetStrangers(snapshot: Snapshot): void {
+    this.snapshot = snapshot;
+    this.known = null;
+    const nowMs = this.ports.nowMs();
+    for (const [scope, health] of this.healths) if (isForgettable(health, nowMs)) this.healths.delete(scope);
+    if (snapshot.wildcard !== null) return;
+    for (const model of this.routes.keys()) if (!snapshot.routes.has(model)) this.routes.delete(model);
+  }
+
+  /** Hosts, credentials and quotas are nobody's invention. */
+  private isKnownScope(scope: string): boolean {
+    return !scope.startsWith(deploymentScope) || this.isKnown(scope.slice(deploymentScope.length));
+  }
+
+  private isKnown(deployment: string): boolean {
+    this.known ??= deploymentsOf(this.snapshot);
+    return this.known.has(deployment);
+  }
+
+  private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
+  private readonly load = (deployment: string): Load | undefined => this.loads.get(deployment);
+  private readonly channelInFlight = (channel: Channel): number => this.channelCalls.get(channel.name) ?? 0;
+
+  private probing(scopes: Candidate["scopes"], nowMs: number): void {
+    this.each(scopeIds(scopes), (health) => (health === undefined ? undefined : withProbe(health, nowMs)));
+  }
+
+  private each(scopes: readonly string[], change: (health: Health | undefined) => Health | undefined): void {
+    for (const scope of scopes) {
+      const before = this.healths.get(scope);
+      const after = change(before);
+      if (after !== before && after !== undefined) this.healths.set(scope, after);
+    }
+  }
+
+  private route(model: string): RouteState {
+    let state = this.routes.get(model);
+    if (state === undefined) {
+      state = { budget: newRetryBudget(), hedges: newHedgeQuota(), throttle: newThrottle() };
+      this.routes.set(model, state);
+    }
+    return state;
+  }
+}
+
+/** An attempt under way. Exactly one of `succeeded`, `failed` and `abandoned` ends it. */
+export class Ticket {
+  private open = true;
+
+  constructor(
+    private readonly board: Board,
+    readonly candidate: Candidate,
+    readonly probe: boolean,
+    /** A breaker was open for it: a probe, or a last resort. */
+    readonly suspect: boolean,
+    readonly model: string,
+    private readonly load: Load,
+    readonly beganMs: number,
+    private readonly streamed: boolean,
+  ) {}
+
+  firstContent(nowMs: number): void {
+    observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
+    if (this.suspect) this.board.probeAnswers(this, nowMs);
+  }
+
+  succeeded(nowMs: number): void {
+    this.close();
+    this.board.succeeded(this, nowMs);
+  }
+
+  failed(failure: Failure, nowMs: number): void {
+    this.close();
+    this.board.failed(this, failure, nowMs);
+    if (failure.kind === "timed_out") observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
+  }
+
+  /** It ended without a word about the upstream: the client left, or another attempt won. */
+  abandoned(): void {
+    this.close();
+    this.board.abandoned(this);
+  }
+
+  private close(): void {
+    if (!this.open) throw new Error("an attempt was ended twice");
+    this.open = false;
+    ended(this.load);
+    this.board.callEnded(this.candidate.deployment.channel.name);
+  }
+}
+
+export interface Trouble {
+  readonly scope: string;
+  readonly standing: "half_open" | "open";
+  readonly cause: FailureKind;
+  readonly forMs: number;
+}
+
+/** What is remembered of the calls of one model. */
+interface RouteState {
+  readonly budget: RetryBudget;
+  readonly hedges: HedgeQuota;
+  readonly throttle: Throttle;
+}
+
+/** Beside what the configuration names: so many names of clients are more than any of them needs, and cost a few megabytes. */
+const entriesMax = 5_000;
+const noMatter = (): void => {};
+
+function deploymentsOf(snapshot: Snapshot | null): ReadonlySet<string> {
+  const ids = new Set<string>();
+  for (const { tiers } of snapshot?.routes.values() ?? [])
+    for (const tier of tiers) for (const { deployment } of tier) ids.add(deployment.id);
+  return ids;
+}

@@ -1,0 +1,111 @@
+import { sniffAudio } from "../../media/audio-kind.ts";
+import { isFailure, type Failure } from "../../operations/failure.ts";
+import type { FormField, FormFile } from "../../media/stored-file.ts";
+import type { FormPiece } from "./form-body.ts";
+import { fileNameOf } from "./file-name.ts";
+import { readPart, type Part } from "./part.ts";
+import {
+  fieldNotText,
+  fieldsTooLarge,
+  fieldTooLarge,
+  fileAsText,
+  fileEmpty,
+  fileTooLarge,
+  fileTwice,
+  noFile,
+  otherFile,
+  partHeadersTooLong,
+  tooManyFields,
+} from "./refusals.ts";
+import { SpoolBuffer } from "./spool-buffer.ts";
+import type { Spool } from "./spool.ts";
+
+/** A form of which a part has come so far. It takes the pieces in their order, each after the one before it was taken. */
+export class FormDraft {
+  readonly fields: FormField[] = [];
+  readonly #spool: Spool;
+  readonly #fileBytesMax: number;
+  readonly #value = new SpoolBuffer();
+  #fieldBytes = 0;
+  #part: Part | null = null;
+  #filePart: Part | null = null;
+
+  constructor(spool: Spool, fileBytesMax: number) {
+    this.#spool = spool;
+    this.#fileBytesMax = fileBytesMax;
+  }
+
+  /** What is wrong with the form, as soon as that can be known. */
+  take(piece: FormPiece): Failure | null | Promise<Failure | null> {
+    switch (piece.kind) {
+      case "headers":
+        return this.#begin(piece.block);
+      case "content":
+        return this.#part?.name === "file" ? this.#takeFile(piece.bytes) : this.#takeValue(piece.bytes);
+      case "part-end":
+        return this.#part?.name === "file" ? null : this.#endField();
+      case "headers-too-long":
+        return partHeadersTooLong;
+    }
+  }
+
+  async finish(): Promise<FormFile | Failure> {
+    const part = this.#filePart;
+    if (part === null) return noFile;
+    const content = await this.#spool.finish();
+    if (isFailure(content)) return content;
+    if (content.length === 0) return fileEmpty;
+    if (!isFile(part, content.head)) return fileAsText;
+    return { name: fileNameOf(part.fileName, part.type, content.head), type: part.type, content };
+  }
+
+  #begin(block: Uint8Array): Failure | null {
+    const part = readPart(block);
+    if (isFailure(part)) return part;
+    this.#part = part;
+    if (part.name === "file") {
+      if (this.#filePart !== null) return fileTwice;
+      this.#filePart = part;
+      return null;
+    }
+    if (part.fileName !== null) return otherFile(part.name);
+    if (this.fields.length === fieldsMax) return tooManyFields;
+    this.#fieldBytes += Buffer.byteLength(part.name);
+    return null;
+  }
+
+  #takeFile(bytes: Uint8Array): Failure | Promise<Failure | null> {
+    const length = this.#spool.length + bytes.length;
+    return length > this.#fileBytesMax ? fileTooLarge(this.#fileBytesMax, length) : this.#spool.write(bytes);
+  }
+
+  #takeValue(bytes: Uint8Array): Failure | null {
+    this.#fieldBytes += bytes.length;
+    if (this.#value.length + bytes.length > valueBytesMax) return fieldTooLarge(this.#part?.name ?? "");
+    if (this.#fieldBytes > allFieldBytesMax) return fieldsTooLarge;
+    this.#value.append(bytes);
+    return null;
+  }
+
+  #endField(): Failure | null {
+    const name = this.#part?.name ?? "";
+    try {
+      this.fields.push({ name, value: utf8.decode(this.#value.view()) });
+    } catch {
+      return fieldNotText(name);
+    }
+    this.#value.clear(keptBytesMax);
+    return null;
+  }
+}
+
+/** A file name or a media type makes a part a file. Without either, its content may still show that it is no text. */
+function isFile({ fileName, type }: Part, head: Uint8Array): boolean {
+  return fileName !== null || (type !== null && !/^text\//i.test(type)) || sniffAudio(head) !== null;
+}
+
+const fieldsMax = 100;
+const valueBytesMax = 256 * 1024;
+const allFieldBytesMax = 1024 * 1024;
+const keptBytesMax = 64 * 1024;
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -1,0 +1,93 @@
+import { isFailure, type Failure } from "../../operations/failure.ts";
+import type { FormField, FormFile } from "../../media/stored-file.ts";
+import { release } from "../../net/message/released.ts";
+import { formSplitter } from "./form-body.ts";
+import { boundaryOf } from "./boundary.ts";
+import { FormDraft } from "./draft.ts";
+import { FormPace, type PaceLimits } from "./pace.ts";
+import { clientLeft, cutOff, fileTooLarge } from "./refusals.ts";
+import type { Incoming, IncomingBody } from "../../net/server/incoming.ts";
+import { Spool } from "./spool.ts";
+
+/** A form with one file, `file`, which is kept aside until the form is disposed of. */
+export interface Form {
+  /** In the order and the words of the client. */
+  readonly fields: readonly FormField[];
+  readonly file: FormFile;
+  /** Of the whole body. */
+  readonly bytes: number;
+  dispose(): void;
+}
+
+export interface FormLimits extends PaceLimits {
+  readonly fileBytesMax: number;
+  /** Where a large file is kept; the system's place for such things unless it says. */
+  readonly directory?: string;
+}
+
+/** What is wrong with a request that should hold a form, as far as its headers tell. */
+export function barsNotForm(request: Incoming): Failure | null {
+  const boundary = boundaryOf(request.header("content-type"));
+  return typeof boundary === "string" ? null : boundary;
+}
+
+/**
+ * Reads a form as it comes: the disk sets the pace, and little of it is in memory at any time. Whatever goes wrong is
+ * told at once, without reading the rest, and leaves nothing behind.
+ */
+export async function readForm(request: Incoming, limits: FormLimits): Promise<Form | Failure> {
+  const boundary = boundaryOf(request.header("content-type"));
+  if (typeof boundary !== "string") return boundary;
+  const { fileBytesMax } = limits;
+  const bodyBytesMax = fileBytesMax + aroundFileBytesMax;
+  const declaredBytes = request.body.declaredBytes ?? 0;
+  if (declaredBytes > bodyBytesMax) return fileTooLarge(fileBytesMax, declaredBytes);
+  const spool = new Spool(limits.directory, declaredBytes);
+  const { body } = request;
+  // To leave wakes the read that waits, as if the body had ended.
+  const pace = new FormPace(limits, () => body.leave());
+  let form: Form | Failure | null = null;
+  try {
+    const read = await gather(body, boundary, new FormDraft(spool, fileBytesMax), fileBytesMax, pace);
+    form = pace.failure ?? (isFailure(read) ? read : { ...read, dispose: () => spool.dispose() });
+    return form;
+  } finally {
+    pace.end();
+    if (form === null || isFailure(form)) {
+      spool.dispose();
+      body.leave();
+    }
+  }
+}
+
+async function gather(
+  body: IncomingBody,
+  boundary: string,
+  draft: FormDraft,
+  fileBytesMax: number,
+  pace: FormPace,
+): Promise<Omit<Form, "dispose"> | Failure> {
+  const splitter = formSplitter(boundary);
+  let bytes = 0;
+  for (;;) {
+    pace.waits();
+    const chunk = await body.next();
+    pace.came(chunk instanceof Uint8Array ? chunk.length : 0);
+    if (chunk === "gone") return clientLeft;
+    if (chunk === "end") break;
+    bytes += chunk.length;
+    if (bytes > fileBytesMax + aroundFileBytesMax) return fileTooLarge(fileBytesMax, bytes);
+    for (const piece of splitter.pieces(chunk)) {
+      const taken = draft.take(piece);
+      const failed = taken instanceof Promise ? await taken : taken;
+      if (failed !== null) return failed;
+    }
+    release(chunk);
+  }
+  if (!splitter.closed) return cutOff;
+  const file = await draft.finish();
+  return isFailure(file) ? file : { fields: draft.fields, file, bytes };
+}
+
+/** Room for the fields, the headers of the parts and the boundaries. */
+const aroundFileBytesMax = 2 * 1024 * 1024;

@@ -1,0 +1,113 @@
+import { randomBytes } from "node:crypto";
+import { tmpdir } from "node:os";
+import { UnnamedFile } from "../../files/unnamed-file.ts";
+import type { Failure } from "../../operations/failure.ts";
+import type { StoredFile } from "../../media/stored-file.ts";
+import { notStored } from "./refusals.ts";
+import { SpoolBuffer } from "./spool-buffer.ts";
+
+/**
+ * Where an upload waits to be read: in memory while it is small, then in a file without a name, which the system removes
+ * by itself when its descriptor is closed, whatever becomes of this process.
+ */
+export class Spool {
+  readonly #directory: string;
+  readonly #memoryBytesMax: number;
+  #filling = new SpoolBuffer();
+  #spare = new SpoolBuffer();
+  #head: Uint8Array = new Uint8Array(0);
+  #length = 0;
+  #file: UnnamedFile | null = null;
+  /** The write that goes on while more is gathered. It resolves, in any case. */
+  #writing: Promise<Failure | null> | null = null;
+  #disposed = false;
+
+  /** What is known to become large does not need to be gathered in memory first. */
+  constructor(directory: string = tmpdir(), expectedBytes = 0) {
+    this.#directory = directory;
+    this.#memoryBytesMax = expectedBytes > memoryBytesMax ? gatheredBytesMax : memoryBytesMax;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /**
+   * Takes the bytes, which belong to the caller again once it has resolved. Not to be called again before that. What is
+   * wrong with the disk may be told one call later.
+   */
+  async write(bytes: Uint8Array): Promise<Failure | null> {
+    if (this.#head.length < headBytesMax) {
+      this.#head = Buffer.concat([this.#head, bytes.subarray(0, headBytesMax - this.#head.length)]);
+    }
+    this.#length += bytes.length;
+    for (let at = 0; at < bytes.length;) {
+      const room = (this.#writing === null ? this.#memoryBytesMax : gatheredBytesMax) - this.#filling.length;
+      if (room > 0) {
+        const piece = bytes.subarray(at, at + room);
+        this.#filling.append(piece);
+        at += piece.length;
+      } else {
+        // The disk sets the pace: only one write goes on at a time.
+        const failed = await this.#writing;
+        if (failed !== null) return failed;
+        [this.#filling, this.#spare] = [this.#spare, this.#filling];
+        this.#writing = this.#toDisk(this.#spare);
+      }
+    }
+    return null;
+  }
+
+  /** No more will come. What it gives can be read until the spool is disposed of. */
+  async finish(): Promise<StoredFile | Failure> {
+    if (this.#writing !== null) {
+      const failed = (await this.#writing) ?? (await this.#toDisk(this.#filling));
+      if (failed !== null) return failed;
+      this.#filling.clear(0);
+      this.#spare.clear(0);
+    }
+    return {
+      length: this.#length,
+      head: this.#head,
+      seal: randomBytes(16).toString("hex"),
+      read: (from, length) => this.#read(from, length),
+    };
+  }
+
+  /** Gives back its memory and its place on the disk: both when nothing of it is being written any more. */
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    const clear = (): void => {
+      this.#filling.clear(0);
+      this.#spare.clear(0);
+    };
+    if (this.#file === null) clear();
+    else this.#file.dispose(clear);
+  }
+
+  async #toDisk(gathered: SpoolBuffer): Promise<Failure | null> {
+    try {
+      if (this.#disposed) throw new Error("a spool was written after it was disposed of");
+      this.#file ??= new UnnamedFile(this.#directory);
+      await this.#file.append(gathered.view());
+    } catch (error) {
+      return notStored(error);
+    }
+    gathered.clear(2 * gatheredBytesMax);
+    return null;
+  }
+
+  async #read(from: number, length: number): Promise<Uint8Array> {
+    if (this.#disposed) throw new Error("a spool was read after it was disposed of");
+    if (this.#file !== null) return this.#file.read(from, length);
+    const start = Math.max(0, Math.min(from, this.#length));
+    const end = Math.max(start, Math.min(start + length, this.#length));
+    return new Uint8Array(this.#filling.view().subarray(start, end));
+  }
+}
+
+const headBytesMax = 4096;
+const memoryBytesMax = 1024 * 1024;
+/** What is gathered while the write before it goes on. */
+const gatheredBytesMax = 256 * 1024;

@@ -1,0 +1,127 @@
+import { failure, type Failure } from "../../operations/failure.ts";
+
+/**
+ * The uploads that are being read at this moment. Each costs memory and disk at the pace of its client, so that there is a
+ * bound on them of its own. One that is complete and waits for its channel does not count.
+ *
+ * Where all places are taken, no key keeps more than its share of them while another waits that has less: after a moment in which a
+ * place may become free by itself, an upload of the key that has most is ended, the one of which least has come.
+ */
+export class Uploads {
+  readonly #reading: Upload[] = [];
+  readonly #waiting: Waiting[] = [];
+
+  /** Reads one more, unless there are too many: then none of its body is read. */
+  async read<T>({ uploadsMax, keyId, after }: UploadOptions, upload: (place: UploadPlace) => Promise<T>): Promise<T | Failure> {
+    const one = new Upload(keyId);
+    if (this.#reading.length >= uploadsMax || this.#waiting.length > 0) {
+      if (!this.#mayWait(keyId, uploadsMax) || !(await this.#freed(one, uploadsMax, after))) return tooManyUploads;
+    } else this.#reading.push(one);
+    try {
+      return await upload(one);
+    } finally {
+      this.#left(one);
+    }
+  }
+
+  /** A key that has less than its share of the places waits for one, if somebody else has more than that. */
+  #mayWait(keyId: string, uploadsMax: number): boolean {
+    const share = this.#share(keyId, uploadsMax);
+    if (this.#waiting.length >= uploadsMax) return false;
+    const own = (one: { readonly keyId: string }): boolean => one.keyId === keyId;
+    if (this.#reading.filter(own).length + this.#waiting.filter(own).length >= share) return false;
+    return this.#greediest(share) !== null;
+  }
+
+  /** Whether a place became free for it. */
+  #freed(upload: Upload, uploadsMax: number, after: UploadOptions["after"]): Promise<boolean> {
+    const { keyId } = upload;
+    return new Promise((resolve) => {
+      const end = (isFree: boolean): void => {
+        disarm();
+        resolve(isFree);
+      };
+      const waiting: Waiting = { keyId, upload, end };
+      const giveUp = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+        end(false);
+      };
+      let disarm = after(patienceMs, () => {
+        this.#greediest(this.#share(keyId, uploadsMax))?.end(gaveWay);
+        disarm = after(endingMs, giveUp);
+      });
+      this.#waiting.push(waiting);
+    });
+  }
+
+  #left(upload: Upload): void {
+    const at = this.#reading.indexOf(upload);
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#reading.splice(at, 1);
+    else {
+      this.#reading[at] = next.upload;
+      next.end(true);
+    }
+  }
+
+  /** How many places each key has when all that want some share them. */
+  #share(keyId: string, uploadsMax: number): number {
+    const keys = new Set([keyId, ...this.#reading.map((one) => one.keyId), ...this.#waiting.map((one) => one.keyId)]);
+    return Math.max(1, Math.floor(uploadsMax / keys.size));
+  }
+
+  /** Of the key that has most places, and more than its share, the upload of which least has come. */
+  #greediest(share: number): Upload | null {
+    const lists = [...Map.groupBy(this.#reading, (one) => (one.isEnding ? "" : one.keyId)).entries()];
+    const most = lists
+      .filter(([keyId, list]) => keyId !== "" && list.length > share)
+      .reduce<readonly Upload[]>((longest, [, list]) => (list.length > longest.length ? list : longest), []);
+    return most.reduce<Upload | null>((least, one) => (least === null || one.bytes < least.bytes ? one : least), null);
+  }
+}
+
+export interface UploadOptions {
+  readonly uploadsMax: number;
+  readonly keyId: string;
+  readonly after: (ms: number, then: () => void) => () => void;
+}
+
+/** A place among the uploads that are read. */
+export interface UploadPlace {
+  /** So much of it has come. */
+  bytes: number;
+  /** What ends it, should its place be needed for another. */
+  onEnd: (why: Failure) => void;
+}
+
+class Upload implements UploadPlace {
+  bytes = 0;
+  isEnding = false;
+  onEnd: (why: Failure) => void = () => {};
+
+  constructor(readonly keyId: string) {}
+
+  end(why: Failure): void {
+    this.isEnding = true;
+    this.onEnd(why);
+  }
+}
+
+interface Waiting {
+  readonly keyId: string;
+  readonly upload: Upload;
+  readonly end: (isFree: boolean) => void;
+}
+
+/** Most uploads are complete within this. */
+const patienceMs = 500;
+/** One that was told to end does so at once, unless the disk is in its way. */
+const endingMs = 5_000;
+
+const tooManyUploads = failure("saturated", "too many uploads at once", {
+  message: "The gateway is at its limit of concurrent uploads. Try again later.",
+});
+
+const gaveWay = failure("saturated", "an upload gave way to one of another key", {
+  message: "This key had more than its share of the concurrent uploads while others waited: this one was ended. Try again later.",
+});

@@ -1,0 +1,2 @@
+/** Ten thousand hours. */
+export const secondsMax = 36_000_000;

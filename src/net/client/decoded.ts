@@ -1,0 +1,88 @@
+import { failure, isFailure } from "../../operations/failure.ts";
+import type { ByteSource } from "./reply.ts";
+
+/**
+ * A body without its content encoding. We ask for none, but some upstreams compress anyway. One known encoding is
+ * undone as it streams, with a bound on how much a little input may become; anything else is a bad answer.
+ */
+export function decoded(source: ByteSource, encoding: string | null): ByteSource {
+  const name = encoding?.trim().toLowerCase() ?? "";
+  if (name === "" || name === "identity") return source;
+  const format = formats.get(name);
+  if (format === undefined) return new Refused(source);
+  return new Decompressed(source, format);
+}
+
+const formats: ReadonlyMap<string, string> = new Map([
+  ["gzip", "gzip"],
+  ["x-gzip", "gzip"],
+  ["deflate", "deflate"],
+  ["br", "brotli"],
+  ["zstd", "zstd"],
+]);
+
+class Refused implements ByteSource {
+  constructor(private readonly source: ByteSource) {}
+
+  next(): ReturnType<ByteSource["next"]> {
+    this.source.cancel();
+    return Promise.resolve(failure("bad_response", "the answer has an encoding that was not asked for"));
+  }
+
+  cancel(): void {
+    this.source.cancel();
+  }
+}
+
+class Decompressed implements ByteSource {
+  private readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+  private bytesIn = 0;
+  private bytesOut = 0;
+  private cancelled = false;
+
+  constructor(
+    private readonly source: ByteSource,
+    format: string,
+  ) {
+    const compressed = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      pull: async (controller) => {
+        const part = await source.next();
+        if (part === null) controller.close();
+        else if (isFailure(part)) controller.error(part);
+        else {
+          this.bytesIn += part.length;
+          controller.enqueue(part as Uint8Array<ArrayBuffer>);
+        }
+      },
+    });
+    this.reader = compressed.pipeThrough(new DecompressionStream(format as CompressionFormat)).getReader();
+  }
+
+  async next(): ReturnType<ByteSource["next"]> {
+    try {
+      const { done, value } = await this.reader.read();
+      // A reader that is cancelled says that it is done, which is not to be taken for the end of the answer.
+      if (done) return this.cancelled ? failure("client_gone", "the answer was cancelled") : null;
+      this.bytesOut += value.length;
+      if (this.bytesOut <= bombBytes || this.bytesOut <= this.bytesIn * ratioMax) return value;
+      this.cancel();
+      return failure("bad_response", "the answer decompresses beyond all measure");
+    } catch (error) {
+      if (typeof error === "object" && error !== null && isFailure(error)) return error;
+      this.source.cancel();
+      return failure("bad_response", "the answer cannot be decompressed");
+    }
+  }
+
+  cancel(): void {
+    this.cancelled = true;
+    this.source.cancel();
+    this.reader.cancel().catch(ignore);
+  }
+}
+
+const ratioMax = 100;
+/** Small bodies may compress better than the ratio and do no harm. */
+const bombBytes = 1024 * 1024;
+
+function ignore(): void {}

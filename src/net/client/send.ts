@@ -1,0 +1,214 @@
+import type { UpstreamRequest } from "../../dialects/dialect.ts";
+import type { Channel } from "../../channels/channel.ts";
+import type { Exchange, Reply, Send } from "../../gateway/ports.ts";
+import { failure, isFailure, type Failure, type FailureKind } from "../../operations/failure.ts";
+import { oneLine } from "../message/header-value.ts";
+import type { Origin } from "./connection.ts";
+import { HttpExchange, type SendClock, type Way } from "./exchange.ts";
+import { Pool } from "./pool.ts";
+import { proxiedExchange } from "./proxied.ts";
+
+/**
+ * The only place that talks to upstreams. It never throws, never follows a redirect and owns no timer but the one for
+ * connecting: whoever waits for an answer aborts the exchange.
+ */
+export function makeSend(
+  secret: (channel: Channel, credential: string) => string | undefined,
+  nowMs: () => number,
+  engineSocket: EngineSocket = noEngines,
+  standstillMs: SendClock["standstillMs"] = () => 0,
+): Send {
+  const pool = new Pool(nowMs);
+  const waitingAt = new WaitingAt();
+  const clock: SendClock = { nowMs, standstillMs };
+  const lasts = new WeakMap<UpstreamRequest["headers"], LastRequest>();
+  const places = { any: new Map<string, Place>(), public: new Map<string, Place>() };
+
+  return function send(request, channel, credential) {
+    const key = secret(channel, credential);
+    // Most requests of a channel have the same headers, and then go the same way with the same head but for their length.
+    const last = lasts.get(request.headers);
+    if (last !== undefined && isLike(last, request, channel, key)) return new HttpExchange(last.way, last.lines, request.body);
+    return channel.proxy === null ? direct(request, channel, key) : proxied(request, channel, channel.proxy, key);
+  };
+
+  function direct(request: UpstreamRequest, channel: Channel, key: string | undefined): Exchange {
+    const { url, method } = request;
+    const { connectMs } = channel.timeouts;
+    const { origin, path } = placeOf(url, channel.reach);
+    if (origin === null) return engineExchange(request, path, connectMs);
+    const { authHeader, authPrefix, host } = channel.address;
+    const lines = headLines(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
+    const way = { origin, pool, connectMs, clock };
+    lasts.set(request.headers, { channel, url, key, method, way, lines });
+    return new HttpExchange(way, lines, request.body);
+  }
+
+  /** Few addresses are asked over and over; those that hold a model's name may be many. */
+  function placeOf(url: string, reach: Origin["reach"]): Place {
+    const known = reach === "public" ? places.public : places.any;
+    const place = known.get(url);
+    if (place !== undefined) return place;
+    const pathAt = pathStart(url);
+    const address = url.slice(0, pathAt);
+    const origin = address.startsWith(engineScheme) ? null : originOf(address, reach === "public" ? `${reach} ${address}` : address, reach);
+    const made = { origin, path: url.slice(pathAt) };
+    if (known.size >= placesMax) known.clear();
+    known.set(url, made);
+    return made;
+  }
+
+  /**
+   * Engines have no credentials: nobody but this process can reach their sockets. One that ended in the moment it was
+   * asked, before it said anything, is asked for once more: it goes by itself when it is idle, and nobody is to blame.
+   */
+  function engineExchange(request: UpstreamRequest, target: string, connectMs: number): Exchange {
+    const [path = ""] = target.split("?", 1);
+    const lines = headLines(request, target, { host: "local", authHeader: "authorization", auth: null });
+    let asked: string | null = null;
+    let aborted = false;
+    const attempt = (lost: string | null, wasAlone: boolean): HttpExchange => {
+      const origin = async (): Promise<Origin | Failure> => {
+        const socket = await engineSocket(path, lost, wasAlone);
+        if (asked !== null) waitingAt.leave(asked, false);
+        asked = typeof socket === "string" ? socket : null;
+        if (asked !== null) waitingAt.enter(asked);
+        return typeof socket === "string" ? engineOrigin(socket) : socket;
+      };
+      return new HttpExchange({ origin, pool, connectMs, clock }, lines, request.body);
+    };
+    let exchange = attempt(null, false);
+    const leave = (reply: Reply | Failure): boolean => {
+      const isLost = isFailure(reply) && lostKinds.includes(reply.kind);
+      return asked !== null && waitingAt.leave(asked, isLost);
+    };
+    const reply = exchange.reply.then((first) => {
+      const wasAlone = leave(first);
+      if (aborted || asked === null || !isFailure(first) || !lostKinds.includes(first.kind)) return first;
+      exchange = attempt(asked, wasAlone);
+      asked = null;
+      void exchange.reply.then(leave);
+      return exchange.reply;
+    });
+    const abort = (): void => {
+      aborted = true;
+      exchange.abort();
+    };
+    return { reply, abort };
+  }
+}
+
+/**
+ * Gives the unix socket of the engine that serves a path, once it is ready to be asked. Never throws. `lost` is one that
+ * it gave before, and where nobody answered; `wasAlone`: nobody else was waiting for an answer there.
+ */
+export type EngineSocket = (path: string, lost: string | null, wasAlone: boolean) => Promise<string | Failure>;
+
+/** Who waits for an answer at which socket: where one of several made an engine end, it is not known which. */
+class WaitingAt {
+  private readonly sockets = new Map<string, { count: number; lostTogether: boolean }>();
+
+  enter(socket: string): void {
+    const at = this.sockets.get(socket);
+    if (at === undefined) this.sockets.set(socket, { count: 1, lostTogether: false });
+    else at.count++;
+  }
+
+  /** Whether it was the only one. */
+  leave(socket: string, isLost: boolean): boolean {
+    const at = this.sockets.get(socket);
+    if (at === undefined) return false;
+    const wasAlone = at.count === 1 && !at.lostTogether;
+    at.count--;
+    if (isLost) at.lostTogether = true;
+    if (at.count === 0) this.sockets.delete(socket);
+    return wasAlone;
+  }
+}
+
+/** Nobody was there, or went without a word. */
+const lostKinds: readonly FailureKind[] = ["unreachable", "disconnected"];
+
+const engineScheme = "engine:";
+
+function noEngines(): Promise<Failure> {
+  return Promise.resolve(failure("misconfigured", "this gateway has no engines of its own"));
+}
+
+/** What an address says. */
+interface Place {
+  /** Null where an engine of this process is meant. */
+  readonly origin: Origin | null;
+  readonly path: string;
+}
+
+const placesMax = 1024;
+
+/** What every request says of itself. */
+const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };
+const ownLines = "accept-encoding: identity\r\nuser-agent: sluice\r\n";
+
+function proxied(request: UpstreamRequest, { address }: Channel, proxy: string, key: string | undefined): Exchange {
+  const auth = authValue(address.authPrefix, key);
+  const headers = { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [address.authHeader]: auth }) };
+  return proxiedExchange(request, headers, proxy);
+}
+
+function authValue(prefix: string, secret: string | undefined): string | null {
+  return secret === undefined || secret === "" ? null : prefix + secret;
+}
+
+interface OwnWords {
+  readonly host: string;
+  readonly authHeader: string;
+  readonly auth: string | null;
+}
+
+/** The last request with the same headers, and what was made of it. */
+interface LastRequest {
+  readonly channel: Channel;
+  readonly url: string;
+  readonly key: string | undefined;
+  readonly method: string;
+  readonly way: Way;
+  readonly lines: Uint8Array;
+}
+
+function isLike(last: LastRequest, { url, method }: UpstreamRequest, channel: Channel, key: string | undefined): boolean {
+  return last.channel === channel && last.url === url && last.key === key && last.method === method;
+}
+
+/** The head of a request but for the length of its body. Each of its characters is one byte. */
+function headLines({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: OwnWords): Uint8Array {
+  let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
+  if (auth !== null) head += `${authHeader}: ${oneLine(auth, "")}\r\n`;
+  for (const name in headers) {
+    // What was given beside our own word is not said twice: the upstream might believe the other one.
+    if (name === "user-agent" || name === "accept-encoding" || (name === authHeader && auth !== null)) continue;
+    head += `${name}: ${oneLine(headers[name]!, "")}\r\n`;
+  }
+  return Buffer.from(head, "latin1");
+}
+
+function pathStart(url: string): number {
+  const at = url.indexOf("/", url.indexOf("://") + 3);
+  return at < 0 ? url.length : at;
+}
+
+/** A connection that was opened for a channel of one reach never serves one of another. */
+function originOf(address: string, key: string, reach: Origin["reach"]): Origin {
+  const { protocol, hostname, port } = new URL(address);
+  const secure = protocol === "https:";
+  return {
+    key,
+    hostname: hostname.replace(/^\[|\]$/g, ""),
+    port: Number(port || (secure ? 443 : 80)),
+    secure,
+    reach,
+    socketPath: null,
+  };
+}
+
+function engineOrigin(socketPath: string): Origin {
+  return { key: engineScheme + socketPath, hostname: "", port: 0, secure: false, reach: "any", socketPath };
+}

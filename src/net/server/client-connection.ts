@@ -1,0 +1,514 @@
+import type { HeaderLines } from "../message/header-lines.ts";
+import { release } from "../message/released.ts";
+import { ClientOutput, type OutputOwner } from "./client-output.ts";
+import { Incoming, type Carrier } from "./incoming.ts";
+import type { AnswerHead, AnswerStream, HttpAnswer, WayOut } from "./http-answer.ts";
+import { asksFirst, isPersistent, RequestParser, type RequestLine, type RequestSink } from "./request-parser.ts";
+
+/** What a connection needs of whoever listens. */
+export interface ConnectionHost {
+  /** Null where the request itself is told its answer, at once or later. */
+  answer(request: Incoming): HttpAnswer | Promise<HttpAnswer | null> | null;
+  /** The answer to what could not be read, or did not come in time. */
+  refusal(problem: string, status: number | null): HttpAnswer;
+  /** The answer where ours cannot be made. */
+  bug(error: unknown): HttpAnswer;
+  /** No connection is kept for another request. */
+  readonly stopping: boolean;
+  /** A connection has nothing more to send. */
+  done(connection: ClientConnection): void;
+  /** On a clock that never jumps. */
+  nowMs(): number;
+  /** The lines that an answer with this status begins with. */
+  opening(status: number, nowMs: number): Uint8Array;
+}
+
+export type ClientSocket = Bun.Socket<ClientConnection>;
+
+/** One client's connection: its requests are read, answered and forgotten one after the other. */
+export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwner {
+  private readonly parser: RequestParser = new RequestParser(this);
+  /** The request that is being answered. */
+  private request: Incoming | null = null;
+  private arrived = false;
+  /** Its client waits to be told that its body is wanted. */
+  private asksFirst = false;
+  /** What came behind the request that is being answered, and whether anything did. */
+  private behind: Buffer | null = null;
+  private hasMore = false;
+  /** It has had its share of this turn of the event loop; what came behind waits for the next. */
+  private hasYielded = false;
+  private readonly output: ClientOutput;
+  private stream: AnswerStream | null = null;
+  /** The answer whose head has not left yet: that of a stream leaves with its first bytes. */
+  private streamHead: HttpAnswer | null = null;
+  private chunked = false;
+  /** The answer is written, while its request still comes. */
+  private answered = false;
+  private closes = false;
+  /** The client will send nothing more. */
+  private isHalf = false;
+  /** Nothing more is answered. What still comes is thrown away, so that the last answer is not lost with it. */
+  private lingering = false;
+  private isClosed = false;
+  private discardedBytes = 0;
+  private feeding = false;
+  /** Since when it lingers, and how long it then waits for a client that takes nothing. */
+  private lingeringMs = 0;
+  private lingersMs = lingerMs;
+  private lingersLongestMs = lingerLongestMs;
+  /** Since when the answer has been written, while its request still comes. */
+  private answeredMs = 0;
+  /** It has carried a request. */
+  private used = false;
+  /** Since when it waits for whatever it waits for. */
+  private sinceMs: number;
+
+  constructor(
+    private readonly socket: ClientSocket,
+    private readonly host: ConnectionHost,
+  ) {
+    this.sinceMs = host.nowMs();
+    this.output = new ClientOutput(socket, this);
+  }
+
+  received(chunk: Buffer): void {
+    if (this.lingering) return this.discard(chunk);
+    if (this.hasYielded || (this.request !== null && this.parser.isOver)) return this.hold(chunk);
+    const { request } = this;
+    const unwanted = this.answered && request !== null;
+    this.feed(chunk);
+    if (unwanted && this.request === request && this.behind === null) release(chunk);
+  }
+
+  /** The client closed, or the connection broke. */
+  closed(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.behind = null;
+    const { request, stream } = this;
+    this.request = null;
+    this.stream = null;
+    if (!this.answered) request?.gone();
+    stream?.gone();
+    // Not before: what has not left is told first.
+    this.output.forget();
+  }
+
+  /**
+   * The client sends nothing more. Whether it still listens cannot be seen, but found out: something that means nothing is
+   * sent, and where nobody is there any more, the system says so at once. Returns whether the connection goes on.
+   */
+  clientEnded(): boolean {
+    if (this.isClosed) return false;
+    this.isHalf = true;
+    if (!this.output.isEmpty && (this.lingering || this.answered)) return true;
+    if (this.hasYielded) return true;
+    if (this.lingering || this.request === null || !this.parser.isOver) return false;
+    if (this.stream !== null && this.streamHead === null) return !this.output.isEmpty || this.stream.murmur();
+    if (!this.request.line.modern) return false;
+    this.output.text("HTTP/1.1 102 Processing\r\n\r\n");
+    return true;
+  }
+
+  /** The system has room again. */
+  drained(): void {
+    if (this.isClosed || !this.output.flush()) return;
+    if (this.lingering) this.farewell();
+    else if (this.stream !== null) this.stream.room();
+    else if (this.answered && this.request?.body.isOver !== false) this.finish();
+  }
+
+  moved(): void {
+    this.sinceMs = this.host.nowMs();
+  }
+
+  /** A connection that is not read while it breaks may never be told to have closed. */
+  lost(): void {
+    if (!this.isClosed) setImmediate(() => void (this.isClosed || this.terminate()));
+  }
+
+  /** Everything that was to be sent has been taken by the system, and nothing more will be. */
+  get isDone(): boolean {
+    return this.isClosed || (this.lingering && this.output.isEmpty);
+  }
+
+  /** Ends what has waited for too long. Called now and then. */
+  look(nowMs: number): void {
+    // The system tells of room only when there is much of it: whoever takes a little now and then would look dead.
+    if (!this.output.isEmpty && this.stream === null) this.drained();
+    const waitedMs = nowMs - this.sinceMs;
+    if (this.lingering) {
+      const isOverdue = this.output.isEmpty
+        ? nowMs - this.lingeringMs > this.lingersLongestMs || waitedMs > lingerMs
+        : waitedMs > this.lingersMs;
+      if (isOverdue) this.close();
+    } else if (this.request === null) {
+      if (this.parser.isInHead && waitedMs > headMs) {
+        // Whoever has been told that its time is over does not gain more of it by sending on.
+        this.lingersLongestMs = lingerMs;
+        this.refuse("its head did not come in time", 408);
+      } else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
+    } else if (this.answered) {
+      const isOverdue = this.output.isEmpty && nowMs - this.answeredMs > lingerLongestMs;
+      if (isOverdue || waitedMs > (this.output.isEmpty ? discardIdleMs : stallMs)) this.terminate();
+    }
+  }
+
+  /** No request is under way: it may go. */
+  closeIdle(): void {
+    if (this.request === null && !this.lingering && !this.hasYielded && this.output.isEmpty) this.linger();
+  }
+
+  /** What the system has taken may still reach the client; what it has not is lost. */
+  close(): void {
+    if (!this.isDone) return this.terminate();
+    this.socket.end();
+    this.closed();
+  }
+
+  terminate(): void {
+    this.socket.terminate();
+    this.closed();
+  }
+
+  // What the parser finds.
+
+  head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void {
+    this.request = new Incoming(line, headers, bodyBytes, this);
+    this.arrived = true;
+    this.asksFirst = asksFirst(line, headers, bodyBytes);
+    this.used = true;
+    this.answered = false;
+    this.discardedBytes = 0;
+  }
+
+  body(bytes: Uint8Array): void {
+    this.asksFirst = false;
+    this.request?.body.push(bytes);
+    if (!this.answered) return;
+    this.sinceMs = this.host.nowMs();
+    this.discardedBytes += bytes.length;
+    if (this.discardedBytes > discardedBytesMax) this.terminate();
+  }
+
+  end(): void {
+    this.request?.body.end();
+  }
+
+  // What the reader of a body asks for.
+
+  get address(): string {
+    return this.socket.remoteAddress;
+  }
+
+  wanted(): void {
+    if (!this.asksFirst || this.answered || this.isClosed) return;
+    this.asksFirst = false;
+    this.output.text("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+
+  pause(): void {
+    if (!this.isClosed) this.socket.pause();
+  }
+
+  resume(): void {
+    if (!this.isClosed) this.socket.resume();
+  }
+
+  // What a stream does.
+
+  get unsentBytes(): number {
+    return this.output.unsentBytes;
+  }
+
+  tookMs(): number {
+    this.drained();
+    return this.sinceMs;
+  }
+
+  write(bytes: Uint8Array): boolean {
+    if (this.isClosed || this.stream === null) return true;
+    const { output } = this;
+    output.begin();
+    this.putStreamHead();
+    if (bytes.length > 0) {
+      if (this.chunked) output.putChunk(bytes);
+      else output.put(bytes);
+    }
+    output.send();
+    return output.isEmpty;
+  }
+
+  /** The answer of a stream is complete. */
+  endStream(): void {
+    if (this.isClosed || this.stream === null) return;
+    this.stream = null;
+    this.output.begin();
+    this.putStreamHead();
+    if (this.chunked) this.output.put(lastChunk);
+    this.output.send();
+    this.complete(this.host.nowMs());
+  }
+
+  cut(gently: boolean): void {
+    if (this.isClosed) return;
+    this.stream = null;
+    this.answered = true;
+    if (gently) this.linger(lingerMs);
+    else this.terminate();
+  }
+
+  private feed(chunk: Buffer): void {
+    let from = 0;
+    let answers = 0;
+    // An answer that is there at once comes back to this loop, and not to another one inside it.
+    this.feeding = true;
+    while (from < chunk.length && !this.lingering && !this.isClosed) {
+      const begins = this.request === null && !this.parser.isInHead;
+      if (begins) from = afterLineEnds(chunk, from);
+      if (from === chunk.length) break;
+      const taken = this.parser.feed(chunk, from);
+      // Most heads come at once, and are not waited for.
+      if (begins && this.parser.isInHead) this.sinceMs = this.host.nowMs();
+      if (typeof taken === "string") {
+        this.unreadable(taken);
+        break;
+      }
+      from = taken;
+      this.hasMore = from < chunk.length;
+      if (this.arrived) this.dispatch();
+      if (this.request !== null && this.answered && this.parser.isOver && this.output.isEmpty) this.finish();
+      if (from === chunk.length) break;
+      if (this.request === null && this.parser.isIdle && ++answers === answersPerTurn) this.yield();
+      if (this.hasYielded || (this.request !== null && this.parser.isOver)) {
+        this.hold(from === 0 ? chunk : chunk.subarray(from));
+        break;
+      }
+    }
+    this.feeding = false;
+    if (this.hasYielded) return;
+    const isLast = this.host.stopping || this.isHalf;
+    if (isLast && this.request === null && !this.parser.isInHead) this.linger();
+    // Half of a request, and its other half will never come.
+    else if (this.isHalf && !this.parser.isOver) this.terminate();
+  }
+
+  /** Others have something to ask as well, however much this client has sent without waiting. */
+  private yield(): void {
+    this.hasYielded = true;
+    this.pause();
+    setImmediate(() => {
+      this.hasYielded = false;
+      const { behind } = this;
+      if (this.isClosed || this.lingering || behind === null) return;
+      this.behind = null;
+      this.resume();
+      this.feed(behind);
+    });
+  }
+
+  private dispatch(): void {
+    this.arrived = false;
+    const request = this.request!;
+    let answer: HttpAnswer | Promise<HttpAnswer | null> | null;
+    try {
+      answer = this.host.answer(request);
+    } catch (error) {
+      answer = this.host.bug(error);
+    }
+    if (answer instanceof Promise) void this.respondLater(request, answer);
+    else if (answer !== null) this.respond(request, answer);
+  }
+
+  private async respondLater(request: Incoming, answering: Promise<HttpAnswer | null>): Promise<void> {
+    let answer: HttpAnswer | null;
+    try {
+      answer = await answering;
+    } catch (error) {
+      answer = this.host.bug(error);
+    }
+    if (answer !== null) this.respond(request, answer);
+  }
+
+  /** What cannot be written is nobody's answer: the client is hung up on. */
+  respond(request: Incoming, answer: HttpAnswer): void {
+    try {
+      this.reply(request, answer);
+    } catch (error) {
+      this.host.bug(error);
+      this.terminate();
+    }
+  }
+
+  private reply(request: Incoming, answer: HttpAnswer): void {
+    const { head, body } = answer;
+    if (this.isClosed || this.request !== request || this.answered || this.stream !== null) {
+      if (typeof body === "object" && "begin" in body) body.gone();
+      return;
+    }
+    const { line, headers } = request;
+    // Nobody knows whether a client that was not told to go on will send its body all the same.
+    this.closes = head.closes || !isPersistent(line, headers) || this.host.stopping || this.asksFirst || (this.isHalf && !this.hasMore);
+    if (typeof body === "object" && "begin" in body) {
+      this.chunked = line.modern;
+      this.stream = body;
+      this.streamHead = answer;
+      body.begin(this);
+      if (this.streamHead !== null) this.writeHeadSoon(body);
+      return;
+    }
+    const nowMs = this.host.nowMs();
+    this.sendWhole(answer, typeof body === "string" ? encoder.encode(body) : body, request.method !== "HEAD", nowMs);
+    this.complete(nowMs);
+  }
+
+  private sendWhole({ status, head }: HttpAnswer, bytes: Uint8Array, hasBody: boolean, nowMs: number): void {
+    const { output } = this;
+    output.begin();
+    this.putHead(status, head, nowMs, true);
+    output.putNumber(bytes.length);
+    output.put(this.closes ? closingHeadEnd : headEnd);
+    if (hasBody) output.put(bytes);
+    output.send();
+  }
+
+  private putHead(status: number, head: AnswerHead, nowMs: number, sized: boolean): void {
+    const { output } = this;
+    output.put(this.host.opening(status, nowMs));
+    head.writeTo(output, sized);
+  }
+
+  private putStreamHead(): void {
+    const { streamHead } = this;
+    if (streamHead === null) return;
+    this.streamHead = null;
+    this.putHead(streamHead.status, streamHead.head, this.host.nowMs(), false);
+    if (this.chunked) this.output.put(chunkedLine);
+    this.output.put(this.closes ? closingHeadEnd : headEnd);
+  }
+
+  /** The first bytes are there in a moment, or the head leaves without them. */
+  private writeHeadSoon(stream: AnswerStream): void {
+    setImmediate(() => (this.stream === stream ? this.write(nothing) : undefined));
+  }
+
+  /** The answer is written, as far as we are concerned. */
+  private complete(nowMs: number): void {
+    this.answered = true;
+    const { request } = this;
+    if (request === null) return;
+    request.answerer = null;
+    if (!request.body.isOver) request.body.leave();
+    this.sinceMs = nowMs;
+    this.answeredMs = nowMs;
+    if (this.closes) this.linger();
+    else if (this.output.isEmpty && request.body.isOver) this.finish(nowMs);
+  }
+
+  /** Both request and answer are over: on to the next. */
+  private finish(nowMs: number = this.host.nowMs()): void {
+    this.request = null;
+    this.answered = false;
+    this.parser.next();
+    this.sinceMs = nowMs;
+    const { behind } = this;
+    if (behind === null && (this.host.stopping || this.isHalf) && !this.feeding) return this.linger();
+    if (behind === null || this.feeding) return;
+    this.behind = null;
+    this.resume();
+    this.feed(behind);
+  }
+
+  private hold(chunk: Buffer): void {
+    this.hasMore = true;
+    this.behind = this.behind === null ? chunk : Buffer.concat([this.behind, chunk]);
+    // Who does not take what was answered has nothing more to ask.
+    if (this.behind.length > behindBytesMax || (this.answered && !this.output.isEmpty)) this.pause();
+  }
+
+  private unreadable(problem: string): void {
+    const { request } = this;
+    // Its body is broken, so whoever reads it is told; the answer is ours.
+    if (request !== null && !this.answered) {
+      this.request = null;
+      const { stream } = this;
+      this.stream = null;
+      request.gone();
+      stream?.gone();
+      // Part of an answer is on its way: another one behind it would be taken for its end.
+      if (stream !== null) return this.terminate();
+    }
+    if (this.answered) return this.linger();
+    this.refuse(problem, null);
+  }
+
+  private refuse(problem: string, status: number | null): void {
+    const answer = this.host.refusal(problem, status);
+    const { body } = answer;
+    this.closes = true;
+    this.sendWhole(
+      answer,
+      body instanceof Uint8Array ? body : encoder.encode(typeof body === "string" ? body : ""),
+      true,
+      this.host.nowMs(),
+    );
+    this.linger();
+  }
+
+  /** Says that nothing more comes from here, and waits a moment for the client to have read it all. */
+  private linger(unsentMs: number = stallMs): void {
+    if (this.lingering || this.isClosed) return;
+    this.lingering = true;
+    this.lingersMs = unsentMs;
+    this.request = null;
+    this.behind = null;
+    this.discardedBytes = 0;
+    this.sinceMs = this.host.nowMs();
+    this.resume();
+    if (this.output.isEmpty) this.farewell();
+  }
+
+  private farewell(): void {
+    this.lingeringMs = this.host.nowMs();
+    this.host.done(this);
+    if (this.isHalf) this.close();
+    else this.socket.shutdown();
+  }
+
+  private discard(chunk: Buffer): void {
+    this.discardedBytes += chunk.length;
+    if (this.output.isEmpty) this.sinceMs = this.host.nowMs();
+    release(chunk);
+    if (this.discardedBytes > discardedBytesMax) this.terminate();
+  }
+}
+
+/** Line ends before a request mean nothing. */
+function afterLineEnds(chunk: Buffer, from: number): number {
+  let at = from;
+  while (at < chunk.length && at - from < lineEndsMax && (chunk[at] === 13 || chunk[at] === 10)) at++;
+  return at;
+}
+
+const encoder = new TextEncoder();
+const nothing = new Uint8Array(0);
+
+const headEnd = Buffer.from("\r\n\r\n");
+const closingHeadEnd = Buffer.from("\r\nconnection: close\r\n\r\n");
+const chunkedLine = Buffer.from("\r\ntransfer-encoding: chunked");
+const lastChunk = Buffer.from("0\r\n\r\n");
+
+/** Longer than the pools of common clients and load balancers keep an idle connection. */
+const idleMs = 120_000;
+const headMs = 14_000;
+const stallMs = 60_000;
+const lingerMs = 2_000;
+const lingerLongestMs = 300_000;
+/** How long a client that was answered may send nothing of the rest of its request. */
+const discardIdleMs = 20_000;
+const discardedBytesMax = 1024 * 1024 * 1024;
+const behindBytesMax = 64 * 1024;
+/** A client that waits for its answers asks once in a turn. */
+const answersPerTurn = 16;
+const lineEndsMax = 4;

@@ -1,0 +1,143 @@
+import { putDecimal } from "../message/decimal.ts";
+
+/** Where the bytes go. */
+export interface OutputSocket {
+  /** Returns how many bytes the system took; less than nothing where it takes none. */
+  write(bytes: Uint8Array, offset?: number, length?: number): number;
+}
+
+/** Whoever waits for the client to take them. */
+export interface OutputOwner {
+  /** The client has just taken something, or has just begun to take nothing. */
+  moved(): void;
+  /** The client will take no more, for ever. */
+  lost(): void;
+}
+
+/** What is sent to one client. It leaves at once, in one write where that is possible; what the system does not take waits here. */
+export class ClientOutput {
+  private unsent: Uint8Array | null = null;
+
+  constructor(
+    private readonly socket: OutputSocket,
+    private readonly owner: OutputOwner,
+  ) {}
+
+  /** The system has taken everything. */
+  get isEmpty(): boolean {
+    return this.unsent === null;
+  }
+
+  get unsentBytes(): number {
+    return this.unsent?.length ?? 0;
+  }
+
+  /** Tries once more to send what waits. Returns whether all of it was taken just now. */
+  flush(): boolean {
+    const { unsent } = this;
+    if (unsent === null) return false;
+    const written = this.socket.write(unsent);
+    if (written < 0) this.owner.lost();
+    if (written <= 0) return false;
+    this.owner.moved();
+    this.unsent = written < unsent.length ? unsent.subarray(written) : null;
+    return this.unsent === null;
+  }
+
+  /** Nobody is there to take it. */
+  forget(): void {
+    this.unsent = null;
+  }
+
+  /**
+   * What is put from here on leaves with `send`: in one packet where it is small; what is large is not copied for that. Nothing
+   * else is sent in between, to whomever.
+   */
+  begin(): void {
+    filled = 0;
+  }
+
+  put(bytes: Uint8Array): void {
+    if (bytes.length > scratch.length - filled) {
+      this.send();
+      this.sendOwned(bytes);
+      return;
+    }
+    scratch.set(bytes, filled);
+    filled += bytes.length;
+  }
+
+  /** Each of its characters is one byte. */
+  putText(text: string): void {
+    if (text.length > scratch.length - filled) return this.put(Buffer.from(text, "latin1"));
+    scratch.write(text, filled, "latin1");
+    filled += text.length;
+  }
+
+  send(): void {
+    const length = filled;
+    filled = 0;
+    if (length > 0) this.sendScratch(length);
+  }
+
+  text(text: string): void {
+    this.begin();
+    this.putText(text);
+    this.send();
+  }
+
+  /** One chunk of the chunked framing. Every token is one: no text is made for it. */
+  putChunk(bytes: Uint8Array): void {
+    if (scratch.length - filled < numberMax) this.send();
+    for (let shift = 28 - (Math.clz32(bytes.length) & ~3); shift >= 0; shift -= 4) {
+      const digit = (bytes.length >>> shift) & 15;
+      scratch[filled++] = digit < 10 ? 0x30 + digit : 0x57 + digit;
+    }
+    this.putLineEnd();
+    this.put(bytes);
+    this.putLineEnd();
+  }
+
+  putLineEnd(): void {
+    if (scratch.length - filled < 2) this.send();
+    scratch[filled++] = 13;
+    scratch[filled++] = 10;
+  }
+
+  /** A whole number, in decimal. */
+  putNumber(value: number): void {
+    if (scratch.length - filled < numberMax) this.send();
+    filled = putDecimal(scratch, filled, value);
+  }
+
+  /** What is in the scratch memory is copied where the system does not take it at once. */
+  private sendScratch(length: number): void {
+    if (this.unsent !== null) return this.keep(Buffer.from(scratch.subarray(0, length)));
+    const written = this.taken(this.socket.write(scratch, 0, length));
+    if (written < length) this.keep(Buffer.from(scratch.subarray(written, length)));
+  }
+
+  private sendOwned(bytes: Uint8Array): void {
+    if (this.unsent !== null) return this.keep(bytes);
+    const written = this.taken(this.socket.write(bytes));
+    if (written < bytes.length) this.keep(bytes.subarray(written));
+  }
+
+  private taken(written: number): number {
+    if (written >= 0) return written;
+    this.owner.lost();
+    return 0;
+  }
+
+  private keep(bytes: Uint8Array): void {
+    this.owner.moved();
+    this.unsent = this.unsent === null ? bytes : Buffer.concat([this.unsent, bytes]);
+  }
+}
+
+/** Where small answers are put together: what the system takes at once needs no memory of its own. */
+const scratch = Buffer.alloc(64 * 1024);
+/** How much of it is to be sent. */
+let filled = 0;
+/** More digits than any number has that is put here. */
+const numberMax = 16;

@@ -1,0 +1,31 @@
+import { clientNetwork } from "./client-network.ts";
+
+/** Counts the connections of each client network, so that one client cannot take them all. */
+export class ConnectionsByNetwork<Connection> {
+  private readonly counts = new Map<string, number>();
+  private readonly networks = new Map<Connection, string>();
+
+  /** Whether it may stay. Only then it is counted, and has to leave. */
+  enter(connection: Connection, address: string, connectionsMax: number): boolean {
+    const network = clientNetwork(address);
+    const count = this.counts.get(network) ?? 0;
+    if (count >= connectionsMax) return false;
+    this.counts.set(network, count + 1);
+    this.networks.set(connection, network);
+    return true;
+  }
+
+  /** Of one that was not counted nothing is known, and nothing changes. */
+  leave(connection: Connection): void {
+    const network = this.networks.get(connection);
+    if (network === undefined) return;
+    this.networks.delete(connection);
+    const left = this.counts.get(network)! - 1;
+    if (left === 0) this.counts.delete(network);
+    else this.counts.set(network, left);
+  }
+
+  get size(): number {
+    return this.networks.size;
+  }
+}

@@ -1,0 +1,111 @@
+import { hasOption } from "../message/connection-option.ts";
+import { HeadMemory, tooManyHeaders } from "../message/head-memory.ts";
+import type { HeaderLines } from "../message/header-lines.ts";
+import { headTooLarge, MessageParser, type BodySink } from "../message/message-parser.ts";
+
+/** What a parser finds in a request, told in order: its head, parts of its body, its end. */
+export interface RequestSink extends BodySink {
+  /** How many bytes of body follow is null where chunks will tell. */
+  head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void;
+}
+
+export interface RequestLine {
+  readonly method: string;
+  /** Exactly as it was sent. */
+  readonly target: string;
+  /** The client knows chunks, and keeps its connection unless it says otherwise. */
+  readonly modern: boolean;
+}
+
+/** Whether the client keeps the connection open after this request. */
+export function isPersistent({ modern }: RequestLine, headers: HeaderLines): boolean {
+  return modern && !hasOption(headers.get("connection"), "close");
+}
+
+/** Whether the client sends its body only when it is told to go on. */
+export function asksFirst({ modern }: RequestLine, headers: HeaderLines, bodyBytes: number | null): boolean {
+  return modern && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue";
+}
+
+/** Reads the requests of one connection, one after the other: the next one when it is told to. */
+export class RequestParser extends MessageParser {
+  /** The last request line and what it says: it is mostly the same one. */
+  private first = "";
+  private line: RequestLine | null = null;
+  /** The last Host that was found to be one. */
+  private host = "";
+
+  constructor(private readonly requestSink: RequestSink) {
+    super(requestSink, new HeadMemory(headersMax, "one_length"), headBytesMax, "refused");
+  }
+
+  /** Takes bytes from a place on, until a request is over. Returns how far it came, or what is wrong with them. */
+  feed(chunk: Buffer, from: number): number | string {
+    return this.take(chunk, from);
+  }
+
+  /** Goes on with the next request. */
+  next(): void {
+    this.startOver();
+  }
+
+  /** A method is made of letters: whoever speaks another protocol is told at its first byte. */
+  protected badBeginning(bytes: Buffer, start: number): string | null {
+    const letter = bytes[start]! | 0x20;
+    return letter >= 0x61 && letter <= 0x7a ? null : bytes[start] === tlsHandshake ? spokenTls : notHttp;
+  }
+
+  protected readHead(headers: HeaderLines): string | null {
+    const { first } = headers;
+    if (first !== this.first) {
+      this.first = first;
+      this.line = lineOf(first);
+    }
+    const { line } = this;
+    if (line === null) return laterVersion.test(first) ? notThisVersion : notHttp;
+    const { modern } = line;
+    const host = headers.get("host");
+    if (host === undefined) {
+      if (modern) return "there is no Host header";
+    } else if (host !== this.host) {
+      if (host.includes(",")) return severalHosts;
+      if (!hostWithPort.test(host)) return "its Host is not the name of a host";
+      this.host = host;
+    }
+    const encoding = headers.get("transfer-encoding");
+    const length = headers.get("content-length");
+    if (encoding !== undefined) {
+      if (length !== undefined) return "there are both a Content-Length and a Transfer-Encoding";
+      if (!modern || encoding.toLowerCase() !== "chunked") return "there is an unknown Transfer-Encoding";
+    } else if (length !== undefined && !lengthDigits.test(length)) return "there is no valid Content-Length";
+    const bodyBytes = encoding === undefined ? Number(length ?? 0) : null;
+    this.frame(bodyBytes ?? "chunked");
+    this.requestSink.head(line, headers, bodyBytes);
+    this.settleFrame();
+    return null;
+  }
+}
+
+function lineOf(first: string): RequestLine | null {
+  const said = requestLine.exec(first);
+  return said === null ? null : { method: said[1]!, target: said[2]!, modern: said[3] === "1" };
+}
+
+/** The status for what could not be read. */
+export function statusFor(problem: string): number {
+  if (problem === notThisVersion) return 505;
+  return problem === headTooLarge || problem === tooManyHeaders ? 431 : 400;
+}
+
+export const severalHosts = "it has more than one Host header";
+const spokenTls = "TLS is spoken, where plain HTTP is expected: use http:// in the address, or a proxy that ends TLS";
+const notHttp = "it is not HTTP/1.1";
+const notThisVersion = "it is a later version of HTTP, where HTTP/1.1 is expected";
+const tlsHandshake = 0x16;
+const headBytesMax = 16 * 1024;
+const headersMax = 100;
+const requestLine = /^([A-Za-z][A-Za-z-]*) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.([01])$/;
+const laterVersion = /^[A-Za-z][A-Za-z-]* [\x21-\x7e\x80-\xff]+ HTTP\/[2-9](?:\.\d)?$/;
+/** A name or an address, and a port (RFC 9110, 7.2; RFC 3986, 3.2.2). A comma could stand in a name, but is taken for the end of the first of two. */
+const hostWithPort = /^(?:[A-Za-z0-9._~%!$&'()*+;=-]*|\[[A-Za-z0-9._~%!$&'()*+;=:-]+\])(?::\d*)?$/;
+const lengthDigits = /^\d{1,15}$/;

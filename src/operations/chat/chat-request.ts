@@ -1,0 +1,179 @@
+import type { ChatAsk } from "./chat.ts";
+import { isFailure, type Failure } from "../failure.ts";
+import { misspelled } from "../field-names.ts";
+import { elementsOf, type Member, lastMember, membersOf, scanJson, type Span, valueOf } from "../json.ts";
+import { bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
+
+/** Reads a chat request: the facts the gateway decides on, or the mistake the client can mend. Unknown fields are welcome. */
+export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
+  const document = scanJson(body);
+  const unreadable = bodyMistake(document);
+  if (unreadable !== null || !document.ok) return unreadable!;
+  const { members } = document;
+  const unknown = misspelled(members, decidedOn);
+  if (unknown !== null) return unknown;
+
+  const model = field(members, "model");
+  if (model === undefined) return missing("model");
+  if (model.kind !== "string") return wrongType("model", "a string");
+  const modelName = valueOf(body, model) as string;
+  const unnamable = modelMistake(modelName);
+  if (unnamable !== null) return unnamable;
+
+  const messages = field(members, "messages");
+  if (messages === undefined) return missing("messages");
+  if (messages.kind !== "array") return wrongType("messages", "an array");
+  if (messages.empty) return mistake("'messages' must hold at least one message.", "empty_array", "messages");
+
+  const stream = field(members, "stream");
+  if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");
+
+  const tools = listed(body, field(members, "tools"));
+  const excess = tooMany("tools", tools.length, toolsMax) ?? excessOf(body, members);
+  if (excess !== null) return excess;
+  const hostedTools = actUpstream(body, tools) || field(members, "web_search_options") !== undefined;
+  const asked = countedIn(body, members);
+  if (isFailure(asked)) return asked;
+  const choices = asked.n ?? 1;
+  return {
+    operation: "chat",
+    body,
+    document,
+    members,
+    model: modelName,
+    stream: stream?.kind === "true",
+    wantsUsage: wantsUsage(body, field(members, "stream_options")),
+    maxTokens: larger(asked.max_tokens, asked.n_predict),
+    maxCompletionTokens: asked.max_completion_tokens,
+    choices,
+    hostedTools,
+    reasons: members.some((member) => asksToReason(body, member)),
+    plainText: choices === 1 && !hostedTools && !members.some(isShaping),
+    promptTokensEstimate: Math.ceil((messages.end - messages.start) / bytesPerToken),
+  };
+}
+
+const bytesPerToken = 4;
+
+function field(members: readonly Member[], key: string): Member | undefined {
+  return present(lastMember(members, key));
+}
+
+/** Fields that make the answer something other than one run of text. */
+const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio"]);
+
+/** The fields that bound the tokens of an answer. `n_predict` is what one widespread server calls `max_tokens`, and reads beside it. */
+type TokenBound = "max_tokens" | "max_completion_tokens" | "n_predict";
+const tokenBounds: ReadonlySet<string> = new Set<TokenBound>(["max_tokens", "max_completion_tokens", "n_predict"]);
+
+export function isTokenBound(key: string): key is TokenBound {
+  return tokenBounds.has(key);
+}
+
+/** What the gateway reads of a request. */
+const decidedOn: ReadonlySet<string> = new Set([
+  ...shapedBy,
+  "model",
+  "messages",
+  "stream",
+  "stream_options",
+  "n",
+  ...tokenBounds,
+  "stop",
+  "web_search_options",
+]);
+
+/** Fields that make a model reason, by the names that providers gave them. */
+const reasonedBy = new Set(["reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget"]);
+
+function asksToReason(body: Uint8Array, member: Member): boolean {
+  if (!reasonedBy.has(member.key) || member.kind === "null" || member.kind === "false") return false;
+  return member.kind !== "string" || valueOf(body, member) !== "none";
+}
+
+function isShaping({ key, kind }: Member): boolean {
+  return kind !== "null" && shapedBy.has(key);
+}
+
+/** The fields that limits and budgets count. */
+type Counted = Record<"n" | TokenBound, number | null>;
+
+/**
+ * What limits and budgets count. Some upstreams read a number out of a string, and some the first of two fields with one name:
+ * anything but a number is refused, and the largest of all counts.
+ */
+function countedIn(body: Uint8Array, members: readonly Member[]): Counted | Failure {
+  const counted: Counted = { n: null, max_tokens: null, max_completion_tokens: null, n_predict: null };
+  for (const member of members) {
+    const { key, kind } = member;
+    if (!isCounted(key) || kind === "null") continue;
+    if (kind !== "number") return wrongType(key, "a number");
+    counted[key] = larger(counted[key], valueOf(body, member) as number);
+  }
+  return counted;
+}
+
+function isCounted(key: string): key is keyof Counted {
+  return key === "n" || isTokenBound(key);
+}
+
+function larger(a: number | null, b: number | null): number | null {
+  if (a === null) return b;
+  return b === null ? a : Math.max(a, b);
+}
+
+function wantsUsage(body: Uint8Array, options: Member | undefined): boolean {
+  if (options?.kind !== "object") return false;
+  return lastMember(membersOf(body, options.start, options.end), "include_usage")?.kind === "true";
+}
+
+function listed(body: Uint8Array, member: Member | undefined): readonly Span[] {
+  return member?.kind === "array" ? elementsOf(body, member.start, member.end) : nothing;
+}
+
+const nothing: readonly Span[] = [];
+
+function actUpstream(body: Uint8Array, tools: readonly Span[]): boolean {
+  for (const tool of tools) if (actsUpstream(body, tool)) return true;
+  return false;
+}
+
+/** Functions and custom tools run at the client; every other type of tool acts at the upstream. */
+function actsUpstream(body: Uint8Array, tool: Span): boolean {
+  if (tool.kind !== "object") return false;
+  const type = lastMember(membersOf(body, tool.start, tool.end), "type");
+  const name = type?.kind === "string" ? valueOf(body, type) : "function";
+  return name !== "function" && name !== "custom";
+}
+
+/**
+ * What costs an upstream more than the client that sends it. Nearly all members of nearly all requests are too short to be too
+ * much of anything, and are passed at a glance.
+ */
+function excessOf(body: Uint8Array, members: readonly Member[]): Failure | null {
+  for (const member of members) {
+    const bytes = member.end - member.start;
+    if (bytes <= harmlessBytes) continue;
+    if (member.key === "functions") {
+      const excess = tooMany("functions", listed(body, member).length, toolsMax);
+      if (excess !== null) return excess;
+    } else if (member.key === "stop") {
+      if (bytes > stopBytesMax) return mistake(`'stop' is longer than ${stopBytesMax / 1024} KiB.`, "string_above_max_length", "stop");
+      const excess = tooMany("stop", listed(body, member).length, stopsMax);
+      if (excess !== null) return excess;
+    }
+  }
+  return null;
+}
+
+function tooMany(param: string, count: number, max: number): Failure | null {
+  return count <= max ? null : mistake(`'${param}' has ${count} elements, and may have ${max}.`, "array_above_max_length", param);
+}
+
+/** An upstream looks for every one of them at every token. The convention has 4, others take some dozens. */
+const stopsMax = 256;
+const stopBytesMax = 64 * 1024;
+/** The convention has 128; those who reach many services through one model send more. */
+const toolsMax = 1024;
+/** Of a list that cannot have too many elements: each has a byte at least, and a comma or a bracket. */
+const harmlessBytes = 2 * stopsMax;

@@ -1,0 +1,106 @@
+import { audioFormats, type AudioFormat } from "../../media/audio.ts";
+import { characterCount } from "./characters.ts";
+import { isFailure, type Failure } from "../failure.ts";
+import { misspelled } from "../field-names.ts";
+import { type Member, lastMember, membersOf, scanJson, valueOf } from "../json.ts";
+import { bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
+import type { SpeechAsk } from "./speech.ts";
+
+export interface SpeechLimits {
+  /** The longest text to be spoken, in Unicode characters. */
+  readonly charactersMax: number;
+}
+
+/** Reads a speech request: the facts the gateway decides on, or the mistake the client can mend. Unknown fields are welcome. */
+export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): SpeechAsk | Failure {
+  const document = scanJson(body);
+  const unreadable = bodyMistake(document);
+  if (unreadable !== null || !document.ok) return unreadable!;
+  const { members } = document;
+  const unknown = misspelled(members, decidedOn);
+  if (unknown !== null) return unknown;
+  const field = (key: string): Member | undefined => present(lastMember(members, key));
+
+  const model = filled(body, field("model"), "model");
+  if (isFailure(model)) return model;
+  const unnamable = modelMistake(model.text);
+  if (unnamable !== null) return unnamable;
+
+  const input = filled(body, field("input"), "input");
+  if (isFailure(input)) return input;
+  const characters = characterCount(input.text);
+  if (characters > limits.charactersMax) {
+    const message = `'input' has ${characters} characters, and at most ${limits.charactersMax} are allowed.`;
+    return mistake(message, "string_above_max_length", "input");
+  }
+
+  const voice = voiceIn(body, field("voice"));
+  if (isFailure(voice)) return voice;
+  const format = oneOf(body, field("response_format"), "response_format", audioFormats);
+  if (isFailure(format)) return format;
+  const wrongSpeed = speedMistake(body, field("speed"));
+  if (wrongSpeed !== null) return wrongSpeed;
+  const streamFormat = oneOf(body, field("stream_format"), "stream_format", streamFormats);
+  if (isFailure(streamFormat)) return streamFormat;
+
+  return {
+    operation: "speech",
+    body,
+    document,
+    members,
+    model: model.text,
+    input: input.text,
+    characters,
+    voice: voice.name,
+    format: (format.value as AudioFormat | null) ?? "mp3",
+    events: streamFormat.value === "sse",
+  };
+}
+
+/** What the gateway reads of a request. */
+const decidedOn: ReadonlySet<string> = new Set(["model", "input", "voice", "response_format", "speed", "stream_format"]);
+const streamFormats = ["audio", "sse"];
+const speedMin = 0.25;
+const speedMax = 4;
+
+function filled(body: Uint8Array, member: Member | undefined, param: string): { readonly text: string } | Failure {
+  if (member === undefined) return missing(param);
+  if (member.kind !== "string") return wrongType(param, "a string");
+  const text = valueOf(body, member) as string;
+  return text === "" ? empty(param) : { text };
+}
+
+/** A name, or an object that names a voice of the provider's own by its `id`. */
+function voiceIn(body: Uint8Array, member: Member | undefined): { readonly name: string | null } | Failure {
+  if (member?.kind !== "object") {
+    const name = filled(body, member, "voice");
+    if (!isFailure(name)) return { name: name.text };
+    return name.code === "invalid_type" ? wrongType("voice", "a string, or an object with an id") : name;
+  }
+  const id = lastMember(membersOf(body, member.start, member.end), "id");
+  if (id === undefined) return missing("voice.id");
+  if (id.kind !== "string") return wrongType("voice.id", "a string");
+  return valueOf(body, id) === "" ? empty("voice.id") : { name: null };
+}
+
+function oneOf(
+  body: Uint8Array,
+  member: Member | undefined,
+  param: string,
+  values: readonly string[],
+): { readonly value: string | null } | Failure {
+  if (member === undefined) return { value: null };
+  if (member.kind !== "string") return wrongType(param, "a string");
+  const value = valueOf(body, member) as string;
+  if (values.includes(value)) return { value };
+  const listed = values.map((each) => `'${each}'`);
+  return mistake(`Invalid value for '${param}': it must be one of ${listed.join(", ")}.`, "invalid_value", param);
+}
+
+function speedMistake(body: Uint8Array, member: Member | undefined): Failure | null {
+  if (member === undefined) return null;
+  if (member.kind !== "number") return wrongType("speed", "a number");
+  const speed = valueOf(body, member) as number;
+  if (speed >= speedMin && speed <= speedMax) return null;
+  return mistake(`Invalid value for 'speed': it must be from ${speedMin} to ${speedMax}.`, "invalid_value", "speed");
+}

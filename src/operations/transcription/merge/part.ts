@@ -1,0 +1,57 @@
+import { failure, type Failure } from "../../failure.ts";
+import { languageCode } from "../languages.ts";
+import type { Segment, Transcript, Word } from "../transcription.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Reads back the answer for a part, which is JSON in a format of the convention, already judged by the dialect it came in. */
+export function partTranscript(body: Uint8Array): Transcript | Failure {
+  const answer = parsed(body);
+  if (answer === null || typeof answer["text"] !== "string") return failure("bad_response", "the transcript of a part cannot be read back");
+  const { language, duration, usage } = answer;
+  return {
+    text: answer["text"],
+    language: typeof language === "string" ? languageCode(language) : null,
+    duration: typeof duration === "number" ? duration : null,
+    segments: listOf(answer["segments"])?.map(segmentIn) ?? null,
+    words: listOf(answer["words"])?.map(wordIn) ?? null,
+    usage: isFields(usage) ? usage : null,
+  };
+}
+
+const decoder = new TextDecoder();
+
+function parsed(body: Uint8Array): Fields | null {
+  try {
+    const value: unknown = JSON.parse(decoder.decode(body));
+    return isFields(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+function segmentIn(segment: Fields): Segment {
+  const { id: _id, type: _type, start, end, text, speaker, words: _words, ...more } = segment;
+  return { start: time(start), end: time(end), text: string(text), speaker: typeof speaker === "string" ? speaker : null, more };
+}
+
+function wordIn(word: Fields): Word {
+  return { word: string(word["word"]), start: time(word["start"]), end: time(word["end"]), speaker: null };
+}
+
+function listOf(value: unknown): readonly Fields[] | null {
+  return Array.isArray(value) ? value.map((each) => (isFields(each) ? each : {})) : null;
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function string(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** Upstreams that write times as strings were understood before; what is no time takes its list with it, later. */
+function time(value: unknown): number {
+  return typeof value === "number" || (typeof value === "string" && value.trim() !== "") ? Number(value) : Number.NaN;
+}

@@ -1,0 +1,59 @@
+import { tokensOf, withoutFirst, withoutLast } from "./seam.ts";
+import type { Segment, Word } from "../transcription.ts";
+
+type Item = Segment | Word;
+
+/** Where a part stands in its recording, and how its speakers are called there. */
+export interface Place {
+  readonly start: number;
+  readonly end: number;
+  readonly speaker: (name: string | null) => string | null;
+}
+
+/** What was said in a part, at its times in the recording. No time leaves the part. */
+export function placedParts<T extends Item>(items: readonly T[], { start, end, speaker }: Place): readonly T[] {
+  const within = (time: number): number => Math.min(end, Math.max(start, Math.round((start + time) * 1000) / 1000));
+  return items.map((item) => {
+    const placed = { ...item, start: within(item.start), end: within(item.end), speaker: speaker(item.speaker) };
+    return "more" in placed ? { ...placed, more: sought(placed.more, start) } : placed;
+  });
+}
+
+/** `seek` is a time too, in hundredths of a second. */
+function sought(more: Segment["more"], start: number): Segment["more"] {
+  const { seek } = more;
+  return typeof seek === "number" ? { ...more, seek: seek + Math.round(start * 100) } : more;
+}
+
+/** Without the first words, and nothing of the rest before a time. */
+export function withoutFirstItems<T extends Item>(items: readonly T[], words: number, earliest: number): readonly T[] {
+  let left = words;
+  return items.flatMap((item) => {
+    const drops = Math.min(left, tokensOf(textOf(item)).length);
+    left -= drops;
+    const text = withoutFirst(textOf(item), drops);
+    if (drops > 0 && tokensOf(text).length === 0) return [];
+    const start = Math.max(earliest, item.start);
+    return [{ ...withText(item, text), start, end: Math.max(start, item.end) }];
+  });
+}
+
+export function withoutLastItems<T extends Item>(items: readonly T[], words: number): readonly T[] {
+  let kept = items.length;
+  for (let left = words; left > 0 && kept > 0;) {
+    const last = items[kept - 1]!;
+    const tokens = tokensOf(textOf(last)).length;
+    if (tokens > left) return [...items.slice(0, kept - 1), withText(last, withoutLast(textOf(last), left))];
+    left -= tokens;
+    kept -= 1;
+  }
+  return items.slice(0, kept);
+}
+
+function textOf(item: Item): string {
+  return "text" in item ? item.text : item.word;
+}
+
+function withText<T extends Item>(item: T, text: string): T {
+  return "text" in item ? { ...item, text } : { ...item, word: text };
+}

@@ -1,0 +1,52 @@
+import { hintsMax, type Hint, type MarkedHint, type SharedHints } from "../../limits/joint-hints.ts";
+import { runKinded, type KindedName } from "./kinds.ts";
+import type { RedisLink } from "./link.ts";
+import { readScript, tellScript } from "./scripts.ts";
+
+/** Hints in Redis, in one sorted set by the time until which they hold, on the server's clock. */
+export class RedisHints implements SharedHints {
+  private readonly names: readonly KindedName[];
+
+  constructor(
+    private readonly link: RedisLink,
+    { prefix = "sluice:" }: { readonly prefix?: string } = {},
+  ) {
+    this.names = [{ name: `${prefix}hints`, kind: "zset" }];
+  }
+
+  async tell({ scope, cause, forMs }: Hint): Promise<string> {
+    const text = JSON.stringify([scope, cause]);
+    const until = await runKinded(this.link, tellScript, this.names, [text, Math.ceil(forMs), hintsMax]);
+    return `${text} ${Number(until)}`;
+  }
+
+  async read(): Promise<readonly MarkedHint[]> {
+    const reply = await runKinded(this.link, readScript, this.names, [hintsMax]);
+    if (!Array.isArray(reply)) throw new Error("Redis answered something that was not asked for.");
+    const [now, ...pairs] = reply as readonly unknown[];
+    const hints: MarkedHint[] = [];
+    for (let at = 0; at + 1 < pairs.length; at += 2) {
+      const hint = hintOf(pairs[at], Number(pairs[at + 1]), Number(now));
+      if (hint !== null) hints.push(hint);
+    }
+    return hints;
+  }
+}
+
+/** Whatever somebody else put there is passed over. */
+function hintOf(text: unknown, untilMs: number, nowMs: number): MarkedHint | null {
+  if (typeof text !== "string" || !Number.isFinite(untilMs - nowMs)) return null;
+  const parts = parsed(text);
+  if (!Array.isArray(parts)) return null;
+  const [scope, cause] = parts as readonly unknown[];
+  if (typeof scope !== "string" || typeof cause !== "string") return null;
+  return { scope, cause, forMs: untilMs - nowMs, mark: `${text} ${untilMs}` };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return null;
+  }
+}

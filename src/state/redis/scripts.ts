@@ -1,0 +1,145 @@
+import { script } from "./link.ts";
+
+/*
+ * Time is the server's own, so that processes with wrong clocks agree. A limit is a hash of slots; those that have left the
+ * window go when it is next looked at, and also those far in the future, which a server whose clock was set back left behind.
+ * Whatever is not asked for any more vanishes by its time to live.
+ */
+const clock = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`;
+
+/**
+ * Keys: those of the wants, then that of the hold, if any. Values: slotMs, slots, how many wants; limit, need, wish and sharers
+ * of each; limit and life of the hold, and the names of its places. Answers 1, the slot, how many places, and amount and rest of
+ * each want; or 0, the place of the key without room, how long to wait, and the rest. What has ended is looked for only where
+ * there is no room, and the time to live is renewed now and then: every command counts.
+ */
+export const takeScript = script(`${clock}
+local slotMs, slots, wants = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local slot = math.floor(now / slotMs)
+local answer = {1, slot, 0}
+local amounts = {}
+for w = 1, wants do
+  local at = 4 * w
+  local limit, need, wish, sharers = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  local fields = redis.call('HGETALL', KEYS[w])
+  local used, counted = 0, {}
+  for f = 1, #fields, 2 do
+    local when, amount = tonumber(fields[f]), tonumber(fields[f + 1])
+    if not when or not amount or when <= slot - slots or when > slot + slots then
+      redis.call('HDEL', KEYS[w], fields[f])
+    else
+      used = used + amount
+      counted[#counted + 1] = {when, amount}
+    end
+  end
+  local rest = limit - used
+  if rest < need then
+    local wait = slots * slotMs
+    if need <= limit then
+      table.sort(counted, function(a, b) return a[1] < b[1] end)
+      local short = need - rest
+      for _, one in ipairs(counted) do
+        short = short - one[2]
+        if short <= 0 then
+          wait = (one[1] + slots) * slotMs - now
+          break
+        end
+      end
+    end
+    return {0, w, wait, math.max(0, rest)}
+  end
+  local amount = math.max(need, math.min(wish, math.floor(rest / sharers)))
+  amounts[w] = amount
+  answer[#answer + 1] = amount
+  answer[#answer + 1] = rest - amount
+end
+if #KEYS > wants then
+  local at = 4 * wants + 4
+  local key, limit, life = KEYS[wants + 1], tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  local asked = #ARGV - at - 1
+  local taken = redis.call('ZCARD', key)
+  if taken + asked > limit and redis.call('ZREMRANGEBYSCORE', key, '-inf', now) > 0 then
+    taken = redis.call('ZCARD', key)
+  end
+  if taken >= limit and not redis.call('ZSCORE', key, ARGV[at + 2]) then
+    return {0, wants + 1, 0, 0}
+  end
+  local names = {}
+  for place = 1, math.max(1, math.min(asked, limit - taken)) do
+    names[#names + 1] = now + life
+    names[#names + 1] = ARGV[at + 1 + place]
+  end
+  redis.call('ZADD', key, unpack(names))
+  if taken == 0 or now % 16 == 0 then redis.call('PEXPIRE', key, 20 * life) end
+  answer[3] = #names / 2
+end
+for w = 1, wants do
+  redis.call('HINCRBY', KEYS[w], slot, amounts[w])
+  redis.call('PEXPIRE', KEYS[w], (slots + 1) * slotMs)
+end
+return answer
+`);
+
+/** Values: slotMs, slots; slot (nothing for now, or below zero for so many slots before) and amount of each correction. */
+export const correctScript = script(`${clock}
+local slotMs, slots = tonumber(ARGV[1]), tonumber(ARGV[2])
+local newest = math.floor(now / slotMs)
+for at = 3, #ARGV, 2 do
+  local slot, by = tonumber(ARGV[at]) or newest, tonumber(ARGV[at + 1])
+  if slot < 0 then slot = newest + slot end
+  if slot > newest - slots and slot <= newest + slots then
+    local before = tonumber(redis.call('HGET', KEYS[1], slot)) or 0
+    local after = math.max(0, before + by)
+    if after > 0 then
+      redis.call('HSET', KEYS[1], slot, string.format('%.0f', after))
+    elseif before > 0 then
+      redis.call('HDEL', KEYS[1], slot)
+    end
+  end
+end
+redis.call('PEXPIRE', KEYS[1], (slots + 1) * slotMs)
+return 1
+`);
+
+/** Values: life, calls. */
+export const keepScript = script(`${clock}
+local life = tonumber(ARGV[1])
+for at = 2, #ARGV do
+  redis.call('ZADD', KEYS[1], now + life, ARGV[at])
+end
+redis.call('PEXPIRE', KEYS[1], 20 * life)
+return 1
+`);
+
+/** Values: process, how long ago one may have been seen. */
+export const attendScript = script(`${clock}
+local within = tonumber(ARGV[2])
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. (now - within))
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + within, '+inf')
+redis.call('PEXPIRE', KEYS[1], within)
+return redis.call('ZCARD', KEYS[1])
+`);
+
+/** Values: hint, how long it holds, how many there may be. Answers until when it holds. */
+export const tellScript = script(`${clock}
+local ends = now + tonumber(ARGV[2])
+local known = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]))
+if known and known >= ends then return string.format('%.0f', ends) end
+redis.call('ZADD', KEYS[1], ends, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - tonumber(ARGV[3]))
+local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+redis.call('PEXPIRE', KEYS[1], math.max(1, math.floor(last[2] - now)))
+return string.format('%.0f', ends)
+`);
+
+/** Values: how many at most. Answers pairs of a hint and until when it holds, after the time it is. */
+export const readScript = script(`${clock}
+local found = redis.call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '(' .. now, 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[1]))
+table.insert(found, 1, string.format('%.0f', now))
+return found
+`);

@@ -1,0 +1,93 @@
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { derived, keyBytes } from "../secrets/sealing.ts";
+import { isObject, parsedObject } from "../stored-json.ts";
+
+/**
+ * The beginning of a sealed backup, in three lines: what the file is, what there is to know before it is opened, and the
+ * proof that the line before is as it was written. Nothing in it is secret.
+ */
+export interface BackupHeader {
+  /** Drawn for each backup: no two are sealed with the same key. */
+  readonly salt: Uint8Array;
+  /** How much of the store is sealed at a time. */
+  readonly chunkBytes: number;
+  /** How long the store is. */
+  readonly bytes: number;
+  readonly opensWith: BackupKeyHint;
+}
+
+/** Which key opens it: the master key of that name, or a passphrase that so much work is put into. */
+export type BackupKeyHint =
+  | { readonly kind: "master_key"; readonly version: string }
+  | { readonly kind: "passphrase"; readonly workLog2: number };
+
+export const backupMark = "sluice backup 1\n";
+/** Far more than a header has. */
+export const headerBytesMax = 2048;
+export const chunkBytesUsual = 256 * 1024;
+
+export function newHeader(bytes: number, opensWith: BackupKeyHint): BackupHeader {
+  return { salt: randomBytes(saltBytes), chunkBytes: chunkBytesUsual, bytes, opensWith };
+}
+
+export function writtenHeader(header: BackupHeader, secret: Uint8Array): Uint8Array {
+  const { salt, chunkBytes, bytes, opensWith } = header;
+  const line = JSON.stringify({ salt: Buffer.from(salt).toString("base64url"), chunkBytes, bytes, opensWith });
+  return Buffer.from(`${backupMark}${line}\n${proofOf(line, header, secret).toString("base64url")}\n`);
+}
+
+/** A header as it stands in a file. It is not to be believed before it is proven. */
+export interface FoundHeader {
+  readonly header: BackupHeader;
+  readonly line: string;
+  readonly proof: string;
+  /** Where the store begins. */
+  readonly end: number;
+}
+
+/** Null where the bytes begin a sealed backup, but not with a header that this version understands. */
+export function foundHeader(bytes: Uint8Array): FoundHeader | null {
+  const [mark = "", line = "", proof = "", rest] = Buffer.from(bytes).toString("latin1").split("\n", 4);
+  if (`${mark}\n` !== backupMark || rest === undefined) return null;
+  const { salt, chunkBytes, bytes: storeBytes, opensWith } = parsedObject(line) ?? {};
+  if (typeof salt !== "string" || !isCount(chunkBytes, chunkBytesMax) || !isCount(storeBytes, Number.MAX_SAFE_INTEGER)) return null;
+  const hint = hintFrom(opensWith);
+  const drawn = Buffer.from(salt, "base64url");
+  if (hint === null || drawn.length !== saltBytes || chunkBytes < chunkBytesMin) return null;
+  const header = { salt: new Uint8Array(drawn), chunkBytes, bytes: storeBytes, opensWith: hint };
+  return { header, line, proof, end: backupMark.length + line.length + proof.length + 2 };
+}
+
+export function isProven({ header, line, proof }: FoundHeader, secret: Uint8Array): boolean {
+  const [found, wanted] = [Buffer.from(proof, "base64url"), proofOf(line, header, secret)];
+  return found.length === wanted.length && timingSafeEqual(found, wanted);
+}
+
+/** What the store itself is sealed with. */
+export function contentKey({ salt }: BackupHeader, secret: Uint8Array): Uint8Array {
+  return derived(secret, "sluice backup contents 1", keyBytes, salt);
+}
+
+function proofOf(line: string, { salt }: BackupHeader, secret: Uint8Array): Buffer {
+  const key = derived(secret, "sluice backup header 1", keyBytes, salt);
+  return createHmac("sha256", key).update(backupMark).update(line, "latin1").digest();
+}
+
+function hintFrom(value: unknown): BackupKeyHint | null {
+  if (!isObject(value)) return null;
+  const { kind, version, workLog2 } = value;
+  if (kind === "master_key" && typeof version === "string") return { kind, version };
+  // A file must not be able to ask for all memory there is.
+  if (kind === "passphrase" && isCount(workLog2, workLog2Max)) return { kind, workLog2 };
+  return null;
+}
+
+function isCount(value: unknown, max: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= max;
+}
+
+const saltBytes = 32;
+const chunkBytesMin = 1024;
+const chunkBytesMax = 16 * 1024 * 1024;
+/** 512 MiB. */
+const workLog2Max = 19;

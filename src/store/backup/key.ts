@@ -1,0 +1,166 @@
+import { scrypt } from "node:crypto";
+import { StorageTrouble } from "../../gateway/storage.ts";
+import type { BackupKeyHint } from "./header.ts";
+import type { Database } from "../database.ts";
+import { masterKeyFile, masterKeysAt, MasterKeyTrouble, replacedKeysAt } from "../secrets/master-key-file.ts";
+import { readLock, unlocked } from "../secrets/master-key.ts";
+import { derived, keyBytes, sealingKeyOf } from "../secrets/sealing.ts";
+
+/** What a backup is sealed with: the master key of its store unless something else is wished. */
+export type Protection =
+  | { readonly kind: "master_key" }
+  | { readonly kind: "passphrase"; readonly passphrase: string }
+  | { readonly kind: "plain" };
+
+/** A key for backups, and what their headers say of it. */
+export interface BackupKey {
+  readonly hint: BackupKeyHint;
+  readonly secret: (salt: Uint8Array) => Promise<Uint8Array>;
+}
+
+export interface KeyPlace {
+  readonly dataDir: string;
+  /** The master key, where the environment gives it. */
+  readonly given: string | null;
+}
+
+/** The key for a backup of this store; null where it is to be plain. A master key that is not the store's own seals nothing. */
+export async function keyToSeal(protection: Protection, place: KeyPlace, store: Database): Promise<BackupKey | null> {
+  if (protection.kind === "plain") return null;
+  if (protection.kind === "passphrase") return passphraseKey(protection.passphrase, workLog2Usual);
+  return (await ownKey(place, store)) ?? fail(withoutOwnKey(place));
+}
+
+/** The master key at hand that the store was begun with; null where there is none. */
+export async function ownKey({ dataDir, given }: KeyPlace, store: Database): Promise<BackupKey | null> {
+  return asStorageTrouble(async () => {
+    const lock = await readLock(store);
+    const own = masterKeysAt(dataDir, given).find((key) => lock !== null && unlocked(lock, sealingKeyOf(key)) !== null);
+    return own === undefined ? null : masterKey(own);
+  });
+}
+
+/**
+ * Whether a store could be begun with the master key that is here: it could, or it needs the one that is kept in this file since it
+ * was replaced, or one that is not here, where there is another one or none.
+ */
+export type MasterKeyFit =
+  | { readonly kind: "fits" }
+  | { readonly kind: "replaced"; readonly file: string }
+  | { readonly kind: "other" }
+  | { readonly kind: "missing" };
+
+export async function masterKeyFit({ dataDir, given }: KeyPlace, store: Database): Promise<MasterKeyFit> {
+  const lock = await asStorageTrouble(() => readLock(store));
+  const opens = (key: Uint8Array): boolean => lock !== null && unlocked(lock, sealingKeyOf(key)) !== null;
+  try {
+    const keys = masterKeysAt(dataDir, given);
+    if (lock === null || keys.some(opens)) return { kind: "fits" };
+    const replaced = replacedKeysAt(dataDir).find(({ bytes }) => opens(bytes));
+    if (replaced !== undefined) return { kind: "replaced", file: replaced.file };
+    return { kind: keys.length === 0 ? "missing" : "other" };
+  } catch (error) {
+    // What lies there is no master key, and a restore is not the moment to refuse for it.
+    if (error instanceof MasterKeyTrouble) return { kind: "other" };
+    throw error;
+  }
+}
+
+/** The key that a backup asks for. Throws where it is not at hand, with what is to be done. */
+export function keyToOpen(file: string, hint: BackupKeyHint, passphrase: string | null, { dataDir, given }: KeyPlace): BackupKey {
+  if (hint.kind === "passphrase") {
+    return passphrase === null ? fail(passphraseNeeded(file)) : passphraseKey(passphrase, hint.workLog2);
+  }
+  const keys = withStorageTrouble(() => [...masterKeysAt(dataDir, given), ...replacedKeysAt(dataDir).map(({ bytes }) => bytes)]).map(
+    masterKey,
+  );
+  const found = keys.find((key) => key.hint.kind === "master_key" && key.hint.version === hint.version);
+  return found ?? fail(keys.length === 0 ? noMasterKey(file, dataDir) : otherMasterKey(file, dataDir, given !== null));
+}
+
+/** Why a passphrase is none; null when it is one. Whoever has the file may try as many as they like. */
+export function passphraseProblem(passphrase: string): string | null {
+  if (passphrase.length >= passphraseCharactersMin && passphrase.length <= passphraseCharactersMax) return null;
+  return `A passphrase for backups must have ${passphraseCharactersMin} to ${passphraseCharactersMax} characters.`;
+}
+
+function masterKey(master: Uint8Array): BackupKey {
+  return {
+    hint: { kind: "master_key", version: sealingKeyOf(master).version },
+    secret: () => Promise.resolve(derived(master, "sluice backup key 1", keyBytes)),
+  };
+}
+
+function passphraseKey(passphrase: string, workLog2: number): BackupKey {
+  const problem = passphraseProblem(passphrase);
+  if (problem !== null) throw new StorageTrouble("invalid", problem);
+  return {
+    hint: { kind: "passphrase", workLog2 },
+    secret: (salt) => stretched(passphrase.normalize("NFC"), salt, workLog2),
+  };
+}
+
+function stretched(passphrase: string, salt: Uint8Array, workLog2: number): Promise<Uint8Array> {
+  const cost = { N: 2 ** workLog2, r: 8, p: 1, maxmem: 2 ** workLog2 * 1024 * 2 };
+  return new Promise((resolve, reject) => {
+    scrypt(passphrase, salt, keyBytes, cost, (error, key) => (error == null ? resolve(new Uint8Array(key)) : reject(error)));
+  });
+}
+
+/** 128 MiB and less than a second. */
+const workLog2Usual = 17;
+const passphraseCharactersMin = 16;
+const passphraseCharactersMax = 1024;
+
+function withoutOwnKey({ dataDir }: KeyPlace): StorageTrouble {
+  return new StorageTrouble(
+    "missing",
+    `There is nothing to encrypt the backup with: the master key of this store is neither ${masterKeyFile(dataDir)} nor SLUICE_MASTER_KEY. ` +
+      "Put it there, give --passphrase-file, or give --plain for a backup that anybody can read.",
+  );
+}
+
+function passphraseNeeded(file: string): StorageTrouble {
+  return new StorageTrouble("missing", `${file} is encrypted with a passphrase: give the file that holds it as --passphrase-file.`);
+}
+
+function noMasterKey(file: string, dataDir: string): StorageTrouble {
+  return new StorageTrouble(
+    "missing",
+    `${file} is encrypted with the master key of its store, and there is none here. Copy that to ${masterKeyFile(dataDir)}, or set ` +
+      "SLUICE_MASTER_KEY: the store in it needs it, too.",
+  );
+}
+
+function otherMasterKey(file: string, dataDir: string, given: boolean): StorageTrouble {
+  const which = given ? "SLUICE_MASTER_KEY" : `the one in ${masterKeyFile(dataDir)}`;
+  return new StorageTrouble(
+    "invalid",
+    `${file} is encrypted with another master key than ${which}. Put the one in its place that the store had when the backup was made: ` +
+      "the store in it needs it, too.",
+  );
+}
+
+async function asStorageTrouble<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw translated(error);
+  }
+}
+
+function withStorageTrouble<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw translated(error);
+  }
+}
+
+function translated(error: unknown): unknown {
+  return error instanceof MasterKeyTrouble ? new StorageTrouble("invalid", error.message) : error;
+}
+
+function fail(error: Error): never {
+  throw error;
+}

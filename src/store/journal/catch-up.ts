@@ -1,0 +1,116 @@
+import { releaseHolds, settleHolds } from "../tables/budget-table.ts";
+import type { Database } from "../database.ts";
+import { SlotDrain } from "../drain/drain.ts";
+import { lockFile, segmentFile, segmentsIn, slotFolders } from "./folder.ts";
+import { takeLock } from "./lock.ts";
+import { SegmentReader } from "./reader.ts";
+import { sql } from "../sql.ts";
+
+export interface CatchUpOptions {
+  /** Of all journals. */
+  readonly folder: string;
+  readonly database: Database;
+  /** Is told of damage in a journal, in words. */
+  readonly report: (message: string) => void;
+  /** How long journals of dead processes may take, and how long living ones are waited for. */
+  readonly drainMs?: number;
+  readonly waitMs?: number;
+}
+
+/**
+ * For somebody who is about to look at what was used: brings in what dead processes left in their journals, and waits a moment
+ * for what living ones have written so far. Gives the number of bytes that are not in the store even so.
+ */
+export async function catchUp({ folder, database, report, drainMs = 30_000, waitMs = 3_000 }: CatchUpOptions): Promise<number> {
+  const untilMs = performance.now() + drainMs;
+  const living: Mark[] = [];
+  let behindBytes = 0;
+  for (const slot of slotFolders(folder)) {
+    if (segmentsIn(slot).length === 0) continue;
+    const lock = takeLock(lockFile(slot));
+    if (lock === null) {
+      living.push(...marksOf(slot));
+      continue;
+    }
+    const drain = new SlotDrain({ database, settle: settleHolds, release: releaseHolds, report }, slot, null);
+    try {
+      let busy = true;
+      while (busy && performance.now() < untilMs) busy = await drain.step();
+      if (busy) behindBytes += drain.behindBytes;
+    } finally {
+      drain.close();
+      lock.release();
+    }
+  }
+  return behindBytes + (await waited(living, database, waitMs));
+}
+
+/** Whether a living process of this machine has a journal here. */
+export function hasLivingJournal(folder: string): boolean {
+  return slotFolders(folder).some((slot) => {
+    const lock = takeLock(lockFile(slot));
+    lock?.release();
+    return lock === null;
+  });
+}
+
+/** A segment, and how far it was written when we came. */
+interface Mark {
+  readonly file: string;
+  readonly bytes: number;
+}
+
+function marksOf(slot: string): readonly Mark[] {
+  return segmentsIn(slot).flatMap((segment) => {
+    const file = segmentFile(slot, segment);
+    return inSegment(file, (reader) => [{ file, bytes: reader.bytes }]) ?? [];
+  });
+}
+
+async function waited(marks: readonly Mark[], database: Database, waitMs: number): Promise<number> {
+  const untilMs = performance.now() + waitMs;
+  for (;;) {
+    let bytes = 0;
+    for (const mark of marks) bytes += await waitingBytes(mark, database);
+    if (bytes === 0 || performance.now() >= untilMs) return bytes;
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
+  }
+}
+
+/** Calls that are only begun do not count: nobody waits for them in the store. */
+async function waitingBytes({ file, bytes }: Mark, database: Database): Promise<number> {
+  const segment = inSegment(file, (reader) => reader.beginning().head?.segment ?? null);
+  if (segment === null) return 0;
+  const [row] = await database.all<{ readonly position: number }>(sql`select position from journals where name = ${segment}`);
+  const stored = row?.position ?? 0;
+  const isBehind = inSegment(file, (reader) => holdsReceipts(reader, stored, bytes)) ?? false;
+  return isBehind ? bytes - stored : 0;
+}
+
+function holdsReceipts(reader: SegmentReader, from: number, until: number): boolean {
+  for (let position = from; position < until;) {
+    const batch = reader.read(position, { receiptsMax: 1, finished: false, openings: false, until });
+    if (batch.receipts.length > 0) return true;
+    if (batch.position === position) return false;
+    ({ position } = batch);
+  }
+  return false;
+}
+
+/** Null where the segment is gone: then all of it is in the store. */
+function inSegment<T>(file: string, look: (reader: SegmentReader) => T): T | null {
+  let reader: SegmentReader;
+  try {
+    reader = new SegmentReader(file);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+  try {
+    return look(reader);
+  } finally {
+    reader.close();
+  }
+}
+
+const pollMs = 50;

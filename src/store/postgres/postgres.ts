@@ -1,0 +1,96 @@
+import type { Database } from "../database.ts";
+import { Late, type Answer, type PostgresConnection } from "./postgres-connection.ts";
+import { PostgresPool } from "./postgres-pool.ts";
+import { PassingTrouble } from "./postgres-trouble.ts";
+import { sql, type Sql } from "../sql.ts";
+import { Scope } from "../sqlite/sqlite-scope.ts";
+
+export interface PostgresOptions {
+  /** How long a statement may take, with the wait for a connection. In a transaction each statement has this time. */
+  readonly statementMs?: number;
+  readonly connectionsMax?: number;
+}
+
+/**
+ * A PostgreSQL server. Whatever becomes of it, every promise settles within its time, and the next statement tries again.
+ * Where a server is lost between a statement and its answer, the statement may have been done: what is sent again must be
+ * harmless when it is done twice.
+ */
+export class PostgresDatabase implements Database {
+  readonly engine = "postgres";
+  private readonly statementMs: number;
+  private readonly pool: PostgresPool;
+
+  constructor(url: string, { statementMs = 2_000, connectionsMax = 8 }: PostgresOptions = {}) {
+    this.statementMs = statementMs;
+    this.pool = new PostgresPool(url, statementMs, connectionsMax);
+  }
+
+  async all<Row extends object>(query: Sql): Promise<Row[]> {
+    return (await this.one(query)).rows as Row[];
+  }
+
+  async run(query: Sql): Promise<number> {
+    return (await this.one(query)).changed;
+  }
+
+  async transaction<T>(work: (database: Database) => Promise<T>): Promise<T> {
+    return this.again(performance.now() + this.statementMs, async () =>
+      this.pool.use(this.statementMs, async (connection) => this.whole(connection, work)),
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.pool.close();
+  }
+
+  private async one(query: Sql): Promise<Answer> {
+    const deadlineMs = performance.now() + this.statementMs;
+    const leftMs = (): number => Math.max(0, deadlineMs - performance.now());
+    return this.again(deadlineMs, async () => this.pool.use(leftMs(), async (connection) => connection.send(query, leftMs())));
+  }
+
+  private async whole<T>(connection: PostgresConnection, work: (database: Database) => Promise<T>): Promise<T> {
+    const send = async (query: Sql): Promise<Answer> => connection.send(query, this.statementMs);
+    await send(begin);
+    const scope = new Scope("postgres", {
+      all: async <Row extends object>(query: Sql): Promise<Row[]> => (await send(query)).rows as Row[],
+      run: async (query) => (await send(query)).changed,
+    });
+    try {
+      const result = await work(scope);
+      scope.end();
+      await send(commit);
+      return result;
+    } catch (error) {
+      scope.abandon();
+      // A connection that cannot even undo is of no use to the next one.
+      await send(rollback).catch(() => connection.discard());
+      throw scope.trouble instanceof PassingTrouble ? scope.trouble : error;
+    }
+  }
+
+  /** Undone work is done again a few times; for a place on a crowded server we wait as long as there is time. */
+  private async again<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
+    let crowded: PassingTrouble | null = null;
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await attempt();
+      } catch (error) {
+        const pauseMs = Math.min(pauseMaxMs, pauseMinMs * 2 ** tries) * (0.5 + Math.random() / 2);
+        // That the last bit of time was too short for one more attempt is not the reason.
+        if (!(error instanceof PassingTrouble)) throw error instanceof Late && crowded !== null ? crowded : error;
+        if (error.why === "crowded") crowded = error;
+        if (error.why === "undone" ? tries >= triesMax : performance.now() + pauseMs > deadlineMs) throw error;
+        await new Promise<void>((resolve) => void setTimeout(resolve, pauseMs));
+      }
+    }
+  }
+}
+
+const begin = sql`begin`;
+const commit = sql`commit`;
+const rollback = sql`rollback`;
+const triesMax = 6;
+const pauseMinMs = 4;
+const pauseMaxMs = 200;

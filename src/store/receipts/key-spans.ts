@@ -1,0 +1,130 @@
+import type { ReceiptQuery } from "../../gateway/storage.ts";
+import type { Database } from "../database.ts";
+import { minuteMs, Minutes, timeOfId } from "./receipt-minutes.ts";
+import { name } from "./receipt-row.ts";
+import { joinSql, sql, type Sql } from "../sql.ts";
+import { dayMs, hourMs } from "./usage-sums.ts";
+
+/** A time in which a key has receipts, by their ids: from its beginning up to but without its end. */
+export interface Span {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+export interface Spans {
+  /** The newest first. */
+  readonly spans: readonly Span[];
+  /** How many receipts in them may be what is asked for. */
+  readonly calls: number;
+}
+
+/**
+ * When a key had calls as they are asked for, the newest first. All of its receipts but the strays lie in these times, as do
+ * those of others. Hourly sums tell it by the minute; where they are forgotten before the receipts, daily ones tell it by the day.
+ */
+export async function* spansOfKey(database: Database, query: KeyQuery): AsyncGenerator<Spans> {
+  const [bounds] = await database.all<{ readonly oldest: string | null; readonly first_hour: number | null }>(
+    sql`select (select min(id) from receipts) as oldest, (select min(at_ms) from usage_hours) as first_hour`,
+  );
+  const { oldest = null, first_hour: firstHour = null } = bounds ?? {};
+  if (oldest === null) return;
+  const sinceMs = Math.max(timeOfId(oldest) ?? 0, Math.floor(query.sinceMs ?? 0));
+  const untilMs = Math.min(Math.ceil(query.untilMs ?? endMs), beforeMs(query.before));
+  // Of the oldest hour there may be only some sums left.
+  const hoursFromMs = firstHour === null ? endMs : firstHour + hourMs;
+  yield* byHours(database, query, Math.max(hoursFromMs, startOf(sinceMs, hourMs)), untilMs);
+  yield* byDays(database, query, { sinceMs: startOf(sinceMs, dayMs), untilMs, hoursFromMs });
+}
+
+export type KeyQuery = ReceiptQuery & { readonly keyId: string };
+
+async function* byHours(database: Database, query: KeyQuery, sinceMs: number, untilMs: number): AsyncGenerator<Spans> {
+  const asked = conditionsOf(query);
+  const columns = sql`select at_ms, ${callsOf(query)} as matching, calls, placed, minutes_early, minutes_late from usage_hours`;
+  for (let endsMs = untilMs; ;) {
+    const some = await database.all<HourRow>(sql`${columns} where ${asked} and at_ms >= ${sinceMs} and at_ms < ${endsMs}
+      order by at_ms desc limit ${rowsMax}`);
+    const last = some.at(-1)?.at_ms;
+    if (last === undefined) return;
+    const isCut = some.length === rowsMax;
+    // Of the last hour more rows may follow.
+    const rest = isCut ? await database.all<HourRow>(sql`${columns} where ${asked} and at_ms = ${last}`) : [];
+    const rows = isCut ? [...some.filter(({ at_ms }) => at_ms !== last), ...rest] : some;
+    for (const [atMs, sums] of Map.groupBy(rows, ({ at_ms }) => at_ms)) yield spansOfHour(atMs, sums);
+    if (!isCut) return;
+    endsMs = last;
+  }
+}
+
+interface HourRow {
+  readonly at_ms: number;
+  readonly matching: number;
+  readonly calls: number;
+  readonly placed: number;
+  readonly minutes_early: number;
+  readonly minutes_late: number;
+}
+
+function spansOfHour(atMs: number, sums: readonly HourRow[]): Spans {
+  const minutes = new Minutes();
+  let calls = 0;
+  for (const sum of sums) {
+    calls += sum.matching;
+    if (sum.placed === sum.calls) minutes.join(sum.minutes_early, sum.minutes_late);
+    else minutes.fill();
+  }
+  const spans: Span[] = [];
+  for (let minute = 59; minute >= 0; minute -= 1) {
+    if (!minutes.has(minute)) continue;
+    const end = minute + 1;
+    while (minute > 0 && minutes.has(minute - 1)) minute -= 1;
+    spans.push({ fromMs: atMs + minute * minuteMs, toMs: atMs + end * minuteMs });
+  }
+  return { spans, calls };
+}
+
+interface DaysAsked {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+  /** From here on the hours tell it. */
+  readonly hoursFromMs: number;
+}
+
+/** A day is not cut where the calls that are asked for end: an id may be of a later moment than the start of its call. */
+async function* byDays(database: Database, query: KeyQuery, { sinceMs, untilMs, hoursFromMs }: DaysAsked): AsyncGenerator<Spans> {
+  const beginBeforeMs = Math.min(untilMs, hoursFromMs);
+  if (sinceMs >= beginBeforeMs) return;
+  const days = await database.all<{ readonly at_ms: number; readonly matching: number }>(sql`
+    select at_ms, cast(sum(${callsOf(query)}) as bigint) as matching from usage_days
+    where ${conditionsOf(query)} and at_ms >= ${sinceMs} and at_ms < ${beginBeforeMs} group by at_ms order by at_ms desc`);
+  for (const { at_ms, matching } of days) {
+    yield { spans: [{ fromMs: at_ms, toMs: Math.min(at_ms + dayMs, hoursFromMs) }], calls: matching };
+  }
+}
+
+function conditionsOf(query: KeyQuery): Sql {
+  const conditions = [sql`key_id = ${name(query.keyId)}`, sql`${callsOf(query)} > 0`];
+  if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
+  if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
+  return joinSql(conditions, sql` and `);
+}
+
+function callsOf({ state }: KeyQuery): Sql {
+  if (state === null) return sql`calls`;
+  return state === "complete" ? sql`(calls - failed)` : sql`failed`;
+}
+
+/** An id is looked for that sorts before this one, and may be of the same moment. */
+function beforeMs(before: string | null): number {
+  const atMs = before === null ? null : timeOfId(before);
+  return atMs === null ? endMs : atMs + 1;
+}
+
+function startOf(ms: number, spanMs: number): number {
+  return ms - (ms % spanMs);
+}
+
+/** Later than every id. */
+const endMs = 2 ** 48;
+/** Weeks of a key that uses few models over few channels. */
+const rowsMax = 500;

@@ -1,0 +1,67 @@
+import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
+
+/**
+ * Nearly every call has one attempt, which answered and of which the receipt already tells everything but its times. Such an
+ * attempt is kept as these alone, in the journal and in the store.
+ */
+export interface PlainAttempt {
+  readonly afterMs: number;
+  readonly tookMs: number;
+}
+
+/** Null where an attempt has more to tell than its receipt, or there are several or none. */
+export function plainAttempt(receipt: Receipt): PlainAttempt | null {
+  const { attempts } = receipt;
+  if (attempts.length !== 1) return null;
+  const attempt = attempts[0]!;
+  return isPlain(attempt, receipt) ? attempt : null;
+}
+
+function isPlain(attempt: AttemptReceipt, receipt: Receipt): boolean {
+  const { delivered } = receipt;
+  return (
+    attempt.outcome === "answered" &&
+    attempt.status === plainStatus &&
+    attempt.error === null &&
+    attempt.blame === null &&
+    !attempt.hedge &&
+    attempt.channel === receipt.channel &&
+    attempt.model === receipt.upstreamModel &&
+    attempt.nanos === receipt.billedNanos &&
+    attempt.costUncertain === receipt.costUncertain &&
+    attempt.estimated === receipt.estimated &&
+    attempt.promptTokens === delivered.promptTokens &&
+    attempt.cachedTokens === delivered.cachedTokens &&
+    attempt.completionTokens === delivered.completionTokens &&
+    attempt.reasoningTokens === delivered.reasoningTokens &&
+    attempt.audioSeconds === delivered.audioSeconds &&
+    attempt.characters === delivered.characters
+  );
+}
+
+/** The attempt that was kept as its times. */
+export function attemptFrom({ afterMs, tookMs }: PlainAttempt, receipt: Receipt): AttemptReceipt {
+  const { delivered } = receipt;
+  return {
+    channel: receipt.channel ?? "",
+    model: receipt.upstreamModel ?? "",
+    afterMs,
+    tookMs,
+    outcome: "answered",
+    status: plainStatus,
+    error: null,
+    blame: null,
+    hedge: false,
+    nanos: receipt.billedNanos,
+    costUncertain: receipt.costUncertain,
+    estimated: receipt.estimated,
+    promptTokens: delivered.promptTokens,
+    cachedTokens: delivered.cachedTokens,
+    completionTokens: delivered.completionTokens,
+    reasoningTokens: delivered.reasoningTokens,
+    audioSeconds: delivered.audioSeconds,
+    characters: delivered.characters,
+  };
+}
+
+const plainStatus = 200;

@@ -1,0 +1,42 @@
+import type { ReceiptQuery } from "../../gateway/storage.ts";
+import { name } from "./receipt-row.ts";
+import { joinSql, sql, type Sql } from "../sql.ts";
+
+/** What the receipts that are asked for have in common. */
+export function conditionsOf(query: ReceiptQuery): Sql {
+  const { sinceId, untilId } = idsOf(query);
+  const conditions = [...factsOf(query), sql`id >= ${sinceId}`];
+  if (untilId !== null) conditions.push(sql`id < ${untilId}`);
+  return joinSql(conditions, sql` and `);
+}
+
+/** What is asked for but its place in the order of ids. */
+export function factsOf(query: ReceiptQuery): readonly Sql[] {
+  const facts = [sql`1 = 1`];
+  if (query.keyId !== null) facts.push(sql`key_id = ${name(query.keyId)}`);
+  if (query.model !== null) facts.push(sql`model = ${name(query.model)}`);
+  if (query.channel !== null) facts.push(sql`channel = ${name(query.channel)}`);
+  if (query.state !== null) facts.push(sql`state = ${name(query.state)}`);
+  if (query.sinceMs !== null) facts.push(sql`started_ms >= ${Math.ceil(query.sinceMs)}`);
+  if (query.untilMs !== null) facts.push(sql`started_ms < ${Math.ceil(query.untilMs)}`);
+  return facts;
+}
+
+/** The id tells the time and has the index; the start of the call may differ from it by a moment. */
+export function idsOf({ sinceMs, untilMs, before }: ReceiptQuery): { readonly sinceId: string; readonly untilId: string | null } {
+  const sinceId = sinceMs === null ? "" : idAt(sinceMs - leewayMs);
+  const untilId = untilMs === null ? null : idAt(untilMs + leewayMs);
+  const beforeId = before === null ? null : name(before);
+  if (untilId === null || beforeId === null) return { sinceId, untilId: beforeId ?? untilId };
+  return { sinceId, untilId: beforeId < untilId ? beforeId : untilId };
+}
+
+/** What sorts before every UUIDv7 that is made from this moment on. */
+export function idAt(ms: number): string {
+  const hex = Math.trunc(Math.min(Math.max(0, ms), 2 ** 48 - 1))
+    .toString(16)
+    .padStart(12, "0");
+  return `${hex.slice(0, 8)}-${hex.slice(8)}`;
+}
+
+const leewayMs = 60_000;

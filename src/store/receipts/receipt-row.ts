@@ -1,0 +1,336 @@
+import { operations } from "../../operations/operation.ts";
+import type { AttemptReceipt, Figures, Receipt } from "../../usage/receipt.ts";
+import { requestNameOf } from "../../usage/request-name.ts";
+import { Insertion, type Columns } from "./insertion.ts";
+import { attemptFrom, plainAttempt } from "./plain-attempt.ts";
+import { blames, outcomes, planOf, planText, states } from "./receipt-line.ts";
+import { sql, type Value } from "../sql.ts";
+import { parsedJson } from "../stored-json.ts";
+import { ownRequestName } from "./stored-request.ts";
+import { keepable, nameCharactersMax } from "../stored-text.ts";
+
+/**
+ * A receipt as it stands in the tables. Whatever its figures and names are, the row is one that both engines take: one odd
+ * receipt must not hold up all the others that come in the same transaction.
+ */
+const receiptColumns = {
+  id: "text",
+  request_id: "text",
+  key_id: "text",
+  operation: "text",
+  model: "text",
+  channel: "text",
+  upstream_model: "text",
+  stream: "number",
+  status: "number",
+  state: "text",
+  error: "text",
+  started_ms: "number",
+  took_ms: "number",
+  first_content_ms: "number",
+  prompt_tokens: "number",
+  cached_tokens: "number",
+  completion_tokens: "number",
+  reasoning_tokens: "number",
+  audio_ms: "number",
+  characters: "number",
+  generated_tokens: "number",
+  billed_nanos: "number",
+  hedge_waste_nanos: "number",
+  cost_uncertain: "number",
+  estimated: "number",
+  partial: "number",
+  attempt_after_ms: "number",
+  attempt_took_ms: "number",
+  plan: "text",
+  warning: "text",
+} as const satisfies Columns;
+
+export const receiptRows = new Insertion({
+  into: "receipts",
+  columns: receiptColumns,
+  conflict: sql`on conflict (id) do nothing`,
+  tells: "id",
+  storable: true,
+  alike: [
+    "request_id",
+    "key_id",
+    "operation",
+    "model",
+    "channel",
+    "upstream_model",
+    "stream",
+    "status",
+    "state",
+    "error",
+    "audio_ms",
+    "characters",
+    "hedge_waste_nanos",
+    "cost_uncertain",
+    "estimated",
+    "partial",
+    "plan",
+    "warning",
+  ],
+});
+
+/** Where a column stands in the values of a row. */
+export function receiptPlace(column: keyof typeof receiptColumns): number {
+  return Object.keys(receiptColumns).indexOf(column);
+}
+
+export function receiptValues(receipt: Receipt): readonly Value[] {
+  const { delivered } = receipt;
+  const plain = plainAttempt(receipt);
+  return [
+    name(receipt.id),
+    maybeName(ownRequestName(receipt.requestId, receipt.id)),
+    name(receipt.keyId),
+    receipt.operation,
+    name(receipt.model),
+    maybeName(receipt.channel),
+    maybeName(receipt.upstreamModel),
+    flag(receipt.stream),
+    status(receipt.status),
+    receipt.state,
+    maybeName(receipt.error),
+    count(receipt.startedMs),
+    count(receipt.tookMs),
+    maybeCount(receipt.firstContentMs),
+    maybeCount(delivered.promptTokens),
+    maybeCount(delivered.cachedTokens),
+    maybeCount(delivered.completionTokens),
+    maybeCount(delivered.reasoningTokens),
+    audioMs(delivered.audioSeconds),
+    maybeCount(delivered.characters),
+    maybeCount(receipt.generatedTokens),
+    maybeNanos(receipt.billedNanos),
+    maybeNanos(receipt.hedgeWasteNanos) ?? 0,
+    flag(receipt.costUncertain),
+    flag(receipt.estimated),
+    flag(receipt.partial),
+    plain === null ? null : count(plain.afterMs),
+    plain === null ? null : count(plain.tookMs),
+    text(planText(receipt.plan)),
+    maybeName(receipt.warning),
+  ];
+}
+
+export const attemptRows = new Insertion({
+  into: "attempts",
+  columns: {
+    receipt_id: "text",
+    number: "number",
+    channel: "text",
+    model: "text",
+    after_ms: "number",
+    took_ms: "number",
+    outcome: "text",
+    status: "number",
+    error: "text",
+    blame: "text",
+    hedge: "number",
+    prompt_tokens: "number",
+    cached_tokens: "number",
+    completion_tokens: "number",
+    reasoning_tokens: "number",
+    audio_ms: "number",
+    characters: "number",
+    nanos: "number",
+    cost_uncertain: "number",
+    estimated: "number",
+  },
+  conflict: sql`on conflict (receipt_id, number) do nothing`,
+  storable: true,
+});
+
+/** Of a receipt whose attempts are not all told by its own row. */
+export function attemptValues(receipt: Receipt): readonly (readonly Value[])[] {
+  if (plainAttempt(receipt) !== null) return [];
+  return receipt.attempts.map((attempt, at) => valuesOf(name(receipt.id), at + 1, attempt));
+}
+
+function valuesOf(receiptId: string, number: number, attempt: AttemptReceipt): readonly Value[] {
+  return [
+    receiptId,
+    number,
+    name(attempt.channel),
+    name(attempt.model),
+    count(attempt.afterMs),
+    count(attempt.tookMs),
+    attempt.outcome,
+    attempt.status === null ? null : status(attempt.status),
+    maybeName(attempt.error),
+    attempt.blame,
+    flag(attempt.hedge),
+    maybeCount(attempt.promptTokens),
+    maybeCount(attempt.cachedTokens),
+    maybeCount(attempt.completionTokens),
+    maybeCount(attempt.reasoningTokens),
+    audioMs(attempt.audioSeconds),
+    maybeCount(attempt.characters),
+    maybeNanos(attempt.nanos),
+    flag(attempt.costUncertain),
+    flag(attempt.estimated),
+  ];
+}
+
+/** Milliseconds of audio keep what seconds with a fraction say, in whole numbers. */
+export function audioMs(seconds: number | null): number | null {
+  return seconds === null ? null : count(seconds * 1_000);
+}
+
+/** What a sum may be made of. */
+export function count(value: number): number {
+  return bounded(value, countMax);
+}
+
+export function maybeCount(value: number | null): number | null {
+  return value === null ? null : count(value);
+}
+
+export function maybeNanos(value: number | null): number | null {
+  return value === null ? null : bounded(value, nanosMax);
+}
+
+/** What is indexed must be short, and the same in the receipt and in its sums. `isPlain`: it is known that every store takes its characters. */
+export function name(value: string, isPlain = false): string {
+  const isFine = value.length <= nameCharactersMax && (isPlain || (value.isWellFormed() && !value.includes("\0")));
+  return isFine ? value : keepable(value, nameCharactersMax);
+}
+
+export function maybeName(value: string | null, isPlain = false): string | null {
+  return value === null ? null : name(value, isPlain);
+}
+
+function text(value: string | null): string | null {
+  return value?.replaceAll("\0", "").toWellFormed() ?? null;
+}
+
+export function status(value: number): number {
+  return bounded(value, 999);
+}
+
+export function flag(value: boolean): number {
+  return value ? 1 : 0;
+}
+
+function bounded(value: number, max: number): number {
+  // Nearly all of them are small and whole.
+  const whole = value | 0;
+  if (whole === value && whole >= 0 && whole <= max) return whole;
+  return Number.isNaN(value) ? 0 : Math.round(Math.min(max, Math.max(0, value)));
+}
+
+/** So far beyond what a call can use that only nonsense is cut, and so small that no sum of them leaves 64 bits. */
+const countMax = 1e13;
+/** A million dollars. */
+const nanosMax = 1e15;
+
+export type ReceiptRow = Readonly<Record<string, string | number | bigint | null>>;
+
+export function receiptOfRow(row: ReceiptRow, attempts: readonly ReceiptRow[]): Receipt {
+  const read = new Row(row);
+  const id = read.text("id");
+  const receipt: Receipt = {
+    id,
+    requestId: read.maybeText("request_id") ?? requestNameOf(id),
+    keyId: read.text("key_id"),
+    operation: read.oneOf("operation", operations),
+    model: read.text("model"),
+    channel: read.maybeText("channel"),
+    upstreamModel: read.maybeText("upstream_model"),
+    stream: read.flag("stream"),
+    status: read.number("status"),
+    state: read.oneOf("state", states),
+    error: read.maybeText("error"),
+    startedMs: read.number("started_ms"),
+    tookMs: read.number("took_ms"),
+    firstContentMs: read.maybeNumber("first_content_ms"),
+    delivered: figuresOf(read),
+    generatedTokens: read.maybeNumber("generated_tokens"),
+    billedNanos: read.maybeNumber("billed_nanos"),
+    hedgeWasteNanos: read.number("hedge_waste_nanos"),
+    costUncertain: read.flag("cost_uncertain"),
+    estimated: read.flag("estimated"),
+    partial: read.flag("partial"),
+    warning: read.maybeText("warning"),
+    attempts: attempts.map((attempt) => attemptOf(new Row(attempt))),
+    plan: storedPlan(read.maybeText("plan")),
+  };
+  const afterMs = read.maybeNumber("attempt_after_ms");
+  if (afterMs === null) return receipt;
+  return { ...receipt, attempts: [attemptFrom({ afterMs, tookMs: read.number("attempt_took_ms") }, receipt)] };
+}
+
+function attemptOf(read: Row): AttemptReceipt {
+  return {
+    channel: read.text("channel"),
+    model: read.text("model"),
+    afterMs: read.number("after_ms"),
+    tookMs: read.number("took_ms"),
+    outcome: read.oneOf("outcome", outcomes),
+    status: read.maybeNumber("status"),
+    error: read.maybeText("error"),
+    blame: read.maybeText("blame") === null ? null : read.oneOf("blame", blames),
+    hedge: read.flag("hedge"),
+    nanos: read.maybeNumber("nanos"),
+    costUncertain: read.flag("cost_uncertain"),
+    estimated: read.flag("estimated"),
+    ...figuresOf(read),
+  };
+}
+
+function figuresOf(read: Row): Figures {
+  const audio = read.maybeNumber("audio_ms");
+  return {
+    promptTokens: read.maybeNumber("prompt_tokens"),
+    cachedTokens: read.maybeNumber("cached_tokens"),
+    completionTokens: read.maybeNumber("completion_tokens"),
+    reasoningTokens: read.maybeNumber("reasoning_tokens"),
+    audioSeconds: audio === null ? null : audio / 1_000,
+    characters: read.maybeNumber("characters"),
+  };
+}
+
+/** A plan is for people to read: one that another version wrote otherwise is left out, and the receipt stays. */
+function storedPlan(plan: string | null): Receipt["plan"] {
+  if (plan === null) return null;
+  try {
+    return planOf(parsedJson(plan));
+  } catch {
+    return null;
+  }
+}
+
+class Row {
+  constructor(private readonly row: ReceiptRow) {}
+
+  text(column: string): string {
+    return String(this.row[column] ?? "");
+  }
+
+  maybeText(column: string): string | null {
+    const value = this.row[column];
+    return value === null || value === undefined ? null : String(value);
+  }
+
+  number(column: string): number {
+    return Number(this.row[column] ?? 0);
+  }
+
+  maybeNumber(column: string): number | null {
+    const value = this.row[column];
+    return value === null || value === undefined ? null : Number(value);
+  }
+
+  flag(column: string): boolean {
+    return this.number(column) !== 0;
+  }
+
+  /** A word of a newer version is shown as it is: receipts are looked at, not acted on. */
+  oneOf<T extends string>(column: string, known: readonly T[]): T {
+    const value = this.text(column);
+    return known.find((word) => word === value) ?? (value as T);
+  }
+}

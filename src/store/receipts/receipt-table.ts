@@ -1,0 +1,107 @@
+import type { ReceiptStorage } from "../../gateway/storage.ts";
+import type { Receipt } from "../../usage/receipt.ts";
+import type { Database } from "../database.ts";
+import { conditionsOf } from "./receipt-conditions.ts";
+import { entryOf, type ReceiptEntry } from "./receipt-entry.ts";
+import { attemptRows, name, receiptOfRow, receiptRows, type ReceiptRow } from "./receipt-row.ts";
+import { idsOfKey } from "./receipts-of-key.ts";
+import { joinSql, sql, type Sql, type Value } from "../sql.ts";
+import { receiptIdIn } from "./stored-request.ts";
+import { pageRows } from "../stored-text.ts";
+import { usageOf } from "./usage-question.ts";
+
+export function makeReceiptStorage(database: Database): ReceiptStorage {
+  return {
+    find: async (id) => {
+      const asked = name(id);
+      const own = await receiptsWhere(database, sql`id = ${asked}`, 1);
+      return own[0] ?? (await ofRequest(database, asked));
+    },
+    namesakes: async ({ id, requestId }) => (await idsOfRequest(database, name(requestId))).filter((other) => other !== id),
+    list: async (query) => {
+      const limit = pageRows(query.limit);
+      const { keyId } = query;
+      if (keyId === null) return receiptsWhere(database, conditionsOf(query), limit);
+      const ids = await idsOfKey(database, { ...query, keyId }, limit);
+      return ids.length === 0 ? [] : receiptsWhere(database, sql`id in (${listOf(ids)})`, limit);
+    },
+    usage: async (query) => usageOf(database, query),
+  };
+}
+
+/** A name that the gateway made is that call's alone: a client that gave it to a call of its own does not come before. */
+async function ofRequest(database: Database, requestId: string): Promise<Receipt | null> {
+  const id = receiptIdIn(requestId);
+  const made = id === null ? [] : await receiptsWhere(database, sql`id = ${id} and request_id is null`, 1);
+  return made[0] ?? (await receiptsWhere(database, sql`request_id = ${requestId}`, 1))[0] ?? null;
+}
+
+/** The ids of calls that share a request id, newest first. */
+async function idsOfRequest(database: Database, requestId: string): Promise<readonly string[]> {
+  const chosen = await database.all<{ readonly id: string }>(
+    sql`select id from receipts where request_id = ${requestId} order by id desc limit ${namesakesMax}`,
+  );
+  return chosen.map(({ id }) => id);
+}
+
+const namesakesMax = 50;
+
+/** Newest first. */
+async function receiptsWhere(database: Database, condition: Sql, limit: number): Promise<readonly Receipt[]> {
+  const rows = await database.all<ReceiptRow>(
+    sql`select ${receiptRows.columns} from receipts where ${condition} order by id desc limit ${limit}`,
+  );
+  if (rows.length === 0) return [];
+  const ids = listOf(rows.map((row) => String(row["id"])));
+  const attempts = Map.groupBy(
+    await database.all<ReceiptRow>(
+      sql`select ${attemptRows.columns} from attempts where receipt_id in (${ids}) order by receipt_id, number`,
+    ),
+    (attempt) => attempt["receipt_id"],
+  );
+  return rows.map((row) => receiptOfRow(row, attempts.get(row["id"]) ?? []));
+}
+
+function listOf(texts: readonly string[]): Sql {
+  return joinSql(
+    texts.map((text) => sql`${text}`),
+    sql`, `,
+  );
+}
+
+export async function addReceipts(database: Database, receipts: readonly Receipt[]): Promise<readonly ReceiptEntry[]> {
+  return addEntries(database, receipts.map(entryOf));
+}
+
+/** Writes receipts down, and returns those that were not there before. To be called in a transaction. */
+export async function addEntries(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly ReceiptEntry[]> {
+  const added = await receiptRows.add(database, entries.map(rowOf));
+  const fresh = added.length === entries.length ? entries : added.map((at) => entries[at]!);
+  await addAttempts(database, fresh);
+  return fresh;
+}
+
+/**
+ * Writes receipts down that nobody should have seen before, which takes less than finding out which of them are new. Where one was
+ * there already it may throw `SeenBefore`, and the transaction is to be undone.
+ */
+export async function addNewEntries(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly ReceiptEntry[]> {
+  if (database.runEach === undefined) return addEntries(database, entries);
+  if ((await receiptRows.addAll(database, entries.map(rowOf))) !== entries.length) throw new SeenBefore();
+  await addAttempts(database, entries);
+  return entries;
+}
+
+export class SeenBefore extends Error {
+  override readonly message = "One of the receipts was there already.";
+}
+
+function rowOf({ row }: ReceiptEntry): readonly Value[] {
+  return row;
+}
+
+async function addAttempts(database: Database, entries: readonly ReceiptEntry[]): Promise<void> {
+  const attempts: (readonly Value[])[] = [];
+  for (const entry of entries) for (const attempt of entry.attempts) attempts.push(attempt);
+  await attemptRows.addAll(database, attempts);
+}

@@ -1,0 +1,78 @@
+import type { Database } from "../database.ts";
+import { spansOfKey, type KeyQuery, type Span } from "./key-spans.ts";
+import { conditionsOf, factsOf, idAt, idsOf } from "./receipt-conditions.ts";
+import { name } from "./receipt-row.ts";
+import { joinSql, sql, type Sql } from "../sql.ts";
+
+/**
+ * The newest receipts of a key that are what is asked for, the newest first. There is no index by key (`receipt-minutes.ts` says
+ * why): the key's hours tell where to look, a few at a time and as few as will do.
+ */
+export async function idsOfKey(database: Database, query: KeyQuery, limit: number): Promise<readonly string[]> {
+  const ids = new Set<string>();
+  let spans: Span[] = [];
+  let calls = 0;
+  const look = async (): Promise<void> => {
+    if (spans.length > 0) for (const id of await idsIn(database, spans, query, limit)) ids.add(id);
+    spans = [];
+    calls = 0;
+  };
+  for await (const next of spansOfKey(database, query)) {
+    for (const span of next.spans) {
+      spans.push(span);
+      if (spans.length === spansMax) await look();
+    }
+    calls += next.calls;
+    if (ids.size + calls >= limit) await look();
+    if (ids.size >= limit) break;
+  }
+  if (ids.size < limit) await look();
+  for (const id of await strayIds(database, query, limit)) ids.add(id);
+  return [...ids].sort((one, other) => (one < other ? 1 : -1)).slice(0, limit);
+}
+
+/** Each span is asked by itself, so that the engine goes along the order of the ids and ends early. */
+async function idsIn(database: Database, spans: readonly Span[], query: KeyQuery, limit: number): Promise<readonly string[]> {
+  const { sinceId, untilId } = idsOf(query);
+  const bounds = spans.map(({ fromMs, toMs }) => ({
+    from: idAt(fromMs) > sinceId ? idAt(fromMs) : sinceId,
+    to: untilId === null || idAt(toMs) < untilId ? idAt(toMs) : untilId,
+  }));
+  const within = (from: Sql, to: Sql): Sql => sql`select id from receipts
+    where id >= ${from} and id < ${to} and ${joinSql(factsOf(query), sql` and `)} order by id desc limit ${limit}`;
+  const rows = await database.all<{ readonly id: string }>(
+    database.engine === "postgres" ? forEach(bounds, within) : together(bounds, within),
+  );
+  return rows.map(({ id }) => id);
+}
+
+interface Bounds {
+  readonly from: string;
+  readonly to: string;
+}
+
+function together(bounds: readonly Bounds[], within: (from: Sql, to: Sql) => Sql): Sql {
+  const parts = bounds.map(({ from, to }) => sql`select id from (${within(sql`${from}`, sql`${to}`)}) as part`);
+  return joinSql(parts, sql` union all `);
+}
+
+/** PostgreSQL would plan each part of a union anew. */
+function forEach(bounds: readonly Bounds[], within: (from: Sql, to: Sql) => Sql): Sql {
+  const list = joinSql(
+    bounds.map(({ from, to }) => sql`(cast(${from} as text), cast(${to} as text))`),
+    sql`, `,
+  );
+  return sql`select part.id from (values ${list}) as span(lower, upper)
+    cross join lateral (${within(sql`span.lower`, sql`span.upper`)}) as part`;
+}
+
+async function strayIds(database: Database, query: KeyQuery, limit: number): Promise<readonly string[]> {
+  const strays = sql`select id from stray_receipts where key_id = ${name(query.keyId)}`;
+  const rows = await database.all<{ readonly id: string }>(
+    sql`select id from receipts where id in (${strays}) and ${conditionsOf(query)} order by id desc limit ${limit}`,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** An engine takes some hundred parts in one statement. */
+const spansMax = 60;

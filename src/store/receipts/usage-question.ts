@@ -1,0 +1,169 @@
+import { StorageTrouble } from "../../gateway/storage.ts";
+import type { UsageColumn, UsageQuery, UsageRow } from "../../usage/usage-row.ts";
+import type { Database } from "../database.ts";
+import { name } from "./receipt-row.ts";
+import { joinSql, sql, type Sql } from "../sql.ts";
+import { dayMs, hourMs } from "./usage-sums.ts";
+
+/**
+ * Answered from sums: whole days from the daily ones, the rest of the span from the hourly ones, which are kept for a shorter
+ * time. The rows are sorted by the columns that were asked for.
+ */
+export async function usageOf(database: Database, query: UsageQuery): Promise<readonly UsageRow[]> {
+  const by = [...new Set(query.by)];
+  const { source, wholeDays } = sourceOf(query, by, database.engine);
+  const columns = by.map((column) => grouping(column, wholeDays));
+  const listed = columns.map(({ text, as }) => sql`${text} as ${as}, `);
+  const grouped =
+    columns.length === 0
+      ? sql``
+      : sql` group by ${joinSql(
+          columns.map(({ text }) => text),
+          sql`, `,
+        )}`;
+  const rows = await database.all<Record<string, string | number | bigint | null>>(
+    sql`select ${joinSql(listed, sql``)}${sums} from (${source}) as used${grouped} limit ${rowsMax + 1}`,
+  );
+  if (rows.length > rowsMax) {
+    throw new StorageTrouble(
+      "invalid",
+      `The answer has more than ${rowsMax} rows: ask for a shorter time, one key or model, or fewer columns.`,
+    );
+  }
+  return rows.map((row) => usageRow(row, by)).sort((one, other) => inOrder(one, other, by));
+}
+
+const figures = [
+  sql`calls`,
+  sql`failed`,
+  sql`prompt_tokens`,
+  sql`cached_tokens`,
+  sql`completion_tokens`,
+  sql`reasoning_tokens`,
+  sql`audio_ms`,
+  sql`characters`,
+  sql`nanos`,
+  sql`unpriced`,
+  sql`uncertain`,
+  sql`estimated`,
+];
+const sums = joinSql(
+  figures.map((column) => sql`cast(coalesce(sum(${column}), 0) as bigint) as ${column}`),
+  sql`, `,
+);
+
+/** The lengths of a day and an hour stand in the text: PostgreSQL would not see that two values are the same expression. */
+function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql; readonly as: Sql } {
+  switch (column) {
+    case "key":
+      // Not the bare column: SQLite would go along its index, and look up each row by itself.
+      return { text: sql`key_id || ''`, as: sql`by_key` };
+    case "model":
+      return { text: sql`model`, as: sql`by_model` };
+    case "channel":
+      return { text: sql`channel`, as: sql`by_channel` };
+    case "operation":
+      return { text: sql`operation`, as: sql`by_operation` };
+    case "day":
+      // The bare column has an index.
+      return { text: wholeDays ? sql`at_ms` : sql`at_ms - at_ms % 86400000`, as: sql`by_day` };
+    case "hour":
+      return { text: sql`at_ms - at_ms % 3600000`, as: sql`by_hour` };
+  }
+}
+
+function sourceOf(
+  query: UsageQuery,
+  by: readonly UsageColumn[],
+  engine: Database["engine"],
+): { readonly source: Sql; readonly wholeDays: boolean } {
+  const columns = engine === "sqlite" && by.length === 1 && by[0] === "key" ? keysInOrder : everything;
+  const sinceMs = query.sinceMs === null ? 0 : floor(clamped(query.sinceMs), hourMs);
+  const untilMs = query.untilMs === null ? endMs : ceiling(clamped(query.untilMs), hourMs);
+  const firstDayMs = ceiling(sinceMs, dayMs);
+  const lastDayMs = floor(untilMs, dayMs);
+  if (by.includes("hour") || firstDayMs >= lastDayMs) {
+    return { source: part(sql`usage_hours`, columns, query, sinceMs, untilMs), wholeDays: false };
+  }
+  const parts = [part(sql`usage_days`, columns, query, firstDayMs, lastDayMs)];
+  if (sinceMs < firstDayMs) parts.push(part(sql`usage_hours`, columns, query, sinceMs, firstDayMs));
+  if (lastDayMs < untilMs) parts.push(part(sql`usage_hours`, columns, query, lastDayMs, untilMs));
+  return { source: joinSql(parts, sql` union all `), wholeDays: parts.length === 1 };
+}
+
+interface Columns {
+  readonly columns: Sql;
+  readonly grouped: Sql;
+}
+
+const everything: Columns = { columns: sql`*`, grouped: sql`` };
+/** SQLite has the sums in the order of time and key. Added up in that order, few are left to be sorted by key. */
+const keysInOrder: Columns = { columns: sql`at_ms, key_id, ${sums}`, grouped: sql` group by at_ms, key_id` };
+
+function part(table: Sql, { columns, grouped }: Columns, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
+  const conditions = [sql`at_ms >= ${sinceMs}`, sql`at_ms < ${untilMs}`];
+  if (query.keyId !== null) conditions.push(sql`key_id = ${name(query.keyId)}`);
+  if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
+  if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
+  return sql`select ${columns} from ${table} where ${joinSql(conditions, sql` and `)}${grouped}`;
+}
+
+function usageRow(row: Readonly<Record<string, string | number | bigint | null>>, by: readonly UsageColumn[]): UsageRow {
+  const figure = (column: string): number => Number(row[column] ?? 0);
+  return {
+    group: Object.fromEntries(by.map((column) => [column, shown(column, row[`by_${column}`] ?? null)])),
+    calls: figure("calls"),
+    failedCalls: figure("failed"),
+    promptTokens: figure("prompt_tokens"),
+    cachedTokens: figure("cached_tokens"),
+    completionTokens: figure("completion_tokens"),
+    reasoningTokens: figure("reasoning_tokens"),
+    audioSeconds: figure("audio_ms") / 1_000,
+    characters: figure("characters"),
+    nanos: figure("nanos"),
+    unpricedCalls: figure("unpriced"),
+    uncertainCalls: figure("uncertain"),
+    estimatedCalls: figure("estimated"),
+  };
+}
+
+function shown(column: UsageColumn, value: string | number | bigint | null): string | null {
+  switch (column) {
+    case "day":
+      return new Date(Number(value)).toISOString().slice(0, 10);
+    case "hour":
+      return `${new Date(Number(value)).toISOString().slice(0, 13)}:00Z`;
+    case "channel":
+      return value === "" ? null : String(value);
+    case "key":
+    case "model":
+    case "operation":
+      return String(value);
+  }
+}
+
+/** Databases sort text by rules of their own, so it is done here. */
+function inOrder(one: UsageRow, other: UsageRow, by: readonly UsageColumn[]): number {
+  for (const column of by) {
+    const left = one.group[column] ?? "";
+    const right = other.group[column] ?? "";
+    if (left !== right) return left < right ? -1 : 1;
+  }
+  return 0;
+}
+
+function clamped(ms: number): number {
+  return Math.min(endMs, Math.max(0, Math.trunc(ms)));
+}
+
+function floor(ms: number, spanMs: number): number {
+  return ms - (ms % spanMs);
+}
+
+function ceiling(ms: number, spanMs: number): number {
+  return floor(ms + spanMs - 1, spanMs);
+}
+
+/** The last day there is in JavaScript, which no clock reaches. */
+const endMs = 8_640_000_000_000_000;
+const rowsMax = 100_000;

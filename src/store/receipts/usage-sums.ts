@@ -1,0 +1,185 @@
+import type { Database } from "../database.ts";
+import { Insertion } from "./insertion.ts";
+import type { ReceiptEntry } from "./receipt-entry.ts";
+import { minuteOf, Minutes, strayRows } from "./receipt-minutes.ts";
+import { receiptPlace } from "./receipt-row.ts";
+import { joinSql, nameSql, sql, valuesOf, type Sql, type Value } from "../sql.ts";
+
+export const hourMs = 3_600_000;
+export const dayMs = 24 * hourMs;
+
+/**
+ * Adds receipts to what was used in their hours and days, in UTC, with what it takes to find the receipts of a key, and returns
+ * what they came to by hours. Only to be called with receipts that are new to the store.
+ */
+export async function addToSums(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly Sum[]> {
+  const hours = new Sums(hourMs);
+  const strays: (readonly Value[])[] = [];
+  for (const { row } of entries) {
+    const sum = hours.addRow(row);
+    const minute = minuteOf(row[place.id] as string, sum.atMs);
+    if (minute === null) strays.push([sum.keyId, row[place.id]!]);
+    else sum.minutes.add(minute);
+  }
+  const sums = hours.all();
+  await strayRows.addAll(database, strays);
+  await hourRows.addAll(database, sums.map(hourValues));
+  await dayRows.addAll(database, daysOf(sums).map(dayValues));
+  return sums;
+}
+
+/** Sums of one hour are those of its day, and nearly all that comes together is of one hour. */
+function daysOf(hours: readonly Sum[]): readonly Sum[] {
+  if (hours[0]?.atMs === hours.at(-1)?.atMs) return hours;
+  const days = new Sums(dayMs);
+  for (const sum of hours) days.add(sum);
+  return days.all();
+}
+
+/** The figures that are added up as they stand in the receipts, and in which column there. */
+const summed = {
+  prompt_tokens: "prompt_tokens",
+  cached_tokens: "cached_tokens",
+  completion_tokens: "completion_tokens",
+  reasoning_tokens: "reasoning_tokens",
+  audio_ms: "audio_ms",
+  characters: "characters",
+  nanos: "billed_nanos",
+  uncertain: "cost_uncertain",
+  estimated: "estimated",
+} as const;
+
+const summedPlaces = Object.values(summed).map(receiptPlace);
+const figureNames = ["calls", "failed", "unpriced", ...Object.keys(summed)];
+const countedFigures = figureNames.length - summedPlaces.length;
+const nanosFigure = figureNames.indexOf("nanos");
+
+function rowsOf(table: string, added: readonly string[], marked: readonly string[]): Insertion {
+  const joined = (operator: Sql) => (column: string) => {
+    const figure = nameSql(column);
+    return sql`${figure} = ${nameSql(table)}.${figure} ${operator} excluded.${figure}`;
+  };
+  const adding = [...added.map(joined(sql`+`)), ...marked.map(joined(sql`|`))];
+  return new Insertion({
+    into: table,
+    columns: {
+      key_id: "text",
+      at_ms: "number",
+      model: "text",
+      channel: "text",
+      operation: "text",
+      ...Object.fromEntries([...added, ...marked].map((figure) => [figure, "number"] as const)),
+    },
+    conflict: sql`on conflict (key_id, at_ms, model, channel, operation) do update set ${joinSql(adding, sql`, `)}`,
+    storable: true,
+  });
+}
+
+/** `placed` are the calls whose receipts can be found by the minutes, or are strays: an older version, which knows of neither, adds calls alone. */
+const hourRows = rowsOf("usage_hours", [...figureNames, "placed"], ["minutes_early", "minutes_late"]);
+const dayRows = rowsOf("usage_days", figureNames, []);
+
+function hourValues({ keyId, atMs, model, channel, operation, figures, minutes }: Sum): readonly Value[] {
+  return [keyId, atMs, model, channel, operation, ...checked(figures), figures[0]!, minutes.early, minutes.late];
+}
+
+function dayValues({ keyId, atMs, model, channel, operation, figures }: Sum): readonly Value[] {
+  return [keyId, atMs - (atMs % dayMs), model, channel, operation, ...checked(figures)];
+}
+
+/** Names come from rows that can be stored; figures may have become too large to be exact. */
+function checked(figures: readonly number[]): readonly Value[] {
+  return valuesOf({ values: figures });
+}
+
+/** What was used of one model over one channel by one key in one span of time. */
+export interface Sum {
+  readonly keyId: string;
+  readonly atMs: number;
+  readonly model: string;
+  readonly channel: string;
+  readonly operation: string;
+  readonly figures: number[];
+  /** Of the hour, in which its receipts lie. */
+  readonly minutes: Minutes;
+}
+
+export function nanosOf({ figures }: Sum): number {
+  return figures[nanosFigure]!;
+}
+
+const nothing: readonly number[] = figureNames.map(() => 0);
+
+class Sums {
+  /** By their spans: nearly all that comes together is of the same one. */
+  private readonly spans = new Map<number, Map<string, Sum>>();
+  /** The one that was added to last: where few keys call much, it is mostly the next one too. */
+  private last: Sum | null = null;
+
+  constructor(private readonly spanMs: number) {}
+
+  addRow(row: ReceiptEntry["row"]): Sum {
+    const keyId = row[place.keyId] as string;
+    const model = row[place.model] as string;
+    const channel = (row[place.channel] ?? "") as string;
+    const operation = row[place.operation] as string;
+    const sum = this.of(keyId, row[place.startedMs] as number, model, channel, operation);
+    const { figures } = sum;
+    figures[0]! += 1;
+    if (row[place.state] !== "complete") figures[1]! += 1;
+    if (row[place.billedNanos] === null) figures[2]! += 1;
+    for (let at = 0; at < summedPlaces.length; at += 1) figures[at + countedFigures]! += (row[summedPlaces[at]!] ?? 0) as number;
+    return sum;
+  }
+
+  add({ keyId, atMs, model, channel, operation, figures }: Sum): void {
+    const sum = this.of(keyId, atMs, model, channel, operation);
+    for (let at = 0; at < figures.length; at += 1) sum.figures[at]! += figures[at]!;
+  }
+
+  private of(keyId: string, atMs: number, model: string, channel: string, operation: string): Sum {
+    const beganMs = atMs - (atMs % this.spanMs);
+    const { last } = this;
+    if (
+      last !== null &&
+      last.atMs === beganMs &&
+      last.keyId === keyId &&
+      last.model === model &&
+      last.channel === channel &&
+      last.operation === operation
+    )
+      return last;
+    let span = this.spans.get(beganMs);
+    if (span === undefined) {
+      span = new Map();
+      this.spans.set(beganMs, span);
+    }
+    // No name has a NUL in it.
+    const key = `${keyId}\0${model}\0${channel}\0${operation}`;
+    let sum = span.get(key);
+    if (sum === undefined) {
+      sum = { keyId, atMs: beganMs, model, channel, operation, figures: nothing.slice(), minutes: new Minutes() };
+      span.set(key, sum);
+    }
+    this.last = sum;
+    return sum;
+  }
+
+  /** In one order for everybody: processes that add to the same sums wait for each other, and never in a circle. */
+  all(): readonly Sum[] {
+    const spans = [...this.spans].sort(([one], [other]) => one - other);
+    // Names are sorted without a function of ours, which takes a fraction of the time.
+    return spans.flatMap(([, span]) => [...span.keys()].sort().map((key) => span.get(key)!));
+  }
+}
+
+const place = {
+  id: receiptPlace("id"),
+  keyId: receiptPlace("key_id"),
+  startedMs: receiptPlace("started_ms"),
+  model: receiptPlace("model"),
+  channel: receiptPlace("channel"),
+  operation: receiptPlace("operation"),
+  state: receiptPlace("state"),
+  billedNanos: receiptPlace("billed_nanos"),
+};

@@ -1,0 +1,140 @@
+import { Database, SQLiteError, type Statement } from "bun:sqlite";
+import { textOf, valuesOf, type Sql, type Value } from "../sql.ts";
+import { sqliteTrouble } from "./sqlite-trouble.ts";
+
+export interface SqliteSettings {
+  readonly readonly?: boolean;
+  /** How long a statement waits for another process that is writing. */
+  readonly busyMs?: number;
+  /** For who writes much at a time: pages that change again and again stay in memory, and go from the log into the file less often. */
+  readonly writesMuch?: boolean;
+}
+
+type Prepared = Statement<object, Value[]>;
+
+/** One connection to one file, used from one thread. Nothing in it waits for anything but the disk and other writers. */
+export class SqliteConnection {
+  private readonly statements = new Map<string, Prepared>();
+  private keptCharacters = 0;
+
+  protected constructor(
+    private readonly database: Database,
+    private readonly file: string,
+  ) {}
+
+  static open(file: string, { readonly = false, busyMs = 5_000, writesMuch = false }: SqliteSettings = {}): SqliteConnection {
+    let database: Database | undefined;
+    try {
+      database = new Database(file, readonly ? { readonly: true } : { readwrite: true, create: true });
+      database.run(`pragma busy_timeout = ${busyMs}`);
+      if (!readonly) {
+        enterWal(database, busyMs);
+        database.run("pragma synchronous = full");
+        if (writesMuch) {
+          database.run(`pragma cache_size = -${cacheKibibytes}`);
+          database.run(`pragma wal_autocheckpoint = ${logPages}`);
+        }
+      }
+      // A first look finds out at once whether this is a database at all. It also takes the lock that a connection in WAL
+      // mode keeps, by which a restore notices that somebody is here.
+      database.query("select count(*) from sqlite_schema").all();
+      return new SqliteConnection(database, file);
+    } catch (error) {
+      database?.close();
+      throw sqliteTrouble(error, file);
+    }
+  }
+
+  all<Row extends object>(query: Sql): Row[] {
+    return this.guarded(() => this.prepared(query).all(...valuesOf(query)) as Row[]);
+  }
+
+  run(query: Sql): number {
+    return this.guarded(() => this.prepared(query).run(...valuesOf(query)).changes);
+  }
+
+  runEach(query: Sql, rows: readonly (readonly Value[])[]): readonly number[] {
+    return this.guarded(() => {
+      // One list costs half of what as many arguments do.
+      const statement = this.prepared(query) as unknown as { run(values: readonly Value[]): { readonly changes: number } };
+      return rows.map((values) => statement.run(values).changes);
+    });
+  }
+
+  begin(): void {
+    this.rollback();
+    // Taking the write lock at the beginning leaves no room for two transactions that each wait for the other.
+    this.guarded(() => this.database.run("begin immediate"));
+  }
+
+  commit(): void {
+    this.guarded(() => this.database.run("commit"));
+  }
+
+  rollback(): void {
+    // There may be none: a full disk ends a transaction by itself.
+    if (this.database.inTransaction) this.guarded(() => this.database.run("rollback"));
+  }
+
+  close(): void {
+    for (const statement of this.statements.values()) statement.finalize();
+    this.statements.clear();
+    this.database.close();
+  }
+
+  private guarded<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw sqliteTrouble(error, this.file);
+    }
+  }
+
+  private prepared(query: Sql): Prepared {
+    const text = textOf(query, "?");
+    const known = this.statements.get(text);
+    if (known !== undefined) {
+      this.statements.delete(text);
+      this.statements.set(text, known);
+      return known;
+    }
+    const statement: Prepared = this.database.prepare(text);
+    this.statements.set(text, statement);
+    this.keptCharacters += text.length;
+    this.forgetOldest();
+    return statement;
+  }
+
+  private forgetOldest(): void {
+    for (const [text, statement] of this.statements) {
+      if (this.statements.size === 1 || (this.statements.size <= statementsMax && this.keptCharacters <= charactersMax)) return;
+      statement.finalize();
+      this.statements.delete(text);
+      this.keptCharacters -= text.length;
+    }
+  }
+}
+
+/**
+ * SQLite does not wait for others in every step of this change, whatever its time-out says, and several processes may open
+ * a new file at once.
+ */
+function enterWal(database: Database, busyMs: number): void {
+  const deadlineMs = performance.now() + busyMs;
+  for (;;) {
+    try {
+      database.run("pragma journal_mode = wal");
+      return;
+    } catch (error) {
+      if (!(error instanceof SQLiteError && error.code?.startsWith("SQLITE_BUSY")) || performance.now() > deadlineMs) throw error;
+      Bun.sleepSync(5);
+    }
+  }
+}
+
+/** Room for the sums of an hour and a day of some ten thousand keys; it is taken only as far as it is used. */
+const cacheKibibytes = 32_768;
+const logPages = 4_000;
+/** A batch of many rows is a long text; what a connection keeps ready stays within some megabytes. */
+const statementsMax = 256;
+const charactersMax = 1_000_000;

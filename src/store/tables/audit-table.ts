@@ -1,0 +1,61 @@
+import type { Actor, AuditEntry, AuditQuery, AuditStorage } from "../../gateway/storage.ts";
+import { writeAudit } from "./audit-note.ts";
+import type { Database } from "../database.ts";
+import { joinSql, sql, type Sql } from "../sql.ts";
+import { parsedObject } from "../stored-json.ts";
+import { pageRows } from "../stored-text.ts";
+import type { TableNeeds } from "./table-needs.ts";
+
+export class AuditTable implements AuditStorage {
+  constructor(
+    private readonly database: Database,
+    private readonly needs: TableNeeds,
+  ) {}
+
+  /** Newest first. */
+  async list({ action, subject, actor, sinceMs, before, limit }: AuditQuery): Promise<readonly AuditEntry[]> {
+    const where: Sql[] = [sql`1 = 1`];
+    if (action !== null) where.push(sql`action = ${action}`);
+    if (subject !== null) where.push(sql`subject = ${subject}`);
+    if (actor !== null) where.push(sql`actor = ${actor}`);
+    if (sinceMs !== null) where.push(sql`at_ms >= ${sinceMs}`);
+    if (before !== null) where.push(sql`id < ${before}`);
+    const rows = await this.database.all<AuditRow>(sql`
+      select id, at_ms, actor_kind, actor, address, action, subject, detail from audit
+      where ${joinSql(where, sql` and `)} order by id desc limit ${pageRows(limit)}`);
+    return rows.map((row) => this.#entry(row));
+  }
+
+  async note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor): Promise<void> {
+    await writeAudit(this.database, this.needs, { action, subject, detail }, by);
+  }
+
+  /** What cannot be read is shown as such: a trail does not get shorter by being damaged. */
+  #entry(row: AuditRow): AuditEntry {
+    const kind = actorKinds.find((known) => known === row.actor_kind);
+    const detail = parsedObject(row.detail);
+    if (kind === undefined) this.needs.damaged?.({ table: "audit", id: row.id, column: "actor_kind" });
+    if (detail === null) this.needs.damaged?.({ table: "audit", id: row.id, column: "detail" });
+    return {
+      id: row.id,
+      atMs: row.at_ms,
+      actor: { kind: kind ?? "gateway", name: row.actor, ...(row.address === null ? {} : { address: row.address }) },
+      action: row.action,
+      subject: row.subject,
+      detail: detail ?? { damaged: true },
+    };
+  }
+}
+
+interface AuditRow {
+  readonly id: string;
+  readonly at_ms: number;
+  readonly actor_kind: string;
+  readonly actor: string;
+  readonly address: string | null;
+  readonly action: string;
+  readonly subject: string;
+  readonly detail: string;
+}
+
+const actorKinds: readonly Actor["kind"][] = ["cli", "admin", "gateway"];

@@ -1,0 +1,177 @@
+import { StorageTrouble, type Actor, type ChannelStorage, type StoredChannel } from "../../gateway/storage.ts";
+import { change, type Changed } from "./change.ts";
+import { sealedEntry, storedEntry } from "./channel-entry.ts";
+import type { Database } from "../database.ts";
+import { joinSql, sql, type Sql } from "../sql.ts";
+import { parsedJson, parsedObject, textsFrom } from "../stored-json.ts";
+import { checkName, mayBeName } from "../stored-text.ts";
+import type { TableNeeds } from "./table-needs.ts";
+
+type Given = Pick<StoredChannel, "name" | "entry" | "sealed" | "last4">;
+type Wanted = Partial<Omit<Given, "name">>;
+
+export class ChannelTable implements ChannelStorage {
+  constructor(
+    private readonly database: Database,
+    private readonly needs: TableNeeds,
+  ) {}
+
+  async list(): Promise<readonly StoredChannel[]> {
+    return (await read(this.database, [])).flatMap((row) => {
+      const channel = this.channelFrom(row);
+      if (!("damaged" in channel)) return [channel];
+      this.needs.damaged?.({ table: "channels", id: row.name, column: channel.damaged });
+      return [];
+    });
+  }
+
+  async get(name: string): Promise<StoredChannel | null> {
+    const [row] = mayBeName(name) ? await read(this.database, [sql`name = ${name}`]) : [];
+    return row === undefined ? null : this.sound(row);
+  }
+
+  async create(channel: Given, by: Actor): Promise<StoredChannel> {
+    const { name, sealed, last4 } = channel;
+    checkName("The name of a channel", name);
+    const entry = this.entryText(name, channel.entry);
+    return change(this.database, this.needs, by, async (transaction, revision) => {
+      if ((await read(transaction, [sql`name = ${name}`])).length > 0) {
+        throw new StorageTrouble("conflict", `There is a channel called ${name} already: choose another name.`);
+      }
+      const nowMs = this.needs.wallMs();
+      await transaction.run(sql`
+        insert into channels (name, entry, sealed, last4, created_ms, updated_ms, revision)
+        values (${name}, ${entry}, ${sealed}, ${JSON.stringify(last4)}, ${nowMs}, ${nowMs}, ${revision})`);
+      const detail = { members: Object.keys(channel.entry), last4 };
+      return { value: this.sound(await one(transaction, name)), audit: { action: "channel.create", subject: name, detail } };
+    });
+  }
+
+  async change(name: string, wanted: Wanted, by: Actor): Promise<StoredChannel> {
+    const row = await change(this.database, this.needs, by, async (transaction, revision) =>
+      this.changed(transaction, revision, await one(transaction, name), wanted),
+    );
+    return this.sound(row);
+  }
+
+  /**
+   * A change that is decided by what the channel is at that moment: nobody else can change it in between. Null where the
+   * decision is to leave it.
+   */
+  async revise(name: string, decide: (before: StoredChannel) => Promise<Wanted | null>, by: Actor): Promise<StoredChannel | null> {
+    try {
+      const row = await change(this.database, this.needs, by, async (transaction, revision) => {
+        const before = await one(transaction, name);
+        const wanted = await decide(this.sound(before));
+        // Nothing of it is to stay, not even a new revision.
+        if (wanted === null) throw new LeftAlone();
+        return this.changed(transaction, revision, before, wanted);
+      });
+      return this.sound(row);
+    } catch (error) {
+      if (error instanceof LeftAlone) return null;
+      throw error;
+    }
+  }
+
+  private async changed(transaction: Database, revision: number, before: ChannelRow, wanted: Wanted): Promise<Changed<ChannelRow>> {
+    const { name } = before;
+    const after = {
+      entry: wanted.entry === undefined ? this.resealed(before) : this.entryText(name, wanted.entry),
+      sealed: wanted.sealed === undefined ? before.sealed : wanted.sealed,
+      last4: wanted.last4 === undefined ? before.last4 : JSON.stringify(wanted.last4),
+    };
+    const nowMs = this.needs.wallMs();
+    await transaction.run(sql`
+      update channels set entry = ${after.entry}, sealed = ${after.sealed}, last4 = ${after.last4}, updated_ms = ${nowMs},
+        revision = ${revision} where name = ${name}`);
+    const members = wanted.entry === undefined ? [] : changedMembers(this.openedEntry(before) ?? {}, wanted.entry);
+    const secrets = before.sealed === after.sealed ? {} : { secrets: "replaced", last4: parsedJson(after.last4) };
+    const nothing = members.length === 0 && before.sealed === after.sealed && before.last4 === after.last4;
+    const audit = nothing ? null : { action: "channel.change", subject: name, detail: { members, ...secrets } };
+    return { value: await one(transaction, name), audit };
+  }
+
+  async remove(name: string, by: Actor): Promise<void> {
+    await change(this.database, this.needs, by, async (transaction) => {
+      const { last4 } = await one(transaction, name);
+      await transaction.run(sql`delete from channels where name = ${name}`);
+      return { value: null, audit: { action: "channel.remove", subject: name, detail: { last4: parsedJson(last4) ?? null } } };
+    });
+  }
+
+  async reseal(name: string, from: string, to: string): Promise<boolean> {
+    return (await this.database.run(sql`update channels set sealed = ${to} where name = ${name} and sealed = ${from}`)) === 1;
+  }
+
+  private entryText(name: string, entry: StoredChannel["entry"]): string {
+    if (JSON.stringify(entry).length > entryCharactersMax) {
+      throw new StorageTrouble("invalid", `What is said of a channel must have at most ${entryCharactersMax} characters.`);
+    }
+    return JSON.stringify(sealedEntry(name, entry, this.needs.vault ?? null));
+  }
+
+  /** Headers from before they were sealed are sealed when the row is written next. */
+  private resealed({ name, entry }: ChannelRow): string {
+    const stored = parsedObject(entry);
+    return stored === null ? entry : JSON.stringify(sealedEntry(name, stored, this.needs.vault ?? null));
+  }
+
+  private openedEntry({ name, entry }: ChannelRow): StoredChannel["entry"] | null {
+    const stored = parsedObject(entry);
+    const opened = stored === null ? null : storedEntry(name, stored, this.needs.vault ?? null);
+    return opened === null || opened.kind === "vault_trouble" ? null : opened.entry;
+  }
+
+  private channelFrom(row: ChannelRow): StoredChannel | { readonly damaged: string; readonly message?: string } {
+    const stored = parsedObject(row.entry);
+    if (stored === null) return { damaged: "entry" };
+    const opened = storedEntry(row.name, stored, this.needs.vault ?? null);
+    if (opened.kind === "vault_trouble") return { damaged: "headers", message: opened.message };
+    const last4 = textsFrom(parsedJson(row.last4));
+    if (last4 === null) return { damaged: "last4" };
+    const { name, sealed, created_ms: createdMs, updated_ms: updatedMs } = row;
+    return { name, entry: opened.entry, sealed, last4, createdMs, updatedMs };
+  }
+
+  private sound(row: ChannelRow): StoredChannel {
+    const channel = this.channelFrom(row);
+    if (!("damaged" in channel)) return channel;
+    throw new StorageTrouble(
+      "damaged",
+      channel.message ??
+        `The ${channel.damaged} of channel ${row.name} cannot be read by this version. Set it anew, or remove the channel.`,
+    );
+  }
+}
+
+class LeftAlone extends Error {}
+
+interface ChannelRow {
+  readonly name: string;
+  readonly entry: string;
+  readonly sealed: string | null;
+  readonly last4: string;
+  readonly created_ms: number;
+  readonly updated_ms: number;
+}
+
+async function read(database: Database, where: readonly Sql[]): Promise<readonly ChannelRow[]> {
+  return database.all<ChannelRow>(sql`
+    select name, entry, sealed, last4, created_ms, updated_ms from channels
+    where ${joinSql([sql`1 = 1`, ...where], sql` and `)} order by name`);
+}
+
+async function one(database: Database, name: string): Promise<ChannelRow> {
+  const [row] = mayBeName(name) ? await read(database, [sql`name = ${name}`]) : [];
+  if (row === undefined) throw new StorageTrouble("missing", "There is no such channel.");
+  return row;
+}
+
+const entryCharactersMax = 1_000_000;
+
+/** Only their names: an address or a header may hold what is nobody's business. */
+function changedMembers(old: StoredChannel["entry"], fresh: StoredChannel["entry"]): readonly string[] {
+  const names = new Set([...Object.keys(old), ...Object.keys(fresh)]);
+  return [...names].filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));
+}

@@ -1,0 +1,211 @@
+import {
+  keyOf,
+  minute,
+  placeWaitMs,
+  type Correction,
+  type CountSpan,
+  type Granted,
+  type Hold,
+  type SharedCounts,
+  type Taken,
+  type Want,
+} from "../../limits/joint-counts.ts";
+import { batches } from "./batches.ts";
+import type { Database } from "../database.ts";
+import { joinSql, sql, type Sql } from "../sql.ts";
+
+export interface SqlCountsOptions {
+  /** The machine's clock, which all processes on one SQLite file share. PostgreSQL's own clock is used for its processes. */
+  readonly wallMs: () => number;
+  readonly span?: CountSpan;
+  /** How often what is old is removed. */
+  readonly sweepMs?: number;
+}
+
+/** Counts in the database, for installations without Redis. Whoever changes counts of a key has that key's row to itself. */
+export class SqlCounts implements SharedCounts {
+  private readonly span: CountSpan;
+  private readonly sweepMs: number;
+  private sweptMs = Number.NEGATIVE_INFINITY;
+
+  constructor(
+    private readonly database: Database,
+    private readonly options: SqlCountsOptions,
+  ) {
+    this.span = options.span ?? minute;
+    this.sweepMs = options.sweepMs ?? 60_000;
+  }
+
+  async take(wants: readonly Want[], hold: Hold | null): Promise<Taken> {
+    const first = wants[0]?.id ?? hold?.id;
+    if (first === undefined) return { ok: true, granted: [], places: 0 };
+    const { nowMs, taken } = await this.database.transaction(async (transaction) => {
+      const nowMs = await this.locked(transaction, keyOf(first));
+      return { nowMs, taken: await this.takeAt(transaction, nowMs, wants, hold) };
+    });
+    await this.sweepIfTime(nowMs);
+    return taken;
+  }
+
+  async correct(id: string, corrections: readonly Correction[]): Promise<void> {
+    await this.database.transaction(async (transaction) => {
+      const newest = this.slotAt(await this.locked(transaction, keyOf(id)));
+      for (const { slot, ago = 0, by } of corrections) {
+        const at = slot ?? newest - ago;
+        if (!this.isIn(at, newest)) continue;
+        await transaction.run(sql`
+          insert into shared_counts (id, slot, used) values (${id}, ${at}, ${Math.max(0, by)})
+          on conflict (id, slot) do update set
+            used = case when shared_counts.used + ${by} > 0 then shared_counts.used + ${by} else 0 end`);
+      }
+    });
+  }
+
+  async keep(holds: readonly Hold[]): Promise<void> {
+    // In one order for everybody, so that no two can wait for one another.
+    const inOrder = holds.toSorted((a, b) => (a.id === b.id ? (a.call < b.call ? -1 : 1) : a.id < b.id ? -1 : 1));
+    for (let at = 0; at < inOrder.length; at += rowsMax) {
+      const now = this.now();
+      const rows = inOrder.slice(at, at + rowsMax).map(({ id, call, lifeMs }) => sql`(${id}, ${call}, ${now} + ${lifeMs})`);
+      await this.database.run(sql`
+        insert into shared_holds (id, call, expires_ms) values ${joinSql(rows, sql`, `)}
+        on conflict (id, call) do update set expires_ms = excluded.expires_ms`);
+    }
+  }
+
+  async release(id: string, calls: readonly string[]): Promise<void> {
+    for (const some of batches(calls.toSorted(), (call) => sql`${call}`)) {
+      await this.database.run(sql`delete from shared_holds where id = ${id} and call in (${some})`);
+    }
+  }
+
+  async attend(process: string, withinMs: number): Promise<number> {
+    const now = this.now();
+    await this.database.run(sql`
+      insert into processes (id, seen_ms) values (${process}, ${now}) on conflict (id) do update set seen_ms = excluded.seen_ms`);
+    await this.database.run(sql`delete from processes where seen_ms < ${now} - ${withinMs} or seen_ms > ${now} + ${withinMs}`);
+    const [row] = await this.database.all<{ count: number }>(sql`select count(*) as count from processes`);
+    return row?.count ?? 1;
+  }
+
+  async leave(process: string): Promise<void> {
+    await this.database.run(sql`delete from processes where id = ${process}`);
+  }
+
+  /** The database is closed by whoever opened it. */
+  close(): void {}
+
+  private async takeAt(transaction: Database, nowMs: number, wants: readonly Want[], hold: Hold | null): Promise<Taken> {
+    const newest = this.slotAt(nowMs);
+    const counted = await this.counted(transaction, wants, newest);
+    const granted: Granted[] = [];
+    for (const { id, limit, need, wish, sharers } of wants) {
+      const slots = counted.get(id) ?? [];
+      const rest = limit - slots.reduce((sum, { used }) => sum + used, 0);
+      if (rest < need) return { ok: false, short: id, waitMs: this.waitMs(slots, limit, need, nowMs), remaining: Math.max(0, rest) };
+      const amount = Math.max(need, Math.min(wish, Math.floor(rest / sharers)));
+      granted.push({ id, amount, slot: newest, remaining: rest - amount });
+    }
+    const places = hold === null ? 0 : await held(transaction, hold, nowMs);
+    if (hold !== null && places === 0) {
+      return { ok: false, short: hold.id, waitMs: placeWaitMs, remaining: 0 };
+    }
+    for (const { id, amount } of granted) {
+      await transaction.run(sql`
+        insert into shared_counts (id, slot, used) values (${id}, ${newest}, ${amount})
+        on conflict (id, slot) do update set used = shared_counts.used + excluded.used`);
+    }
+    return { ok: true, granted, places };
+  }
+
+  private async counted(transaction: Database, wants: readonly Want[], newest: number): Promise<ReadonlyMap<string, CountRow[]>> {
+    const { slots } = this.span;
+    const rows: CountRow[] = [];
+    for (const ids of batches(wants, ({ id }) => sql`${id}`)) {
+      const found = await transaction.all<CountRow>(sql`
+        select id, slot, used from shared_counts
+        where id in (${ids}) and slot >= 0 and slot > ${newest - slots} and slot <= ${newest + slots} order by slot`);
+      rows.push(...found);
+    }
+    return Map.groupBy(rows, ({ id }) => id);
+  }
+
+  private waitMs(inOrder: readonly CountRow[], limit: number, need: number, nowMs: number): number {
+    const { slotMs, slots } = this.span;
+    let short = need - limit + inOrder.reduce((sum, { used }) => sum + used, 0);
+    if (need <= limit) {
+      for (const { slot, used } of inOrder) {
+        short -= used;
+        if (short <= 0) return (slot + slots) * slotMs - nowMs;
+      }
+    }
+    return slots * slotMs;
+  }
+
+  /** Until the end of the transaction nobody else changes counts of this key. Tells the time from then on. */
+  private async locked(transaction: Database, key: string): Promise<number> {
+    const now = this.now();
+    const [row] = await transaction.all<{ now_ms: number }>(sql`
+      insert into shared_counts (id, slot, used) values (${key}, ${lockSlot}, ${now})
+      on conflict (id, slot) do update set used = ${now} returning ${now} as now_ms`);
+    return row!.now_ms;
+  }
+
+  private async sweepIfTime(nowMs: number): Promise<void> {
+    if (Math.abs(nowMs - this.sweptMs) < this.sweepMs) return;
+    this.sweptMs = nowMs;
+    const { slotMs, slots } = this.span;
+    const oldest = this.slotAt(nowMs) - slots;
+    try {
+      await this.database.run(sql`
+        delete from shared_counts where (slot <> ${lockSlot} and (slot <= ${oldest} or slot > ${oldest + 2 * slots}))
+          or (slot = ${lockSlot} and used < ${nowMs - 2 * slots * slotMs})`);
+      await this.database.run(sql`delete from shared_holds where expires_ms <= ${nowMs}`);
+    } catch {
+      // The next one will have more to do.
+    }
+  }
+
+  private slotAt(nowMs: number): number {
+    return Math.floor(nowMs / this.span.slotMs);
+  }
+
+  private isIn(slot: number, newest: number): boolean {
+    return slot >= 0 && slot > newest - this.span.slots && slot <= newest + this.span.slots;
+  }
+
+  private now(): Sql {
+    return nowSql(this.database.engine, this.options.wallMs);
+  }
+}
+
+/** How many of the places were taken. */
+async function held(transaction: Database, { id, limit, call, lifeMs, more = [] }: Hold, nowMs: number): Promise<number> {
+  await transaction.run(sql`delete from shared_holds where id = ${id} and expires_ms <= ${nowMs}`);
+  const [row] = await transaction.all<{ others: number }>(sql`
+    select count(*) as others from shared_holds where id = ${id} and call <> ${call}`);
+  const names = [call, ...more].slice(0, Math.max(0, limit - (row?.others ?? 0)));
+  for (const rows of batches(names, (name) => sql`(${id}, ${name}, ${nowMs + lifeMs})`)) {
+    // A handful is filled up with its first row, which may not come twice where it would be changed.
+    await transaction.run(sql`insert into shared_holds (id, call, expires_ms) values ${rows} on conflict (id, call) do nothing`);
+  }
+  if (names.length > 0)
+    await transaction.run(sql`update shared_holds set expires_ms = ${nowMs + lifeMs} where id = ${id} and call = ${call}`);
+  return names.length;
+}
+
+/** Milliseconds on a clock that all processes of one database share. */
+export function nowSql(engine: Database["engine"], wallMs: () => number): Sql {
+  if (engine === "postgres") return sql`cast(floor(extract(epoch from clock_timestamp()) * 1000) as bigint)`;
+  return sql`${Math.floor(wallMs())}`;
+}
+
+interface CountRow {
+  readonly id: string;
+  readonly slot: number;
+  readonly used: number;
+}
+
+/** Not a slot of time: the row that stands for the key. */
+const lockSlot = -1;
+const rowsMax = 100;

@@ -1,0 +1,251 @@
+import { StorageTrouble, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../../gateway/storage.ts";
+import type { KeyChange, NewKey, StoredKey, TokenMark } from "../../keys/stored-key.ts";
+import { batches } from "./batches.ts";
+import { change, readRevision } from "./change.ts";
+import type { Database } from "../database.ts";
+import { changedColumns, checkKeyChange, emptyColumns, keyDifferences } from "./key-change.ts";
+import { keyFrom, readKeys, type KeyRow } from "./key-row.ts";
+import { joinSql, sql, type Sql } from "../sql.ts";
+import { checkName, containing, mayBeName, pageRows, searchCharactersMax } from "../stored-text.ts";
+import type { TableNeeds } from "./table-needs.ts";
+
+export class KeyTable implements KeyStorage {
+  constructor(
+    private readonly database: Database,
+    private readonly needs: TableNeeds,
+  ) {}
+
+  async create(id: string, key: NewKey, token: TokenMark, by: Actor): Promise<StoredKey> {
+    checkName("The id of a key", id);
+    checkKeyChange(key);
+    const columns = changedColumns(emptyColumns, key);
+    return change(this.database, this.needs, by, async (transaction, revision) => {
+      await refuseTaken(transaction, [id, columns.name], null);
+      await refuseKnown(transaction, token);
+      const nowMs = this.needs.wallMs();
+      await transaction.run(sql`
+        insert into keys (id, name, owner, note, scopes, limits, splits, expires_ms, created_ms, revision)
+        values (${id}, ${columns.name}, ${columns.owner}, ${columns.note}, ${columns.scopes}, ${columns.limits}, ${columns.splits},
+          ${columns.expires_ms}, ${nowMs}, ${revision})`);
+      await insertToken(transaction, id, token, nowMs);
+      const { name, owner, models, operations, channels, expiresMs, splits, limits } = key;
+      const detail = { name, owner, models, operations, channels, expiresMs, splits, limits, last4: token.last4 };
+      return { value: sound(await one(transaction, id)), audit: { action: "key.create", subject: id, detail } };
+    });
+  }
+
+  async get(id: string): Promise<StoredKey | null> {
+    return mayBeName(id) ? this.#first(sql`keys.id = ${id}`) : null;
+  }
+
+  async find(idOrName: string): Promise<StoredKey | null> {
+    // A key cannot be named as another's id is, so at most one fits.
+    return mayBeName(idOrName) ? this.#first(sql`(keys.id = ${idOrName} or keys.name = ${idOrName})`) : null;
+  }
+
+  async list({ search, revoked, after, limit }: KeyQuery): Promise<readonly StoredKey[]> {
+    const where: Sql[] = revoked ? [] : [sql`keys.revoked_ms is null`];
+    if (search !== null) where.push(mentions(search));
+    const keysMax = pageRows(limit);
+    const found: StoredKey[] = [];
+    let last = after;
+    for (let round = 0; round < roundsMax; round++) {
+      const page = await readKeys(this.database, {
+        where: last === null ? where : [...where, sql`keys.id > ${last}`],
+        order: "id",
+        keysMax: keysMax - found.length,
+      });
+      const asked = keysMax - found.length;
+      for (const rows of page) {
+        const key = keyFrom(rows);
+        if ("damaged" in key) this.needs.damaged?.({ table: "keys", id: rows[0].id, column: key.damaged });
+        else found.push(key);
+        last = rows[0].id;
+      }
+      if (page.length < asked || found.length === keysMax) break;
+    }
+    return found;
+  }
+
+  async count(): Promise<number> {
+    const [row] = await this.database.all<{ readonly count: number }>(
+      sql`select count(*) as count from (select 1 from keys limit ${countMax}) as some_keys`,
+    );
+    return row?.count ?? 0;
+  }
+
+  async change(id: string, wanted: KeyChange, by: Actor): Promise<StoredKey> {
+    checkKeyChange(wanted);
+    const key = await change(this.database, this.needs, by, async (transaction, revision) => {
+      const [row] = await one(transaction, id);
+      const columns = changedColumns(row, wanted);
+      const detail = keyDifferences(row, columns);
+      if (columns.name !== row.name) await refuseTaken(transaction, [columns.name], id);
+      await transaction.run(sql`
+        update keys set name = ${columns.name}, owner = ${columns.owner}, note = ${columns.note}, scopes = ${columns.scopes},
+          limits = ${columns.limits}, splits = ${columns.splits}, expires_ms = ${columns.expires_ms}, revision = ${revision}
+        where id = ${id}`);
+      const audit = Object.keys(detail).length === 0 ? null : { action: "key.change", subject: id, detail };
+      return { value: await one(transaction, id), audit };
+    });
+    return sound(key);
+  }
+
+  async rotate(id: string, token: TokenMark, overlapMs: number, by: Actor): Promise<StoredKey> {
+    if (!Number.isSafeInteger(overlapMs) || overlapMs < 0 || overlapMs > overlapMsMax) {
+      throw new StorageTrouble("invalid", "Two tokens of a key can overlap for at most 7 days.");
+    }
+    const key = await change(this.database, this.needs, by, async (transaction, revision) => {
+      const [row] = await one(transaction, id);
+      if (row.revoked_ms !== null) throw new StorageTrouble("conflict", `Key ${id} is revoked, which is for good: make another.`);
+      await refuseKnown(transaction, token);
+      const nowMs = this.needs.wallMs();
+      const endMs = nowMs + overlapMs;
+      await transaction.run(sql`delete from key_tokens where key_id = ${id} and expires_ms <= ${nowMs}`);
+      await transaction.run(sql`
+        delete from key_tokens where key_id = ${id} and digest not in (
+          select digest from key_tokens where key_id = ${id} order by created_ms desc limit ${tokensMax - 1})`);
+      await transaction.run(sql`
+        update key_tokens set expires_ms = ${endMs} where key_id = ${id} and (expires_ms is null or expires_ms > ${endMs})`);
+      await insertToken(transaction, id, token, nowMs);
+      await transaction.run(sql`update keys set revision = ${revision} where id = ${id}`);
+      const detail = { last4: token.last4, before: row.token_last4, overlapMs };
+      return { value: await one(transaction, id), audit: { action: "key.rotate", subject: id, detail } };
+    });
+    return sound(key);
+  }
+
+  async revoke(id: string, by: Actor): Promise<StoredKey> {
+    const [known] = await one(this.database, id);
+    if (known.revoked_ms !== null) return sound(await one(this.database, id));
+    // A damaged row must not keep anybody from revoking the key: it is read only when that is done.
+    const key = await change(this.database, this.needs, by, async (transaction, revision) => {
+      const nowMs = this.needs.wallMs();
+      const revoked = await transaction.run(
+        sql`update keys set revoked_ms = ${nowMs}, revision = ${revision} where id = ${id} and revoked_ms is null`,
+      );
+      const rows = await one(transaction, id);
+      return { value: rows, audit: revoked === 0 ? null : { action: "key.revoke", subject: id, detail: { name: rows[0].name } } };
+    });
+    return sound(key);
+  }
+
+  async byDigest(digest: string): Promise<OpenedKey | null> {
+    if (!mayBeName(digest)) return null;
+    const where = [sql`keys.id = (select key_id from key_tokens where digest = ${digest})`];
+    const [rows] = await readKeys(this.database, { where, order: "id", keysMax: 1 });
+    const token = rows?.find((row) => row.digest === digest);
+    return rows === undefined || token === undefined ? null : { key: sound(rows), tokenExpiresMs: token.token_expires_ms };
+  }
+
+  async changedSince(since: number, max: number): Promise<{ readonly revision: number; readonly keys: readonly ChangedKey[] | "all" }> {
+    // Read first: what changes from now on is found again the next time.
+    const revision = await readRevision(this.database);
+    if (revision === since) return { revision, keys: [] };
+    // An older store was put in the place of this one.
+    if (revision < since) return { revision, keys: "all" };
+    const changed = await readKeys(this.database, { where: [sql`keys.revision > ${since}`], order: "revision", keysMax: max + 1 });
+    if (changed.length > max) return { revision, keys: "all" };
+    return { revision, keys: changed.map((rows) => this.#changed(rows)) };
+  }
+
+  async current(ids: readonly string[]): Promise<readonly ChangedKey[]> {
+    const found = new Map<string, ChangedKey>();
+    for (const some of batches(ids.filter(mayBeName), (id) => sql`${id}`)) {
+      const keys = await readKeys(this.database, { where: [sql`keys.id in (${some})`], order: "id", keysMax: ids.length });
+      for (const rows of keys) found.set(rows[0].id, this.#changed(rows));
+    }
+    return ids.map((id) => found.get(id) ?? { id, key: null, revoked: false, tokens: [] });
+  }
+
+  /** Whoever remembers a key that can no longer be read must forget it: it may have been revoked. */
+  #changed(rows: readonly [KeyRow, ...KeyRow[]]): ChangedKey {
+    const { id, revoked_ms } = rows[0];
+    const revoked = revoked_ms !== null;
+    const key = keyFrom(rows);
+    if ("damaged" in key) {
+      this.needs.damaged?.({ table: "keys", id, column: key.damaged });
+      return { id, key: null, revoked, tokens: [] };
+    }
+    const tokens = rows.flatMap(({ digest, token_expires_ms }) => (digest === null ? [] : [{ digest, expiresMs: token_expires_ms }]));
+    return { id, key, revoked, tokens };
+  }
+
+  async used(lastMs: ReadonlyMap<string, number>): Promise<void> {
+    const sorted = [...lastMs].toSorted(([a], [b]) => (a < b ? -1 : 1));
+    for (const rows of batches(sorted, ([id, ms]) => sql`(${id}, cast(${minuteOf(ms)} as bigint))`)) {
+      await this.database.transaction(async (transaction) => {
+        await transaction.run(sql`
+          with latest(id, at_ms) as (values ${rows})
+          update keys set last_used_ms = latest.at_ms from latest
+          where keys.id = latest.id and (keys.last_used_ms is null or keys.last_used_ms < latest.at_ms)`);
+      });
+    }
+  }
+
+  async #first(where: Sql): Promise<StoredKey | null> {
+    const [rows] = await readKeys(this.database, { where: [where], order: "id", keysMax: 1 });
+    return rows === undefined ? null : sound(rows);
+  }
+}
+
+/** Pages that hold nothing but damaged rows; more than that is no longer a list with gaps. */
+const roundsMax = 20;
+/** Of one key: each rotation adds one, and whoever rotates in a loop must not make looking it up expensive. */
+const tokensMax = 8;
+const overlapMsMax = 7 * 86_400_000;
+const minuteMs = 60_000;
+
+function minuteOf(ms: number): number {
+  return Math.floor(ms / minuteMs) * minuteMs;
+}
+
+/** The rows of a key that has to be there. */
+async function one(database: Database, id: string): Promise<readonly [KeyRow, ...KeyRow[]]> {
+  const [rows] = mayBeName(id) ? await readKeys(database, { where: [sql`keys.id = ${id}`], order: "id", keysMax: 1 }) : [];
+  if (rows === undefined) throw new StorageTrouble("missing", "There is no such key.");
+  return rows;
+}
+
+function sound(rows: readonly [KeyRow, ...KeyRow[]]): StoredKey {
+  const key = keyFrom(rows);
+  if (!("damaged" in key)) return key;
+  throw new StorageTrouble(
+    "damaged",
+    `The ${key.damaged} of key ${rows[0].id} cannot be read by this version. Set them anew, or run the version that wrote them.`,
+  );
+}
+
+/** Ids and names are one space, so that whoever gives either means one key. */
+async function refuseTaken(transaction: Database, names: readonly string[], except: string | null): Promise<void> {
+  for (const name of names) {
+    const holders = await transaction.all<{ readonly id: string }>(sql`select id from keys where id = ${name} or name = ${name}`);
+    if (holders.every(({ id }) => id === except)) continue;
+    throw new StorageTrouble("conflict", "There is a key with that name or id already: choose another.");
+  }
+}
+
+async function refuseKnown(transaction: Database, { digest }: TokenMark): Promise<void> {
+  checkName("The digest of a token", digest);
+  const known = await transaction.all(sql`select key_id from key_tokens where digest = ${digest}`);
+  if (known.length > 0) throw new StorageTrouble("conflict", "This token opens a key already: take another.");
+}
+
+async function insertToken(transaction: Database, id: string, { digest, last4 }: TokenMark, nowMs: number): Promise<void> {
+  await transaction.run(sql`insert into key_tokens (digest, key_id, last4, created_ms) values (${digest}, ${id}, ${last4}, ${nowMs})`);
+}
+
+function mentions(search: string): Sql {
+  if (search.length > searchCharactersMax) {
+    throw new StorageTrouble("invalid", `What is searched for must have at most ${searchCharactersMax} characters.`);
+  }
+  const pattern = sql`lower(cast(${containing(search)} as text)) escape '!'`;
+  const columns = [sql`keys.id`, sql`keys.name`, sql`coalesce(keys.owner, '')`, sql`coalesce(keys.note, '')`];
+  return sql`(${joinSql(
+    columns.map((column) => sql`lower(${column}) like ${pattern}`),
+    sql` or `,
+  )})`;
+}
+
+/** Nobody needs to know more exactly, and counting a million takes a while. */
+const countMax = 1_000;

@@ -1,0 +1,96 @@
+import { StorageTrouble, type Actor, type PriceStorage, type StoredPrice } from "../../gateway/storage.ts";
+import type { Price, Rates } from "../../usage/price.ts";
+import { change } from "./change.ts";
+import type { Database } from "../database.ts";
+import { sql } from "../sql.ts";
+import { parsedObject, type JsonObject } from "../stored-json.ts";
+import { checkName, checkText, mayBeName, noteCharactersMax } from "../stored-text.ts";
+import type { TableNeeds } from "./table-needs.ts";
+
+export class PriceTable implements PriceStorage {
+  constructor(
+    private readonly database: Database,
+    private readonly needs: TableNeeds,
+  ) {}
+
+  async list(): Promise<readonly StoredPrice[]> {
+    const rows = await this.database.all<PriceRow>(
+      sql`select id, provider, model, from_ms, rates, note, created_ms from prices order by provider, model, from_ms`,
+    );
+    return rows.flatMap((row) => {
+      const rates = ratesFrom(parsedObject(row.rates));
+      if (rates !== null) return [priceFrom(row, rates)];
+      this.needs.damaged?.({ table: "prices", id: row.id, column: "rates" });
+      return [];
+    });
+  }
+
+  async set(price: Price & { readonly note: string | null }, by: Actor): Promise<StoredPrice> {
+    const { model, fromMs, note } = price;
+    const provider = price.provider ?? anyProvider;
+    const rates = ratesFrom({ ...price.rates });
+    checkName("The model of a price", model);
+    if (price.provider !== null) checkName("The provider of a price", price.provider);
+    checkText("The note of a price", note, noteCharactersMax);
+    if (rates === null || !Number.isSafeInteger(fromMs)) throw new StorageTrouble("invalid", "This price cannot be kept as it is given.");
+    return change(this.database, this.needs, by, async (transaction) => {
+      const day = Math.floor(fromMs / dayMs) * dayMs;
+      const sameDay = sql`provider = ${provider} and model = ${model} and from_ms >= ${day} and from_ms < ${day + dayMs}`;
+      const [before] = await transaction.all<{ readonly id: string; readonly rates: string }>(
+        sql`select id, rates from prices where ${sameDay} order by from_ms`,
+      );
+      await transaction.run(sql`delete from prices where ${sameDay}`);
+      const id = before?.id ?? this.needs.newId();
+      const createdMs = this.needs.wallMs();
+      await transaction.run(sql`
+        insert into prices (id, provider, model, from_ms, rates, note, created_ms)
+        values (${id}, ${provider}, ${model}, ${fromMs}, ${JSON.stringify(rates)}, ${note}, ${createdMs})`);
+      const from = before === undefined ? null : parsedObject(before.rates);
+      const detail = { provider: price.provider, model, fromMs, rates: { from, to: rates } };
+      const value = { id, provider: price.provider, model, fromMs, rates, note, createdMs };
+      return { value, audit: { action: "price.set", subject: id, detail } };
+    });
+  }
+
+  async remove(id: string, by: Actor): Promise<void> {
+    await change(this.database, this.needs, by, async (transaction) => {
+      const [row] = mayBeName(id)
+        ? await transaction.all<PriceRow>(sql`select id, provider, model, from_ms, rates from prices where id = ${id}`)
+        : [];
+      if (row === undefined) throw new StorageTrouble("missing", "There is no such price.");
+      await transaction.run(sql`delete from prices where id = ${id}`);
+      const detail = { provider: providerOf(row), model: row.model, fromMs: row.from_ms, rates: parsedObject(row.rates) };
+      return { value: null, audit: { action: "price.remove", subject: id, detail } };
+    });
+  }
+}
+
+interface PriceRow {
+  readonly id: string;
+  readonly provider: string;
+  readonly model: string;
+  readonly from_ms: number;
+  readonly rates: string;
+  readonly note: string | null;
+  readonly created_ms: number;
+}
+
+/** In the place of null, of which a unique index would allow any number. */
+const anyProvider = "";
+const dayMs = 86_400_000;
+
+function priceFrom(row: PriceRow, rates: Rates): StoredPrice {
+  const { id, model, note } = row;
+  return { id, provider: providerOf(row), model, fromMs: row.from_ms, rates, note, createdMs: row.created_ms };
+}
+
+function providerOf({ provider }: PriceRow): string | null {
+  return provider === anyProvider ? null : provider;
+}
+
+/** Null where one of them is no rate: half a price would make calls cheaper than they are. */
+function ratesFrom(value: JsonObject | null): Rates | null {
+  if (value === null) return null;
+  const known = Object.entries(value).filter(([, rate]) => rate !== undefined);
+  return known.every(([, rate]) => typeof rate === "number" && Number.isFinite(rate) && rate >= 0) ? Object.fromEntries(known) : null;
+}

@@ -1,0 +1,54 @@
+import type { Budget, BudgetPeriod, Limits, ModelLimits, Rates } from "../../limits/limits.ts";
+import { isObject, type JsonObject } from "../stored-json.ts";
+
+/**
+ * Limits as they stand in a row, or as somebody wants to put them there; null when they make no sense. A limit that cannot be
+ * read must not become "no limit", so nothing is filled in.
+ */
+export function limitsFrom(value: unknown): Limits | null {
+  if (!isObject(value)) return null;
+  const rates = ratesFrom(value);
+  const budget = budgetFrom(value["budget"]);
+  const models = modelsFrom(value["models"]);
+  const unpriced = value["unpriced"];
+  if (rates === null || budget === undefined || models === null || (unpriced !== "refuse" && unpriced !== "allow")) return null;
+  return { ...rates, budget, models, unpriced };
+}
+
+function modelsFrom(value: unknown): readonly ModelLimits[] | null {
+  if (!Array.isArray(value)) return null;
+  const models = value.map(modelFrom);
+  return models.every((model) => model !== null) ? models : null;
+}
+
+function modelFrom(value: unknown): ModelLimits | null {
+  if (!isObject(value)) return null;
+  const { pattern } = value;
+  const rates = ratesFrom(value);
+  const budget = budgetFrom(value["budget"]);
+  return typeof pattern !== "string" || rates === null || budget === undefined ? null : { pattern, ...rates, budget };
+}
+
+function ratesFrom(value: JsonObject): Rates | null {
+  const { requests, tokens, audioSeconds, characters, concurrency } = value;
+  if (!isRate(requests) || !isRate(tokens) || !isRate(audioSeconds) || !isRate(characters) || !isRate(concurrency)) return null;
+  return { requests, tokens, audioSeconds, characters, concurrency };
+}
+
+function isRate(value: unknown): value is number | null {
+  return value === null || (typeof value === "number" && Number.isFinite(value) && value >= 0);
+}
+
+const periods: { readonly [P in BudgetPeriod]: true } = { hour: true, day: true, week: true, month: true, total: true };
+
+function budgetFrom(value: unknown): Budget | null | undefined {
+  if (value === null) return null;
+  if (!isObject(value)) return undefined;
+  const { nanos, period } = value;
+  if (typeof nanos !== "number" || !Number.isSafeInteger(nanos) || nanos < 0) return undefined;
+  return typeof period === "string" && isPeriod(period) ? { nanos, period } : undefined;
+}
+
+function isPeriod(text: string): text is BudgetPeriod {
+  return Object.hasOwn(periods, text);
+}

@@ -1,0 +1,31 @@
+import type { Key, Splits } from "../../keys/key.ts";
+import { operations, type Operation } from "../../operations/operation.ts";
+import { isObject, textsFrom, type JsonObject } from "../stored-json.ts";
+
+/** What a key may reach. */
+export type Scopes = Pick<Key, "models" | "operations" | "channels">;
+
+/** Null when a part of it is missing or not known here: it must not become "everything". */
+export function scopesFrom(value: unknown): Scopes | null {
+  if (!isObject(value)) return null;
+  const models = listFrom(value, "models");
+  const channels = listFrom(value, "channels");
+  const named = listFrom(value, "operations");
+  if (models === undefined || channels === undefined || named === undefined) return null;
+  if (named === null) return { models, operations: null, channels };
+  return named.every(isOperation) ? { models, operations: named, channels } : null;
+}
+
+function listFrom(value: JsonObject, name: keyof Scopes): readonly string[] | null | undefined {
+  return value[name] === null ? null : (textsFrom(value[name]) ?? undefined);
+}
+
+function isOperation(name: string): name is Operation {
+  return operations.some((operation) => operation === name);
+}
+
+export function splitsFrom(value: unknown): Splits | null {
+  if (!isObject(value)) return null;
+  const { audio, input } = value;
+  return typeof audio === "boolean" && typeof input === "boolean" ? { audio, input } : null;
+}
