@@ -1,18 +1,19 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
-import { bearsCompany, isSlow, mostlyWaits } from "./test-company.ts";
 import { processorTimes, stolenShare, stolenShareMax } from "./test-machine.ts";
+import { needsOf } from "./test-needs.ts";
 import { readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
 
 /**
- * Runs test files, each in a process of its own, and ends with one line that counts. Those that bear company come first,
- * two at a time; then those that mostly wait, with each other; then each of the others has the machine to itself. What a file says
- * is kept together. A file that failed while the host of this virtual machine took more than a tenth of the processors is run
+ * Runs test files, each in a process of its own, and ends with one line that counts. Those that may share the machine come first,
+ * two at a time; then those that need it quiet, with each other; then those that need it alone (scripts/test-needs.ts). What a
+ * file says is kept together. A file that failed while the host of this virtual machine took more than a tenth of the processors is run
  * again at the end, alone, up to three times; any other failure is a failure.
  *
- * Without files, all of test/ is run but what says that it is slow; with --slow only that, with --all that as well, last.
+ * Given files and folders, it runs those. Without, all of test/ is run but what says that it is slow; with --slow only that, with
+ * --all that as well, last.
  *
  * Properties are tried with the same inputs each time (test/support/seed.ts); SLUICE_TEST_SEED names others.
  *
@@ -30,12 +31,12 @@ if (!(minutes > 0))
 const slowMinutes = minutes / 2;
 const flags: readonly string[] = process.argv.slice(2).filter((argument) => argument === "--slow" || argument === "--all");
 const named = process.argv.slice(2).filter((argument) => !flags.includes(argument));
-const chosen = named.length > 0 ? named : chooseFrom(readdirSync("test").filter((name) => name.endsWith(".test.ts")));
-const slow = named.length > 0 ? [] : chosen.filter((file) => isSlow(file));
+const chosen = named.length > 0 ? named.flatMap(testFilesOf) : chooseFrom(testFilesOf("test"));
+const slow = named.length > 0 ? [] : chosen.filter((file) => needsOf(file).has("slow"));
 const files = chosen.filter((file) => !slow.includes(file));
-const company = files.filter((file) => existsSync(file) && bearsCompany(file));
-const waiting = files.filter((file) => existsSync(file) && !company.includes(file) && mostlyWaits(file));
-const alone = files.filter((file) => !company.includes(file) && !waiting.includes(file));
+const alone = files.filter((file) => existsSync(file) && needsOf(file).has("alone"));
+const quiet = files.filter((file) => existsSync(file) && !alone.includes(file) && needsOf(file).has("quiet"));
+const company = files.filter((file) => !alone.includes(file) && !quiet.includes(file));
 // Where the first that needs a PostgreSQL leaves an empty cluster for the others (test/support/servers/postgres.ts).
 const cluster = mkdtempSync(join(tmpdir(), "sluice-cluster-"));
 // Beside others that keep the processors busy, a model of low priority would not come to an end within any test's time.
@@ -56,7 +57,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 let endingsMade = 0;
 const first: FileRun[] = [];
 const leftOut: string[] = [];
-for (const group of [company, waiting]) await together(group);
+for (const group of [company, quiet]) await together(group);
 for (const file of alone) await runFirst(file, true);
 for (const file of slow) await runFirst(file, true, slowMinutes);
 const runs: FileRun[] = [];
@@ -77,10 +78,19 @@ async function together(group: readonly string[]): Promise<void> {
   await Promise.all(ends.slice(0, availableParallelism()).map(lane));
 }
 
-function chooseFrom(names: readonly string[]): readonly string[] {
-  const all = names.toSorted().map((name) => join("test", name));
+/** The test files of a folder, or the file itself, also where there is none: that is a failure to be counted. */
+function testFilesOf(path: string): readonly string[] {
+  if (!existsSync(path) || !statSync(path).isDirectory()) return [path];
+  const names = readdirSync(path, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
+  return names
+    .filter((name) => !name.includes("node_modules"))
+    .toSorted()
+    .map((name) => join(path, name));
+}
+
+function chooseFrom(all: readonly string[]): readonly string[] {
   if (flags.includes("--all")) return all;
-  return all.filter((file) => isSlow(file) === flags.includes("--slow"));
+  return all.filter((file) => needsOf(file).has("slow") === flags.includes("--slow"));
 }
 
 async function runFirst(file: string, live: boolean, withinMinutes = minutes): Promise<void> {

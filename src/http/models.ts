@@ -50,7 +50,7 @@ function usableBy(key: Key, route: Route): Route | null {
 
 /**
  * What the channels of a route do, by the names of their models and without. Worked out once for each configuration: made anew for
- * every model of every list, it cost a hundred times what a call to /healthz does (S20 of test/security-amplification.test.ts).
+ * every model of every list, it cost a hundred times what a call to /healthz does (S20 of test/security/amplification.test.ts).
  */
 interface RouteOperations {
   readonly named: readonly Operation[];

@@ -1,8 +1,6 @@
 import { mutate } from "./mutate.ts";
 import { seededDice, type FuzzTarget } from "./target.ts";
 
-// Bears company: it counts the time of its own process, and its bounds are far from what an input takes.
-
 export interface FuzzRun {
   /** The same seed tries the same inputs in the same order. */
   readonly seed: number;

@@ -16,8 +16,6 @@ import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
 import { freshDataDir } from "./databases.ts";
 
-// Bears company: its clock is one that tests set.
-
 export const goodPassword = "three unrelated words";
 export const tester: Actor = { kind: "cli", name: "tester" };
 

@@ -16,8 +16,6 @@ import { misbehave, partsOf } from "./faults.ts";
 import { uploadedBytes } from "./faults/upload.ts";
 import { Inbox } from "./inbox.ts";
 
-// Bears company: it notes times for those who ask, and claims nothing about them.
-
 /** Starts an upstream that speaks the OpenAI convention and misbehaves on demand; see `faults.ts` for the ways. */
 export async function startChaos(options: ChaosOptions = {}): Promise<Chaos> {
   const chaos = new Chaos(options);

@@ -1,7 +1,5 @@
 import { Worker } from "node:worker_threads";
 
-// Bears company: its time is a bound, and what reaches it is ended, as it is in the product.
-
 /**
  * Decodes damaged files in a thread that can be ended: damage may well be such that a decoder never comes back from it, and
  * in the product it is then ended in the same way. One thread for as many files as it survives.

@@ -1,4 +1,3 @@
-// Bears company: its time is a bound that only what fails ever reaches.
 import { slowed } from "./slowed.ts";
 
 /** Resolves as soon as the claim holds; throws, with what was awaited, when it does not within the time. */

@@ -8,8 +8,6 @@ import { AnswerHead, type HttpAnswer } from "../../src/net/server/http-answer.ts
 import type { Incoming } from "../../src/net/server/incoming.ts";
 import { failure, isFailure, type Failure } from "../../src/operations/failure.ts";
 
-// Bears company: its timers are those of the product, and it claims nothing about them.
-
 /** A real server that reads forms and answers with what it understood. */
 export interface FormServer {
   readonly url: string;

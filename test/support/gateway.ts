@@ -4,8 +4,6 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { eventually } from "./eventually.ts";
 
-// Bears company: its times are bounds, and what it can measure it measures for those who ask.
-
 /** Starts the real product as a process of its own and waits until it listens. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const directory = options.directory ?? (await mkdtemp(join(tmpdir(), "sluice-test-")));

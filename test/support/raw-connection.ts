@@ -2,8 +2,6 @@ import net, { type Socket } from "node:net";
 import { Inbox } from "./inbox.ts";
 import { RawResponse } from "./raw-response.ts";
 
-// Bears company: it waits for as long as it is told to, or longer.
-
 /** The client side of one connection, for requests one after another, pipelined, or half sent. */
 export class RawConnection {
   readonly #socket: Socket;

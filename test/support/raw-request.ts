@@ -3,8 +3,6 @@ import { RawConnection } from "./raw-connection.ts";
 import { RawResponse } from "./raw-response.ts";
 import { slowed } from "./slowed.ts";
 
-// Bears company: its times are bounds, or what it is told to wait.
-
 /** One request on a connection of its own, and what came back, whatever that was. */
 export async function rawRequest(url: string, options: RawOptions = {}): Promise<RawResponse> {
   const call = await openRequest(url, options);

@@ -1,7 +1,5 @@
 import type { Inbox } from "./inbox.ts";
 
-// Bears company: it notes times for those who ask, and claims nothing about them.
-
 /** An answer as it came over the wire, whole or not. */
 export class RawResponse {
   /** 0 until a status line has come. */

@@ -1,4 +1,3 @@
-// Bears company: it measures how busy the machine is, which is what company changes.
 import { processorTimes, stolenShare } from "../../scripts/test-machine.ts";
 import { servingCpuMs, waitedMs } from "./cpu.ts";
 

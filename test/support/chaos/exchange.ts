@@ -6,8 +6,6 @@ import type { Framing, Manner } from "./manner.ts";
 import { header, type ChaosRequest } from "./request.ts";
 import type { Wire } from "./wire.ts";
 
-// Bears company: it notes times for those who ask, and claims nothing about them.
-
 /** One request being answered: the means a fault has to say something, nothing, or the wrong thing. */
 export class Exchange {
   readonly instance: string;

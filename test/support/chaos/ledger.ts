@@ -2,8 +2,6 @@ import { eventually } from "../eventually.ts";
 import type { ChaosRequest } from "./request.ts";
 import type { Upload } from "./upload.ts";
 
-// Bears company: it notes times for those who ask, and claims nothing about them.
-
 /** What the upstream knows to be true, whatever the gateway says: who connected, what was asked, what was sent. */
 export class Ledger {
   readonly attempts: Attempt[] = [];

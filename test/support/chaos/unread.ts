@@ -2,8 +2,6 @@ import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { eventually } from "../eventually.ts";
 
-// Bears company: it waits for as long as it is told to, or longer.
-
 /** A reset destroys what the peer has not read yet: one that reads is left the time for it, and a short rest in any case. */
 export async function untilRead(socket: Socket, restMs = 20): Promise<void> {
   await Bun.sleep(restMs);

@@ -1,8 +1,6 @@
 import type { Socket } from "node:net";
 import { untilRead } from "./unread.ts";
 
-// Bears company: it waits for as long as it is told to, or longer.
-
 /** The chaos side of one connection: every byte and its moment is ours, and each wait ends when the peer leaves. */
 export class Wire {
   bytesWritten = 0;

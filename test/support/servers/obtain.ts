@@ -14,8 +14,6 @@ import {
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 
-// Bears company: its times are bounds.
-
 /**
  * Where the tests find a real PostgreSQL and a real Redis: what the machine has, else what scripts/test-servers.ts
  * brought into test/servers. Nothing here installs anything into the machine itself, unless it is told that it may.

@@ -1,0 +1,144 @@
+// Needs: alone. It makes promises about real time.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startChaos } from "../support/chaos.ts";
+import { eventually } from "../support/eventually.ts";
+import { clientKey, setUp, type Rig } from "../support/rig.ts";
+
+setDefaultTimeout(60_000);
+
+const adminToken = "5f1c07d2a94be863c1d7f02b9a6e4835d0c2";
+const model = "explained";
+
+let rig: Rig<"broken" | "sound">;
+let folder: string;
+let admin: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sluice-test-"));
+  const file = join(folder, "token");
+  await writeFile(file, adminToken, { mode: 0o600 });
+  rig = await setUp(
+    { broken: { tier: 1, models: [model] }, sound: { tier: 2, models: [model], tags: ["spare"] } },
+    {
+      admin: "127.0.0.1:0",
+      prices: [{ model, input: 1, output: 2 }],
+      keys: [
+        { name: "tester", key: clientKey },
+        { name: "bound", key: "sk-bound-canary-0123456789abcdef", channels: ["spare"], limits: { rpm: 1 } },
+        { name: "narrow", key: "sk-narrow-canary-0123456789abcdef", models: ["other"], operations: ["speech"] },
+      ],
+    },
+    { env: { ADMIN_TOKEN_FILE: file } },
+  );
+  admin = `${rig.gateway.adminUrl}/admin/api`;
+});
+
+afterAll(async () => {
+  await rig[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+type Json = Readonly<Record<string, unknown>>;
+
+async function ask(path: string, body?: Json): Promise<{ readonly status: number; readonly json: Json }> {
+  const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
+  const init = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
+  const response = await fetch(admin + path, init);
+  return { status: response.status, json: (await response.json()) as Json };
+}
+
+describe("of a running gateway, the admin API", () => {
+  test("explains a call that was answered by the second channel, with both attempts and what they cost", async () => {
+    rig.upstream.broken.behaviour = "fault:status@500";
+    const reply = await rig.chat({ model });
+    expect(reply.status).toBe(200);
+    await eventually("the receipt is in the store", async () => (await ask(`/requests/${reply.requestId}`)).status === 200, 5_000);
+    const { json } = await ask(`/requests/${reply.requestId}`);
+    expect(json).toMatchObject({ model, channel: "sound", state: "complete" });
+    const attempts = json["attempts"] as readonly Json[];
+    // A tier that failed quickly has one more try before the next one is asked.
+    expect(attempts.at(-1)).toMatchObject({ channel: "sound", outcome: "answered", cost_uncertain: false });
+    expect(attempts[0]).toMatchObject({ channel: "broken", outcome: "failed", status: 500, blame: "channel" });
+    expect(attempts.at(-1)?.["cost_usd"]).toBeGreaterThan(0);
+    const plan = json["plan"] as readonly Json[];
+    expect(plan.map(({ channel, verdict, tier }) => [channel, verdict, tier])).toEqual([
+      ["broken", "taken", 1],
+      ["sound", "taken", 2],
+    ]);
+    expect((await ask("/requests/req_nobody")).status).toBe(404);
+  });
+
+  test("says what would be done with a call now, and why not", async () => {
+    rig.upstream.broken.behaviour = "ok";
+    const served = await ask("/explain", { model, operation: "chat" });
+    expect(served.json).toMatchObject({ outcome: "serve", refusals: [], mode: "normal" });
+    const bound = await ask("/explain", { model, operation: "chat", key: "file:bound" });
+    expect(bound.json).toMatchObject({
+      outcome: "serve",
+      candidates: [{ channel: "sound", tier: 2, priced: true }],
+      skipped: [{ channel: "broken", because: "key_channels" }],
+    });
+    const narrow = await ask("/explain", { model, operation: "chat", key: "file:narrow" });
+    expect((narrow.json["refusals"] as readonly Json[]).map(({ status, code }) => [status, code])).toEqual([
+      [403, "operation_not_allowed"],
+      [403, "model_not_allowed"],
+    ]);
+    const unknown = await ask("/explain", { model: "nobody-has-it", operation: "chat" });
+    expect(unknown.json).toMatchObject({ outcome: "refuse", refusals: [{ status: 404, code: "model_not_found" }] });
+  });
+
+  test("takes nothing by explaining: a limit of one call a minute is still there, and its loss is explained after", async () => {
+    for (let times = 0; times < 3; times++) await ask("/explain", { model, operation: "chat", key: "file:bound" });
+    const call = await rig.chat({ model }, { key: "sk-bound-canary-0123456789abcdef" });
+    expect(call.status).toBe(200);
+    const { json } = await ask("/explain", { model, operation: "chat", key: "file:bound" });
+    expect(json).toMatchObject({ outcome: "refuse", refusals: [{ status: 429, code: "rate_limit_exceeded" }] });
+  });
+
+  test("shows each channel with what is wrong with it, and the health of the whole", async () => {
+    rig.upstream.broken.behaviour = "fault:status@401";
+    await rig.chat({ model });
+    const { json } = await ask("/channels");
+    const channels = new Map((json["channels"] as readonly Json[]).map((channel) => [channel["name"], channel]));
+    expect(channels.get("broken")).toMatchObject({ source: "file", state: "cooling" });
+    const [trouble] = channels.get("broken")!["troubles"] as readonly Json[];
+    expect(trouble).toMatchObject({ standing: "open", cause: "unauthorized" });
+    expect(channels.get("sound")).toMatchObject({ state: "ready", models: [model] });
+    const health = await ask("/health");
+    expect(health.json).toMatchObject({ status: "ok", store: { kind: "sqlite", ok: true }, state: { kind: "memory", ok: true } });
+  });
+
+  test("sums up what was used, by key", async () => {
+    const rows = await ask("/usage?by=key");
+    expect(JSON.stringify(rows.json)).toContain("file:tester");
+  });
+});
+
+test("S51: a channel that is added with a header sends it, and nobody finds it on the disk", async () => {
+  const secret = "header-canary-0123456789";
+  await using upstream = await startChaos({ name: "added" });
+  await using open = await setUp(
+    { first: { models: ["other"] } },
+    { admin: "127.0.0.1:0", allow_private: true },
+    { env: { ADMIN_TOKEN_FILE: join(folder, "token") } },
+  );
+  const door = `${open.gateway.adminUrl}/admin/api/channels`;
+  const entry = { base_url: upstream.url, models: ["sealed"], headers: { "x-tenant-key": secret } };
+  const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
+  const added = await fetch(door, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ name: "added", entry, secrets: ["sk-added-0123456789abcdef"] }),
+  });
+  expect([added.status, (await added.text()).includes(secret)]).toEqual([201, false]);
+  await eventually("the channel serves", async () => (await open.chat({ model: "sealed" }, { key: clientKey })).status === 200);
+  const sent = upstream.ledger.chats.at(-1)?.headers.find(([name]) => name.toLowerCase() === "x-tenant-key");
+  expect(sent?.[1]).toBe(secret);
+  const data = open.gateway.directory;
+  const files = await Array.fromAsync(new Bun.Glob("**/*").scan({ cwd: data, dot: true }));
+  expect(files.some((file) => file.endsWith("sluice.db-wal"))).toBe(true);
+  for (const file of files) expect([file, (await readFile(join(data, file))).includes(secret)]).toEqual([file, false]);
+});

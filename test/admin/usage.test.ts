@@ -1,0 +1,294 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { csvCell, csvOf, type CsvValue } from "../../src/usage/csv.ts";
+import { momentFrom } from "../../src/usage/since.ts";
+import { readUsageColumns, usageFigures, usageHeadings } from "../../src/usage/usage-view.ts";
+import type { UsageRow } from "../../src/usage/usage-row.ts";
+import { codeOf, newKey, startAdmin, tester, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
+import { sampleReceipt } from "../support/journal-receipts.ts";
+
+const dayMs = 86_400_000;
+
+async function rig(options: StartOptions = {}): Promise<{ readonly world: AdminWorld; readonly look: (path: string) => Promise<Called> }> {
+  const world = await startAdmin(options);
+  const viewer = await world.token("viewer");
+  return { world, look: (path) => world.call("GET", `/admin/api${path}`, { headers: viewer }) };
+}
+
+type Row = Readonly<Record<string, string | number | null>>;
+const rowsOf = (called: Called): readonly Row[] => (called.json as { readonly rows: readonly Row[] }).rows;
+
+describe("usage", () => {
+  test("is summed by the columns that are asked for, with the names of keys", async () => {
+    const { world, look } = await rig({ services: { fileKeys: () => [{ ...newKey, id: "file:ci", name: "ci" }] } });
+    await world.storage.keys.create("key-1", { ...newKey, name: "app" }, { digest: "d".repeat(64), last4: "abcd" }, tester);
+    const at = (day: number, hour: number): number => Date.UTC(2026, 0, day, hour);
+    await world.receipts(
+      sampleReceipt({ startedMs: at(1, 3), estimated: true }),
+      sampleReceipt({ startedMs: at(1, 4), state: "failed", billedNanos: null }),
+      sampleReceipt({ startedMs: at(2, 3), keyId: "file:ci", channel: null, costUncertain: true }),
+      sampleReceipt({ startedMs: at(2, 3), keyId: "gone", model: "model-2", operation: "speech" }),
+    );
+    const usual = {
+      prompt_tokens: 10,
+      completion_tokens: 20,
+      cached_tokens: 2,
+      reasoning_tokens: 5,
+      audio_seconds: 0,
+      characters: 0,
+      estimated: 0,
+      uncertain: 0,
+      failed: 0,
+      unpriced: 0,
+    };
+    expect(rowsOf(await look("/usage?by=key,day"))).toEqual([
+      { key: "file:ci", key_name: "ci", day: "2026-01-02", calls: 1, ...usual, cost_usd: 0.000001, uncertain: 1 },
+      { key: "gone", key_name: null, day: "2026-01-02", calls: 1, ...usual, cost_usd: 0.000001 },
+      {
+        key: "key-1",
+        key_name: "app",
+        day: "2026-01-01",
+        calls: 2,
+        ...usual,
+        prompt_tokens: 20,
+        completion_tokens: 40,
+        cached_tokens: 4,
+        reasoning_tokens: 10,
+        cost_usd: 0.000001,
+        estimated: 1,
+        failed: 1,
+        unpriced: 1,
+      },
+    ]);
+    expect(rowsOf(await look("/usage")).map(({ calls }) => calls)).toEqual([4]);
+    expect(rowsOf(await look("/usage?key=app")).map(({ calls }) => calls)).toEqual([2]);
+    expect(rowsOf(await look("/usage?key=ci&by=channel")).map(({ channel, calls }) => [channel, calls])).toEqual([[null, 1]]);
+    expect(rowsOf(await look("/usage?key=gone&by=operation")).map(({ operation }) => operation)).toEqual(["speech"]);
+    expect(rowsOf(await look("/usage?by=model&model=model-2&channel=channel-1")).map(({ model }) => model)).toEqual(["model-2"]);
+    expect(rowsOf(await look("/usage?by=hour,hour&since=2026-01-01T04:00:00Z&until=2026-01-02")).map(({ hour }) => hour)).toEqual([
+      "2026-01-01T04:00Z",
+    ]);
+    expect(rowsOf(await look("/usage?by=key&key=nobody"))).toEqual([]);
+  });
+
+  test("has no cost where no price is known, which is not a cost of nothing", async () => {
+    const { world, look } = await rig();
+    await world.receipts(
+      sampleReceipt({ model: "mixed", billedNanos: 2_000 }),
+      sampleReceipt({ model: "mixed", billedNanos: null }),
+      sampleReceipt({ model: "nameless", billedNanos: null }),
+      sampleReceipt({ model: "nameless", billedNanos: null }),
+      sampleReceipt({ model: "own", billedNanos: 0 }),
+    );
+    const costs = (await look("/usage?by=model").then(rowsOf)).map(({ model, cost_usd, unpriced }) => [model, cost_usd, unpriced]);
+    expect(costs).toEqual([
+      ["mixed", 0.000002, 1],
+      ["nameless", null, 2],
+      ["own", 0, 0],
+    ]);
+    const cells = (await look("/usage?by=model&format=csv")).text.split("\r\n").map((line) => line.split(","));
+    const column = cells[0]!.indexOf("cost_usd");
+    expect(cells.slice(1, 4).map((line) => line[column])).toEqual(["0.000002", "", "0"]);
+    expect(rowsOf(await look("/usage?model=nobody"))).toMatchObject([{ calls: 0, cost_usd: 0 }]);
+  });
+
+  test("can be asked for by how long ago it was", async () => {
+    const { world, look } = await rig();
+    const nowMs = Date.now();
+    await world.receipts(...[1, 20, 40].map((days) => sampleReceipt({ startedMs: nowMs - days * dayMs })));
+    for (const [since, calls] of [
+      ["7d", 1],
+      ["48h", 1],
+      ["30d", 2],
+      ["52w", 3],
+    ] as const) {
+      expect([since, rowsOf(await look(`/usage?since=${since}`))[0]?.["calls"]]).toEqual([since, calls]);
+    }
+  });
+
+  test("refuses what it does not understand, by name", async () => {
+    const { look } = await rig();
+    for (const [query, param] of [
+      ["by=key,colour", "by"],
+      ["by=KEY", "by"],
+      ["since=yesterday", "since"],
+      ["since=2026-02-30", "since"],
+      ["until=7", "until"],
+      ["format=xml", "format"],
+      ["key=", "key"],
+      ["model=%00", "model"],
+      [`by=${"key,".repeat(50)}`, "by"],
+    ] as const) {
+      const called = await look(`/usage?${query}`);
+      expect([query, called.status, (called.json as ErrorBody).error.param]).toEqual([query, 400, param]);
+    }
+  });
+
+  test("does not answer with more rows than can be written in a moment", async () => {
+    const row: UsageRow = {
+      group: { model: "m" },
+      calls: 1,
+      failedCalls: 0,
+      promptTokens: 0,
+      cachedTokens: 0,
+      completionTokens: 0,
+      reasoningTokens: 0,
+      audioSeconds: 0,
+      characters: 0,
+      nanos: 0,
+      unpricedCalls: 0,
+      uncertainCalls: 0,
+      estimatedCalls: 0,
+    };
+    const count = { rows: 20_000 };
+    const { look } = await rig({
+      storage: (real) => ({ ...real, receipts: { ...real.receipts, usage: async () => Array.from({ length: count.rows }, () => row) } }),
+    });
+    expect(rowsOf(await look("/usage?by=model")).length).toBe(20_000);
+    count.rows += 1;
+    expect(codeOf(await look("/usage?by=model"))).toBe("answer_too_large");
+  });
+
+  test("S47: comes as a table for spreadsheets, in which no name is a formula", async () => {
+    const { world, look } = await rig();
+    await world.storage.keys.create(
+      "key-1",
+      { ...newKey, name: '=HYPERLINK("http://evil","x")' },
+      { digest: "d".repeat(64), last4: "abcd" },
+      tester,
+    );
+    await world.receipts(sampleReceipt({ model: "@SUM(1,2)", channel: "+cmd|' /C calc'!A0" }));
+    const called = await look("/usage?by=key,model,channel&format=csv");
+    expect(called.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+    expect(called.headers.get("content-disposition")).toBe('attachment; filename="usage.csv"');
+    expect(called.text).toBe(
+      [
+        "key,key_name,model,channel,calls,prompt_tokens,completion_tokens,cached_tokens,reasoning_tokens,audio_seconds,characters,cost_usd,estimated,uncertain,failed,unpriced",
+        `key-1,"'=HYPERLINK(""http://evil"",""x"")","'@SUM(1,2)",'+cmd|' /C calc'!A0,1,10,20,2,5,0,0,0.000001,0,0,0,0`,
+        "",
+      ].join("\r\n"),
+    );
+    const empty = await look("/usage?by=key&key=nobody&format=csv");
+    expect(empty.text).toBe(`${usageHeadings(["key"]).join(",")}\r\n`);
+  });
+});
+
+describe("receipts", () => {
+  test("come newest first, by pages, and filtered", async () => {
+    const { world, look } = await rig();
+    await world.storage.keys.create("key-1", { ...newKey, name: "app" }, { digest: "d".repeat(64), last4: "abcd" }, tester);
+    const nowMs = Date.now();
+    const all = Array.from({ length: 7 }, (_, at) =>
+      sampleReceipt({
+        id: Bun.randomUUIDv7("hex", nowMs - (7 - at) * 1000),
+        startedMs: nowMs - (7 - at) * 1000,
+        keyId: at % 2 === 0 ? "key-1" : "other",
+        state: at === 3 ? "failed" : "complete",
+        model: at === 4 ? "model-2" : "model-1",
+      }),
+    );
+    await world.receipts(...all);
+    const list = async (query: string) =>
+      (await look(`/receipts?${query}`)).json as { readonly receipts: readonly Record<string, unknown>[]; readonly next: string | null };
+    const seen: unknown[] = [];
+    let next: string | null = "";
+    for (let page = 0; page < 9 && next !== null; page++) {
+      const found = await list(`limit=3${next === "" ? "" : `&before=${next}`}`);
+      seen.push(...found.receipts.map(({ id }) => id));
+      next = found.next;
+    }
+    expect(seen).toEqual(all.map(({ id }) => id).toReversed());
+    expect((await list("key=app")).receipts.map(({ key_name }) => key_name)).toEqual(["app", "app", "app", "app"]);
+    expect((await list("state=failed")).receipts.length).toBe(1);
+    expect((await list("model=model-2&since=1h")).receipts.length).toBe(1);
+    expect((await list("until=1d")).receipts.length).toBe(0);
+    expect((await list("channel=nobody")).receipts).toEqual([]);
+    for (const query of ["limit=201", "limit=1e9", "state=happy", "before=", "since=soon", "order=cost"]) {
+      expect([query, (await look(`/receipts?${query}`)).status]).toEqual([query, 400]);
+    }
+  });
+});
+
+describe("a table", () => {
+  /** As RFC 4180 says it: cells, each with what follows it. */
+  function parsed(text: string): readonly (readonly string[])[] {
+    const rows: string[][] = [[]];
+    const cells = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r\n)/gy;
+    let end = 0;
+    for (const [whole, cell = "", after] of text.matchAll(cells)) {
+      rows.at(-1)!.push(cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell);
+      if (after === "\r\n") rows.push([]);
+      end += whole.length;
+    }
+    expect(end).toBe(text.length);
+    return rows.slice(0, -1);
+  }
+
+  const nasty = fc.oneof(
+    fc.string({ unit: "binary" }),
+    fc.string({ unit: fc.constantFrom("=", "+", "-", "@", "\t", "\r", "\n", '"', ",", "'", " ", "a", "１", "＝") }),
+  );
+
+  test("holds every text whole, but for the quote that keeps a formula from being one", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.record({ a: nasty, b: fc.option(fc.oneof(nasty, fc.double({ noNaN: true }))) }), { minLength: 1 }),
+        (rows) => {
+          const [head, ...body] = parsed(csvOf(["a", "b"], rows as readonly Readonly<Record<string, CsvValue>>[]));
+          expect(head).toEqual(["a", "b"]);
+          for (const [at, row] of rows.entries()) {
+            for (const [cell, value] of [row.a, row.b].entries()) {
+              const found = body[at]![cell]!;
+              if (typeof value === "string") {
+                expect(found === value || found === `'${value}`).toBe(true);
+                expect(/^[=+\-@\t\r]/.test(found)).toBe(false);
+              } else expect(found).toBe(value === null ? "" : String(value));
+            }
+          }
+        },
+      ),
+    );
+  });
+
+  test("leaves numbers alone, also those below zero", () => {
+    expect([csvCell(-1.5), csvCell("-1.5"), csvCell("plain"), csvCell(null), csvCell(true)]).toEqual([
+      "-1.5",
+      "'-1.5",
+      "plain",
+      "",
+      "true",
+    ]);
+  });
+});
+
+describe("words of a question", () => {
+  test("for moments are days, times with a zone, and spans", () => {
+    const nowMs = Date.UTC(2026, 5, 15, 12);
+    const cases: readonly (readonly [string, number | null])[] = [
+      ["2026-01-31", Date.UTC(2026, 0, 31)],
+      ["2026-01-31T10:00Z", Date.UTC(2026, 0, 31, 10)],
+      ["2026-01-31T10:00:30.5+02:00", Date.UTC(2026, 0, 31, 8, 0, 30, 500)],
+      ["24h", nowMs - dayMs],
+      ["30m", nowMs - 1_800_000],
+      ["7d", nowMs - 7 * dayMs],
+      ["2w", nowMs - 14 * dayMs],
+      ["2026-02-30", null],
+      ["2026-01-31T10:00", null],
+      ["2026-01-31T25:00Z", null],
+      ["2026-1-1", null],
+      ["7 days", null],
+      ["9999999d", null],
+      ["", null],
+      ["-7d", null],
+    ];
+    for (const [text, ms] of cases) expect([text, momentFrom(text, nowMs)]).toEqual([text, ms]);
+  });
+
+  test("for columns are known ones, each once", () => {
+    expect(readUsageColumns(" key, day,key,")).toEqual(["key", "day"]);
+    expect(readUsageColumns("")).toEqual([]);
+    expect(readUsageColumns("key,__proto__")).toEqual({ unknown: "__proto__" });
+    expect(usageHeadings(["day"])).toEqual(["day", ...usageFigures]);
+  });
+});

@@ -1,0 +1,51 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { userName } from "../../src/cli/user-name.ts";
+import { CommandLine } from "../support/command-line.ts";
+import { ada } from "../support/storage-world.ts";
+
+// Some commands are processes of their own; how long that takes on a busy machine is not judged.
+setDefaultTimeout(60_000);
+
+interface Entry {
+  readonly id: string;
+  readonly done_at: string;
+  readonly actor: { readonly kind: string; readonly name: string; readonly address: string | null };
+  readonly action: string;
+  readonly subject: string;
+  readonly detail: Readonly<Record<string, unknown>>;
+}
+
+test("everything that is changed here is told, the latest first, with who did it", async () => {
+  const cli = new CommandLine();
+  const { id } = await cli.json<{ id: string }>("keys", "create", "laptop");
+  await cli.json("keys", "limits", "laptop", "--rpm", "5");
+  await cli.json("keys", "rotate", "laptop");
+  await cli.json("prices", "set", "m", "--input", "1");
+  await cli.json("keys", "revoke", "laptop");
+  const { code, out } = await cli.run(["audit", "--json"]);
+  const entries = JSON.parse(out) as Entry[];
+  expect([code, entries.map(({ action }) => action)]).toEqual([0, ["key.revoke", "price.set", "key.rotate", "key.change", "key.create"]]);
+  expect(entries.at(-1)).toMatchObject({ subject: id, actor: { kind: "cli", name: userName(), address: null } });
+  expect(Math.abs(Date.parse(entries[0]?.done_at ?? "") - Date.now())).toBeLessThan(60_000);
+  expect(userName()).not.toBe("");
+
+  const bySubject = await cli.json<Entry[]>("audit", "--subject", "laptop", "--limit", "2");
+  expect(bySubject.map(({ action }) => action)).toEqual(["key.revoke", "key.rotate"]);
+  expect((await cli.json<Entry[]>("audit", "--action", "price.set")).length).toBe(1);
+  expect(await cli.json<Entry[]>("audit", "--actor", "nobody-of-that-name")).toEqual([]);
+  expect((await cli.json<Entry[]>("audit", "--since", "1h")).length).toBe(5);
+  expect(await cli.json<Entry[]>("audit", "--since", "2099-01-01")).toEqual([]);
+});
+
+test("a long trail is read page by page", async () => {
+  const cli = new CommandLine();
+  await cli.withStorage(async ({ audit }) => {
+    for (let at = 0; at < 450; at++) await audit.note("test.note", `subject-${at}`, {}, { ...ada, address: "192.0.2.1" });
+  });
+  const entries = await cli.json<Entry[]>("audit", "--limit", "430");
+  expect(new Set(entries.map(({ id }) => id)).size).toBe(430);
+  expect(entries[0]?.subject).toBe("subject-449");
+  const { out } = await cli.here(["audit", "--limit", "1"]);
+  expect(out.split("\n")).toEqual([expect.stringMatching(/^AT +BY +ACTION +SUBJECT/), expect.stringContaining("cli ada (192.0.2.1)"), ""]);
+});

@@ -1,0 +1,816 @@
+// Needs: models. It runs the models of this machine.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import fc from "fast-check";
+import { catalog } from "../../packages/embedded/src/catalog.ts";
+import { UndecodableAudio } from "../../packages/embedded/src/codecs/undecodable.ts";
+import { decodeApart } from "../../packages/embedded/src/server/decoding.ts";
+import { isRefusal } from "../../packages/embedded/src/server/refusal.ts";
+import { makeTurns } from "../../packages/embedded/src/server/turns.ts";
+import { verifiedWeights } from "../../packages/embedded/src/server/verified-weights.ts";
+import { eventually } from "../support/eventually.ts";
+import { slowMp4, silentFlac } from "../support/hostile-audio.ts";
+import { slowed } from "../support/slowed.ts";
+
+// The engines run behind everything else: beside other work they may wait for long.
+setDefaultTimeout(120_000);
+
+const directory = mkdtempSync(join(tmpdir(), "engine-"));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+let count = 0;
+
+interface Running {
+  readonly socket: string;
+  readonly child: Bun.Subprocess<"pipe", "pipe", "pipe">;
+  post(path: string, body: unknown, signal?: AbortSignal): Promise<Response>;
+  ask(path: string, init?: RequestInit): Promise<Response>;
+}
+
+/** A real engine in a process of its own, once it says that it is ready. */
+async function start(engine: string, ...flags: readonly string[]): Promise<Running> {
+  const socket = join(directory, `${engine}-${count++}.sock`);
+  const main = resolve(import.meta.dir, "../../packages/embedded/src/main.ts");
+  const child = Bun.spawn([process.execPath, main, "--engine", engine, "--socket", socket, ...flags], {
+    stdin: "pipe",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const lines = child.stdout.getReader();
+  const { value } = await lines.read();
+  lines.releaseLock();
+  expect(JSON.parse(new TextDecoder().decode(value))).toEqual({ event: "ready" });
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> => fetch(`http://engine${path}`, { ...init, unix: socket });
+  const post = (path: string, body: unknown, signal?: AbortSignal): Promise<Response> =>
+    ask(path, {
+      method: "POST",
+      body: typeof body === "string" ? body : JSON.stringify(body),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  return { socket, child, ask, post };
+}
+
+async function end(engine: Running): Promise<void> {
+  await engine.child.stdin.end();
+  await engine.child.exited;
+}
+
+async function refused(response: Promise<Response>): Promise<{ status: number; code: unknown; param: unknown }> {
+  const answer = await response;
+  const { error } = (await answer.json()) as { error: Record<string, unknown> };
+  expect(Object.keys(error).toSorted()).toEqual(["code", "message", "param", "type"]);
+  expect(typeof error["message"]).toBe("string");
+  return { status: answer.status, code: error["code"], param: error["param"] };
+}
+
+function events(text: string): readonly unknown[] {
+  return text
+    .split("\n\n")
+    .filter((block) => block !== "" && block !== "data: [DONE]")
+    .map((block) => JSON.parse(block.replace(/^data: /, "")) as unknown);
+}
+
+interface Chunk {
+  readonly id: string;
+  readonly created: number;
+  readonly model: string;
+  readonly choices: readonly { readonly delta: { readonly content?: string }; readonly finish_reason: string | null }[];
+  readonly usage?: { readonly completion_tokens: number; readonly prompt_tokens: number; readonly total_tokens: number } | null;
+}
+
+const onLinux = existsSync("/proc/self/stat");
+
+/** What the process has computed so far. */
+function processorMs({ child }: Running): number {
+  const stat = readFileSync(`/proc/${child.pid}/stat`, "utf8");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+function peakBytes({ child }: Running): number {
+  return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))?.[1]) * 1024;
+}
+
+/** Whether this process, with all its threads, has nothing to do. */
+async function isAtRest(): Promise<boolean> {
+  const before = process.cpuUsage();
+  await Bun.sleep(200);
+  const { user, system } = process.cpuUsage(before);
+  return user + system < 100_000;
+}
+
+const chatPath = "/v1/chat/completions";
+const speechPath = "/v1/audio/speech";
+const story = { model: "stories-15m", messages: [{ role: "user", content: "Once upon a time" }], temperature: 0, max_tokens: 8 };
+const line = { model: "flite", voice: "kal16", input: "Hello there.", response_format: "pcm" };
+
+/** Begun here, judged at the end: the runtime would cut a silent connection after ten seconds, and a long job is silent. */
+const patientAnswer = (async (): Promise<string> => {
+  const engine = await start("speech");
+  const body = JSON.stringify(line);
+  let answer = "";
+  const late = await Bun.connect({
+    unix: engine.socket,
+    socket: {
+      data: (_, bytes) => {
+        answer += bytes.toString("latin1");
+      },
+      close: () => {
+        answer += "closed";
+      },
+    },
+  });
+  late.write(`POST ${speechPath} HTTP/1.1\r\nhost: engine\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`);
+  await Bun.sleep(14_000);
+  late.write(body);
+  await eventually("the late request is answered", () => answer !== "", 20_000);
+  late.terminate();
+  await end(engine);
+  return answer;
+})();
+
+describe("the chat engine", () => {
+  let engine: Running;
+  beforeAll(async () => {
+    engine = await start("chat");
+  });
+  afterAll(() => end(engine));
+
+  test("gives the whole answer, with real counts", async () => {
+    const response = await engine.post(chatPath, story);
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toContain("application/json");
+    expect(await response.json()).toEqual({
+      id: expect.stringMatching(/^chatcmpl-[0-9a-f]{32}$/),
+      object: "chat.completion",
+      created: expect.any(Number),
+      model: "stories-15m",
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content: ", there was a little girl named L", refusal: null },
+          finish_reason: "length",
+          logprobs: null,
+        },
+      ],
+      usage: expect.objectContaining({ prompt_tokens: 5, completion_tokens: 8, total_tokens: 13 }),
+    });
+  });
+
+  test("streams a chunk for each token, in the convention's order", async () => {
+    const response = await engine.post(chatPath, { ...story, stream: true, stream_options: { include_usage: true } });
+    expect(response.headers.get("content-type")).toContain("text/event-stream");
+    const text = await response.text();
+    expect(text.endsWith("data: [DONE]\n\n")).toBe(true);
+    const chunks = events(text) as readonly Chunk[];
+    expect(new Set(chunks.map(({ id, created, model }) => `${id} ${created} ${model}`)).size).toBe(1);
+    expect(chunks[0]?.choices).toEqual([
+      { index: 0, delta: { role: "assistant", content: "", refusal: null }, finish_reason: null, logprobs: null },
+    ] as never);
+    const deltas = chunks.slice(1, -2).map((chunk) => chunk.choices[0]?.delta.content);
+    expect(deltas.length).toBe(8);
+    expect(deltas.join("")).toBe(", there was a little girl named L");
+    expect(chunks.at(-2)?.choices).toEqual([{ index: 0, delta: {}, finish_reason: "length", logprobs: null }] as never);
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 5, completion_tokens: 8, total_tokens: 13 } });
+    expect(chunks.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
+  });
+
+  test("says nothing of usage in a stream that did not ask for it", async () => {
+    const chunks = events(await (await engine.post(chatPath, { ...story, stream: true })).text());
+    expect(chunks.some((chunk) => "usage" in (chunk as object))).toBe(false);
+  });
+
+  test("stops in front of a stop string, in a stream and in a whole", async () => {
+    const asked = { ...story, stop: [" girl"], max_tokens: 20 };
+    const whole = (await (await engine.post(chatPath, asked)).json()) as {
+      choices: readonly { message: { content: string }; finish_reason: string }[];
+    };
+    expect(whole.choices[0]).toMatchObject({ message: { content: ", there was a little" }, finish_reason: "stop" });
+    const chunks = events(await (await engine.post(chatPath, { ...asked, stream: true })).text()) as readonly Chunk[];
+    expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("")).toBe(", there was a little");
+  });
+
+  test("continues the last message of the user, parts and all, and takes either token bound", async () => {
+    const messages = [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "What?" },
+      { role: "assistant", content: null },
+      { role: "user", content: [{ type: "text", text: "Once upon a time" }] },
+    ];
+    const { max_tokens: _, ...rest } = story;
+    const response = await engine.post(chatPath, {
+      ...rest,
+      model: "embedded/stories-15m",
+      messages,
+      max_completion_tokens: 3,
+      max_tokens: null,
+    });
+    expect(await response.json()).toMatchObject({ choices: [{ message: { content: ", there was" } }], usage: { completion_tokens: 3 } });
+  });
+
+  const user = (content: unknown): object => ({ messages: [{ role: "user", content }] });
+  test.each([
+    [{ tools: [{ type: "function", function: { name: "f" } }] }, "tools", "unsupported_parameter"],
+    [{ response_format: { type: "json_schema", json_schema: {} } }, "response_format", "unsupported_parameter"],
+    [{ response_format: { type: "json_object" } }, "response_format", "unsupported_parameter"],
+    [{ n: 2 }, "n", "unsupported_parameter"],
+    [{ logprobs: true }, "logprobs", "unsupported_parameter"],
+    [user([{ type: "image_url", image_url: { url: "data:," } }]), "messages[0].content[0]", "unsupported_parameter"],
+    [user([null]), "messages[0].content[0]", "unsupported_parameter"],
+    [user(5), "messages[0].content", "invalid_type"],
+    [user("and then ".repeat(2000)), "messages", "context_length_exceeded"],
+    [user("and then ".repeat(300)), "messages", "context_length_exceeded"],
+    [{ messages: [] }, "messages", "invalid_value"],
+    [{ messages: null }, "messages", "missing_required_parameter"],
+    [{ messages: "hi" }, "messages", "invalid_type"],
+    [{ messages: [null] }, "messages[0]", "invalid_type"],
+    [{ temperature: 1e308 }, "temperature", "invalid_value"],
+    [{ temperature: "hot" }, "temperature", "invalid_type"],
+    [{ top_p: -1 }, "top_p", "invalid_value"],
+    [{ max_tokens: 0 }, "max_tokens", "integer_below_min_value"],
+    [{ max_tokens: 1.5 }, "max_tokens", "invalid_type"],
+    [{ max_tokens: -1e300 }, "max_tokens", "integer_below_min_value"],
+    [{ stop: ["a", "b", "c", "d", "e"] }, "stop", "invalid_value"],
+    [{ stop: "" }, "stop", "invalid_value"],
+    [{ stream: "yes" }, "stream", "invalid_type"],
+    [{ stream_options: { include_usage: true } }, "stream_options", "invalid_value"],
+    [{ model: null }, "model", "missing_required_parameter"],
+  ])("refuses %j", async (change, param, code) => {
+    expect(await refused(engine.post(chatPath, { ...story, ...change }))).toEqual({ status: 400, code, param });
+  });
+
+  test.each([
+    { tools: [] },
+    { tool_choice: "none" },
+    { response_format: { type: "text" } },
+    { n: 1 },
+    { max_tokens: 3, seed: -9e15, user: "someone", temperature: null, stop: null },
+    { max_tokens: 3, presence_penalty: -2, frequency_penalty: 2, top_p: 0 },
+  ])("accepts %j", async (change) => {
+    const response = await engine.post(chatPath, { ...story, max_tokens: 2, ...change });
+    expect(response.status).toBe(200);
+    await response.text();
+  });
+
+  test("does not know other models", async () => {
+    expect(await refused(engine.post(chatPath, { ...story, model: "flite" }))).toEqual({
+      status: 404,
+      code: "model_not_found",
+      param: "model",
+    });
+  });
+
+  test.each(["", "{", "[]", "null", "5", '"text"', "[".repeat(200_000), "\0"])("refuses a body that is no JSON object", async (body) => {
+    expect((await refused(engine.post(chatPath, body))).status).toBe(400);
+  });
+
+  test("answers any JSON with a refusal or an answer, and lives on", async () => {
+    const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom(null, 0, 1, "", [], {}));
+    const body = fc.record(
+      { messages: value, stop: value, stream: value, tools: value, response_format: value, n: value, logit_bias: value },
+      { requiredKeys: [] },
+    );
+    await fc.assert(
+      fc.asyncProperty(body, async (fields) => {
+        const response = await engine.post(chatPath, { ...story, max_tokens: 1, ...fields });
+        await response.text();
+        expect([200, 400]).toContain(response.status);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("lists its model, and knows nothing else", async () => {
+    expect(await (await engine.ask("/v1/models")).json()).toMatchObject({
+      object: "list",
+      data: [{ id: "stories-15m", object: "model", created: 0 }],
+    });
+    expect((await refused(engine.ask("/v1/audio/speech", { method: "POST" }))).status).toBe(404);
+    expect((await refused(engine.ask(chatPath))).status).toBe(405);
+  });
+
+  test("is open to its owner only", () => {
+    expect(statSync(engine.socket).mode & 0o777).toBe(0o600);
+  });
+
+  test("turns a tenth request away while one is served and eight wait, and then serves them all", async () => {
+    const running = Array.from({ length: 9 }, () => engine.post(chatPath, { ...story, max_tokens: 20 }));
+    let tenth = await engine.post(chatPath, { ...story, max_tokens: 1 });
+    // The ninth may not have arrived yet when the tenth does.
+    for (let tries = 0; tenth.status !== 429 && tries < 20; tries++) tenth = await engine.post(chatPath, { ...story, max_tokens: 20 });
+    expect(tenth.status).toBe(429);
+    const waitMs = Number(tenth.headers.get("retry-after-ms"));
+    expect(waitMs).toBeWithin(1_000, 60_001);
+    expect(tenth.headers.get("retry-after")).toBe(String(Math.ceil(waitMs / 1000)));
+    expect(await tenth.json()).toMatchObject({ error: { type: "rate_limit_error", code: "rate_limit_exceeded", param: null } });
+    expect((await Promise.all(running)).map(({ status }) => status)).toEqual(Array.from({ length: 9 }, () => 200));
+  });
+
+  test("drops the work of clients that leave, under way or waiting, and goes on with the next", async () => {
+    const gone = new AbortController();
+    const long = { ...story, max_tokens: 150, stream: true };
+    const under = await engine.post(chatPath, long, gone.signal);
+    const waiting = Array.from({ length: 7 }, () => engine.post(chatPath, long, gone.signal).catch(() => null));
+    const beganMs = performance.now();
+    const last = engine.post(chatPath, { ...story, max_tokens: 2 });
+    await under.body?.getReader().read();
+    gone.abort();
+    expect((await last).status).toBe(200);
+    await Promise.all(waiting);
+    // Eight long stories would take eight times as long as one, and the machine may be twice as fast for that one.
+    const tookMs = performance.now() - beganMs;
+    const oneMs = performance.now();
+    await (await engine.post(chatPath, { ...story, max_tokens: 150 })).text();
+    expect(tookMs).toBeLessThan(5 * (performance.now() - oneMs));
+  });
+});
+
+describe("the speech engine", () => {
+  let engine: Running;
+  beforeAll(async () => {
+    engine = await start("speech");
+  });
+  afterAll(() => end(engine));
+
+  test("speaks bare audio", async () => {
+    const response = await engine.post(speechPath, line);
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("audio/pcm");
+    const samples = new Int16Array(await response.arrayBuffer());
+    expect(samples.length / 24_000).toBeGreaterThan(0.5);
+    expect(samples.length / 24_000).toBeLessThan(3);
+    expect(Math.max(...samples)).toBeGreaterThan(2000);
+  });
+
+  test("speaks wav, which holds the same samples", async () => {
+    const wav = Buffer.from(await (await engine.post(speechPath, { ...line, response_format: "wav" })).arrayBuffer());
+    const pcm = Buffer.from(await (await engine.post(speechPath, line)).arrayBuffer());
+    expect(wav.toString("latin1", 0, 4)).toBe("RIFF");
+    expect(wav.readUInt32LE(24)).toBe(24_000);
+    expect(wav.subarray(44).equals(pcm)).toBe(true);
+  });
+
+  test("sends the first sentence before it computes the last", async () => {
+    const input = "This is one of many sentences that are spoken. ".repeat(20);
+    const beganMs = performance.now();
+    const response = await engine.post(speechPath, { ...line, voice: "slt", input });
+    const reader = response.body!.getReader();
+    await reader.read();
+    const firstMs = performance.now() - beganMs;
+    let pieces = 0;
+    while (!(await reader.read()).done) pieces++;
+    expect(pieces).toBeGreaterThan(3);
+    expect(firstMs).toBeLessThan((performance.now() - beganMs) / 2);
+  });
+
+  test.each([
+    [{ voice: "alloy" }, "voice", "invalid_value"],
+    [{ voice: { id: "x" } }, "voice", "invalid_value"],
+    [{ voice: null }, "voice", "missing_required_parameter"],
+    [{ input: null }, "input", "missing_required_parameter"],
+    [{ input: 5 }, "input", "invalid_type"],
+    [{ input: "a".repeat(1_000_001) }, "input", "string_above_max_length"],
+    [{ input: "…" }, "input", "invalid_value"],
+    [{ input: "Привет" }, "input", "unsupported_language"],
+    [{ input: "Das ist nicht gut und ich weiß es." }, "input", "unsupported_language"],
+    [{ response_format: "mp3" }, "response_format", "unsupported_value"],
+    [{ response_format: null }, "response_format", "unsupported_value"],
+    [{ speed: 0.2 }, "speed", "invalid_value"],
+    [{ speed: 1e308 }, "speed", "invalid_value"],
+    [{ speed: "fast" }, "speed", "invalid_type"],
+    [{ instructions: "Whisper." }, "instructions", "unsupported_parameter"],
+    [{ stream_format: "sse" }, "stream_format", "unsupported_parameter"],
+  ])("refuses %j", async (change, param, code) => {
+    expect(await refused(engine.post(speechPath, { ...line, ...change }))).toEqual({ status: 400, code, param });
+  });
+
+  test("does not let a client that does not read keep the others waiting", async () => {
+    const body = JSON.stringify({ ...line, input: "This is one of many sentences that are spoken. ".repeat(40), speed: 0.25 });
+    let heard = 0;
+    const deaf = await Bun.connect({
+      unix: engine.socket,
+      socket: {
+        data(socket, bytes) {
+          heard += bytes.length;
+          socket.pause();
+        },
+      },
+    });
+    deaf.write(`POST ${speechPath} HTTP/1.1\r\nhost: engine\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+    await eventually("the deaf client is being served", () => heard > 0);
+    expect((await engine.post(speechPath, line)).status).toBe(200);
+    deaf.terminate();
+  });
+});
+
+describe("the transcription engine", () => {
+  const path = "/v1/audio/transcriptions";
+  const sentence = "The quick brown fox jumps over the lazy dog.";
+  let engine: Running;
+  let wav: Blob;
+  let long: Blob;
+
+  beforeAll(async () => {
+    const speech = await start("speech");
+    const input = `${sentence} ${sentence}`;
+    wav = await (await speech.post(speechPath, { ...line, voice: "rms", input, response_format: "wav" })).blob();
+    // What repeats itself is decoded again and again, so each sentence is another.
+    const facts = [
+      "a river that runs north",
+      "the bridge at the old mill",
+      "seven ways to bake bread",
+      "how ships find their way",
+      "the price of good shoes",
+    ];
+    const talk = facts.flatMap((fact, index) => [`Now let me tell you about ${fact}.`, `It is number ${index + 1} on my list for today.`]);
+    long = await (
+      await speech.post(speechPath, { ...line, voice: "rms", input: [...talk, ...talk.toReversed()].join(" "), response_format: "wav" })
+    ).blob();
+    await end(speech);
+    engine = await start("transcription");
+  });
+  afterAll(() => end(engine));
+
+  function form(fields: Readonly<Record<string, string | readonly string[]>>, file: Blob | string | null = wav): FormData {
+    const data = new FormData();
+    for (const [name, values] of Object.entries({ model: "whisper-base", ...fields })) {
+      for (const value of [values].flat()) data.append(name, value);
+    }
+    if (typeof file === "string") data.append("file", file);
+    else if (file !== null) data.append("file", file, "speech.wav");
+    return data;
+  }
+  const transcribe = (data: FormData | string, signal?: AbortSignal): Promise<Response> =>
+    engine.ask(path, { method: "POST", body: data, ...(signal === undefined ? {} : { signal }) });
+  const heard = /quick brown fox jumps over the lazy dog/i;
+
+  test("hears what the speech engine said", async () => {
+    const response = await transcribe(form({}));
+    expect(response.status).toBe(200);
+    const answer = (await response.json()) as { text: string; usage: { type: string; seconds: number } };
+    expect(answer.text).toMatch(heard);
+    expect(answer.usage.type).toBe("duration");
+    expect(answer.usage.seconds).toBeGreaterThanOrEqual(4);
+  });
+
+  test("tells when it was said", async () => {
+    const response = await transcribe(
+      form({ response_format: "verbose_json", language: "en", "timestamp_granularities[]": ["word", "segment"] }),
+    );
+    const answer = (await response.json()) as {
+      language: string;
+      duration: number;
+      segments: readonly { id: number; start: number; end: number; text: string }[];
+      words: readonly { word: string; start: number; end: number }[];
+    };
+    expect(answer).toMatchObject({ task: "transcribe", language: "english", text: expect.stringMatching(heard) });
+    expect(answer.segments.every(({ start, end }) => start >= 0 && start < end && end <= answer.duration)).toBe(true);
+    expect(answer.words.map(({ word }) => word).join(" ")).toMatch(heard);
+    const words = (await (
+      await transcribe(form({ response_format: "verbose_json", "timestamp_granularities[]": "word" }))
+    ).json()) as object;
+    expect("segments" in words).toBe(false);
+  });
+
+  test("streams deltas that together are the text", async () => {
+    const response = await transcribe(form({ stream: "true" }));
+    expect(response.headers.get("content-type")).toContain("text/event-stream");
+    const text = await response.text();
+    expect(text.endsWith("data: [DONE]\n\n")).toBe(true);
+    const all = events(text) as readonly { type: string; delta?: string; text?: string; usage?: unknown }[];
+    const deltas = all.filter(({ type }) => type === "transcript.text.delta");
+    expect(deltas.length).toBeGreaterThanOrEqual(1);
+    expect(deltas.map(({ delta }) => delta).join("")).toBe(all.at(-1)?.text ?? "");
+    expect(all.at(-1)).toMatchObject({ type: "transcript.text.done", text: expect.stringMatching(heard), usage: { type: "duration" } });
+  });
+
+  test("translates at an address of its own", async () => {
+    const body = form({ response_format: "verbose_json" });
+    const response = await engine.ask("/v1/audio/translations", { method: "POST", body });
+    expect(await response.json()).toMatchObject({ task: "translate", text: expect.stringMatching(heard) });
+  });
+
+  test.each([
+    [{ language: "klingon" }, "language", "invalid_value"],
+    [{ response_format: "srt" }, "response_format", "unsupported_value"],
+    [{ temperature: "warm" }, "temperature", "invalid_value"],
+    [{ temperature: "1e999" }, "temperature", "invalid_value"],
+    [{ "timestamp_granularities[]": "syllable", response_format: "verbose_json" }, "timestamp_granularities", "invalid_value"],
+    [{ "timestamp_granularities[]": "word" }, "timestamp_granularities", "invalid_value"],
+    [{ stream: "perhaps" }, "stream", "invalid_type"],
+    [{ model: "" }, "model", "missing_required_parameter"],
+  ])("refuses %j", async (fields, param, code) => {
+    expect(await refused(transcribe(form(fields)))).toEqual({ status: 400, code, param });
+  });
+
+  test("stops at the bound that it is asked with, whatever the file says of its length", async () => {
+    const ask = (seconds: string): Promise<Response> =>
+      engine.ask(path, { method: "POST", body: form({}), headers: { "x-audio-seconds-max": seconds } });
+    expect(await refused(ask("1"))).toEqual({ status: 400, code: "invalid_audio", param: "file" });
+    for (const enough of ["60", "nonsense"]) expect((await ask(enough)).status).toBe(200);
+  });
+
+  test("refuses what is no audio, no file or no form, and says so", async () => {
+    const noise = new Blob([Uint8Array.from({ length: 5000 }, (_, index) => (index * 7919) % 251)]);
+    expect(await refused(transcribe(form({}, new Blob(["this is a text"]))))).toEqual({
+      status: 400,
+      code: "invalid_audio",
+      param: "file",
+    });
+    expect(await refused(transcribe(form({}, noise)))).toMatchObject({ status: 400, param: "file" });
+    expect(await refused(transcribe(form({}, new Blob([]))))).toMatchObject({ status: 400, param: "file" });
+    expect(await refused(transcribe(form({}, wav.slice(0, 1000))))).toEqual({ status: 400, code: "audio_too_short", param: "file" });
+    expect(await refused(transcribe(form({}, null)))).toEqual({ status: 400, code: "missing_required_parameter", param: "file" });
+    expect(await refused(transcribe(form({}, "text")))).toEqual({ status: 400, code: "invalid_type", param: "file" });
+    expect((await refused(transcribe("not a form"))).status).toBe(400);
+    expect(await refused(transcribe(form({ model: "whisper-huge" })))).toEqual({ status: 404, code: "model_not_found", param: "model" });
+    for (const broken of ["--x", "--x\r\n\r\n--x--", '--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nabc']) {
+      const headers = { "content-type": "multipart/form-data; boundary=x" };
+      expect((await refused(engine.ask(path, { method: "POST", body: broken, headers }))).status).toBe(400);
+    }
+  });
+
+  test("stops listening when its client leaves", async () => {
+    const gone = new AbortController();
+    const leaving = transcribe(form({ stream: "true" }, long), gone.signal);
+    await (await leaving).body?.getReader().read();
+    const beganMs = performance.now();
+    const next = transcribe(form({}));
+    gone.abort();
+    expect((await next).status).toBe(200);
+    expect(performance.now() - beganMs).toBeLessThan(slowed(20_000));
+  });
+
+  test.skipIf(!onLinux)(
+    "answers others while it decodes a file that takes long, and serves the next when that one's client leaves",
+    async () => {
+      await (await transcribe(form({}))).text();
+      const gone = new AbortController();
+      const computedMs = processorMs(engine);
+      const endless = transcribe(form({}, new Blob([slowMp4()])), gone.signal).catch(() => null);
+      await eventually("it is decoded", () => processorMs(engine) - computedMs > 1000, 20_000);
+      expect((await engine.ask("/v1/models", { signal: AbortSignal.timeout(10_000) })).status).toBe(200);
+      const next = transcribe(form({}));
+      gone.abort();
+      expect(await endless).toBeNull();
+      expect(await (await next).json()).toMatchObject({ text: expect.stringMatching(heard) });
+    },
+  );
+
+  test.skipIf(!onLinux)("refuses hours packed into a few bytes, at once and without the memory for them", async () => {
+    await (await transcribe(form({}))).text();
+    writeFileSync(`/proc/${engine.child.pid}/clear_refs`, "5");
+    const before = peakBytes(engine);
+    const beganMs = performance.now();
+    const hours = silentFlac(1000, 7 * 3600);
+    expect(hours.length).toBeLessThan(5100);
+    expect(await refused(transcribe(form({}, new Blob([hours]))))).toEqual({ status: 400, code: "invalid_audio", param: "file" });
+    expect(performance.now() - beganMs).toBeLessThan(slowed(5000));
+    expect(peakBytes(engine) - before).toBeLessThan(460e6);
+  });
+
+  test.skipIf(!onLinux)("ends with its standard input although it is decoding", async () => {
+    const other = await start("transcription");
+    const body = form({}, new Blob([slowMp4()]));
+    // The model is loaded first, which takes time of the processor too.
+    expect((await other.ask(path, { method: "POST", body: form({}, new Blob(["text"])) })).status).toBe(400);
+    const computedMs = processorMs(other);
+    const endless = other.ask(path, { method: "POST", body }).catch(() => null);
+    await eventually("it is decoded", () => processorMs(other) - computedMs > 1000, 20_000);
+    await other.child.stdin.end();
+    // What it decodes takes longer.
+    expect(await Promise.race([other.child.exited, Bun.sleep(10_000)])).toBe(0);
+    await endless;
+  });
+});
+
+describe("decoding in a thread of its own", () => {
+  const sampleRate = 16_000;
+  const stay = new AbortController().signal;
+
+  test("gives up a file that takes too long, and says so", async () => {
+    const outcome = await decodeApart(slowMp4().buffer, { sampleRate, signal: stay, patienceMs: 300 }).catch((error: unknown) => error);
+    expect(outcome).toBeInstanceOf(UndecodableAudio);
+    expect((outcome as Error).message).toContain("cannot be decoded");
+  });
+
+  test("gives up a file that takes too much memory, and says so", async () => {
+    const outcome = await decodeApart(slowMp4().buffer, { sampleRate, signal: stay, growthBytesMax: 1 }).catch((error: unknown) => error);
+    expect(outcome).toBeInstanceOf(UndecodableAudio);
+    expect((outcome as Error).message).toContain("too much memory");
+    await eventually("the thread is gone", isAtRest);
+  });
+
+  test("stops at the length it was given, whatever the file says", async () => {
+    const file = silentFlac(48_000, 1200);
+    const outcome = await decodeApart(file.buffer, { sampleRate, signal: stay, secondsMax: 20 }).catch((error: unknown) => error);
+    expect(outcome).toBeInstanceOf(UndecodableAudio);
+    expect((outcome as Error).message).toContain("it may last 20 seconds");
+  });
+
+  test("is more patient with what lasts longer", async () => {
+    const samples = await decodeApart(silentFlac(48_000, 1200).buffer, { sampleRate, signal: stay, patienceMs: 10_000 });
+    expect(samples.length / sampleRate).toBeWithin(1200, 1202);
+  });
+
+  test("stops at once when nobody wants it any more", async () => {
+    const gone = new AbortController();
+    const decoding = decodeApart(silentFlac(96_000, 7000).buffer, { sampleRate, signal: gone.signal }).catch((error: unknown) => error);
+    await Bun.sleep(300);
+    const beganMs = performance.now();
+    gone.abort(new Error("left"));
+    expect(await decoding).toEqual(new Error("left"));
+    expect(performance.now() - beganMs).toBeLessThan(slowed(500));
+    await eventually("the thread is gone", isAtRest);
+    await expect(decodeApart(slowMp4().buffer, { sampleRate, signal: gone.signal })).rejects.toThrow("left");
+  });
+});
+
+describe("an engine process", () => {
+  test("ends, and takes its socket along, when its standard input ends", async () => {
+    const engine = await start("chat");
+    expect(existsSync(engine.socket)).toBe(true);
+    await engine.child.stdin.end();
+    expect(await engine.child.exited).toBe(0);
+    expect(existsSync(engine.socket)).toBe(false);
+    expect(await new Response(engine.child.stderr).text()).toBe("");
+  });
+
+  test("does so in the middle of its work", async () => {
+    const engine = await start("chat");
+    const response = await engine.post(chatPath, { ...story, max_tokens: 250, stream: true });
+    const reader = response.body!.getReader();
+    await reader.read();
+    await engine.child.stdin.end();
+    expect(await engine.child.exited).toBe(0);
+    await reader.cancel().catch(() => {});
+  });
+
+  test("ends after its idle time, but not while it works", async () => {
+    const engine = await start("chat", "--idle-seconds", "0.3");
+    const response = await engine.post(chatPath, { ...story, max_tokens: 60 });
+    expect(await response.json()).toMatchObject({ usage: { completion_tokens: 60 } });
+    expect(await engine.child.exited).toBe(0);
+    expect(existsSync(engine.socket)).toBe(false);
+  });
+
+  test("ends when it is told to", async () => {
+    const engine = await start("speech");
+    engine.child.kill("SIGTERM");
+    expect(await engine.child.exited).toBe(0);
+    expect(existsSync(engine.socket)).toBe(false);
+  });
+
+  test("does not end with a Ctrl-C meant for the gateway", async () => {
+    const engine = await start("speech");
+    engine.child.kill("SIGINT");
+    expect((await engine.ask("/v1/models")).status).toBe(200);
+    await end(engine);
+  });
+
+  test("takes over the socket of one that was killed, and touches no other file", async () => {
+    const first = await start("speech");
+    first.child.kill("SIGKILL");
+    await first.child.exited;
+    expect(existsSync(first.socket)).toBe(true);
+    count--;
+    const second = await start("speech");
+    expect(second.socket).toBe(first.socket);
+    await end(second);
+    const file = join(directory, "precious");
+    writeFileSync(file, "kept");
+    const main = resolve(import.meta.dir, "../../packages/embedded/src/main.ts");
+    const third = Bun.spawn([process.execPath, main, "--engine", "speech", "--socket", file], {
+      stdin: "pipe",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    expect(await third.exited).not.toBe(0);
+    expect(await Bun.file(file).text()).toBe("kept");
+  });
+
+  test.each([
+    [["--engine", "nothing", "--socket", "x"]],
+    [["--engine", "chat"]],
+    [["--engine", "chat", "--socket", "x", "--idle-seconds", "never"]],
+    [["--engine", "chat", "--socket", "x", "--idle-seconds", "0"]],
+    [["--enigne", "chat"]],
+  ])("says what is wrong with %j", async (flags) => {
+    const main = resolve(import.meta.dir, "../../packages/embedded/src/main.ts");
+    const child = Bun.spawn([process.execPath, main, ...flags], { stdin: "pipe", stdout: "pipe", stderr: "pipe" });
+    expect(await child.exited).toBe(64);
+    expect(JSON.parse(await new Response(child.stderr).text())).toMatchObject({ event: "failed" });
+  });
+
+  test("bears a connection that is silent for long", async () => {
+    expect(await patientAnswer).toStartWith("HTTP/1.1 200");
+  });
+
+  test("runs behind the gateway", async () => {
+    const engine = await start("speech");
+    const stat = await Bun.file(`/proc/${engine.child.pid}/stat`).text();
+    expect(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]).toBe(process.env["SLUICE_ENGINE_NICENESS"] ?? "10");
+    await end(engine);
+  });
+});
+
+describe("turns", () => {
+  const stay = new AbortController().signal;
+
+  test("are taken one at a time, in order, and those who left are passed over", async () => {
+    const turns = makeTurns(3);
+    const leaving = new AbortController();
+    const order: number[] = [];
+    const first = await turns.enter()!.turn(stay);
+    const second = turns
+      .enter()!
+      .turn(leaving.signal)
+      .then(
+        () => order.push(-2),
+        () => order.push(2),
+      );
+    const [third, fourth] = [3, 4].map((number) =>
+      turns
+        .enter()!
+        .turn(stay)
+        .then((done) => {
+          order.push(number);
+          return done;
+        }),
+    );
+    expect(turns.enter()).toBeNull();
+    leaving.abort();
+    await second;
+    const place = turns.enter();
+    expect(place).not.toBeNull();
+    place!.leave();
+    first();
+    first();
+    const endThird = await third!;
+    expect(order).toEqual([2, 3]);
+    endThird();
+    (await fourth!)();
+    expect(order).toEqual([2, 3, 4]);
+    expect(turns.enter()!.turn(AbortSignal.abort())).rejects.toThrow();
+    expect(await turns.enter()!.turn(stay)).toBeFunction();
+  });
+
+  test("are promised before a request is read: whoever has a place is not turned away after its upload", async () => {
+    const turns = makeTurns(2);
+    // None is at work yet: one of the three will be.
+    const places = [turns.enter()!, turns.enter()!, turns.enter()!];
+    expect(turns.enter()).toBeNull();
+    const [first, ...others] = places.map((place) => place.turn(stay));
+    expect(turns.enter()).toBeNull();
+    (await first!)();
+    for (const other of others) (await other)();
+    const [one, another] = [turns.enter()!, turns.enter()!];
+    one.leave();
+    one.leave();
+    expect([turns.enter() === null, turns.enter() === null, turns.enter() === null]).toEqual([false, false, true]);
+    another.leave();
+    expect(turns.enter()).not.toBeNull();
+  });
+
+  test("say when there will be room by how long jobs take, and nobody is sent away for longer than a minute", async () => {
+    let nowMs = 0;
+    const turns = makeTurns(1, () => nowMs);
+    const work = async (ms: number): Promise<void> => {
+      const end = await turns.enter()!.turn(stay);
+      nowMs += ms;
+      end();
+    };
+    for (let job = 0; job < 20; job++) await work(12_000);
+    await turns.enter()!.turn(stay);
+    expect(turns.roomMs()).toBe(12_000);
+    nowMs += 9_000;
+    expect(turns.roomMs()).toBe(3_000);
+    nowMs += 2_500;
+    expect(turns.roomMs()).toBe(1_000);
+    // It takes longer than the others did.
+    nowMs += 8_500;
+    expect(turns.roomMs()).toBe(20_000);
+    nowMs += 500_000;
+    expect(turns.roomMs()).toBe(60_000);
+  });
+});
+
+describe("weights", () => {
+  const [model] = catalog.filter(({ operation }) => operation === "speech");
+
+  test("that are the ones we know are used", async () => {
+    expect(typeof (await verifiedWeights(model!))).toBe("string");
+  });
+
+  test.each([
+    ["another hash", { ...model!, files: [{ ...model!.files[0]!, sha256: "0".repeat(64) }] }],
+    ["no such file", { ...model!, files: [{ path: "none", bytes: 1, sha256: "" }] }],
+    ["no such package", { ...model!, package: "no-such-package" }],
+  ])("are refused, in words that name the model: %s", async (_, wrong) => {
+    const found = await verifiedWeights(wrong);
+    if (typeof found === "string" || !isRefusal(found)) throw new Error("it was not refused");
+    expect(found).toMatchObject({ status: 503, code: "engine_unavailable" });
+    expect(found.message).toContain("embedded/flite");
+  });
+});

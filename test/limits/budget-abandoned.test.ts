@@ -1,0 +1,52 @@
+// Needs: alone. It makes promises about real time.
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { openKeys, type Keys } from "../support/keys.ts";
+import { setUp, type Rig } from "../support/rig.ts";
+
+setDefaultTimeout(60_000);
+
+let rig: Rig<"a">;
+let keys: Keys;
+
+beforeAll(async () => {
+  rig = await setUp({ a: { models: ["priced"] } }, { prices: [{ model: "priced", input: 0, output: 1_000 }] });
+  keys = await openKeys(rig.gateway);
+});
+
+afterAll(async () => {
+  await keys[Symbol.asyncDispose]();
+  await rig[Symbol.asyncDispose]();
+});
+
+test("whoever leaves while a whole answer is made for it does not get it made for nothing, again and again", async () => {
+  // For one such call.
+  const key = await keys.make({ limits: { budget_usd: 0.1 } });
+  const body = JSON.stringify({
+    model: "priced",
+    max_tokens: 100,
+    x_tokens: 100,
+    x_first_ms: 5_000,
+    messages: [{ role: "user", content: "hi" }],
+  });
+  const asked = (): number => rig.upstream.a.ledger.chats.filter(({ model }) => model === "priced").length;
+  const statuses: number[] = [];
+  for (let calls = 0; calls < 5; calls += 1) {
+    const before = asked();
+    const leaving = new AbortController();
+    const answer = fetch(`${rig.gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key.token}`, "content-type": "application/json" },
+      body,
+      signal: leaving.signal,
+    }).then(
+      ({ status }) => void statuses.push(status),
+      () => {},
+    );
+    // The upstream has had half a second for it.
+    await Bun.sleep(500);
+    leaving.abort();
+    await answer;
+    if (asked() > before) await keys.receipts(key.id, asked());
+  }
+  expect(asked()).toBeLessThanOrEqual(2);
+});

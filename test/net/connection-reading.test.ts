@@ -1,0 +1,94 @@
+import { afterEach, expect, test } from "bun:test";
+import { once } from "node:events";
+import net, { type AddressInfo } from "node:net";
+import fc from "fast-check";
+import { Connection, type Origin } from "../../src/net/client/connection.ts";
+import { eventually } from "../support/eventually.ts";
+
+const open: (net.Socket | net.Server)[] = [];
+afterEach(() => {
+  for (const one of open.splice(0)) {
+    if (one instanceof net.Server) one.close();
+    else one.destroy();
+  }
+});
+
+/** A connection, the stream below it, and whoever is at its other end. */
+async function connected(): Promise<{ readonly connection: Connection; readonly socket: net.Socket; readonly peer: net.Socket }> {
+  const server = net.createServer({ noDelay: true });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const accepted = once(server, "connection") as Promise<[net.Socket]>;
+  const { port } = server.address() as AddressInfo;
+  const socket = net.connect({ host: "127.0.0.1", port, readableHighWaterMark: 1 } as net.TcpNetConnectOpts);
+  const [peer] = await accepted;
+  if (socket.connecting) await once(socket, "connect");
+  open.push(server, socket, peer);
+  return { connection: new Connection({} as Origin, socket), socket, peer };
+}
+
+test("what is small is given past the stream of its socket, and what is large is not", async () => {
+  const { connection, socket, peer } = await connected();
+  let came = 0;
+  let streamed = 0;
+  socket.on("data", () => streamed++);
+  connection.user = {
+    received: ({ length }) => {
+      came += length;
+      return false;
+    },
+    waits: () => {},
+    closed: () => {},
+  };
+  for (let nth = 1; nth <= 3; nth++) {
+    peer.write("small");
+    await eventually("it came", () => came === 5 * nth);
+  }
+  expect(streamed).toBe(0);
+  peer.write(Buffer.alloc(1024 * 1024));
+  await eventually("it came as well", () => came === 15 + 1024 * 1024);
+  expect(streamed).toBeGreaterThan(0);
+  const before = streamed;
+  peer.write("small");
+  await eventually("what is behind it came", () => came === 20 + 1024 * 1024);
+  expect(streamed).toBe(before);
+});
+
+test("however it is cut and wherever its reader pauses, everything is given once and in order, and then the end", async () => {
+  const cut = fc.record({
+    bytes: fc.oneof(fc.integer({ min: 1, max: 4000 }), fc.integer({ min: 1, max: 300_000 })),
+    isAlone: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(cut, { minLength: 1, maxLength: 12 }), fc.integer({ min: 1, max: 5 }), async (cuts, pauseEvery) => {
+      const { connection, peer } = await connected();
+      let given = 0;
+      let wrong = 0;
+      let parts = 0;
+      let isClosed = false;
+      connection.user = {
+        received: (bytes) => {
+          for (const byte of bytes) if (byte !== given++ % 251) wrong++;
+          if (++parts % pauseEvery === 0) {
+            connection.pause();
+            setImmediate(() => connection.resume());
+          }
+          return false;
+        },
+        waits: () => {},
+        closed: () => (isClosed = true),
+      };
+      let sent = 0;
+      for (const { bytes, isAlone } of cuts) {
+        const begins = sent;
+        peer.write(Uint8Array.from({ length: bytes }, (_, at) => (begins + at) % 251));
+        sent += bytes;
+        if (isAlone) await eventually("it came", () => given === sent);
+      }
+      peer.end();
+      await eventually("the end is told", () => isClosed);
+      expect({ given, wrong }).toEqual({ given: sent, wrong: 0 });
+    }),
+    { numRuns: 60 },
+  );
+}, 60_000);

@@ -1,0 +1,446 @@
+import { describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, dirname, join, normalize, relative, resolve } from "node:path";
+import { presets } from "../../src/dialects/presets.ts";
+
+const root = resolve(import.meta.dir, "../..");
+
+/** Who may import whom: a folder of `src/` may use those in the rows below its own, and its own row as far as it says. */
+const layers: readonly { readonly folders: readonly string[]; readonly siblings: boolean }[] = [
+  { folders: ["main.ts"], siblings: false },
+  { folders: ["app"], siblings: false },
+  { folders: ["http", "admin", "cli"], siblings: false },
+  { folders: ["net", "store", "state", "engines", "config", "telemetry", "clock"], siblings: false },
+  { folders: ["files"], siblings: false },
+  { folders: ["gateway"], siblings: false },
+  { folders: ["dialects"], siblings: false },
+  { folders: ["usage"], siblings: false },
+  { folders: ["routing", "keys"], siblings: true },
+  { folders: ["channels", "limits"], siblings: true },
+  { folders: ["operations"], siblings: false },
+  { folders: ["media"], siblings: false },
+];
+
+/** The folders that only decide: whatever they need of the world comes in as an argument or through a port. */
+const core = ["gateway", "dialects", "usage", "routing", "keys", "channels", "limits", "operations", "media"];
+/** What the edges may use of the folders that implement the gateway's ports; everything else is handed to them by `app`. */
+const usedByEdges = ["net"];
+/** Where the runtime's own interface may be used. */
+const onBun = ["http", "admin", "net", "store", "state", "engines", "cli"];
+
+const folderFilesMax = 22;
+
+interface Source {
+  /** Such as `src/http/server.ts`. */
+  readonly path: string;
+  /** Its folder under `src/`, or its name where it lies in `src/` itself. */
+  readonly folder: string;
+  readonly text: string;
+  /** Without comments. */
+  readonly code: string;
+  readonly imports: readonly string[];
+}
+
+const sources: readonly Source[] = filesIn("src", ".ts").map((path) => {
+  const text = readFileSync(join(root, path), "utf8");
+  const code = withoutComments(text);
+  const [, folder = ""] = path.split("/");
+  return { path, folder, text, code, imports: importsOf(code) };
+});
+
+test("there is something to check", () => {
+  expect(sources.length).toBeGreaterThan(50);
+  expect(sources.flatMap(({ imports }) => imports).length).toBeGreaterThan(200);
+});
+
+describe("imports", () => {
+  test("every folder of src has a place in the order", () => {
+    const known = layers.flatMap(({ folders }) => folders);
+    expect(sources.filter(({ folder }) => !known.includes(folder)).map(({ path }) => path)).toEqual([]);
+  });
+
+  test("go downwards only, and not from one part of the outer ring to another", () => {
+    const wrong = sources.flatMap((source) =>
+      local(source)
+        .map(({ folder }) => folder)
+        .filter((folder) => !mayImport(source.folder, folder))
+        .map((folder) => `${source.path} imports ${folder}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test("no folder holds more files than can be taken in at a glance", () => {
+    const counts = new Map<string, number>();
+    for (const { path } of sources) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+    expect([...counts].filter(([, count]) => count > folderFilesMax)).toEqual([]);
+  });
+
+  test("of folders make no circle", () => {
+    const edges = new Map<string, Set<string>>();
+    for (const source of sources) {
+      for (const { folder } of local(source)) {
+        if (folder !== source.folder) edges.set(source.folder, (edges.get(source.folder) ?? new Set()).add(folder));
+      }
+    }
+    expect(circleIn(edges)).toBeNull();
+  });
+
+  test("name files, with their extension, that exist", () => {
+    const missing = sources.flatMap((source) =>
+      source.imports
+        .filter((name) => name.startsWith(".") && !existsSync(resolve(root, dirname(source.path), name)))
+        .map((name) => `${source.path}: ${name}`),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test("of packages stand in the outer ring, and every one is a dependency", () => {
+    const { dependencies } = manifest();
+    const wrong = sources.flatMap((source) =>
+      source.imports
+        .filter((name) => isPackage(name) && (core.includes(source.folder) || !(packageName(name) in dependencies)))
+        .map((name) => `${source.path} imports ${name}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("the core", () => {
+  const forbidden: readonly (readonly [what: string, pattern: RegExp])[] = [
+    ["the runtime", /\bBun\b|\bprocess\b|\bBuffer\b|\brequire\(|\bimport\.meta\b/],
+    ["a clock", /\bDate\.now\b|\bnew Date\(\)|\bperformance\b/],
+    ["a timer", /\bset(Timeout|Interval|Immediate)\b|\bAbortSignal\.timeout\b/],
+    ["dice", /\bMath\.random\b|\bcrypto\b/],
+    ["the network", /\bfetch\(|\bWebSocket\b|\bEventSource\b/],
+    ["the console", /\bconsole\b/],
+  ];
+
+  test.each(forbidden)("does not use %s", (_, pattern) => {
+    const users = sources.filter(({ folder, code }) => core.includes(folder) && pattern.test(code)).map(({ path }) => path);
+    expect(users).toEqual([]);
+  });
+
+  test("imports neither packages nor modules of the runtime", () => {
+    const users = sources.filter(({ folder, imports }) => core.includes(folder) && imports.some((name) => !name.startsWith(".")));
+    expect(users.map(({ path }) => path)).toEqual([]);
+  });
+});
+
+describe("the edge", () => {
+  test("uses the runtime's own interface in the outer ring only", () => {
+    const users = sources.filter(
+      ({ code, imports }) => /\bBun\./.test(code) || imports.some((name) => name === "bun" || name.startsWith("bun:")),
+    );
+    expect(users.filter(({ folder }) => !onBun.includes(folder)).map(({ path }) => path)).toEqual([]);
+  });
+
+  test("reads the environment in config and main only", () => {
+    const readers = sources.filter(({ code }) => /\bprocess\.env\b|\bBun\.env\b|\bimport\.meta\.env\b/.test(code));
+    expect(readers.filter(({ folder }) => folder !== "config" && folder !== "main.ts").map(({ path }) => path)).toEqual([]);
+  });
+});
+
+describe("names", () => {
+  test("no file is called after what it has no idea of", () => {
+    const vague = /^(utils?|helpers?|common|misc|shared|lib|stuff|tools)$/;
+    const parts = sources.flatMap(({ path }) =>
+      path
+        .replace(/\.ts$/, "")
+        .split(/[/-]/)
+        .map((part) => ({ path, part })),
+    );
+    expect(parts.filter(({ part }) => vague.test(part)).map(({ path }) => path)).toEqual([]);
+  });
+
+  test("files are called in lower case, their words joined by hyphens", () => {
+    expect(sources.map(({ path }) => basename(path)).filter((name) => !/^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(name))).toEqual([]);
+  });
+
+  test("a provider is named in the index of providers and in its own adapter, and nowhere else", () => {
+    const found = sources
+      .filter(({ path }) => path !== "src/dialects/presets.ts")
+      .flatMap(({ path, text }) =>
+        providerNames
+          .filter((name) => names(text, name) && !isOwnFile(path, name) && !granted.has(`${path}: ${name}`))
+          .map((name) => `${path}: ${name}`),
+      );
+    expect(found).toEqual([]);
+  });
+
+  test("and each exception to that is still needed", () => {
+    const idle = [...granted].filter((grant) => {
+      const [path = "", name = ""] = grant.split(": ");
+      return !names(sources.find((source) => source.path === path)?.text ?? "", name);
+    });
+    expect(idle).toEqual([]);
+  });
+});
+
+/** Too common a word to be looked for. */
+const mistakable = ["together"];
+const providerNames: readonly string[] = [
+  ...new Set([
+    ...presets.filter(({ local }) => !local).flatMap(({ name }) => [name, ...name.split("-")]),
+    ...[
+      "anthropic",
+      "claude",
+      "elevenlabs",
+      "deepgram",
+      "assemblyai",
+      "cohere",
+      "gpt",
+      "sagemaker",
+      "vertex",
+      "huggingface",
+      "litellm",
+      "portkey",
+    ],
+  ]),
+].filter((name) => !mistakable.includes(name));
+
+/** Client libraries bear the name of the convention they speak; this message tells their users what to call. */
+const granted: ReadonlySet<string> = new Set(["src/http/refusals.ts: openai"]);
+
+/** In any spelling, at the beginning, the middle or the end of an identifier, but not inside of another word. */
+function names(text: string, name: string): boolean {
+  return [...text.matchAll(new RegExp(RegExp.escape(name), "gi"))].some(({ 0: found, index }) => {
+    const before = text[index - 1] ?? "";
+    const after = text[index + found.length] ?? "";
+    const first = found[0] ?? "";
+    return !isLower(after) && !(isLower(before) && isLower(first)) && !(isUpper(before) && isUpper(first));
+  });
+}
+
+function isLower(character: string): boolean {
+  return /[a-z]/.test(character);
+}
+
+function isUpper(character: string): boolean {
+  return /[A-Z]/.test(character);
+}
+
+/** A dialect has a folder of its own; the index of dialects names them all. */
+function isOwnFile(path: string, name: string): boolean {
+  return path === "src/dialects/index.ts" || path.startsWith(`src/dialects/${name}/`);
+}
+
+describe("the documentation", () => {
+  const pages = [...readdirSync(root).filter((name) => name.endsWith(".md")), ...filesIn("docs", ".md")];
+
+  test("has pages", () => {
+    expect(pages).toContain("README.md");
+    expect(pages.some((page) => page.startsWith("docs/"))).toBe(true);
+  });
+
+  test("mentions no path that does not exist", () => {
+    const missing = pages.flatMap((page) =>
+      pathsIn(readFileSync(join(root, page), "utf8"))
+        .filter((path) => !exists(path))
+        .map((path) => `${page}: ${path}`),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test("links to pages and headings that exist", () => {
+    const broken = pages.flatMap((page) => {
+      const links = [...readFileSync(join(root, page), "utf8").matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+      return links.filter((target) => !/^[a-z]+:/.test(target) && !leads(page, target)).map((target) => `${page}: ${target}`);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  test("names only scripts that package.json has", () => {
+    const { scripts } = manifest();
+    const unknown = pages.flatMap((page) =>
+      [...readFileSync(join(root, page), "utf8").matchAll(/npm run (?:--silent )?([\w:-]+)/g)]
+        .map(([, script = ""]) => script)
+        .filter((script) => !(script in scripts))
+        .map((script) => `${page}: ${script}`),
+    );
+    expect(unknown).toEqual([]);
+  });
+});
+
+describe("dependencies", () => {
+  test("are few", () => {
+    expect(Object.keys(manifest().dependencies).length).toBeLessThanOrEqual(12);
+  });
+
+  test("are pinned to one version each", () => {
+    const { dependencies, devDependencies } = manifest();
+    const loose = Object.entries({ ...dependencies, ...devDependencies }).filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(version));
+    expect(loose).toEqual([]);
+  });
+
+  test("are all used", () => {
+    const used = new Set(sources.flatMap(({ imports }) => imports.filter(isPackage).map(packageName)));
+    // It is what runs the rest.
+    used.add("bun");
+    expect(Object.keys(manifest().dependencies).filter((name) => !used.has(name))).toEqual([]);
+  });
+
+  test("run no install script, except for the one that links the runtime", () => {
+    const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as Lockfile;
+    const reached = reachable(lock);
+    expect(reached.length).toBeGreaterThanOrEqual(Object.keys(manifest().dependencies).length);
+    expect(reached.filter((path) => lock.packages[path]?.hasInstallScript === true)).toEqual(["node_modules/bun"]);
+  });
+
+  test("are locked as package.json asks for them", () => {
+    const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as Lockfile;
+    const { dependencies, devDependencies } = manifest();
+    expect(lock.packages[""]).toMatchObject({ dependencies, devDependencies });
+  });
+});
+
+function filesIn(folder: string, extension: string): readonly string[] {
+  if (!existsSync(join(root, folder))) return [];
+  const entries = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
+  return entries
+    .filter((name) => name.endsWith(extension))
+    .map((name) => `${folder}/${name}`)
+    .toSorted();
+}
+
+/** Strings stay, and with them a `//` inside of one. */
+function withoutComments(text: string): string {
+  return text.replace(
+    /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,
+    (_, string: string | undefined) => string ?? " ",
+  );
+}
+
+/** What a file imports or re-exports, types too. */
+function importsOf(code: string): readonly string[] {
+  // Statements begin a line and end before a semicolon; the words alone also stand in texts.
+  const statements = /^(?:import|export)\s[^;"]*?\bfrom\s*"([^"]+)"|^import\s*"([^"]+)"|\bimport\(\s*"([^"]+)"/gm;
+  return [...code.matchAll(statements)].map(([, named, bare, called]) => named ?? bare ?? called ?? "");
+}
+
+/** What a file imports of our own. */
+function local(source: Source): readonly Source[] {
+  return source.imports.flatMap((name) => {
+    const path = relative(root, resolve(root, dirname(source.path), name));
+    const imported = sources.find((candidate) => candidate.path === path);
+    return imported === undefined ? [] : [imported];
+  });
+}
+
+function mayImport(from: string, to: string): boolean {
+  const above = layers.findIndex(({ folders }) => folders.includes(from));
+  const below = layers.findIndex(({ folders }) => folders.includes(to));
+  if (layers[below]?.folders.includes("net") === true && layers[above]?.folders.includes("http") === true) return usedByEdges.includes(to);
+  if (from === to || below > above) return true;
+  return below === above && (layers[above]?.siblings ?? false);
+}
+
+/** One circle of the graph, or null. */
+function circleIn(edges: ReadonlyMap<string, ReadonlySet<string>>): readonly string[] | null {
+  const clean = new Set<string>();
+  const search = (path: readonly string[]): readonly string[] | null => {
+    const last = path.at(-1) ?? "";
+    if (path.indexOf(last) < path.length - 1) return path.slice(path.indexOf(last));
+    if (clean.has(last)) return null;
+    for (const next of edges.get(last) ?? []) {
+      const circle = search([...path, next]);
+      if (circle !== null) return circle;
+    }
+    clean.add(last);
+    return null;
+  };
+  for (const start of edges.keys()) {
+    const circle = search([start]);
+    if (circle !== null) return circle;
+  }
+  return null;
+}
+
+function isPackage(name: string): boolean {
+  return !name.startsWith(".") && !name.startsWith("node:") && !name.startsWith("bun:") && name !== "bun";
+}
+
+function packageName(name: string): string {
+  return name
+    .split("/")
+    .slice(0, name.startsWith("@") ? 2 : 1)
+    .join("/");
+}
+
+/** What looks like a path of this repository, wherever it stands in the text. */
+function pathsIn(markdown: string): readonly string[] {
+  const places = "src|test|bench|docs|examples|scripts|bin|web|deploy|packages";
+  const pattern = new RegExp(`(?<![\\w/.@:-])(?:\\./)?(?:${places})/[\\w./*<>{}-]*`, "g");
+  return [...markdown.matchAll(pattern)].map(([path]) => path.replace(/[.]+$/, ""));
+}
+
+/** A placeholder stands for anything, so only what comes before it can be checked; a star must find something. */
+function exists(path: string): boolean {
+  const [known = ""] = path.split(/[<{]|[A-Z]{3,}/, 1);
+  if (known.includes("*")) return !new Bun.Glob(normalize(known)).scanSync({ cwd: root, onlyFiles: false }).next().done;
+  return existsSync(join(root, known === path ? known : dirname(`${known}x`)));
+}
+
+function leads(page: string, target: string): boolean {
+  const [path = "", heading] = target.split("#");
+  const file = path === "" ? join(root, page) : resolve(root, dirname(page), path);
+  if (!existsSync(file)) return false;
+  if (heading === undefined || statSync(file).isDirectory()) return heading === undefined;
+  const headings = [...readFileSync(file, "utf8").matchAll(/^#+ +(.+)$/gm)].map(([, title = ""]) => anchorOf(title));
+  return headings.includes(heading);
+}
+
+/** As the forges make it. */
+function anchorOf(title: string): string {
+  return title
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+    .trim()
+    .replace(/\s/g, "-");
+}
+
+interface Manifest {
+  readonly scripts: Readonly<Record<string, string>>;
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+
+interface Lockfile {
+  readonly packages: Readonly<Record<string, LockedPackage>>;
+}
+
+interface LockedPackage {
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
+  readonly hasInstallScript?: boolean;
+}
+
+function manifest(): Manifest {
+  return JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
+}
+
+/** Every package that whoever installs Sluice gets. */
+function reachable(lock: Lockfile): readonly string[] {
+  const reached = new Set<string>();
+  const visit = (from: string): void => {
+    const entry = lock.packages[from];
+    const wanted = { ...entry?.dependencies, ...entry?.optionalDependencies, ...(from === "" ? {} : entry?.peerDependencies) };
+    for (const name of Object.keys(wanted)) {
+      const path = resolved(lock, from, name);
+      if (path === null || reached.has(path)) continue;
+      reached.add(path);
+      visit(path);
+    }
+  };
+  visit("");
+  return [...reached].toSorted();
+}
+
+/** As Node looks for it: beside the importer, then in each folder above. */
+function resolved(lock: Lockfile, from: string, name: string): string | null {
+  for (let at = from; ; at = at.slice(0, Math.max(0, at.lastIndexOf("node_modules/") - 1))) {
+    const path = `${at === "" ? "" : `${at}/`}node_modules/${name}`;
+    if (path in lock.packages) return path;
+    if (at === "") return null;
+  }
+}

@@ -1,0 +1,259 @@
+// Needs: alone. It runs suites of its own, two files at a time.
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { processorTimes, stolenShare } from "../../scripts/test-machine.ts";
+import { needsOf, type Need } from "../../scripts/test-needs.ts";
+import { readReport, summarise, type FileReport, type FileRun } from "../../scripts/test-report.ts";
+import { slownessOf } from "../support/slowed.ts";
+
+const root = resolve(import.meta.dir, "../..");
+
+describe("what a file of tests needs", () => {
+  const told = (text: string): readonly string[] => [...needsOf("one.test.ts", () => text)];
+
+  test("is what its first line says", () => {
+    expect(told("// Needs: alone, servers. It measures memory.\nimport x;")).toEqual(["alone", "servers"]);
+    expect(told("// Needs: slow. It loads a model for each row.")).toEqual(["slow"]);
+  });
+
+  test("is nothing without such a line, and nothing that another line says", () => {
+    for (const text of ["", "import x;", "import x;\n// Needs: alone. It measures memory."]) expect(told(text)).toEqual([]);
+  });
+
+  test.each(["// Needs: alone", "// Needs: alone.", "// Needs:", "// Needs: silence. It listens.", "// Needs: alone,servers. Why."])(
+    "is refused where it cannot be read: %s",
+    (line) => {
+      expect(() => told(line)).toThrow("one.test.ts: its first line must be");
+    },
+  );
+});
+
+describe("the files of this suite", () => {
+  const files = readdirSync(join(root, "test"), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".test.ts") && !name.includes("node_modules"))
+    .map((name) => join("test", name));
+  /** A file and everything of test/ that it imports, however far away. */
+  function withSupport(file: string, seen = new Set<string>()): ReadonlySet<string> {
+    if (seen.has(file)) return seen;
+    seen.add(file);
+    const imported = [...readFileSync(join(root, file), "utf8").matchAll(/from "(\.[^"]+)"/g)].map(([, name]) =>
+      join(dirname(file), name!),
+    );
+    for (const other of imported) if (other.startsWith("test/")) withSupport(other, seen);
+    return seen;
+  }
+
+  test("are there, and say what they need", () => {
+    expect(files.length).toBeGreaterThan(200);
+    for (const file of files) needsOf(join(root, file));
+  });
+
+  test("that play faults and replicas do not share the machine with just any other", () => {
+    const played = files.filter((file) => /^test\/(faults|replicas)\//.test(file));
+    expect(played.length).toBeGreaterThan(20);
+    const shared = played.filter((file) => !["alone", "quiet"].some((need) => needsOf(join(root, file)).has(need as Need)));
+    expect(shared).toEqual([]);
+  });
+
+  test("say that they need servers where they start them, and only there", () => {
+    const starts = /\/servers\/(postgres|redis)/;
+    const wrong = files.filter((file) => {
+      const uses = [...withSupport(file)].some((path) =>
+        starts.test(readFileSync(join(root, path), "utf8").replace(/^\/\/.*|^ \*.*/gm, "")),
+      );
+      return uses !== needsOf(join(root, file)).has("servers");
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test("of unit/ start no process, open no socket and no database, run no model, and need nothing", () => {
+    const effects =
+      /\bBun\.(spawn|spawnSync|listen|connect|serve|SQL)\b|"node:(child_process|net|http|https|tls|dgram)"|\bnew Worker\(|\bfetch\(|"bun:sqlite"/;
+    const wrong = files
+      .filter((file) => file.startsWith("test/unit/"))
+      .filter(
+        (file) =>
+          needsOf(join(root, file)).size > 0 || [...withSupport(file)].some((path) => effects.test(readFileSync(join(root, path), "utf8"))),
+      );
+    expect(wrong).toEqual([]);
+  });
+});
+
+function runOf(report: FileReport, run: Partial<FileRun> = {}): FileRun {
+  return { file: "test/x.test.ts", report, seconds: 1, stolen: 0, reruns: 0, ...run };
+}
+
+test("what the host takes is read from /proc/stat, as a share of the time between two readings", () => {
+  const at = (user: number, idle: number, steal: number): string => `cpu  ${user} 0 0 ${idle} 0 0 0 ${steal} 7 7\ncpu0 1 1 1\n`;
+  const before = processorTimes(() => at(100, 200, 50));
+  expect(before).toEqual({ total: 350, stolen: 50 });
+  expect(
+    stolenShare(
+      before,
+      processorTimes(() => at(160, 200, 90)),
+    ),
+  ).toBe(0.4);
+  expect(stolenShare(before, before)).toBe(0);
+  // macOS has none, and an old kernel tells less.
+  for (const text of ["", "cpu  1 2 3\n"])
+    expect(
+      stolenShare(
+        processorTimes(() => text),
+        before,
+      ),
+    ).toBe(0);
+});
+
+describe("the bounds of a file that has to do with time", () => {
+  const quiet = { ranMs: 1_000, waitedMs: 100, stolen: 0.01, startRatio: 1 };
+
+  test("are as they stand on a quiet machine", () => {
+    expect(slownessOf(quiet)).toBe(1);
+    expect(slownessOf({ ...quiet, ranMs: 1, waitedMs: 20 })).toBe(1);
+  });
+
+  test("are wider where the processor is shared or the host takes it", () => {
+    expect(slownessOf({ ...quiet, waitedMs: 1_000 })).toBeGreaterThan(4);
+    expect(slownessOf({ ...quiet, startRatio: 3 })).toBeGreaterThan(8);
+    expect(slownessOf({ ...quiet, stolen: 0.5 })).toBeGreaterThan(8);
+  });
+});
+
+describe("the report of a file", () => {
+  const end = "\n 2 pass\n 1 skip\n 0 fail\n 7 expect() calls\nRan 3 tests across 1 file. [12.00ms]\n";
+
+  test("is what Bun counted, not what tests wrote", () => {
+    expect(readReport(` 99 pass\n 5 fail\n(pass) a\n(skip) b (skipped: why)\n${end}`, 0)).toEqual({
+      passed: 2,
+      failed: 0,
+      skipped: ["b (skipped: why)"],
+      failures: [],
+    });
+  });
+
+  test("names what was skipped once, though Bun repeats it where there is much", () => {
+    expect(readReport(`(skip) b\n(pass) a\n\n1 tests skipped:\n(skip) b\n${end}`, 0).skipped).toEqual(["b"]);
+  });
+
+  test("counts failures and errors between tests, and one for a file that died, before it had counted or after", () => {
+    expect(readReport(end.replace("0 fail", "2 fail\n 1 error"), 1)).toMatchObject({ passed: 2, failed: 3 });
+    expect(readReport("(pass) a\n", 137)).toEqual({ passed: 0, failed: 1, skipped: [], failures: ["(pass) a"] });
+    expect(readReport("", 0)).toMatchObject({ failed: 1 });
+    expect(readReport(end, 139)).toMatchObject({ passed: 2, failed: 1 });
+  });
+
+  test("holds what was said of each failure, once, though Bun repeats it where there is much", () => {
+    const told = "test/x.test.ts:\n(pass) a\nerror: it is 2\n  at b.ts\n(fail) b [1.00ms]\n(fail) c\n";
+    const { failures } = readReport(`${told}\n2 tests failed:\n(fail) b [1.00ms]\n(fail) c\n${end.replace("0 fail", "2 fail")}`, 1);
+    expect(failures).toEqual(["test/x.test.ts:\nerror: it is 2\n  at b.ts\n(fail) b [1.00ms]", "test/x.test.ts:\n(fail) c"]);
+  });
+
+  test("has its failures at the end of the run, above the line that counts", () => {
+    const failed = { passed: 1, failed: 1, skipped: ["z"], failures: ["error\n(fail) b"] };
+    expect(summarise([runOf(failed)])).toEqual([
+      "Skipped, and why:",
+      "      1 z",
+      "1 skipped",
+      "Failed:\nerror\n(fail) b\n",
+      "1 passed, 1 failed",
+    ]);
+  });
+
+  test("says what was run again, what was left out, and which files took longest where they are many", () => {
+    const good = { passed: 1, failed: 0, skipped: [], failures: [] };
+    expect(summarise([runOf(good, { reruns: 2 })], ["a.test.ts", "b.test.ts"])).toEqual([
+      "Run again alone, because the host had taken processors: test/x.test.ts passed at repetition 2",
+      "Not run, because the time that SLUICE_TEST_MINUTES gives them was over: a.test.ts b.test.ts",
+      "1 passed, 0 failed",
+    ]);
+    const many = summarise(Array.from({ length: 20 }, (_, at) => runOf(good, { file: `${at}.test.ts`, seconds: at, stolen: 0.125 })));
+    expect(many.slice(0, 2)).toEqual([
+      "The slowest files, and what the host took of the processors meanwhile:",
+      "   19.0 s  13 % 19.test.ts",
+    ]);
+  });
+
+  test("ends with the line that counts, and says what was skipped and why, a group in one line", () => {
+    const some = { passed: 3, failed: 0, skipped: [], failures: [] };
+    expect(summarise([runOf(some), runOf({ ...some, failed: 1 })])).toEqual(["6 passed, 1 failed"]);
+    const skipped = ["z", "a > group (skipped: no server (here)) > one", "a > group (skipped: no server (here)) > two"];
+    expect(summarise([runOf({ ...some, skipped })])).toEqual([
+      "Skipped, and why:",
+      "      2 a > group (skipped: no server (here))",
+      "      1 z",
+      "3 skipped",
+      "3 passed, 0 failed",
+    ]);
+  });
+});
+
+describe("a run", () => {
+  async function ran(
+    files: Readonly<Record<string, string>>,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<{ readonly output: string; readonly code: number }> {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-suite-"));
+    try {
+      const paths = Object.entries(files).map(([name, text]) => {
+        writeFileSync(join(folder, name), `import { expect, test } from "bun:test";\n${text}`);
+        return join(folder, name);
+      });
+      const child = Bun.spawn([process.execPath, join(root, "scripts/run-tests.ts"), ...paths], {
+        env: { ...process.env, ...env },
+        stdout: "pipe",
+        stderr: "pipe",
+      });
+      const output = await new Response(child.stdout).text();
+      return { output, code: await child.exited };
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** Says something, and goes on when the other has done so as well. */
+  function meets(own: string, other: string): string {
+    return `import { existsSync, writeFileSync } from "node:fs";
+      test("meets", async () => {
+        console.log("${own} begins");
+        writeFileSync(import.meta.dir + "/${own}", "");
+        while (!existsSync(import.meta.dir + "/${other}")) await new Promise((resolve) => setImmediate(resolve));
+        console.log("${own} ends");
+      });`;
+  }
+
+  test.skipIf(availableParallelism() < 2)(
+    "has two files at a time, and keeps together what each says (skipped with one processor)",
+    async () => {
+      const { output, code } = await ran({ "one.test.ts": meets("one", "other"), "other.test.ts": meets("other", "one") });
+      expect(output).toMatch(/one begins\none ends/);
+      expect(output).toMatch(/other begins\nother ends/);
+      expect(output).toEndWith("2 passed, 0 failed\n");
+      expect(code).toBe(0);
+    },
+  );
+
+  test("counts a file that dies among the failed, and goes on with the others", async () => {
+    const { output, code } = await ran({
+      "dies.test.ts": 'test("dies", () => process.kill(process.pid, "SIGKILL"));',
+      "good.test.ts": 'test("good", () => expect(1).toBe(1)); test.skip("bad (skipped: today)", () => {});',
+    });
+    expect(output).toContain("dies.test.ts ended with SIGKILL\n");
+    expect(output).toContain("Skipped, and why:\n      1 bad (skipped: today)\n1 skipped\nFailed:\n");
+    expect(output).toEndWith("\n1 passed, 1 failed\n");
+    expect(code).toBe(1);
+  });
+
+  test("begins no file after the time that it was given, names those left out, and is no success without any", async () => {
+    const good = 'test("good", () => expect(1).toBe(1));';
+    const { output, code } = await ran(
+      { "a.test.ts": good, "b.test.ts": `${good} setTimeout(() => {}, 1);` },
+      { SLUICE_TEST_MINUTES: "1e-9" },
+    );
+    expect(output).toMatch(
+      /^Not run, because the time that SLUICE_TEST_MINUTES gives them was over: \S*a\.test\.ts \S*b\.test\.ts\n0 passed, 0 failed\n$/,
+    );
+    expect(code).toBe(1);
+  });
+});

@@ -1,0 +1,324 @@
+// Needs: quiet, servers. It mostly waits for workers to start, and for what one of them knows to reach the others.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { Workers } from "../../src/cli/process/workers.ts";
+import { wholeLines } from "../../src/cli/whole-lines.ts";
+import { openStore, type Store } from "../../src/app/durable.ts";
+import { startChaos, type Chaos } from "../support/chaos.ts";
+import { chat, openChat } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { startGateway, type Gateway } from "../support/gateway.ts";
+import { rawRequest } from "../support/raw-request.ts";
+import { ben, count, makeKey, mostAtOnce, offer, opened, tally, type MadeKey } from "../support/replicas.ts";
+import { slowed } from "../support/slowed.ts";
+
+setDefaultTimeout(60_000);
+
+const workers = 3;
+
+function started(gateway: Gateway): readonly { readonly worker: number; readonly pid: number }[] {
+  return gateway.logs
+    .filter(({ event }) => event === "worker_started")
+    .map(({ worker, pid }) => ({ worker: Number(worker), pid: Number(pid) }));
+}
+
+function pidOf(gateway: Gateway, worker: number): number {
+  return started(gateway).findLast((one) => one.worker === worker)!.pid;
+}
+
+function times(gateway: Gateway, event: string): number {
+  return gateway.logs.filter((line) => line["event"] === event).length;
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe("several processes behind one port", () => {
+  let upstream: Chaos;
+  let gateway: Gateway;
+  let store: Store;
+  const directory = mkdtempSync(join(tmpdir(), "sluice-workers-"));
+  const config = () => ({
+    prices: [{ model: "*", call: 0.01 }],
+    channels: [{ name: "a", base_url: upstream.url, models: "*" }],
+    server: { linger: "0ms" },
+  });
+
+  beforeAll(async () => {
+    upstream = await startChaos();
+    gateway = await startGateway({ directory, config: config(), args: ["--workers", String(workers)] });
+    await eventually("all of them listen", () => times(gateway, "listening") === workers, 10_000);
+    store = await openStore({ store: "sqlite", dataDir: join(directory, "data") }, null, false);
+  });
+
+  afterAll(async () => {
+    await store?.database.close();
+    await gateway?.kill();
+    await upstream?.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  async function calls({ id }: MadeKey): Promise<number> {
+    const query = { by: [], sinceMs: null, untilMs: null, keyId: id, model: null, channel: null };
+    return (await store.storage.receipts.usage(query)).reduce((sum, row) => sum + row.calls, 0);
+  }
+
+  test("listen at the same address, and one of them greets and makes the first key", async () => {
+    expect(new Set(gateway.logs.filter(({ event }) => event === "listening").map(({ url }) => url)).size).toBe(1);
+    expect(gateway.text.match(/Your client key/g)?.length).toBe(1);
+    const token = /sk-gw_\w+/.exec(gateway.text)![0];
+    const before = upstream.ledger.connectionsAccepted;
+    const replies = await Promise.all(Array.from({ length: 30 }, () => chat(gateway, { x_first_ms: 50 }, { key: token })));
+    expect(tally(replies)).toEqual({ "200": 30 });
+    expect(upstream.ledger.connectionsAccepted - before).toBeGreaterThan(0);
+    expect(started(gateway).length).toBe(workers);
+  });
+
+  test("keep a limit, the number of calls at once and a budget together", async () => {
+    const rated = await makeKey(store, { requests: 100 });
+    const rates = await offer([gateway], rated, { clients: 12, forMs: 4_000, enough: (so) => count(so, 429) > 400 });
+    // Several processes keep a rate to five in a hundred; money and places they keep exactly.
+    expect(count(rates, 200)).toBeLessThanOrEqual(105);
+    expect(count(rates, 200)).toBeGreaterThanOrEqual(95);
+
+    const placed = await makeKey(store, { concurrency: 4 });
+    const before = upstream.ledger.chats.length;
+    const streams = await Promise.all(
+      Array.from({ length: 16 }, async () => (await opened(gateway, placed, { x_tokens: 50, x_pace_ms: 60 })).reply),
+    );
+    expect(tally(streams)).toEqual({ "200": 4, "429 concurrency_limit": 12 });
+    expect(mostAtOnce(upstream.ledger.chats.slice(before))).toBe(4);
+
+    const poor = await makeKey(store, { budget: { nanos: 300_000_000, period: "total" } });
+    const spent = await offer([gateway], poor, { clients: 20, forMs: 20_000, enough: (so) => count(so, 429) > 200 });
+    expect(count(spent, 200)).toBe(30);
+    await eventually("every call is in the sums", async () => (await calls(poor)) === count(spent, 200));
+  });
+
+  test("all learn of a revoked key, and its streams end", async () => {
+    const key = await makeKey(store);
+    const streams = await Promise.all(Array.from({ length: 12 }, () => opened(gateway, key, { x_tokens: 1_000, x_pace_ms: 20 })));
+    await Promise.all(streams.map((call) => call.untilBody(200)));
+    const revokedMs = performance.now();
+    await store.storage.keys.revoke(key.id, ben);
+    const replies = await Promise.all(streams.map(({ reply }) => reply));
+    expect(performance.now() - revokedMs).toBeLessThan(slowed(5_000));
+    expect(tally(replies)).toEqual({ "200 key_revoked": 12 });
+    const after = await Promise.all(Array.from({ length: 12 }, () => chat(gateway, {}, { key: key.token })));
+    expect(tally(after)).toEqual({ "401 invalid_api_key": 12 });
+  });
+
+  test("read their file again when the parent is told to", async () => {
+    const before = times(gateway, "reloaded");
+    gateway.signal("SIGHUP");
+    await eventually("all of them did", () => times(gateway, "reloaded") >= before + workers);
+  });
+
+  test("one that is killed is replaced while the others answer, and no completed call's receipt is lost", async () => {
+    const key = await makeKey(store);
+    const restarts = times(gateway, "worker_ended");
+    const listening = times(gateway, "listening");
+    let completed = 0;
+    let over = false;
+    const waits: number[] = [];
+    const client = async (): Promise<void> => {
+      while (!over) {
+        const beganMs = performance.now();
+        const reply = await chat(gateway, {}, { key: key.token }).catch(() => null);
+        waits.push(performance.now() - beganMs);
+        if (reply?.status === 200) completed += 1;
+      }
+    };
+    const clients = Array.from({ length: 6 }, client);
+    for (const worker of [1, 3]) {
+      const soFar = completed;
+      await eventually("calls are answered", () => completed > soFar + 50);
+      process.kill(pidOf(gateway, worker), "SIGKILL");
+      const then = completed;
+      await eventually("calls go on being answered", () => completed > then + 50, 2_000);
+    }
+    await eventually("they are back", () => times(gateway, "listening") === listening + 2, 10_000);
+    over = true;
+    await Promise.all(clients);
+    expect(times(gateway, "worker_ended")).toBe(restarts + 2);
+    expect(gateway.logs.findLast(({ event }) => event === "worker_ended")).toMatchObject({ level: "warn", worker: 3, signal: "SIGKILL" });
+    expect(Math.max(...waits)).toBeLessThan(slowed(2_000));
+    // A call whose answer was under way when its worker died has a receipt too, and its client saw no end.
+    await eventually("every completed call is in the sums", async () => (await calls(key)) >= completed);
+    expect(await calls(key)).toBeLessThanOrEqual(completed + 2 * 6);
+    expect(completed).toBeGreaterThan(200);
+  });
+
+  test("allow one address no more wrong keys than a single process would", async () => {
+    const beganMs = performance.now();
+    const wrong = await Promise.all(Array.from({ length: 150 }, () => chat(gateway, {}, { key: "sk-gw_wrong" })));
+    const counts = tally(wrong);
+    expect(Object.keys(counts).toSorted()).toEqual(["401 invalid_api_key", "429 too_many_auth_failures"]);
+    // One is forgiven every two seconds.
+    expect(counts["401 invalid_api_key"]).toBeLessThanOrEqual(30 + Math.ceil((performance.now() - beganMs) / 2_000));
+    const key = await makeKey(store);
+    expect(tally(await Promise.all(Array.from({ length: 12 }, () => chat(gateway, {}, { key: key.token }))))).toEqual({ "200": 12 });
+  });
+
+  test("end together when the parent is told to stop, after their streams, with code 0", async () => {
+    const key = await makeKey(store);
+    const streams = await Promise.all(Array.from({ length: 9 }, () => opened(gateway, key, { x_tokens: 30, x_pace_ms: 25 })));
+    await Promise.all(streams.map((call) => call.untilBody(100)));
+    gateway.signal("SIGTERM");
+    const replies = await Promise.all(streams.map(({ reply }) => reply));
+    expect(replies.map(({ done, finishReason }) => [done, finishReason])).toEqual(Array.from({ length: 9 }, () => [true, "stop"]));
+    expect(await gateway.exited).toBe(0);
+    expect(times(gateway, "stopped")).toBe(workers);
+    for (const { pid } of started(gateway)) expect(isAlive(pid)).toBe(false);
+    expect(await calls(key)).toBe(9);
+  });
+});
+
+describe("a parent", () => {
+  test("that is killed takes its workers with it", async () => {
+    await using upstream = await startChaos();
+    await using gateway = await startGateway({
+      config: { channels: [{ name: "a", base_url: upstream.url }], keys: [{ name: "x", key: "sk-client-canary-0123456789abcdef" }] },
+      args: ["--workers", "2"],
+    });
+    await eventually("both listen", () => times(gateway, "listening") === 2, 10_000);
+    const pids = started(gateway).map(({ pid }) => pid);
+    gateway.signal("SIGKILL");
+    await eventually("they are gone", () => pids.every((pid) => !isAlive(pid)), 10_000);
+    expect(await rawRequest(`${gateway.url}/healthz`).catch(() => "refused")).toBe("refused");
+  });
+
+  test("that is told twice waits for no stream, and ends with code 0", async () => {
+    await using upstream = await startChaos();
+    const key = "sk-client-canary-0123456789abcdef";
+    await using gateway = await startGateway({
+      config: { channels: [{ name: "a", base_url: upstream.url, models: "*" }], keys: [{ name: "x", key }], server: { linger: "0ms" } },
+      args: ["--workers", "2"],
+    });
+    const call = await openChat(gateway, { x_tokens: 1_000, x_pace_ms: 50 }, { key, stream: true });
+    await call.untilBody(100);
+    gateway.signal("SIGTERM");
+    await gateway.waitForLog(({ event }) => event === "stopping");
+    expect(gateway.running).toBe(true);
+    const toldMs = performance.now();
+    gateway.signal("SIGTERM");
+    expect(await gateway.exited).toBe(0);
+    expect(performance.now() - toldMs).toBeLessThan(slowed(2_000));
+    await call.reply;
+  });
+
+  test("replaces a worker that hangs, and leaves one alone that is only busy for a while", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "sluice-workers-"));
+    const config = join(directory, "sluice.yaml");
+    writeFileSync(
+      config,
+      JSON.stringify({ listen: "127.0.0.1:0", admin: "off", data_dir: join(directory, "data"), server: { linger: "0ms" } }),
+    );
+    const main = resolve(import.meta.dir, "../../src/main.ts");
+    const lines: { readonly event: string; readonly worker: number; readonly pid: number; readonly signal?: string }[] = [];
+    const note = (event: string, fields: Readonly<Record<string, unknown>>): void => {
+      lines.push({ event, ...(fields as { worker: number; pid: number }) });
+    };
+    const family = new Workers({
+      count: 2,
+      command: (number, port) => {
+        const own = ["start", "--config", config, "--workers", "2", "--worker", String(number)];
+        return [
+          "sh",
+          "-c",
+          'exec "$@" > /dev/null',
+          "sh",
+          process.execPath,
+          main,
+          ...own,
+          ...(port === null ? [] : ["--worker-port", String(port)]),
+        ];
+      },
+      environment: { PATH: process.env["PATH"] ?? "", HOME: directory },
+      log: { info: note, warn: note },
+      silentMs: 4_000,
+    });
+    try {
+      const ready = (): readonly number[] => lines.filter(({ event }) => event === "worker_ready").map(({ pid }) => pid);
+      await eventually("both are up", () => ready().length === 2, 10_000);
+      const [first = 0, second = 0] = ready();
+      process.kill(second, "SIGSTOP");
+      // Meanwhile the first one stands still for half of the time.
+      for (let round = 0; ready().length < 3 && round < 8; round += 1) {
+        process.kill(first, "SIGSTOP");
+        await sleep(1_000);
+        process.kill(first, "SIGCONT");
+        await sleep(1_000);
+      }
+      expect(lines.filter(({ event }) => event === "worker_silent")).toEqual([
+        expect.objectContaining({ worker: 2, pid: second, silent_ms: 4_000 }),
+      ]);
+      expect(lines.find(({ event }) => event === "worker_ended")).toMatchObject({ worker: 2, signal: "SIGKILL" });
+      expect(ready().length).toBe(3);
+      expect([isAlive(first), isAlive(second)]).toEqual([true, false]);
+    } finally {
+      for (const { pid } of lines.filter(({ event, pid: of }) => event === "worker_started" && isAlive(of))) process.kill(pid, "SIGCONT");
+      family.stop(false);
+      await family.ended;
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+
+  test.each(["0", "-1", "1.5", "many", String(4 * availableParallelism() + 1)])("does not start %s of them, in words", async (number) => {
+    await expect(startGateway({ config: {}, args: ["--workers", number] })).rejects.toThrow(
+      /ended with 64[\s\S]*--workers takes a whole number from 1 to/,
+    );
+  });
+
+  test("starts nothing where the port is taken, not even by a gateway that shares it", async () => {
+    await using upstream = await startChaos();
+    const config = { channels: [{ name: "a", base_url: upstream.url }] };
+    await using first = await startGateway({ config, args: ["--workers", "2"] });
+    const second = startGateway({ config: { ...config, listen: new URL(first.url).host }, args: ["--workers", "2"] });
+    await expect(second).rejects.toThrow(/ended with 1[\s\S]*is taken/);
+  });
+
+  test("starts nothing where the first worker cannot start, and says why", async () => {
+    const store = "postgres://nobody@127.0.0.1:1/none";
+    await expect(startGateway({ config: { store, channels: [] }, args: ["--workers", "2"] })).rejects.toThrow(
+      /ended with 1[\s\S]*PostgreSQL cannot be reached[\s\S]*Nothing was started/,
+    );
+  });
+
+  test("is what the command line help tells about, and its hidden options are not", () => {
+    const { stdout } = Bun.spawnSync(["sh", resolve(import.meta.dir, "../../bin/sluice"), "start", "--help"]);
+    expect(stdout.toString()).toContain("--workers <number>");
+    expect(stdout.toString()).not.toContain("--worker-port");
+  });
+});
+
+describe("lines of several processes", () => {
+  test("are written whole, in pieces that the system keeps together", () => {
+    const pieces: string[] = [];
+    const write = wholeLines((bytes) => {
+      pieces.push(new TextDecoder().decode(bytes));
+      return bytes.length;
+    }, 10);
+    const bytes = Buffer.from("abc\nd\neé\nfghijklmnopqrst\nuv\nw");
+    expect(write(bytes)).toBe(bytes.length);
+    expect(pieces).toEqual(["abc\nd\neé\n", "fghijklmnopqrst\n", "uv\nw"]);
+  });
+
+  test("that were not taken are not counted as written", () => {
+    const write = wholeLines((bytes) => Math.min(bytes.length, 3), 5);
+    expect(write(Buffer.from("ab\ncd\nefgh\n"))).toBe(9);
+    expect(write(Buffer.from("abcd\nefgh\n"))).toBe(3);
+  });
+});

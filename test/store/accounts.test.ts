@@ -1,0 +1,181 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { describe, expect, test } from "bun:test";
+import type { Session } from "../../src/gateway/storage.ts";
+import { sql } from "../../src/store/sql.ts";
+import { engines } from "../support/databases.ts";
+import { ada as by, storageWorld, trouble } from "../support/storage-world.ts";
+
+const grace = { name: "grace", role: "admin", passwordHash: "$hash$1" } as const;
+const session: Session = { digest: "s1", account: "grace", role: "admin", csrf: "c", createdMs: 1_000, seenMs: 1_000 };
+
+for (const engine of engines) {
+  describe.skipIf(engine.skipped !== null)(`accounts in ${engine.name}`, () => {
+    test("are made, changed and removed, and names are unique", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      expect(await accounts.count()).toBe(0);
+      const made = await accounts.create(grace, by);
+      expect(made).toEqual({ name: "grace", role: "admin", createdMs: 1_000_000, disabledMs: null });
+      expect(await trouble(accounts.create(grace, by))).toBe("conflict");
+      expect(await trouble(accounts.create({ ...grace, name: "" }, by))).toBe("invalid");
+      expect(await trouble(accounts.create({ ...grace, name: "x", role: "root" as "admin" }, by))).toBe("invalid");
+      await accounts.create({ ...grace, name: "viewer", role: "viewer" }, by);
+      expect((await accounts.list()).map(({ name, role }) => `${name} ${role}`)).toEqual(["grace admin", "viewer viewer"]);
+      expect(await accounts.passwordHash("grace")).toEqual({ hash: "$hash$1", account: made });
+      expect(await accounts.passwordHash("nobody")).toBeNull();
+      expect((await accounts.change("viewer", { passwordHash: "$hash$2", disabled: true }, by)).disabledMs).toBe(1_000_000);
+      expect((await accounts.passwordHash("viewer"))?.hash).toBe("$hash$2");
+      expect((await accounts.change("viewer", { disabled: false }, by)).disabledMs).toBeNull();
+      await accounts.remove("viewer", by);
+      expect(await trouble(accounts.remove("viewer", by))).toBe("missing");
+      expect(await trouble(accounts.change("viewer", {}, by))).toBe("missing");
+    });
+
+    test("always have somebody who may make others", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      await accounts.create(grace, by);
+      expect(await trouble(accounts.remove("grace", by))).toBe("conflict");
+      expect(await trouble(accounts.change("grace", { disabled: true }, by))).toBe("conflict");
+      expect(await trouble(accounts.change("grace", { role: "viewer" }, by))).toBe("conflict");
+      expect(await trouble(accounts.change("grace", { passwordHash: "$hash$3" }, by))).toBe("none");
+      await accounts.create({ ...grace, name: "second" }, by);
+      // Two who remove each other at the same time leave one.
+      const outcomes = await Promise.all([
+        trouble(accounts.remove("grace", by)),
+        trouble(accounts.change("second", { role: "viewer" }, by)),
+      ]);
+      expect(outcomes.toSorted()).toEqual(["conflict", "none"]);
+    });
+
+    test("lose every session when their password, role or state changes, and only then", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      await accounts.create(grace, by);
+      await accounts.create({ ...grace, name: "other" }, by);
+      await accounts.openSession({ ...session, digest: "other", account: "other" });
+      const changes = [{ passwordHash: "$hash$2" }, { role: "viewer" }, { disabled: true }, { disabled: false }] as const;
+      for (const change of changes) {
+        await accounts.openSession(session);
+        await accounts.change("grace", {}, by);
+        const [row] = await world.database.all<{ count: number }>(sql`select count(*) as count from sessions where digest = 's1'`);
+        expect(row?.count).toBe(1);
+        await accounts.change("grace", change, by);
+        expect(await accounts.session("s1")).toBeNull();
+        const [after] = await world.database.all<{ count: number }>(sql`select count(*) as count from sessions where digest = 's1'`);
+        expect(after?.count).toBe(0);
+        expect(await accounts.session("other")).not.toBeNull();
+      }
+      await accounts.openSession(session);
+      await accounts.remove("grace", by);
+      expect(await accounts.session("s1")).toBeNull();
+      await accounts.create(grace, by);
+      expect(await accounts.session("s1")).toBeNull();
+    });
+
+    test("have sessions that move with use, end on demand, and are forgotten when idle or old", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      await accounts.create(grace, by);
+      await accounts.openSession(session);
+      expect(await accounts.session("s1")).toEqual(session);
+      expect(await accounts.session("s2")).toBeNull();
+      await accounts.seen("s1", 5_000);
+      await accounts.seen("s1", 4_000);
+      expect((await accounts.session("s1"))?.seenMs).toBe(5_000);
+      await accounts.endSession("s1");
+      expect(await accounts.session("s1")).toBeNull();
+
+      for (const [digest, createdMs, seenMs] of [
+        ["idle", 500, 600],
+        ["old", 100, 900],
+        ["good", 500, 900],
+      ] as const) {
+        await accounts.openSession({ ...session, digest, createdMs, seenMs });
+      }
+      await accounts.sweepSessions(700, 200);
+      expect(await Promise.all(["idle", "old", "good"].map(async (digest) => (await accounts.session(digest)) !== null))).toEqual([
+        false,
+        false,
+        true,
+      ]);
+      for (let at = 0; at < 60; at++) await accounts.openSession({ ...session, digest: `many${at}`, seenMs: 2_000 + at });
+      const [row] = await world.database.all<{ count: number }>(sql`select count(*) as count from sessions`);
+      expect(row?.count).toBe(50);
+      expect(await accounts.session("many59")).not.toBeNull();
+      // Whatever was left behind, a disabled account has no session.
+      await world.database.run(sql`update accounts set disabled_ms = 1 where name = 'grace'`);
+      expect(await accounts.session("many59")).toBeNull();
+    });
+
+    test("for machines are tokens that stand for a role until they are revoked", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      const token = await accounts.createToken({ name: "ci", role: "viewer", mark: { digest: "digest 1", last4: "wxyz" } }, by);
+      expect(token).toEqual({ name: "ci", role: "viewer", last4: "wxyz", createdMs: 1_000_000, revokedMs: null });
+      expect(await accounts.token("digest 1")).toEqual(token);
+      expect(await accounts.token("d2")).toBeNull();
+      expect(await trouble(accounts.createToken({ name: "ci", role: "admin", mark: { digest: "d2", last4: "0000" } }, by))).toBe(
+        "conflict",
+      );
+      expect(await trouble(accounts.createToken({ name: "cd", role: "admin", mark: { digest: "digest 1", last4: "0000" } }, by))).toBe(
+        "conflict",
+      );
+      await accounts.revokeToken("ci", by);
+      await accounts.revokeToken("ci", by);
+      expect(await accounts.token("digest 1")).toBeNull();
+      expect((await accounts.tokens()).map(({ name, revokedMs }) => [name, revokedMs])).toEqual([["ci", 1_000_000]]);
+      await accounts.createToken({ name: "ci", role: "admin", mark: { digest: "d2", last4: "0000" } }, by);
+      expect((await accounts.token("d2"))?.role).toBe("admin");
+      expect(await trouble(accounts.revokeToken("nobody", by))).toBe("missing");
+      const trail = await world.storage.audit.list({ action: null, subject: "ci", actor: null, sinceMs: null, before: null, limit: 9 });
+      expect(trail.map(({ action }) => action)).toEqual(["token.create", "token.revoke", "token.create"]);
+      expect(JSON.stringify(trail)).not.toContain("digest");
+    });
+
+    test("that are damaged are nobody's and take nobody down", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      await accounts.create(grace, by);
+      await accounts.create({ ...grace, name: "broken" }, by);
+      await accounts.openSession({ ...session, account: "broken" });
+      await accounts.createToken({ name: "t", role: "admin", mark: { digest: "d", last4: "0000" } }, by);
+      await world.database.run(sql`update accounts set role = 'owner' where name = 'broken'`);
+      await world.database.run(sql`update admin_tokens set role = 'owner'`);
+      expect((await accounts.list()).map(({ name }) => name)).toEqual(["grace"]);
+      expect(await accounts.tokens()).toEqual([]);
+      expect([await accounts.passwordHash("broken"), await accounts.session("s1"), await accounts.token("d")]).toEqual([null, null, null]);
+      expect(world.damaged.map(({ table, id }) => `${table} ${id}`)).toEqual(["accounts broken", "admin_tokens t"]);
+    });
+
+    test("begin with a bootstrap token that works exactly once, however many use it at once", async () => {
+      await using world = await storageWorld(engine, 1_000_000, true);
+      const second = await world.another();
+      const stores = [world.storage, second.storage];
+      await world.storage.accounts.setBootstrap("old", 9_000);
+      await world.storage.accounts.setBootstrap("boot", 9_000);
+      expect(await world.storage.accounts.useBootstrap("old", 1_000, grace, by)).toBe(false);
+      expect(await world.storage.accounts.useBootstrap("guess", 1_000, grace, by)).toBe(false);
+      expect(await world.storage.accounts.useBootstrap("boot", 9_000, grace, by)).toBe(false);
+      expect(await world.storage.accounts.count()).toBe(0);
+      const uses = await Promise.all(
+        Array.from({ length: 10 }, (_, at) => stores[at % 2]!.accounts.useBootstrap("boot", 1_000, { ...grace, name: `first${at}` }, by)),
+      );
+      expect(uses.filter((used) => used).length).toBe(1);
+      expect(await world.storage.accounts.count()).toBe(1);
+      expect(await world.storage.accounts.useBootstrap("boot", 1_000, grace, by)).toBe(false);
+      // Nor does a new one, once somebody is there.
+      await world.storage.accounts.setBootstrap("new", 9_000);
+      expect(await world.storage.accounts.useBootstrap("new", 1_000, grace, by)).toBe(false);
+      const trail = await world.storage.audit.list({
+        action: "account.bootstrap",
+        subject: null,
+        actor: null,
+        sinceMs: null,
+        before: null,
+        limit: 9,
+      });
+      expect(trail.length).toBe(1);
+    });
+  });
+}

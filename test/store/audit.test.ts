@@ -1,0 +1,108 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { describe, expect, test } from "bun:test";
+import type { AuditQuery } from "../../src/gateway/storage.ts";
+import type { NewKey } from "../../src/keys/stored-key.ts";
+import { unlimited } from "../../src/limits/limits.ts";
+import { sql } from "../../src/store/sql.ts";
+import { engines } from "../support/databases.ts";
+import { ada, storageWorld, trouble } from "../support/storage-world.ts";
+
+const everything: AuditQuery = { action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 200 };
+const key: NewKey = {
+  name: "app",
+  models: ["a"],
+  operations: null,
+  channels: null,
+  expiresMs: null,
+  splits: { audio: false, input: false },
+  limits: unlimited,
+  owner: null,
+  note: "do not tell",
+};
+
+for (const engine of engines) {
+  describe.skipIf(engine.skipped !== null)(`the audit trail in ${engine.name}`, () => {
+    test("says who did what to which key, with the old and the new, and no secret", async () => {
+      await using world = await storageWorld(engine);
+      const { keys, audit } = world.storage;
+      const admin = { kind: "admin", name: "grace", address: "10.0.0.1" } as const;
+      await keys.create("k", key, { digest: "feedfacefeedface", last4: "abcd" }, ada);
+      const limits = { ...unlimited, requests: 5 };
+      await keys.change("k", { models: null, limits, note: "still secret", name: "app2" }, admin);
+      await keys.change("k", { name: "app2" }, admin);
+      await keys.rotate("k", { digest: "deadbeefdeadbeef", last4: "wxyz" }, 5, admin);
+      await keys.revoke("k", ada);
+      const trail = await audit.list(everything);
+      expect(trail.map(({ action, actor, subject, atMs }) => [action, actor, subject, atMs])).toEqual([
+        ["key.revoke", ada, "k", 1_000_000],
+        ["key.rotate", admin, "k", 1_000_000],
+        ["key.change", admin, "k", 1_000_000],
+        ["key.create", ada, "k", 1_000_000],
+      ]);
+      expect(trail[2]?.detail).toEqual({
+        name: { from: "app", to: "app2" },
+        models: { from: ["a"], to: null },
+        limits: { from: unlimited, to: limits },
+        note: "changed",
+      });
+      expect(trail[1]?.detail).toEqual({ last4: "wxyz", before: "abcd", overlapMs: 5 });
+      expect(JSON.stringify(trail)).not.toMatch(/feedface|deadbeef|secret|do not tell/);
+    });
+
+    test("is kept exactly where the change is", async () => {
+      await using world = await storageWorld(engine);
+      const { keys, audit } = world.storage;
+      await keys.create("k", key, { digest: "d", last4: "abcd" }, ada);
+      expect(await trouble(keys.create("k", key, { digest: "d", last4: "abcd" }, ada))).toBe("conflict");
+      expect(await trouble(keys.change("nobody", { name: "x" }, ada))).toBe("missing");
+      expect((await audit.list(everything)).length).toBe(1);
+      // Without its line in the trail, a change does not happen.
+      await world.database.run(sql`alter table audit rename to hidden`);
+      expect(await trouble(keys.change("k", { name: "y" }, ada))).not.toBe("none");
+      expect((await keys.get("k"))?.name).toBe("app");
+      expect(await world.storage.revision()).toBe(1);
+    });
+
+    test("is read in pages, newest first, and by action, subject, actor and time", async () => {
+      await using world = await storageWorld(engine);
+      const { audit } = world.storage;
+      for (let at = 0; at < 25; at++) {
+        world.clock.nowMs = 1_000 + at;
+        await audit.note(at % 2 === 0 ? "login" : "logout", `s${at % 5}`, { at }, { kind: "admin", name: `u${at % 3}` });
+      }
+      const seen: unknown[] = [];
+      for (let before: string | null = null; ;) {
+        const page: Awaited<ReturnType<typeof audit.list>> = await audit.list({ ...everything, before, limit: 7 });
+        if (page.length === 0) break;
+        seen.push(...page.map(({ detail }) => detail["at"]));
+        before = page.at(-1)?.id ?? null;
+      }
+      expect(seen).toEqual(Array.from({ length: 25 }, (_, at) => 24 - at));
+      const count = async (query: Partial<AuditQuery>): Promise<number> => (await audit.list({ ...everything, ...query })).length;
+      expect(await count({ action: "login" })).toBe(13);
+      expect(await count({ action: "log%" })).toBe(0);
+      expect(await count({ subject: "s1", actor: "u0" })).toBe(2);
+      expect(await count({ sinceMs: 1_020 })).toBe(5);
+      expect(await count({ limit: 1_000_000 })).toBe(25);
+    });
+
+    test("takes whatever a stranger makes up, within bounds, and shows damaged lines as such", async () => {
+      await using world = await storageWorld(engine);
+      const { audit } = world.storage;
+      const stranger = { kind: "admin", name: `\0${"n".repeat(10_000)}`, address: "\ud800" } as const;
+      await audit.note("login.failed", `a\0b'; drop table audit; --`, { text: "x".repeat(100_000), nul: "\0" }, stranger);
+      const [entry] = await audit.list(everything);
+      expect(entry?.subject).toBe("ab'; drop table audit; --");
+      expect(entry?.detail).toEqual({ tooLong: ["text", "nul"] });
+      expect(entry?.actor.name.length).toBeLessThanOrEqual(200);
+      await audit.note("x", "y", { nul: "\0" }, ada);
+      expect((await audit.list({ ...everything, action: "x" }))[0]?.detail).toEqual({ nul: "\0" });
+      await world.database.run(sql`update audit set detail = '{', actor_kind = 'ghost' where action = 'x'`);
+      expect((await audit.list({ ...everything, action: "x" }))[0]).toMatchObject({
+        detail: { damaged: true },
+        actor: { kind: "gateway", name: "ada" },
+      });
+      expect(world.damaged.map(({ column }) => column)).toEqual(["actor_kind", "detail"]);
+    });
+  });
+}

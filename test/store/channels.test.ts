@@ -1,0 +1,126 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { describe, expect, test } from "bun:test";
+import { sql } from "../../src/store/sql.ts";
+import { engines } from "../support/databases.ts";
+import { ada as by, storageWorld, trouble } from "../support/storage-world.ts";
+
+const dayMs = 86_400_000;
+const channel = { name: "main", entry: { provider: "x", models: ["a"], nested: { deep: [1, null] } }, sealed: "v1.s", last4: ["abcd"] };
+
+for (const engine of engines) {
+  describe.skipIf(engine.skipped !== null)(`channels in ${engine.name}`, () => {
+    test("come back as they were made, changed and removed, each time with a new revision", async () => {
+      await using world = await storageWorld(engine);
+      const { storage, clock } = world;
+      const { channels } = storage;
+      const made = await channels.create(channel, by);
+      expect(made).toEqual({ ...channel, createdMs: 1_000_000, updatedMs: 1_000_000 });
+      expect(await channels.get("main")).toEqual(made);
+      expect(await channels.get("nobody")).toBeNull();
+      expect(await trouble(channels.create(channel, by))).toBe("conflict");
+      expect(await trouble(channels.create({ ...channel, name: "" }, by))).toBe("invalid");
+      expect(await trouble(channels.create({ ...channel, name: "big", entry: { text: "x".repeat(1_000_001) } }, by))).toBe("invalid");
+      expect(await storage.revision()).toBe(1);
+      clock.nowMs += 1;
+      const changed = await channels.change("main", { entry: { provider: "y", models: ["a"] }, sealed: null, last4: [] }, by);
+      expect(changed).toEqual({
+        name: "main",
+        entry: { provider: "y", models: ["a"] },
+        sealed: null,
+        last4: [],
+        createdMs: 1_000_000,
+        updatedMs: 1_000_001,
+      });
+      expect(await channels.list()).toEqual([changed]);
+      await channels.remove("main", by);
+      expect(await trouble(channels.remove("main", by))).toBe("missing");
+      expect(await trouble(channels.change("main", {}, by))).toBe("missing");
+      expect(await channels.list()).toEqual([]);
+      expect(await storage.revision()).toBe(3);
+    });
+
+    test("leave a trail that names what changed, and never what it was opened with", async () => {
+      await using world = await storageWorld(engine);
+      const { channels, audit } = world.storage;
+      await channels.create({ ...channel, entry: { ...channel.entry, base_url: "https://user:hunter2@upstream.example" } }, by);
+      await channels.change("main", { entry: { ...channel.entry, models: ["b"] }, sealed: "v1.other", last4: ["wxyz"] }, by);
+      await channels.change("main", {}, by);
+      await channels.remove("main", by);
+      const trail = await audit.list({ action: null, subject: "main", actor: null, sinceMs: null, before: null, limit: 9 });
+      expect(trail.map(({ action, detail }) => [action, detail])).toEqual([
+        ["channel.remove", { last4: ["wxyz"] }],
+        ["channel.change", { members: ["models", "base_url"], secrets: "replaced", last4: ["wxyz"] }],
+        ["channel.create", { members: ["provider", "models", "nested", "base_url"], last4: ["abcd"] }],
+      ]);
+      expect(JSON.stringify(trail)).not.toMatch(/hunter2|v1\./);
+    });
+
+    test("are resealed without a revision or a trail, and only from what they were", async () => {
+      await using world = await storageWorld(engine);
+      const { channels } = world.storage;
+      await channels.create(channel, by);
+      expect(await channels.reseal("main", "v1.wrong", "v1.t")).toBe(false);
+      expect(await channels.reseal("nobody", "v1.s", "v1.t")).toBe(false);
+      expect(await channels.reseal("main", "v1.s", "v1.t")).toBe(true);
+      expect(await channels.get("main")).toMatchObject({ sealed: "v1.t", updatedMs: 1_000_000 });
+      expect(await world.storage.revision()).toBe(1);
+    });
+
+    test("that are damaged take nobody else down, and can be mended or removed", async () => {
+      await using world = await storageWorld(engine);
+      const { storage, database, damaged } = world;
+      for (const name of ["a", "b", "c"]) await storage.channels.create({ ...channel, name }, by);
+      await database.run(sql`update channels set entry = '[1]' where name = 'a'`);
+      await database.run(sql`update channels set last4 = '{' where name = 'b'`);
+      expect((await storage.channels.list()).map(({ name }) => name)).toEqual(["c"]);
+      expect(damaged).toEqual([
+        { table: "channels", id: "a", column: "entry" },
+        { table: "channels", id: "b", column: "last4" },
+      ]);
+      expect(await trouble(storage.channels.get("a"))).toBe("damaged");
+      expect((await storage.channels.change("a", { entry: { provider: "z" } }, by)).entry).toEqual({ provider: "z" });
+      await storage.channels.remove("b", by);
+      expect((await storage.channels.list()).map(({ name }) => name)).toEqual(["a", "c"]);
+    });
+  });
+
+  describe.skipIf(engine.skipped !== null)(`prices in ${engine.name}`, () => {
+    const price = { provider: "x", model: "m", fromMs: 10 * dayMs, rates: { input: 1_250_000_000, output: 0 }, note: "list price" };
+
+    test("are dated, and one for the same provider, model and day takes the other's place", async () => {
+      await using world = await storageWorld(engine);
+      const { prices } = world.storage;
+      const first = await prices.set(price, by);
+      expect(first).toMatchObject({ ...price, createdMs: 1_000_000 });
+      const anybodys = await prices.set({ ...price, provider: null }, by);
+      const later = await prices.set({ ...price, fromMs: 11 * dayMs }, by);
+      const again = await prices.set({ ...price, fromMs: 10 * dayMs + 5, rates: { seconds: 7 }, note: null }, by);
+      expect(again.id).toBe(first.id);
+      expect(await prices.list()).toEqual([anybodys, again, later]);
+      expect(await world.storage.revision()).toBe(4);
+      await prices.remove(later.id, by);
+      expect(await trouble(prices.remove(later.id, by))).toBe("missing");
+      expect((await prices.list()).length).toBe(2);
+    });
+
+    test("that are none are not kept, and damaged ones take nobody down", async () => {
+      await using world = await storageWorld(engine);
+      const { prices } = world.storage;
+      const bad = [
+        { rates: { input: Number.NaN } },
+        { rates: { input: -1 } },
+        { rates: { input: "1" as unknown as number } },
+        { fromMs: 0.5 },
+        { model: "" },
+      ];
+      for (const one of bad) expect(await trouble(prices.set({ ...price, ...one }, by))).toBe("invalid");
+      const { id } = await prices.set(price, by);
+      const kept = await prices.set({ ...price, model: "n" }, by);
+      await world.database.run(sql`update prices set rates = '{"input":"cheap"}' where id = ${id}`);
+      expect(await prices.list()).toEqual([kept]);
+      expect(world.damaged).toEqual([{ table: "prices", id, column: "rates" }]);
+      expect((await prices.set(price, by)).id).toBe(id);
+      expect((await prices.list()).length).toBe(2);
+    });
+  });
+}

@@ -1,0 +1,151 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import { operations } from "../../src/operations/operation.ts";
+import type { Database } from "../../src/store/database.ts";
+import { addReceipts, makeReceiptStorage } from "../../src/store/receipts/receipt-table.ts";
+import { retain } from "../../src/store/retention.ts";
+import { addToSums } from "../../src/store/receipts/usage-sums.ts";
+import type { Receipt } from "../../src/usage/receipt.ts";
+import { usageColumns, type UsageColumn, type UsageQuery, type UsageRow } from "../../src/usage/usage-row.ts";
+import { engines } from "../support/databases.ts";
+import { sampleReceipt } from "../support/journal-receipts.ts";
+
+// A real server is started and stopped; how long that takes on a busy machine is not judged.
+setDefaultTimeout(60_000);
+
+const hour = 3_600_000;
+const beganMs = Date.UTC(2026, 1, 27, 5);
+const any: UsageQuery = { by: [], sinceMs: null, untilMs: null, keyId: null, model: null, channel: null };
+
+async function add(database: Database, receipts: readonly Receipt[]): Promise<void> {
+  for (let at = 0; at < receipts.length; at += 500) {
+    await database.transaction(async (inside) => addToSums(inside, await addReceipts(inside, receipts.slice(at, at + 500))));
+  }
+}
+
+/** What the answer must be, told from the receipts themselves. */
+function expected(receipts: readonly Receipt[], query: UsageQuery): readonly UsageRow[] {
+  const sinceMs = query.sinceMs === null ? -Infinity : Math.floor(query.sinceMs / hour) * hour;
+  const untilMs = query.untilMs === null ? Infinity : Math.ceil(query.untilMs / hour) * hour;
+  const fitting = receipts.filter(
+    ({ startedMs, keyId, model, channel }) =>
+      startedMs >= sinceMs &&
+      startedMs < untilMs &&
+      (query.keyId === null || keyId === query.keyId) &&
+      (query.model === null || model === query.model) &&
+      (query.channel === null || channel === query.channel),
+  );
+  const groups = Map.groupBy(fitting, (receipt) => JSON.stringify(query.by.map((column) => valueOf(receipt, column) ?? "")));
+  if (query.by.length === 0 && groups.size === 0) groups.set("[]", []);
+  return [...groups]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([, group]) => {
+      const sum = (figure: (receipt: Receipt) => number | null) => group.reduce((total, receipt) => total + (figure(receipt) ?? 0), 0);
+      return {
+        group: Object.fromEntries(query.by.map((column) => [column, valueOf(group[0]!, column)])),
+        calls: group.length,
+        failedCalls: sum(({ state }) => (state === "complete" ? 0 : 1)),
+        promptTokens: sum(({ delivered }) => delivered.promptTokens),
+        cachedTokens: sum(({ delivered }) => delivered.cachedTokens),
+        completionTokens: sum(({ delivered }) => delivered.completionTokens),
+        reasoningTokens: sum(({ delivered }) => delivered.reasoningTokens),
+        audioSeconds: sum(({ delivered }) => (delivered.audioSeconds ?? 0) * 1_000) / 1_000,
+        characters: sum(({ delivered }) => delivered.characters),
+        nanos: sum(({ billedNanos }) => billedNanos),
+        unpricedCalls: sum(({ billedNanos }) => (billedNanos === null ? 1 : 0)),
+        uncertainCalls: sum(({ costUncertain }) => (costUncertain ? 1 : 0)),
+        estimatedCalls: sum(({ estimated }) => (estimated ? 1 : 0)),
+      };
+    });
+}
+
+function valueOf({ keyId, model, channel, operation, startedMs }: Receipt, column: UsageColumn): string | null {
+  const at = new Date(startedMs).toISOString();
+  switch (column) {
+    case "key":
+      return keyId;
+    case "model":
+      return model;
+    case "channel":
+      return channel;
+    case "operation":
+      return operation;
+    case "day":
+      return at.slice(0, 10);
+    case "hour":
+      return `${at.slice(0, 13)}:00Z`;
+  }
+}
+
+/** A few days of everything. */
+const receipts: readonly Receipt[] = Array.from({ length: 700 }, (_, at) =>
+  sampleReceipt({
+    keyId: `key-${at % 3}`,
+    model: ["Model-A", "model-b", "ä-model"][at % 3]!,
+    channel: at % 4 === 0 ? null : `channel-${at % 2}`,
+    operation: operations[at % 3]!,
+    state: at % 5 === 0 ? "failed" : "complete",
+    startedMs: beganMs + ((at * 7_919) % (100 * hour)) * 1,
+    billedNanos: at % 6 === 0 ? null : at * 1_000,
+    costUncertain: at % 9 === 0,
+    estimated: at % 8 === 0,
+    delivered: {
+      promptTokens: at,
+      cachedTokens: at % 2 === 0 ? null : 1,
+      completionTokens: at * 2,
+      reasoningTokens: null,
+      audioSeconds: at % 3 === 1 ? 0.125 * at : null,
+      characters: at % 3 === 2 ? at : null,
+    },
+  }),
+).map((receipt, at) => ({ ...receipt, startedMs: beganMs + Math.floor((at * 100 * hour) / 700) }));
+
+describe.each(engines)("usage on $name", (engine) => {
+  const it = test.skipIf(engine.skipped !== null);
+
+  it("is what the receipts say, however it is asked for", async () => {
+    await using database = await engine.open();
+    await add(database, receipts);
+    const storage = makeReceiptStorage(database);
+    const moment = fc.option(fc.integer({ min: beganMs - 30 * hour, max: beganMs + 130 * hour }), { nil: null });
+    const query: fc.Arbitrary<UsageQuery> = fc.record({
+      by: fc.uniqueArray(fc.constantFrom(...usageColumns), { maxLength: 4 }),
+      sinceMs: moment,
+      untilMs: moment,
+      keyId: fc.option(fc.constantFrom("key-1", "nobody"), { nil: null }),
+      model: fc.option(fc.constantFrom("Model-A", "ä-model", "\0' or 1=1"), { nil: null }),
+      channel: fc.option(fc.constantFrom("channel-0", "channel-1"), { nil: null }),
+    });
+    await fc.assert(
+      fc.asyncProperty(query, async (asked) => expect(await storage.usage(asked)).toEqual([...expected(receipts, asked)])),
+      { numRuns: 60 },
+    );
+  });
+
+  it("of whole days is still known when the hours are forgotten", async () => {
+    await using database = await engine.open();
+    await add(database, receipts);
+    await retain(database, { receiptsMs: 1, hoursMs: 1, wallMs: beganMs + 1_000 * hour });
+    const storage = makeReceiptStorage(database);
+    expect(await storage.usage({ ...any, by: ["day"] })).toEqual([...expected(receipts, { ...any, by: ["day"] })]);
+    const since = { ...any, by: ["key" as const], sinceMs: Date.UTC(2026, 1, 28), untilMs: Date.UTC(2026, 2, 1) };
+    expect(await storage.usage(since)).toEqual([...expected(receipts, since)]);
+    expect(await storage.usage({ ...any, by: ["hour"] })).toEqual([]);
+  });
+
+  it("of nothing is one row of zeroes, or no row of a group", async () => {
+    await using database = await engine.open();
+    const storage = makeReceiptStorage(database);
+    expect(await storage.usage(any)).toEqual([...expected([], any)]);
+    expect(await storage.usage({ ...any, by: ["key"] })).toEqual([]);
+  });
+
+  it("adds up exactly when several write at once", async () => {
+    await using database = await engine.open();
+    const parts = [0, 1, 2, 3].map((part) => receipts.filter((_, at) => at % 4 === part));
+    await Promise.all(parts.map(async (part) => add(database, part)));
+    const asked: UsageQuery = { ...any, by: ["key", "model", "day"] };
+    expect(await makeReceiptStorage(database).usage(asked)).toEqual([...expected(receipts, asked)]);
+  });
+});

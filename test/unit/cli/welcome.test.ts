@@ -1,0 +1,46 @@
+import { expect, test } from "bun:test";
+import { welcome, type WelcomeFacts } from "../../../src/cli/process/welcome.ts";
+
+const facts: WelcomeFacts = {
+  url: "http://127.0.0.1:1",
+  configFile: "sluice.yaml",
+  madeKey: null,
+  admin: null,
+  keyNames: [],
+  storedKeys: 0,
+  channels: [],
+  variables: [],
+  firstModel: "m",
+  onlyLocal: false,
+  tryModels: { transcription: null, speech: null },
+};
+
+test("a greeting names as many keys and channels as a person reads, says how many more there are, and shows the trouble first", () => {
+  const channels = Array.from({ length: 10_000 }, (_, at) => ({
+    name: `c${at}`,
+    host: "h",
+    models: 1,
+    trouble: at === 9_000 ? "its models could not be listed" : null,
+  }));
+  const keyNames = Array.from({ length: 10_000 }, (_, at) => `k${at}`);
+  const text = welcome({ ...facts, channels, keyNames });
+  expect(text.length).toBeLessThan(4_000);
+  expect(text).toContain("Keys: k0, k1, ");
+  expect(text.match(/and 9970 more/g)).toHaveLength(2);
+  expect(text).toContain("c9000 (h): its models could not be listed\n  c0 (h): 1 model\n");
+});
+
+test("a greeting of few names them all, as they stand in the file", () => {
+  const channels = ["b", "a"].map((name) => ({ name, host: "h", models: null, trouble: null }));
+  expect(welcome({ ...facts, channels, keyNames: ["one", "two"] })).toContain("  b (h): any model\n  a (h): any model\n\n");
+});
+
+test("a greeting names the commands as they work on this very store", () => {
+  const made = (configFile: string | null): string => welcome({ ...facts, configFile, madeKey: "sk-gw_x" });
+  const known = (configFile: string | null): string => welcome({ ...facts, configFile, storedKeys: 2 });
+  expect(made(null)).toContain("sluice -- keys create NAME\n");
+  expect(made("/etc/sluice.yaml")).toContain("sluice -- keys create NAME --config /etc/sluice.yaml\n");
+  expect(made("it's here.yaml")).toContain("sluice -- keys create NAME --config 'it'\\''s here.yaml'\n");
+  expect(known("sluice.yaml")).toContain("(npm run --silent sluice -- keys list --config sluice.yaml)\n");
+  expect(known("sluice.yaml")).toContain("sluice -- keys create NAME --config sluice.yaml\n");
+});

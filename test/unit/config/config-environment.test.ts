@@ -1,0 +1,120 @@
+import { describe, expect, test } from "bun:test";
+import { presetNamed } from "../../../src/dialects/presets.ts";
+import { baseUrlOf, providerVariables, settingsFromEnvironment } from "../../../src/config/environment.ts";
+
+function read(env: Record<string, string>): ReturnType<typeof settingsFromEnvironment> {
+  return settingsFromEnvironment({ env, nofile: 20_000 });
+}
+
+function ready(env: Record<string, string>): Extract<ReturnType<typeof settingsFromEnvironment>, { ok: true }> {
+  const result = read(env);
+  if (!result.ok) throw new Error(JSON.stringify(result.problems));
+  return result;
+}
+
+describe("without a file", () => {
+  test("an empty environment gives no channel, no key, and the list of what would help", () => {
+    const { settings, found, lookedFor, warnings } = ready({});
+    expect([settings.channels, settings.keys, found, warnings]).toEqual([[], [], [], []]);
+    expect(lookedFor).toEqual(providerVariables);
+    expect(lookedFor).toContain("OPENAI_API_KEY");
+    expect(lookedFor).toContain("OLLAMA_HOST");
+  });
+
+  test("every provider whose key is set becomes a channel of that name, its models discovered", () => {
+    const { settings, found } = ready({
+      OPENAI_API_KEY: " sk-1\n",
+      GROQ_API_KEY: "gsk",
+      EMPTY_API_KEY: "",
+      XAI_API_KEY: "  ",
+    });
+    expect(settings.channels.map(({ name, tier, models }) => [name, tier, models.kind])).toEqual([
+      ["openai", 1, "discovered"],
+      ["groq", 1, "discovered"],
+    ]);
+    expect([...settings.secrets]).toEqual([
+      ["openai#1", "sk-1"],
+      ["groq#1", "gsk"],
+    ]);
+    expect(found).toEqual([
+      { channel: "openai", variable: "OPENAI_API_KEY" },
+      { channel: "groq", variable: "GROQ_API_KEY" },
+    ]);
+  });
+
+  test("the first of a provider's variables that is set counts", () => {
+    const { settings, found } = ready({ GOOGLE_API_KEY: "second", GEMINI_API_KEY: "first" });
+    expect([...settings.secrets.values()]).toEqual(["first"]);
+    expect(found.map(({ variable }) => variable)).toEqual(["GEMINI_API_KEY"]);
+    expect(ready({ GOOGLE_API_KEY: "second" }).found.map(({ variable }) => variable)).toEqual(["GOOGLE_API_KEY"]);
+  });
+
+  test("a provider that lacks a second variable makes no channel and says which", () => {
+    const { settings, warnings } = ready({ AZURE_OPENAI_API_KEY: "k", AWS_BEARER_TOKEN_BEDROCK: "k" });
+    expect(settings.channels).toEqual([]);
+    expect(warnings.map(({ path, reason }) => [path, reason])).toEqual([
+      ["AZURE_OPENAI_API_KEY", expect.stringContaining("AZURE_OPENAI_ENDPOINT")],
+      ["AWS_BEARER_TOKEN_BEDROCK", expect.stringContaining("AWS_REGION or AWS_DEFAULT_REGION")],
+    ]);
+  });
+
+  test("a provider without a list of models takes any name", () => {
+    const { settings } = ready({ AZURE_OPENAI_API_KEY: "k", AZURE_OPENAI_ENDPOINT: "https://r.openai.azure.com/" });
+    expect(settings.channels[0]).toMatchObject({
+      models: { kind: "any" },
+      address: { baseUrl: "https://r.openai.azure.com/openai/v1", authHeader: "api-key" },
+    });
+  });
+
+  test("a region makes the address", () => {
+    const { settings } = ready({ AWS_BEARER_TOKEN_BEDROCK: "k", AWS_DEFAULT_REGION: "eu-west-1" });
+    expect(settings.channels[0]?.address.host).toBe("bedrock-mantle.eu-west-1.api.aws:443");
+  });
+
+  test("a client key is taken from SLUICE_KEY, and a short one stops the start", () => {
+    const { settings } = ready({ SLUICE_KEY: "0123456789abcdef" });
+    expect(settings.keys.map(({ key, token }) => [key.name, token])).toEqual([["environment", "0123456789abcdef"]]);
+    expect(read({ SLUICE_KEY: "short" })).toMatchObject({ ok: false, problems: [{ line: null, path: "SLUICE_KEY" }] });
+  });
+
+  test("a bad value is named by its variable and never quoted", () => {
+    const result = read({ GROQ_API_KEY: "gsk", OPENAI_API_KEY: "sk with spaces CANARY" });
+    expect(result).toMatchObject({ ok: false, problems: [{ path: "OPENAI_API_KEY" }] });
+    expect(JSON.stringify(result)).not.toContain("CANARY");
+    expect(read({ OLLAMA_HOST: "http://169.254.169.254" })).toMatchObject({
+      ok: false,
+      problems: [{ path: "OLLAMA_HOST" }],
+    });
+  });
+
+  test("secrets stay out of the channels, and change the version", () => {
+    const [one, other] = [ready({ OPENAI_API_KEY: "CANARY-1" }), ready({ OPENAI_API_KEY: "CANARY-2" })];
+    expect(JSON.stringify(one.settings.channels)).not.toContain("CANARY");
+    expect(one.settings.version).not.toBe(other.settings.version);
+  });
+});
+
+describe("the address of a local server", () => {
+  test.each([
+    ["127.0.0.1", "http://127.0.0.1:11434/v1"],
+    ["127.0.0.1:5000", "http://127.0.0.1:5000/v1"],
+    ["0.0.0.0", "http://127.0.0.1:11434/v1"],
+    ["0.0.0.0:5000", "http://127.0.0.1:5000/v1"],
+    [":5000", "http://127.0.0.1:5000/v1"],
+    ["[::]:5000", "http://[::1]:5000/v1"],
+    ["gpu.lan", "http://gpu.lan:11434/v1"],
+    ["http://gpu.lan", "http://gpu.lan/v1"],
+    ["http://gpu.lan:11434/", "http://gpu.lan:11434/v1"],
+    ["https://gpu.example.com/ollama", "https://gpu.example.com/ollama/v1"],
+    ["http://gpu.lan:11434/v1", "http://gpu.lan:11434/v1"],
+  ])("%s is read as servers and clients read it", (value, expected) => {
+    const preset = presetNamed("ollama");
+    if (preset === null) throw new Error("there is no such preset");
+    expect(baseUrlOf(value, preset)).toBe(expected);
+    expect(ready({ OLLAMA_HOST: value }).settings.channels[0]?.address.baseUrl).toBe(expected);
+  });
+
+  test("that is none stops the start", () => {
+    expect(read({ OLLAMA_HOST: "not a host" })).toMatchObject({ ok: false, problems: [{ path: "OLLAMA_HOST" }] });
+  });
+});

@@ -1,0 +1,100 @@
+import { describe, expect, test } from "bun:test";
+import { adapters } from "../../../src/dialects/index.ts";
+import { optionsOf, presetAddress, presetNamed, presets } from "../../../src/dialects/presets.ts";
+import { checkAddress } from "../../../src/config/address.ts";
+import { loadConfig } from "../../../src/config/load.ts";
+
+const options = { baseUrl: null, resource: "res", region: "us-east-1", apiVersion: null };
+
+const remote = presets.filter(({ local }) => !local);
+
+describe("every preset", () => {
+  test("has a name of its own, in a dialect that exists", () => {
+    expect(new Set(presets.map(({ name }) => name)).size).toBe(presets.length);
+    for (const { dialect } of presets) expect([...adapters.keys()]).toContain(dialect);
+    expect(presetNamed("nobody")).toBeNull();
+  });
+
+  test.each(remote.map((preset) => [preset.name, preset] as const))("%s has an address that may be dialled", (_name, preset) => {
+    const address = presetAddress(preset, options);
+    if ("missing" in address) throw new Error(`it lacks ${address.missing}`);
+    expect(checkAddress(address.baseUrl)).toMatchObject({ ok: true, url: address.baseUrl, secure: preset.needsKey });
+    expect(address.baseUrl).not.toMatch(/[{}]/);
+    expect(preset.operations).not.toEqual([]);
+    for (const operation of preset.operations) expect(adapters.get(preset.dialect)?.[operation]).toBeDefined();
+    expect(preset.forwardHeaders).toEqual(preset.forwardHeaders.map((name) => name.toLowerCase()));
+    expect(preset.needsKey ? preset.environment.key.length : 1).toBeGreaterThan(0);
+  });
+
+  test.each(remote.map((preset) => [preset.name, preset] as const))(
+    "%s makes a channel with nothing but what it asks for",
+    async (name, preset) => {
+      const lines = [
+        ...(preset.needsKey ? ["api_key: k"] : []),
+        ...optionsOf(preset).map((option) => `${option}: here`),
+        ...(preset.modelsPath === null ? ["models: [m]"] : []),
+      ];
+      const text = `channels:\n  - name: a\n    provider: ${name}\n${lines.map((line) => `    ${line}\n`).join("")}`;
+      const loaded = await loadConfig({ path: null, text, env: {}, nofile: 20_000 });
+      expect(loaded).toMatchObject({
+        ok: true,
+        warnings: preset.warning === null ? [] : [{ path: "channels[0].provider" }],
+      });
+      if (loaded.ok) expect(loaded.settings.channels[0]?.quirks).toEqual(preset.quirks);
+    },
+  );
+});
+
+describe("the models of this machine", () => {
+  const text = "channels:\n  - name: here\n    provider: embedded\n";
+  const localModels = [
+    { id: "embedded/ear", upstream: "ear", operation: "transcription", description: "hears" },
+    { id: "embedded/mouth", upstream: "mouth", operation: "speech", description: "speaks", voices: ["low", "high"] },
+  ] as const;
+
+  test("make a channel of the lowest tier that does with each model what it can, and says which voice it has", async () => {
+    const loaded = await loadConfig({ path: null, text, env: {}, nofile: 20_000, localModels: () => localModels });
+    if (!loaded.ok) throw new Error(loaded.problems[0]?.reason);
+    const [channel] = loaded.settings.channels;
+    expect(channel).toMatchObject({ tier: 1000 });
+    expect([...channel!.modelVoices.keys()]).toEqual(["mouth"]);
+    expect(channel!.modelVoices.get("mouth")).toMatchObject({ unknown: "replace", fallback: "low" });
+    expect([...channel!.capabilities.modelOperations]).toEqual([
+      ["ear", ["transcription"]],
+      ["mouth", ["speech"]],
+    ]);
+    expect(channel!.models).toMatchObject({ kind: "map" });
+  });
+
+  test("that are not installed are named with the fix, and have no address to be given", async () => {
+    expect(await loadConfig({ path: null, text, env: {}, nofile: 20_000 })).toMatchObject({
+      ok: false,
+      problems: [{ line: 3, path: "channels[0].provider", fix: expect.stringContaining("npm install") }],
+    });
+    const addressed = await loadConfig({
+      path: null,
+      text: `${text}    base_url: http://x/v1\n`,
+      env: {},
+      nofile: 20_000,
+      localModels: () => localModels,
+    });
+    expect(addressed).toMatchObject({ ok: false, problems: [{ line: 4, path: "channels[0].base_url" }] });
+  });
+});
+
+test("an option that is missing is named, and an explicit address needs none", () => {
+  const preset = presetNamed("azure-openai");
+  if (preset === null) throw new Error("there is no such preset");
+  expect(presetAddress(preset, { ...options, resource: null })).toEqual({ missing: "resource" });
+  expect(presetAddress(preset, { ...options, resource: null, baseUrl: "https://x/openai/v1" })).toMatchObject({
+    baseUrl: "https://x/openai/v1",
+  });
+});
+
+test("a version in an address cannot add to the query", () => {
+  const preset = presetNamed("azure-openai");
+  if (preset === null) throw new Error("there is no such preset");
+  expect(presetAddress(preset, { ...options, apiVersion: "a&b=c#d" })).toMatchObject({
+    query: "?api-version=a%26b%3Dc%23d",
+  });
+});

@@ -1,0 +1,346 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import type { Admission } from "../../../src/gateway/admission/admission.ts";
+import { Ledger } from "../../../src/gateway/admission/ledger.ts";
+import { receiptOf } from "../../../src/gateway/settlement/receipt.ts";
+import { lostRace, type CallRecord, type Try } from "../../../src/gateway/settlement/record.ts";
+import type { Demand } from "../../../src/limits/limits.ts";
+import { unlimited } from "../../../src/limits/limits.ts";
+import { failure, type FailureKind } from "../../../src/operations/failure.ts";
+import { nothingCounted } from "../../../src/operations/usage.ts";
+import type { Ahead } from "../../../src/routing/plan.ts";
+import type { Rates } from "../../../src/usage/price.ts";
+import { makePriceBook, priceOf } from "../../../src/usage/price-book.ts";
+import type { Receipt } from "../../../src/usage/receipt.ts";
+import { shippedPrices } from "../../../src/usage/shipped-prices.ts";
+import { candidate } from "../../support/plan-world.ts";
+import { inputNanos, nanosOf, outputNanos, tokens } from "../../support/receipts.ts";
+
+const rates: Rates = { input: inputNanos * 1_000_000, output: outputNanos * 1_000_000 };
+const estimatedPrompt = 10;
+
+function tried(facts: Partial<Try> = {}): Try {
+  return {
+    channel: "one",
+    provider: null,
+    model: "large",
+    startedMs: 1_005,
+    outcome: "answered",
+    failure: null,
+    tookMs: 20,
+    hedge: false,
+    sent: true,
+    expected: { ...nothingCounted, promptTokens: estimatedPrompt },
+    usage: { ...nothingCounted, promptTokens: 8, completionTokens: 4 },
+    outputTokens: 5,
+    ...facts,
+  };
+}
+
+/** One that ended before it had output. */
+function failed(kind: FailureKind, facts: Partial<Try> = {}): Try {
+  return tried({ outcome: "failed", failure: failure(kind, "in a test"), usage: null, outputTokens: 0, ...facts });
+}
+
+function recorded(tries: readonly Try[], facts: Partial<CallRecord> = {}): CallRecord {
+  return {
+    id: "req",
+    keyId: "key",
+    operation: "chat",
+    model: "large",
+    stream: true,
+    bytesIn: 100,
+    startedMs: 1_000,
+    admission: null,
+    status: 200,
+    state: "complete",
+    failure: null,
+    tries,
+    endedMs: 1_050,
+    firstContentMs: 30,
+    usage: null,
+    finish: "stop",
+    bytesOut: 500,
+    clampedTo: null,
+    skippedEvents: 0,
+    plan: null,
+    ...facts,
+  };
+}
+
+const admission: Admission = {
+  grant: { kind: "grant", standing: null, settle: () => {} },
+  id: "0199",
+  requestId: "req_1",
+  keyId: "key",
+  operation: "chat",
+  model: "model",
+  stream: false,
+  startedMs: 1_700_000_000_000,
+  promptTokens: null,
+  audioSeconds: null,
+  characters: null,
+  nanos: null,
+  onRecord: null,
+  warning: null,
+  closed: false,
+};
+
+function written(tries: readonly Try[], facts: Partial<CallRecord> = {}, known: Rates | null = rates): Receipt {
+  return receiptOf(recorded(tries, facts), admission, () => known);
+}
+
+describe("what an attempt costs", () => {
+  test("is what its upstream said, whatever we counted", () => {
+    expect(written([tried()])).toMatchObject({
+      billedNanos: nanosOf(8, 4),
+      delivered: tokens(8, 4),
+      generatedTokens: 4,
+      estimated: false,
+      costUncertain: false,
+      attempts: [{ nanos: nanosOf(8, 4), status: 200, afterMs: 5, tookMs: 20 }],
+    });
+  });
+
+  test.each(["unreachable", "connect_timeout", "stale_socket", "overloaded", "rate_limited", "unauthorized", "invalid_request"] as const)(
+    "is nothing, and that is certain, where the request was turned away: %s",
+    (kind) => {
+      const receipt = written([failed(kind, { outcome: kind === "stale_socket" ? "abandoned" : "failed" }), tried()]);
+      expect(receipt.attempts[0]).toMatchObject({ nanos: 0, costUncertain: false, estimated: false, ...tokens(null, null), error: kind });
+      expect(receipt).toMatchObject({ billedNanos: nanosOf(8, 4), costUncertain: false });
+    },
+  );
+
+  test.each(["disconnected", "timed_out", "bad_response", "model_failed"] as const)(
+    "is in doubt where work may have been done: %s",
+    (kind) => {
+      const receipt = written([failed(kind), tried()]);
+      expect(receipt.attempts[0]).toMatchObject({ nanos: 0, costUncertain: true, estimated: false, ...tokens(null, null) });
+      expect(receipt).toMatchObject({ billedNanos: nanosOf(8, 4), costUncertain: true, estimated: false });
+    },
+  );
+
+  test.each(["client_gone", "deadline", "key_revoked", "shutting_down", "internal"] as const)(
+    "is that of the prompt where we left: %s",
+    (kind) => {
+      const receipt = written([failed(kind, { outcome: "abandoned" })], { state: "abandoned", bytesOut: 0 });
+      expect(receipt).toMatchObject({
+        billedNanos: estimatedPrompt * inputNanos,
+        costUncertain: true,
+        estimated: true,
+        partial: true,
+        delivered: tokens(null, null),
+        generatedTokens: 0,
+      });
+    },
+  );
+
+  test("is nothing where it was never sent", () => {
+    const receipt = written([failed("client_gone", { outcome: "abandoned", sent: false })], { state: "abandoned", bytesOut: 0 });
+    expect(receipt).toMatchObject({ billedNanos: 0, costUncertain: false, estimated: false, generatedTokens: null });
+  });
+
+  test("is unknown where its price is, and the whole with it; where nothing was asked, it is nothing", () => {
+    expect(written([tried()], {}, null)).toMatchObject({ billedNanos: null, attempts: [{ nanos: null, ...tokens(8, 4) }] });
+    expect(written([failed("overloaded")], { state: "failed" }, null)).toMatchObject({ billedNanos: 0 });
+    expect(written([], { state: "failed" }, null)).toMatchObject({ billedNanos: 0, attempts: [] });
+  });
+
+  test("is nothing at the models of this machine", () => {
+    const book = makePriceBook([shippedPrices()]);
+    const receipt = receiptOf(recorded([tried({ provider: "embedded" })]), admission, (provider, model, atMs) =>
+      priceOf(book, { provider, model }, atMs),
+    );
+    expect(receipt).toMatchObject({ billedNanos: 0, costUncertain: false, attempts: [{ nanos: 0, ...tokens(8, 4) }] });
+  });
+});
+
+test("the cost of an answer that was of no use is that of the recording: the upstream did its work", () => {
+  const expected = { ...nothingCounted, audioSeconds: 9 };
+  const unusable = failed("unsupported", { expected, failure: { ...failure("unsupported", "JSON for srt"), served: true } });
+  const heard = tried({ usage: { ...nothingCounted, audioSeconds: 9 }, expected });
+  const receipt = written([unusable, heard], { operation: "transcription" }, { seconds: 7_000_000 });
+  const [first, second] = receipt.attempts;
+  expect(second!.nanos).toBeGreaterThan(0);
+  expect(first).toMatchObject({ nanos: second!.nanos, costUncertain: true, audioSeconds: 9 });
+  expect(receipt.delivered.audioSeconds).toBe(9);
+});
+
+describe("what was delivered", () => {
+  test("is nothing where no byte left, whatever was made", () => {
+    const gone = tried({ outcome: "abandoned", failure: failure("client_gone", "left"), usage: null });
+    expect(written([gone], { state: "abandoned", bytesOut: 0 })).toMatchObject({
+      delivered: tokens(null, null),
+      generatedTokens: 5,
+      billedNanos: nanosOf(estimatedPrompt, 5),
+    });
+  });
+
+  test("is what came before a break, and what another channel added", () => {
+    const broken = tried({ outcome: "failed", failure: failure("interrupted", "cut"), usage: null });
+    expect(written([broken], { state: "interrupted" })).toMatchObject({ delivered: tokens(estimatedPrompt, 5), generatedTokens: 5 });
+    expect(written([broken, tried({ channel: "two" })])).toMatchObject({ delivered: tokens(estimatedPrompt + 8, 9), generatedTokens: 9 });
+  });
+
+  test("is empty, and an answer, where a recording is silent", () => {
+    const heard = tried({ usage: { ...nothingCounted, audioSeconds: 3 }, expected: { ...nothingCounted, audioSeconds: 9 } });
+    expect(written([heard], { operation: "transcription", bytesOut: 0 }).delivered).toMatchObject({
+      audioSeconds: 3,
+      ...tokens(null, null),
+    });
+  });
+
+  test("of a call in parts is the sum of them, each with its own length", () => {
+    const part = (characters: number, facts: Partial<Try> = {}): Try =>
+      tried({ usage: null, expected: { ...nothingCounted, characters, promptTokens: 50, completionTokens: 90 }, ...facts });
+    const receipt = written([part(300), part(200, failed("overloaded")), part(200)], { operation: "speech" }, { characters: 1_000_000 });
+    // A part that is tried again is still one part.
+    expect(receipt.delivered.characters).toBe(500);
+    expect(receipt).toMatchObject({ billedNanos: 500, estimated: false });
+  });
+});
+
+describe("what was wasted by asking two", () => {
+  const lost = tried({ outcome: "abandoned", failure: lostRace, usage: null, outputTokens: 0 });
+
+  test("is the cost of the slower one, whichever that is", () => {
+    expect(written([lost, tried({ hedge: true })]).hedgeWasteNanos).toBe(estimatedPrompt * inputNanos);
+    expect(written([tried(), { ...lost, hedge: true }]).hedgeWasteNanos).toBe(estimatedPrompt * inputNanos);
+  });
+
+  test("is nothing where both were left, or one was refused", () => {
+    const left = failed("client_gone", { outcome: "abandoned" });
+    expect(written([left, { ...left, hedge: true }], { state: "abandoned", bytesOut: 0 }).hedgeWasteNanos).toBe(0);
+    expect(written([tried(), failed("overloaded", { hedge: true })]).hedgeWasteNanos).toBe(0);
+  });
+});
+
+test("the plan of a call says who was taken in spite of an open breaker, and what was the matter with it", () => {
+  const [well, open, other] = [candidate("one"), candidate("two"), candidate("three")];
+  const held = (who: typeof well) => ({ candidate: who, because: "cooling", untilMs: 3_000, scope: "host", cause: "unreachable" }) as const;
+  const plan: Ahead = {
+    go: "ahead",
+    mode: "normal",
+    candidates: [{ candidate: well, tier: 0, probe: false }],
+    reserve: [open, other].map((who) => ({ candidate: who, tier: 0, probe: false, held: true })),
+    skipped: [held(open), held(other)],
+  };
+  const tries = [failed("overloaded", { channel: "one", model: "m" }), tried({ channel: "two", model: "m" })];
+  expect(written(tries, { plan }).plan).toMatchObject([
+    { channel: "one", verdict: "taken", cause: null },
+    { channel: "two", verdict: "taken", cause: "unreachable", forMs: 2_000 },
+    { channel: "three", verdict: "cooling", cause: "unreachable" },
+  ]);
+});
+
+test("whatever its attempts were, the sums of a receipt are those of its rows", () => {
+  const kinds = ["client_gone", "timed_out", "overloaded", "interrupted", "disconnected", "deadline", "stale_socket"] as const;
+  const one = fc.record({
+    outcome: fc.constantFrom<Try["outcome"]>("answered", "failed", "abandoned"),
+    kind: fc.constantFrom<FailureKind>(...kinds),
+    sent: fc.boolean(),
+    outputTokens: fc.nat(50),
+    told: fc.boolean(),
+  });
+  const property = fc.property(fc.array(one, { maxLength: 4 }), fc.boolean(), (all, priced) => {
+    const tries = all.map(({ outcome, kind, sent, outputTokens, told }) =>
+      outcome === "answered"
+        ? tried({ outputTokens, ...(told ? {} : { usage: null }) })
+        : failed(kind, { outcome, sent: sent || outputTokens > 0, outputTokens }),
+    );
+    const receipt = written(tries, {}, priced ? rates : null);
+    const { attempts } = receipt;
+    const made = attempts.reduce((sum, { completionTokens }) => sum + (completionTokens ?? 0), 0);
+    expect(receipt.generatedTokens ?? 0).toBe(made);
+    expect(receipt.delivered.completionTokens ?? 0).toBeLessThanOrEqual(made);
+    expect(receipt.costUncertain).toBe(attempts.some(({ costUncertain }) => costUncertain));
+    expect(receipt.billedNanos).toBe(
+      attempts.some(({ nanos }) => nanos === null) ? null : attempts.reduce((sum, { nanos }) => sum + nanos!, 0),
+    );
+    for (const { promptTokens, completionTokens, nanos, estimated } of attempts) {
+      if (priced) expect(nanos).toBe(nanosOf(promptTokens ?? 0, completionTokens ?? 0));
+      if (promptTokens === null) expect(estimated).toBe(false);
+    }
+  });
+  fc.assert(property, { numRuns: 300 });
+});
+
+describe("the books", () => {
+  const key = {
+    id: "key",
+    name: "key",
+    models: null,
+    operations: null,
+    channels: null,
+    expiresMs: null,
+    splits: { audio: false, input: false },
+    limits: unlimited,
+  } as const;
+
+  function books(close: (receipt: Receipt) => Promise<void> = () => Promise.resolve()) {
+    const settled: (Demand | null)[] = [];
+    const receipts: Receipt[] = [];
+    const ledger = new Ledger({
+      limiter: {
+        bars: () => null,
+        place: () => ({ kind: "place", leave: () => {} }),
+        admit: () => ({ kind: "grant", standing: null, settle: (truth) => void settled.push(truth) }),
+      },
+      receipts: {
+        full: false,
+        open: () => Promise.resolve(),
+        openSoon: () => {},
+        close: (receipt) => {
+          receipts.push(receipt);
+          return close(receipt);
+        },
+      },
+      ratesOf: () => rates,
+      wallMs: () => 1_700_000_000_000,
+      log: () => {},
+    });
+    const grant = { kind: "grant", standing: null, settle: (truth: Demand | null) => void settled.push(truth) } as const;
+    return { ledger, settled, receipts, entered: { ...admission, grant, closed: false } };
+  }
+
+  test("hold a call once, however often it ends", async () => {
+    const { ledger, settled, receipts, entered } = books();
+    for (const state of ["complete", "abandoned"] as const) await ledger.record(recorded([tried()], { admission: entered, state }));
+    expect(receipts.map(({ state }) => state)).toEqual(["complete"]);
+    expect(settled).toEqual([{ tokens: 12, audioSeconds: 0, characters: 0, nanos: nanosOf(8, 4) }]);
+  });
+
+  test("count what was made for a client that left, also where it saw nothing of it", async () => {
+    const { ledger, settled, entered } = books();
+    await ledger.record(
+      recorded([failed("client_gone", { outcome: "abandoned" })], { admission: entered, state: "abandoned", bytesOut: 0 }),
+    );
+    expect(settled).toEqual([{ tokens: estimatedPrompt, audioSeconds: 0, characters: 0, nanos: estimatedPrompt * inputNanos }]);
+  });
+
+  test("give back what was taken where nobody was asked", async () => {
+    const { ledger, settled, receipts, entered } = books();
+    await ledger.record(recorded([], { admission: entered, state: "failed" }));
+    expect(settled).toEqual([null]);
+    expect(receipts).toHaveLength(1);
+  });
+
+  test("that are closed already do not make a call fail", async () => {
+    const { ledger, entered } = books(() => Promise.reject(new Error("closed")));
+    expect(await ledger.record(recorded([tried()], { admission: entered }))).toBeUndefined();
+  });
+
+  test("give back what was taken for a call that cannot be on record, and refuse it", () => {
+    const { ledger, settled, entered } = books();
+    const refusal = ledger.lost({ ...entered, onRecord: Promise.resolve() });
+    expect([refusal.failure.kind, refusal.retryAfterMs]).toEqual(["store_unavailable", 5_000]);
+    expect(settled).toEqual([null]);
+  });
+
+  test("have nothing of a call that was not let in", () => {
+    const { ledger, receipts } = books();
+    expect(ledger.record(recorded([], { status: 401, state: "failed" }))).toBeNull();
+    expect(receipts).toEqual([]);
+    expect(ledger.bars(key)).toBeNull();
+  });
+});

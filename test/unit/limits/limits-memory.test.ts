@@ -1,0 +1,424 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import type { Grant, Limiter, Overrun } from "../../../src/gateway/admission/limiter.ts";
+import { errorAnswer } from "../../../src/http/errors.ts";
+import { AnswerHead } from "../../../src/net/server/http-answer.ts";
+import { asResponse } from "../../support/http-answer.ts";
+import type { Key } from "../../../src/keys/key.ts";
+import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../../../src/limits/limits.ts";
+import type { Claim, Taking } from "../../../src/limits/rate-keeper.ts";
+import type { BudgetLine, Refused, Reservation } from "../../../src/state/budgets/budget-account.ts";
+import { makeLimiter } from "../../../src/state/limiter.ts";
+import { MemoryRates } from "../../../src/state/memory-rates.ts";
+import { take } from "../../support/need.ts";
+
+function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number } {
+  const clock = { nowMs: startMs, read: () => clock.nowMs };
+  return clock;
+}
+
+const claim = (id: string, limit: number, amount: number): Claim => ({ id, limit, amount });
+
+function taken(taking: Taking): Taking & { readonly ok: true } {
+  if (!taking.ok) throw new Error(`short of ${taking.shortId}`);
+  return taking;
+}
+
+describe("rates in memory", () => {
+  test("take all claims and the place, or none of them", () => {
+    const rates = new MemoryRates(clockAt().read);
+    const place = { id: "p", limit: 1, call: "c" };
+    taken(take(rates, [claim("a", 10, 4), claim("b", 100, 30)], null));
+    const short = take(rates, [claim("a", 10, 6), claim("b", 100, 71)], place);
+    expect(short).toMatchObject({ ok: false, shortId: "b", waitMs: 60_500 });
+    expect([short.remaining(0), short.remaining(1)]).toEqual([6, 70]);
+    expect(rates.placesTaken("p")).toBe(0);
+    const all = taken(take(rates, [claim("a", 10, 6), claim("b", 100, 70)], place));
+    expect([all.remaining(0), all.remaining(1), all.resetMs(0), all.resetMs(1)]).toEqual([0, 0, 60_500, 60_500]);
+    expect(take(rates, [claim("c", 1, 1)], place)).toMatchObject({ ok: false, shortId: "p" });
+    expect(rates.look(claim("c", 1, 1)).remaining).toBe(1);
+  });
+
+  test("say without looking at the clock that a claim fits, and never where it does not", () => {
+    const clock = clockAt();
+    const rates = new MemoryRates(clock.read);
+    expect([rates.surelyFits(claim("a", 3, 3)), rates.surelyFits(claim("a", 3, 4))]).toEqual([true, false]);
+    taken(take(rates, [claim("a", 3, 2)], null));
+    expect([rates.surelyFits(claim("a", 3, 1)), rates.surelyFits(claim("a", 3, 2))]).toEqual([true, false]);
+    clock.nowMs += 120_000;
+    // It would fit by now; whoever wants to know that has to look.
+    expect(rates.surelyFits(claim("a", 3, 2))).toBe(false);
+    expect(rates.look(claim("a", 3, 2)).waitMs).toBe(0);
+  });
+
+  test("put the truth in the place of a claim, in the slot where it was made, and free the place once", () => {
+    const clock = clockAt();
+    const rates = new MemoryRates(clock.read);
+    const taking = taken(take(rates, [claim("a", 10, 8)], { id: "p", limit: 3, call: "c" }));
+    clock.nowMs += 30_000;
+    expect(rates.placesTaken("p")).toBe(1);
+    taking.settle([3]);
+    expect(rates.placesTaken("p")).toBe(0);
+    expect(rates.look(claim("a", 10, 8))).toEqual({ limit: 10, remaining: 7, resetMs: 30_500, waitMs: 30_500 });
+    expect(() => taking.settle([3])).toThrow("twice");
+    expect(rates.placesTaken("p")).toBe(0);
+  });
+
+  test("keep the claim where the truth is no figure, and count at most what can be counted", () => {
+    const rates = new MemoryRates(clockAt().read);
+    for (const truth of [Number.NaN, -3, Number.NEGATIVE_INFINITY]) {
+      taken(take(rates, [claim(`a${truth}`, 10, 8)], null)).settle([truth]);
+      expect(rates.look(claim(`a${truth}`, 10, 1)).remaining).toBe(2);
+    }
+    taken(take(rates, [claim("huge", 10, 1)], null)).settle([Infinity]);
+    expect(rates.look(claim("huge", 10, 1)).remaining).toBe(0);
+  });
+
+  test("forget what has been idle, keep what is used, and never hold more than their bound", () => {
+    const clock = clockAt();
+    const rates = new MemoryRates(clock.read, 100);
+    const busy = taken(take(rates, [claim("busy", 10, 1)], { id: "busy place", limit: 5, call: "c" }));
+    for (let id = 0; id < 1_000; id += 1) {
+      clock.nowMs += 10;
+      taken(take(rates, [claim(`k${id}`, 10, 1)], null));
+      expect(rates.size).toBeLessThanOrEqual(100);
+    }
+    // The quietest of those looked at go, so the newest are still there.
+    expect(rates.look(claim("k999", 10, 1)).remaining).toBe(9);
+    expect(rates.placesTaken("busy place")).toBe(1);
+    busy.settle([1]);
+    expect(rates.placesTaken("busy place")).toBe(0);
+    clock.nowMs += 61_000;
+    for (let id = 0; id < 60; id += 1) take(rates, [claim(`n${id}`, 10, 1)], null);
+    expect(rates.size).toBeLessThanOrEqual(61);
+  });
+
+  test("cost a newcomer as much when there are many as when there are few", () => {
+    // A look at each of those that are there, for each newcomer, would take minutes.
+    const rates = new MemoryRates(clockAt().read, 50_000);
+    for (let id = 0; id < 400_000; id += 1) take(rates, [claim(`k${id}`, 10, 1)], null);
+    expect(rates.size).toBe(50_000);
+  });
+
+  test("give every call its place back, whatever the order, and never let more in than there are places", () => {
+    fc.assert(
+      fc.property(fc.array(fc.option(fc.nat(20)), { maxLength: 200 }), fc.integer({ min: 1, max: 5 }), (steps, limit) => {
+        const rates = new MemoryRates(clockAt().read);
+        const open: (Taking & { readonly ok: true })[] = [];
+        for (const at of steps) {
+          if (at === null) {
+            const taking = take(rates, [], { id: "p", limit, call: "c" });
+            expect(taking.ok).toBe(open.length < limit);
+            if (taking.ok) open.push(taking);
+          } else open.splice(at % Math.max(1, open.length), 1)[0]?.settle([]);
+          expect(rates.placesTaken("p")).toBe(open.length);
+        }
+      }),
+    );
+  });
+});
+
+function keyWith(limits: Partial<Limits>): Key {
+  return {
+    id: "k1",
+    name: "one",
+    models: null,
+    operations: null,
+    channels: null,
+    expiresMs: null,
+    splits: { audio: false, input: false },
+    limits: { ...unlimited, ...limits },
+  };
+}
+
+const rule = (pattern: string, limits: Partial<ModelLimits>): ModelLimits => ({ ...unlimitedRates, budget: null, pattern, ...limits });
+const demand = (more: Partial<Demand> = {}): Demand => ({ tokens: 0, audioSeconds: 0, characters: 0, nanos: 0, ...more });
+
+/** Budgets that answer as they are told and note what becomes of it. */
+class Till {
+  readonly reserved: (readonly [string, number])[] = [];
+  readonly settled: (number | null)[] = [];
+  refusal: Refused | null = null;
+  refuses = (_line: BudgetLine): boolean => this.refusal !== null;
+  later = false;
+
+  reserve(line: BudgetLine, nanos: number): Reservation | Refused | Promise<Reservation | Refused> {
+    const answer = this.refuses(line) && this.refusal !== null ? this.refusal : this.granted(line, nanos);
+    return this.later ? Promise.resolve(answer) : answer;
+  }
+
+  private granted(line: BudgetLine, nanos: number): Reservation {
+    this.reserved.push([line.budget, nanos]);
+    return { ok: true, settle: (truth) => void this.settled.push(truth) };
+  }
+}
+
+function world(): { clock: ReturnType<typeof clockAt>; rates: MemoryRates; till: Till; limiter: Limiter } {
+  const clock = clockAt();
+  const rates = new MemoryRates(clock.read);
+  const till = new Till();
+  return { clock, rates, till, limiter: makeLimiter({ rates, budgets: till, wallMs: () => Date.parse("2026-02-10T12:00:00Z") }) };
+}
+
+function grant(answer: Grant | Overrun | Promise<Grant | Overrun>): Grant {
+  if (answer instanceof Promise) throw new Error("an answer at once was promised");
+  if (answer.kind === "overrun") throw new Error(answer.failure.publicMessage);
+  return answer;
+}
+
+function overrun(answer: Grant | Overrun | Promise<Grant | Overrun> | null): Overrun {
+  if (answer === null || answer instanceof Promise || answer.kind === "grant") throw new Error("a refusal at once was promised");
+  return answer;
+}
+
+async function shown({
+  failure,
+  retryAfterMs,
+}: Overrun): Promise<{ readonly status: number; readonly retry: string | null; readonly error: unknown }> {
+  const response = asResponse(errorAnswer(failure, new AnswerHead("r"), retryAfterMs));
+  const { error } = (await response.json()) as { readonly error: unknown };
+  const retry = response.headers.get("retry-after-ms") ?? response.headers.get("x-should-retry");
+  return { status: response.status, retry, error };
+}
+
+describe("a key's limits", () => {
+  test("let a key without any through, at no cost", () => {
+    const { limiter, rates } = world();
+    const passed = grant(limiter.admit(keyWith({}), "m", demand({ tokens: 1e9, nanos: null }), "c"));
+    expect(passed.standing).toBeNull();
+    passed.settle(demand());
+    expect(rates.size).toBe(0);
+  });
+
+  test("refuse the request that is one too many, name the limit and tell when to come back", async () => {
+    const { limiter, clock } = world();
+    const key = keyWith({ requests: 2 });
+    grant(limiter.admit(key, "m", demand(), "c")).settle(demand());
+    clock.nowMs += 5_000;
+    expect(limiter.bars(key)).toBeNull();
+    const standing = { requestsLimit: 2, requestsRemaining: 0, requestsResetMs: 60_500, tokensLimit: null };
+    expect(grant(limiter.admit(key, "m", demand(), "c")).standing).toMatchObject(standing);
+    const refused = overrun(limiter.admit(key, "m", demand(), "c"));
+    expect(refused.standing).toMatchObject(standing);
+    expect(limiter.bars(key)?.standing).toEqual({ ...standing, tokensRemaining: 0, tokensResetMs: 0 });
+    expect(await shown(refused)).toMatchObject({
+      status: 429,
+      retry: "55500",
+      error: {
+        type: "rate_limit_error",
+        code: "rate_limit_exceeded",
+        message: "This key is limited to 2 requests per minute, which leaves no room for this request now. Try again in 56 seconds.",
+      },
+    });
+    expect(await shown(overrun(limiter.bars(key)))).toEqual(await shown(refused));
+    clock.nowMs += 55_500;
+    expect(limiter.bars(key)).toBeNull();
+    grant(limiter.admit(key, "m", demand(), "c"));
+  });
+
+  test("hold tokens, seconds of audio and characters by what was estimated, then by what was true", () => {
+    const { limiter } = world();
+    const key = keyWith({ tokens: 100, audioSeconds: 2, characters: 50 });
+    const first = grant(limiter.admit(key, "m", demand({ tokens: 60, audioSeconds: 1.5, characters: 10 }), "c"));
+    expect(first.standing).toMatchObject({ requestsLimit: null, tokensLimit: 100, tokensRemaining: 40, tokensResetMs: 60_500 });
+    expect(overrun(limiter.admit(key, "m", demand({ tokens: 41 }), "c")).failure.publicMessage).toContain("100 tokens per minute");
+    expect(overrun(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).failure.publicMessage).toContain(
+      "2 seconds of audio per minute",
+    );
+    expect(overrun(limiter.admit(key, "m", demand({ characters: 41 }), "c")).failure.publicMessage).toContain("50 characters per minute");
+    first.settle(demand({ tokens: 10, audioSeconds: Number.NaN, characters: 50 }));
+    expect(grant(limiter.admit(key, "m", demand({ tokens: 90 }), "c")).standing?.tokensRemaining).toBe(0);
+    expect(overrun(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).retryAfterMs).toBe(60_000);
+    expect(overrun(limiter.admit(key, "m", demand({ characters: 1 }), "c")).retryAfterMs).toBe(60_000);
+  });
+
+  test("refuse for good what is more than the whole limit", async () => {
+    const { limiter } = world();
+    const refused = overrun(limiter.admit(keyWith({ tokens: 100 }), "m", demand({ tokens: 101 }), "c"));
+    expect(refused.retryAfterMs).toBeNull();
+    const { status, retry, error } = await shown(refused);
+    expect([status, retry]).toEqual([429, "false"]);
+    expect(error).toMatchObject({
+      code: "rate_limit_exceeded",
+      message: expect.stringMatching(/100 tokens per minute.*never pass/) as string,
+    });
+    expect(overrun(limiter.bars(keyWith({ requests: 0 }))).retryAfterMs).toBeNull();
+  });
+
+  test("never use words, where a wait helps, that make a client framework give up", () => {
+    const { limiter } = world();
+    const key = keyWith({ requests: 1, concurrency: 1, tokens: 10, audioSeconds: 1, characters: 1 });
+    const held = grant(limiter.admit(key, "m", demand({ tokens: 10, audioSeconds: 1, characters: 1 }), "c"));
+    const said = [overrun(limiter.bars(key)), overrun(limiter.admit(key, "m", demand(), "c"))];
+    held.settle(demand({ tokens: 10, audioSeconds: 1, characters: 1 }));
+    said.push(
+      overrun(limiter.bars(key)),
+      overrun(limiter.admit(key, "m", demand(), "c")),
+      overrun(limiter.admit(key, "m", demand({ tokens: 11 }), "c")),
+    );
+    for (const { failure } of said) expect(failure.publicMessage).not.toMatch(/billing|quota|credit/i);
+  });
+
+  test("let so many calls in at the same time, and the next one as soon as one has ended", async () => {
+    const { limiter } = world();
+    const key = keyWith({ concurrency: 1 });
+    const held = grant(limiter.admit(key, "m", demand(), "c"));
+    expect(await shown(overrun(limiter.admit(key, "m", demand(), "d")))).toMatchObject({
+      status: 429,
+      retry: "1000",
+      error: { type: "rate_limit_error", code: "concurrency_limit", message: expect.stringContaining("1 call at the same time") as string },
+    });
+    expect(overrun(limiter.bars(key)).failure.code).toBe("concurrency_limit");
+    held.settle(null);
+    expect(limiter.bars(key)).toBeNull();
+    grant(limiter.admit(key, "m", demand(), "e"));
+  });
+
+  test("for models hold on top of the key's own, by the first rule that fits, each with its own count", () => {
+    const { limiter } = world();
+    const key = keyWith({
+      requests: 10,
+      concurrency: 9,
+      models: [rule("big-*", { requests: 2, concurrency: 1 }), rule("*", { requests: 5 })],
+    });
+    const big = grant(limiter.admit(key, "big-1", demand(), "a"));
+    expect(big.standing).toMatchObject({ requestsLimit: 2, requestsRemaining: 1 });
+    const refused = overrun(limiter.admit(key, "big-2", demand(), "b"));
+    expect(refused.failure.code).toBe("concurrency_limit");
+    expect(refused.failure.publicMessage).toContain('for the models "big-*"');
+    // The refusal took nothing of the key's own: nine are left, of which the other rule allows five.
+    expect(grant(limiter.admit(key, "small", demand(), "c")).standing).toMatchObject({ requestsLimit: 5, requestsRemaining: 4 });
+    big.settle(demand());
+    grant(limiter.admit(key, "big-2", demand(), "d")).settle(demand());
+    expect(overrun(limiter.admit(key, "big-2", demand(), "e")).failure.publicMessage).toContain(
+      '2 requests per minute for the models "big-*"',
+    );
+    for (let call = 0; call < 4; call += 1) grant(limiter.admit(key, "small", demand(), "f")).settle(demand());
+    expect(overrun(limiter.admit(key, "small", demand(), "g")).failure.publicMessage).toContain('5 requests per minute for the models "*"');
+  });
+
+  test("count nothing for a call that never reached an upstream", () => {
+    const { limiter, till } = world();
+    const key = keyWith({ requests: 1, tokens: 10, budget: { nanos: 100, period: "day" } });
+    for (let call = 0; call < 3; call += 1) grant(limiter.admit(key, "m", demand({ tokens: 10, nanos: 7 }), "c")).settle(null);
+    expect(till.settled).toEqual([null, null, null]);
+  });
+});
+
+describe("a key's budgets", () => {
+  const budget = { nanos: 10_000_000_000, period: "month" } as const;
+
+  test("are reserved before a call, the key's own first, and settled with what it cost", () => {
+    const { limiter, till } = world();
+    const key = keyWith({ budget, models: [rule("big-*", { budget: { nanos: 50, period: "day" } })] });
+    const held = grant(limiter.admit(key, "big-1", demand({ nanos: 9 }), "c"));
+    expect(till.reserved).toEqual([
+      ["k1", 9],
+      ["k1 big-*", 9],
+    ]);
+    held.settle(demand({ nanos: 5 }));
+    expect(till.settled).toEqual([5, 5]);
+  });
+
+  test("that are spent refuse for good, name the budget and tell when the next period begins", async () => {
+    const { limiter, till } = world();
+    till.refusal = { ok: false, why: "spent", spentNanos: 10_000_000_000, held: null };
+    const refused = overrun(limiter.admit(keyWith({ requests: 5, budget }), "m", demand({ nanos: 9 }), "c"));
+    expect(refused.standing?.requestsLimit).toBe(5);
+    expect(await shown(refused)).toMatchObject({
+      status: 429,
+      retry: "false",
+      error: {
+        type: "insufficient_quota",
+        code: "insufficient_quota",
+        message: "The budget of this key, $10 a month, is spent. The next month begins at 2026-03-01T00:00:00Z.",
+      },
+    });
+    till.refusal = { ok: false, why: "spent", spentNanos: 9_000_000_000, held: null };
+    const tight = overrun(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
+    expect(tight.failure.publicMessage).toContain("leaves too little for this request, which may cost $1.2,");
+    till.refusal = {
+      ok: false,
+      why: "spent",
+      spentNanos: 6_000_000_000,
+      held: { heldNanos: 3_500_000_000, ownNanos: 500_000_000, others: 7 },
+    };
+    const held = overrun(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
+    expect(held.failure.publicMessage).toContain(
+      "which may cost $1.2: $6 is spent, and $3.5 is held for calls under way or not counted yet ($0.5 by this process, $3 by 7 others).",
+    );
+    const never = overrun(limiter.admit(keyWith({ budget: { ...budget, period: "total" } }), "m", demand({ nanos: 11_000_000_000 }), "c"));
+    expect(never.failure.publicMessage).toContain("$10 in all, is less than the $11 that this request may cost.");
+  });
+
+  test("that refuse have everything given back that was taken before", () => {
+    const { limiter, till, rates } = world();
+    const key = keyWith({ requests: 5, concurrency: 1, budget, models: [rule("*", { budget, concurrency: 1 })] });
+    till.refusal = { ok: false, why: "spent", spentNanos: 0, held: null };
+    till.refuses = ({ models }) => models !== null;
+    overrun(limiter.admit(key, "m", demand({ nanos: 9 }), "c"));
+    expect(till.settled).toEqual([null]);
+    expect(rates.look(claim("k1 requests", 5, 1)).remaining).toBe(5);
+    expect([rates.placesTaken("k1 concurrency"), rates.placesTaken("k1 concurrency *")]).toEqual([0, 0]);
+  });
+
+  test("that are asked for in the store are waited for, and a store that is gone refuses with 503", async () => {
+    const { limiter, till, rates } = world();
+    till.later = true;
+    const key = keyWith({ requests: 5, budget, models: [rule("*", { budget })] });
+    const held = await limiter.admit(key, "m", demand({ nanos: 9 }), "c");
+    expect(held.kind).toBe("grant");
+    expect(till.reserved).toHaveLength(2);
+    till.refusal = { ok: false, why: "unavailable", spentNanos: null, held: null };
+    expect(await shown(overrun(await limiter.admit(key, "m", demand({ nanos: 9 }), "c")))).toMatchObject({
+      status: 503,
+      retry: "1000",
+      error: { type: "service_unavailable_error", code: "store_unavailable" },
+    });
+    expect(rates.look(claim("k1 requests", 5, 1)).remaining).toBe(4);
+  });
+
+  test("refuse a model without a price and say how to mend it, unless the key allows it", async () => {
+    const { limiter, till } = world();
+    const refused = overrun(limiter.admit(keyWith({ budget }), "mystery", demand({ nanos: null }), "c"));
+    expect(await shown(refused)).toMatchObject({
+      status: 403,
+      retry: "false",
+      error: { type: "permission_error", code: "price_unknown", param: "model" },
+    });
+    expect(refused.failure.publicMessage).toMatch(/"mystery".*sluice prices set/);
+    const allowed = grant(limiter.admit(keyWith({ budget, unpriced: "allow" }), "mystery", demand({ nanos: null }), "c"));
+    expect(till.reserved).toEqual([["k1", 0]]);
+    allowed.settle(demand({ nanos: null }));
+    expect(till.settled).toEqual([null]);
+  });
+});
+
+describe("rates that are kept elsewhere", () => {
+  test("may answer later, and are not counted twice when a second place is refused", async () => {
+    const memory = new MemoryRates(clockAt().read);
+    const later = { take: (...asked: Parameters<MemoryRates["take"]>) => Promise.resolve(memory.take(...asked)) };
+    const rates = { ...later, surelyFits: () => false, look: memory.look.bind(memory), placesTaken: memory.placesTaken.bind(memory) };
+    const limiter = makeLimiter({ rates, budgets: new Till(), wallMs: Date.now });
+    const key = keyWith({ requests: 2, concurrency: 5, models: [rule("*", { concurrency: 1 })] });
+    const first = await limiter.admit(key, "m", demand(), "a");
+    expect(first.kind).toBe("grant");
+    expect(overrun(await limiter.admit(key, "m", demand(), "b")).failure.code).toBe("concurrency_limit");
+    expect(memory.look(claim("k1 requests", 2, 1)).remaining).toBe(1);
+    expect(memory.placesTaken("k1 concurrency")).toBe(1);
+  });
+
+  test("that fail refuse with 503 and take nothing", async () => {
+    const rates = {
+      take: () => Promise.reject(new Error("gone")),
+      surelyFits: () => false,
+      look: () => ({ limit: 2, remaining: 1, resetMs: 0 }),
+      placesTaken: () => 0,
+    };
+    const till = new Till();
+    const limiter = makeLimiter({ rates, budgets: till, wallMs: Date.now });
+    const refused = overrun(await limiter.admit(keyWith({ requests: 2, budget: { nanos: 5, period: "day" } }), "m", demand(), "a"));
+    expect(refused.failure.kind).toBe("store_unavailable");
+    expect(till.reserved).toEqual([]);
+  });
+});

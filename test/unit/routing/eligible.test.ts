@@ -1,0 +1,158 @@
+import { describe, expect, test } from "bun:test";
+import { candidatesOf, type Candidate, type Channel, type Route } from "../../../src/channels/channel.ts";
+import type { Ask } from "../../../src/operations/ask.ts";
+import { readChatRequest } from "../../../src/operations/chat/chat-request.ts";
+import { isFailure } from "../../../src/operations/failure.ts";
+import type { SpeechAsk } from "../../../src/operations/speech/speech.ts";
+import type { TranscriptFormat, TranscriptionAsk } from "../../../src/operations/transcription/transcription.ts";
+import { eligible } from "../../../src/routing/eligible.ts";
+import { channel } from "../../support/plan-world.ts";
+
+const megabyte = 1024 * 1024;
+const limits = { audioBytesMax: 25 * megabyte, speechCharactersMax: 4096 };
+const never = { audio: false, input: false };
+
+function routeOf(
+  ...channels: readonly (Partial<Channel["capabilities"]> & { readonly name: string; readonly voices?: Channel["voices"] })[]
+): Route {
+  const tier = channels.flatMap(({ name, voices, ...capabilities }): readonly Candidate[] => {
+    const plain = channel(name);
+    const made: Channel = {
+      ...plain,
+      voices: voices ?? plain.voices,
+      capabilities: { ...plain.capabilities, operations: ["chat", "transcription", "speech"], ...capabilities },
+    };
+    return candidatesOf({ id: `${name}/m`, channel: made, model: "m" });
+  });
+  return { model: "m", tiers: [tier], size: tier.length };
+}
+
+function recording(bytes: number, format: TranscriptFormat = "json", seconds: number | null = null): TranscriptionAsk {
+  const content = { length: bytes, head: new Uint8Array(0), read: () => Promise.resolve(new Uint8Array(0)) };
+  return {
+    operation: "transcription",
+    task: "transcribe",
+    model: "m",
+    stream: false,
+    format,
+    language: null,
+    wantsWords: false,
+    wantsSegments: false,
+    fields: [],
+    file: { name: "a.wav", type: null, content },
+    seconds,
+    isCut: false,
+  };
+}
+
+function text(characters: number, voice: string | null = "alloy"): SpeechAsk {
+  const document = { start: 0, end: 0 };
+  return {
+    operation: "speech",
+    body: new Uint8Array(0),
+    document,
+    members: [],
+    model: "m",
+    input: "a".repeat(characters),
+    characters,
+    voice,
+    format: "mp3",
+    events: false,
+  };
+}
+
+function names(route: Route, ask: Ask, splits = never): readonly string[] | { status: number | null; message: string; split?: boolean } {
+  const found = eligible(route, ask, splits, limits);
+  if (isFailure(found)) return { status: found.status, message: found.publicMessage };
+  return found.route.tiers.flat().map(({ deployment }) => deployment.channel.name + (found.split ? " in parts" : ""));
+}
+
+describe("who can serve a call", () => {
+  test("is whoever does the operation, and a model that only speaks is not asked to chat", () => {
+    const chat = readChatRequest(new TextEncoder().encode('{"model":"m","messages":[{"role":"user","content":"hi"}]}'));
+    if (isFailure(chat)) throw new Error(chat.detail);
+    const route = routeOf(
+      { name: "a", operations: ["speech"] },
+      { name: "b" },
+      { name: "c", modelOperations: new Map([["m", ["speech"]]]) },
+    );
+    expect(names(route, chat)).toEqual(["b"]);
+    expect(names(routeOf({ name: "a", operations: ["speech"] }), chat)).toMatchObject({
+      status: 400,
+      message: expect.stringContaining("'m'"),
+    });
+  });
+
+  test("is the same route, not a copy, where all of it can", () => {
+    const route = routeOf({ name: "a" }, { name: "b" });
+    const found = eligible(route, text(10), never, limits);
+    expect(!isFailure(found) && found.route).toBe(route);
+  });
+
+  test("takes a file of this size; where nobody does, the largest limit is named with 413", () => {
+    const route = routeOf({ name: "small", audioBytesMax: 1000 }, { name: "large", audioBytesMax: 5000 });
+    expect(names(route, recording(900))).toEqual(["small", "large"]);
+    expect(names(route, recording(1001))).toEqual(["large"]);
+    expect(names(route, recording(5001))).toEqual({ status: 413, message: "Maximum content size limit (5000) exceeded (5001 bytes read)" });
+    expect(names(routeOf({ name: "any" }), recording(26 * megabyte))).toMatchObject({ status: 413 });
+  });
+
+  test("takes a recording of this length, or of one that nobody knows; where nobody does, the longest limit is named with 413", () => {
+    const route = routeOf({ name: "short", audioSecondsMax: 10 }, { name: "long", audioSecondsMax: 60 });
+    expect(names(route, recording(900, "json", 10))).toEqual(["short", "long"]);
+    expect(names(route, recording(900, "json", null))).toEqual(["short", "long"]);
+    expect(names(route, recording(900, "json", 10.01))).toEqual(["long"]);
+    const refused = { status: 413, message: "Maximum audio duration (60 seconds) exceeded (the file has 61 seconds)" };
+    expect(names(route, recording(900, "json", 60.2))).toEqual(refused);
+    expect(names(route, recording(900, "json", 60.2), { audio: true, input: false })).toEqual(["short in parts", "long in parts"]);
+    // What has room for the bytes may lack the time, and the other way round.
+    const split = routeOf({ name: "a", audioBytesMax: 100 }, { name: "b", audioSecondsMax: 10, splitsAudio: true });
+    expect(names(split, recording(900, "json", 60))).toEqual(["b in parts"]);
+    expect(names(split, recording(90, "json", 60))).toEqual(["a"]);
+  });
+
+  test("has times where times are needed; where nobody has, it is said and nothing is invented", () => {
+    const plain = { prefix: "", formats: ["json", "text"] } as const;
+    const route = routeOf({ name: "plain", transcriptionFormats: [plain] }, { name: "unknown" });
+    expect(names(route, recording(1, "json"))).toEqual(["plain", "unknown"]);
+    expect(names(route, recording(1, "srt"))).toEqual(["unknown"]);
+    const nobody = names(routeOf({ name: "plain", transcriptionFormats: [plain] }), recording(1, "vtt"));
+    expect(nobody).toMatchObject({ status: 400, message: expect.stringContaining("timestamps") });
+  });
+
+  test("translates where a translation is asked for, however many come first that do not", () => {
+    const mute = { translation: false } as const;
+    const route = routeOf({ name: "a", ...mute }, { name: "b", ...mute }, { name: "c" });
+    expect(names(route, { ...recording(1), task: "translate" })).toEqual(["c"]);
+    expect(names(routeOf({ name: "a", ...mute }), { ...recording(1), task: "translate" })).toMatchObject({ status: 400 });
+  });
+
+  test("tells speakers apart where that is asked for and declared", () => {
+    const plain = { transcriptionFormats: [{ prefix: "", formats: ["verbose_json"] }] } as const;
+    const speakers = { transcriptionFormats: [{ prefix: "", formats: ["diarized_json"] }] } as const;
+    const route = routeOf({ name: "a", ...plain }, { name: "b", ...plain }, { name: "c", ...speakers });
+    expect(names(route, recording(1, "diarized_json"))).toEqual(["c"]);
+  });
+
+  test("speaks a text of this length with this voice", () => {
+    const strict = { names: new Map([["alloy", "one"]]), unknown: "refuse", fallback: null } as const;
+    const route = routeOf({ name: "short", inputCharactersMax: 100 }, { name: "strict", voices: strict }, { name: "any" });
+    expect(names(route, text(100))).toEqual(["short", "strict", "any"]);
+    expect(names(route, text(101, "nova"))).toEqual(["any"]);
+    expect(names(routeOf({ name: "strict", voices: strict }), text(1, "nova"))).toMatchObject({ status: 400 });
+    expect(names(routeOf({ name: "any" }), text(4097))).toMatchObject({ status: 400, message: expect.stringContaining("4096") });
+  });
+
+  test("does it in parts only where the key or the channel says so, and only where it has to", () => {
+    const route = routeOf(
+      { name: "a", audioBytesMax: 1000, inputCharactersMax: 100 },
+      { name: "b", audioBytesMax: 900, splitsAudio: true },
+    );
+    expect(names(route, recording(950))).toEqual(["a"]);
+    expect(names(route, recording(2000))).toEqual(["b in parts"]);
+    expect(names(route, recording(2000), { audio: true, input: false })).toEqual(["a in parts", "b in parts"]);
+    expect(names(route, recording(30 * megabyte), { audio: true, input: false })).toEqual(["a in parts", "b in parts"]);
+    expect(names(route, text(5000), { audio: true, input: false })).toMatchObject({ status: 400 });
+    expect(names(route, text(5000), { audio: false, input: true })).toEqual(["a in parts", "b in parts"]);
+  });
+});

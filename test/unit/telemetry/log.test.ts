@@ -1,0 +1,55 @@
+import { expect, test } from "bun:test";
+import { Log } from "../../../src/telemetry/log.ts";
+
+/** A reader that takes so much at a time, and what it has by now. */
+function reader() {
+  const parts: Uint8Array[] = [];
+  const taking = { bytesMax: 0 };
+  const log = new Log((bytes) => {
+    const taken = Math.min(bytes.length, taking.bytesMax);
+    parts.push(bytes.slice(0, taken));
+    return taken;
+  });
+  const lines = (): readonly Record<string, unknown>[] =>
+    Buffer.concat(parts)
+      .toString()
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  return { log, taking, lines };
+}
+
+test("a line begins with when it was written, how grave it is and what happened", () => {
+  const { log, taking, lines } = reader();
+  taking.bytesMax = Infinity;
+  log.warn("cooling", { scope: "é" });
+  log.traffic({ time: log.time(), level: "info", event: "call" });
+  log.flush();
+  const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string;
+  expect(lines()).toEqual([
+    { time, level: "warn", event: "cooling", scope: "é" },
+    { time, level: "info", event: "call" },
+  ]);
+});
+
+test("a reader that takes little at a time gets every line whole and in order", () => {
+  const { log, taking, lines } = reader();
+  taking.bytesMax = 1_001;
+  for (let at = 0; at < 1_000; at += 1) log.info("line", { at, text: "é".repeat(at % 70) });
+  while (lines().length < 1_000) log.flush();
+  expect(lines().map((line) => line["at"])).toEqual(Array.from({ length: 1_000 }, (_, at) => at));
+});
+
+test("a reader that takes nothing loses lines, is told how many, and costs no more memory than is meant for it", () => {
+  const { log, taking, lines } = reader();
+  const text = "x".repeat(1_000);
+  for (let at = 0; at < 10_000; at += 1) log.info("line", { at, text });
+  taking.bytesMax = Infinity;
+  log.flush();
+  log.info("last");
+  log.flush();
+  const kept = lines();
+  expect(kept.slice(0, -1).map((line) => line["at"])).toEqual(Array.from({ length: kept.length - 1 }, (_, at) => at));
+  expect(kept.at(-1)).toMatchObject({ event: "last", dropped_lines: 10_000 - (kept.length - 1) });
+  expect(kept.length * text.length).toBeWithin(3 * 2 ** 20, 5 * 2 ** 20);
+});
