@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { getPriority } from "node:os";
 import { resolve } from "node:path";
 
-const program = resolve(import.meta.dir, "../packages/embedded/src/lower-priority.ts");
+const program = resolve(import.meta.dir, "../../packages/embedded/src/lower-priority.ts");
 
 async function priorityWith(niceness: string | undefined): Promise<number> {
   const script = `import { lowerPriority } from ${JSON.stringify(program)}; import { getPriority } from "node:os"; lowerPriority(); console.log(getPriority());`;
