@@ -4,7 +4,7 @@ import { ggufOf } from "../test/support/real-servers-gguf.ts";
 import { realServersFolder } from "../test/support/real-servers-folder.ts";
 
 /**
- * Fetches servers that nobody here wrote into a folder outside the repository, for test/real-servers*.test.ts. See
+ * Fetches servers that nobody here wrote into a folder outside the repository, for test/clients/real-servers-*.test.ts. See
  * docs/real-servers.md. What is there already is kept; what cannot be had is said, and the tests for it are skipped.
  */
 
