@@ -24,7 +24,8 @@ test("the routes of docs/admin.md are those of the OpenAPI document", () => {
 });
 
 test("docs/admin.md lists every error code that the admin API gives", () => {
-  const sources = readdirSync(join(root, "src/admin")).map((name) => readFileSync(join(root, "src/admin", name), "utf8"));
+  const names = readdirSync(join(root, "src/admin"), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  const sources = names.map((name) => readFileSync(join(root, "src/admin", name), "utf8"));
   const codes = new Set(sources.flatMap((text) => [...text.matchAll(/new Refusal\(\s*\d{3},\s*"([a-z_]+)"/g)].map((match) => match[1]!)));
   expect(codes.size).toBeGreaterThan(25);
   expect([...codes].filter((code) => !page.includes(`\`${code}\``))).toEqual([]);

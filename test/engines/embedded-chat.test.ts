@@ -1,13 +1,14 @@
+// Needs: models. It loads a chat model.
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { catalog, installed, packageDirectory } from "../../../packages/embedded/src/catalog.ts";
-import { readCheckpoint } from "../../../packages/embedded/src/chat/checkpoint.ts";
-import { chooseToken, seededDice } from "../../../packages/embedded/src/chat/choose-token.ts";
-import { watchFor } from "../../../packages/embedded/src/chat/stop-strings.ts";
-import { loadStories, type StoryPart, type StoryWishes } from "../../../packages/embedded/src/chat/stories.ts";
-import { readTokenizer } from "../../../packages/embedded/src/chat/tokenizer.ts";
-import { makeChatEngine } from "../../../packages/embedded/src/server/chat-engine.ts";
-import { isRefusal } from "../../../packages/embedded/src/server/refusal.ts";
+import { catalog, installed, packageDirectory } from "../../packages/embedded/src/catalog.ts";
+import { readCheckpoint } from "../../packages/embedded/src/chat/checkpoint.ts";
+import { chooseToken, seededDice } from "../../packages/embedded/src/chat/choose-token.ts";
+import { watchFor } from "../../packages/embedded/src/chat/stop-strings.ts";
+import { loadStories, type StoryPart, type StoryWishes } from "../../packages/embedded/src/chat/stories.ts";
+import { readTokenizer } from "../../packages/embedded/src/chat/tokenizer.ts";
+import { makeChatEngine } from "../../packages/embedded/src/server/chat-engine.ts";
+import { isRefusal } from "../../packages/embedded/src/server/refusal.ts";
 
 setDefaultTimeout(60_000);
 
