@@ -425,7 +425,7 @@ for (const engine of engines) {
         ),
         { numRuns: runs, endOnFailure: true },
       );
-    }, 20_000);
+    }, 120_000);
   });
 }
 

@@ -105,7 +105,7 @@ for (const { name, skipped, open } of engines) {
       expect((await migrate(database, { migrations: later })).length).toBe(1);
       expect(await database.all<object>(sql`select name from labels`)).toEqual([{ name: "first" }]);
       await database.close();
-    }, 15_000);
+    }, 120_000);
 
     test("of several processes that start at once, each step is taken by one, and all go on", async () => {
       const store = name === "sqlite" ? "sqlite" : await freshPostgresUrl();
@@ -129,7 +129,7 @@ for (const { name, skipped, open } of engines) {
       const database = await openDatabase({ store, dataDir });
       expect(await database.all<object>(sql`select name from labels`)).toEqual([{ name: "first" }]);
       await database.close();
-    }, 20_000);
+    }, 120_000);
   });
 }
 

@@ -184,7 +184,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
       { name: "b", value: "0xx" },
     ]);
     await database.close();
-  }, 10_000);
+  }, 120_000);
 
   test("serialization failures are tried again a few times, and not for ever", async () => {
     const database = await opened();
@@ -232,7 +232,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     } finally {
       await small.stop();
     }
-  }, 20_000);
+  }, 120_000);
 
   test("no more than the allowed connections are opened, however many ask", async () => {
     const url = await freshPostgresUrl();

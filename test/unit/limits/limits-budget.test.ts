@@ -755,7 +755,7 @@ describe("what one process holds and another is short of", () => {
       ),
       { numRuns: 60 },
     );
-  }, 20_000);
+  }, 120_000);
 
   test("serves both of two that are short, as far as it goes, and neither keeps a part that would do for the other", async () => {
     const { clock, ledgers } = crowd(2, 300);
@@ -914,5 +914,5 @@ describe("money", () => {
       }),
       { numRuns: 500, endOnFailure: true },
     );
-  }, 30_000);
+  }, 120_000);
 });
