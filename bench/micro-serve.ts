@@ -1,5 +1,5 @@
 import { plainLedger } from "../test/support/ledger.ts";
-import { adapters } from "../src/dialects/index.ts";
+import { dialects } from "../src/dialects/index.ts";
 import { readAnswer } from "../src/dialects/openai/answer.ts";
 import { loadConfig } from "../src/config/load.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
@@ -73,11 +73,11 @@ const ports: Ports = {
 };
 const log = new Log((line) => line.length);
 const board = new Board(ports);
-const quiet = new Gateway(ports, board, adapters, plainLedger());
+const quiet = new Gateway(ports, board, dialects, plainLedger());
 const loud = new Gateway(
   ports,
   board,
-  adapters,
+  dialects,
   plainLedger((record) => log.traffic(accessLine(record, log.time()))),
 );
 
@@ -124,7 +124,7 @@ async function measure(name: string, step: () => unknown): Promise<void> {
   console.log(`${name.padEnd(40)} ${best.toFixed(2)} us`);
 }
 
-const codec = adapters.get("openai")!.chat!;
+const codec = dialects.get("openai")!.chat!;
 const channel = snapshot.channels[0]!;
 await measure("an await of nothing", () => Promise.resolve());
 await measure("read a request", read);

@@ -9,7 +9,7 @@ import type {
   Services,
 } from "../admin/services.ts";
 import { isLoopback } from "../admin/binding.ts";
-import { adapters } from "../dialects/index.ts";
+import { dialects } from "../dialects/index.ts";
 import type { Candidate } from "../channels/channel.ts";
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
@@ -136,7 +136,7 @@ async function testOf(name: string, { channels, gateway }: Administered): Promis
   const channel = channels().find((one) => one.name === name);
   if (channel === undefined) return null;
   const beganMs = performance.now();
-  const outcome = await discoverModels(channel, adapters.get(channel.dialect), gateway.ports.send);
+  const outcome = await discoverModels(channel, dialects.get(channel.dialect), gateway.ports.send);
   const tookMs = Math.round(performance.now() - beganMs);
   if (!isFailure(outcome)) return { ok: true, status: 200, code: "ok", tookMs };
   return { ok: false, status: outcome.status, code: outcome.kind, tookMs };

@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { openAdminDoor, type AdminDoor } from "./admin-listener.ts";
 import { administration } from "./administration.ts";
-import { adapters } from "../dialects/index.ts";
+import { dialects } from "../dialects/index.ts";
 import { makeCutAudio } from "../engines/audio/split.ts";
 import { makeTranscode } from "../engines/audio/transcode.ts";
 import { connectionsMaxOf, openFilesMax } from "../cli/process/open-files.ts";
@@ -149,10 +149,10 @@ export class App {
       wallMs: durable.clock.wallMs,
       log: (record) => log.traffic(accessLine(record, log.time())),
     });
-    this.gateway = new Gateway(ports, board, adapters, ledger);
+    this.gateway = new Gateway(ports, board, dialects, ledger);
     this.discovery = new Discovery(
       async (channel) => {
-        const outcome = await discoverModels(channel, adapters.get(channel.dialect), ports.send);
+        const outcome = await discoverModels(channel, dialects.get(channel.dialect), ports.send);
         // Nobody's request is in it.
         return isFailure(outcome) ? heard(outcome, "", (text) => redact(channel, text)) : outcome;
       },

@@ -1,6 +1,6 @@
 import { conventionDialect, conventionPaths, optionsOf, presetAddress, presetNamed } from "../dialects/presets.ts";
 import type { Preset } from "../dialects/presets.ts";
-import { adapters } from "../dialects/index.ts";
+import { dialects } from "../dialects/index.ts";
 import type { Address, Voices } from "../channels/channel.ts";
 import type { LocalModel } from "../channels/local-model.ts";
 import { operations, type Operation } from "../operations/operation.ts";
@@ -120,7 +120,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
 const conventionQuirks = { streamOptions: true };
 
 function speaks(dialect: string, operation: Operation): boolean {
-  return adapters.get(dialect)?.[operation] !== undefined;
+  return dialects.get(dialect)?.[operation] !== undefined;
 }
 
 function voicesOf({ voices, unknown_voice }: ChannelEntry, preset: Preset | null): Voices {

@@ -9,9 +9,9 @@ import type { Whole } from "../operations/whole.ts";
 
 /**
  * A dialect: how to ask an upstream and how to read its answer. Everything here is pure; one `send` elsewhere does
- * the talking. An adapter has the operations it has.
+ * the talking. A dialect has the operations it has.
  */
-export interface Adapter {
+export interface Dialect {
   readonly name: string;
   readonly chat?: Codec<ChatAsk>;
   readonly transcription?: Codec<TranscriptionAsk>;

@@ -1,4 +1,4 @@
-import type { Adapter } from "../dialects/dialect.ts";
+import type { Dialect } from "../dialects/dialect.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { Board } from "./upstream-state/board.ts";
 import type { Call, CallFacts } from "./call.ts";
@@ -21,7 +21,7 @@ export class Gateway {
   constructor(
     readonly ports: Ports,
     readonly board: Board,
-    readonly adapters: ReadonlyMap<string, Adapter>,
+    readonly dialects: ReadonlyMap<string, Dialect>,
     readonly ledger: Ledger,
     readonly record: (record: CallRecord) => Kept = ledger.record,
     room: WaitingRoom | null = null,
@@ -50,7 +50,7 @@ export class Gateway {
       records.push(record);
       return null;
     };
-    return new Gateway(this.ports, this.board, this.adapters, this.ledger, collect, this.room, true);
+    return new Gateway(this.ports, this.board, this.dialects, this.ledger, collect, this.room, true);
   }
 
   /** A request that never became a call is recorded all the same. */

@@ -156,7 +156,7 @@ describe("names", () => {
     expect(sources.map(({ path }) => basename(path)).filter((name) => !/^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(name))).toEqual([]);
   });
 
-  test("a provider is named in the index of providers and in its own adapter, and nowhere else", () => {
+  test("a provider is named in the index of providers and in its own dialect, and nowhere else", () => {
     const found = sources
       .filter(({ path }) => path !== "src/dialects/presets.ts")
       .flatMap(({ path, text }) =>

@@ -1,12 +1,12 @@
-import type { Adapter } from "../../dialects/dialect.ts";
+import type { Dialect } from "../../dialects/dialect.ts";
 import type { Channel } from "../../channels/channel.ts";
 import type { Send } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 
 /** Asks a channel which models it has. */
-export async function discoverModels(channel: Channel, adapter: Adapter | undefined, send: Send): Promise<readonly string[] | Failure> {
-  const path = adapter?.models?.path(channel.address) ?? null;
-  if (path === null || adapter?.models === undefined) {
+export async function discoverModels(channel: Channel, dialect: Dialect | undefined, send: Send): Promise<readonly string[] | Failure> {
+  const path = dialect?.models?.path(channel.address) ?? null;
+  if (path === null || dialect?.models === undefined) {
     return failure("misconfigured", "this channel cannot list its models; name them in `models`");
   }
   const exchange = send(
@@ -33,9 +33,9 @@ export async function discoverModels(channel: Channel, adapter: Adapter | undefi
   const text = new TextDecoder().decode(body);
   if (reply.status !== 200) {
     const refusal = { status: reply.status, header: (name: string) => reply.header(name), body: text };
-    return adapter.chat?.explain(refusal) ?? failure("bad_response", `status ${reply.status}`);
+    return dialect.chat?.explain(refusal) ?? failure("bad_response", `status ${reply.status}`);
   }
-  return adapter.models.read(text) ?? failure("bad_response", "the list of models could not be read");
+  return dialect.models.read(text) ?? failure("bad_response", "the list of models could not be read");
 }
 
 const discoveryMs = 10_000;

@@ -5,7 +5,7 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { lastMember, membersOf, valueOf } from "../../operations/json.ts";
 import { setMember, splice, type Splice } from "../../operations/splice.ts";
 import type { Whole } from "../../operations/whole.ts";
-import type { Adapter, AnswerHead, Encoded, StreamedAnswer, StreamReader, Target, WholeAnswer } from "../dialect.ts";
+import type { Dialect, AnswerHead, Encoded, StreamedAnswer, StreamReader, Target, WholeAnswer } from "../dialect.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
 import { readAnswer } from "./answer.ts";
@@ -17,7 +17,7 @@ import { openaiTranscription } from "./transcription.ts";
  * The convention's own dialect. Nothing is translated: the client's bytes go out with a few values spliced in place,
  * and the upstream's bytes come back.
  */
-export const openai: Adapter = {
+export const openai: Dialect = {
   name: "openai",
   chat: { encode: encodeChat, explain },
   transcription: openaiTranscription,

@@ -1,4 +1,4 @@
-import type { Adapter, Codec, Encoded, Target } from "../../dialects/dialect.ts";
+import type { Dialect, Codec, Encoded, Target } from "../../dialects/dialect.ts";
 import type { Candidate, Timeouts } from "../../channels/channel.ts";
 import type { Ask } from "../../operations/ask.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
@@ -61,12 +61,12 @@ export class Trial implements AttemptOptions {
   ) {
     const { candidate } = choice;
     const { channel } = candidate.deployment;
-    const adapter = gateway.adapters.get(channel.dialect);
+    const dialect = gateway.dialects.get(channel.dialect);
     const lesson = together(gateway.board.lessonOf(candidate), taught);
     this.candidate = candidate;
     this.ask = ask;
     this.forwarded = forwarded(call, channel.forwardHeaders);
-    const encoded = encode(adapter, ask, {
+    const encoded = encode(dialect, ask, {
       channel,
       model: candidate.deployment.model,
       ceiling: lower(channel.maxTokensCeiling, lesson.ceiling),
@@ -78,7 +78,7 @@ export class Trial implements AttemptOptions {
     this.stream = sendable?.answer.kind === "stream";
     this.patienceMs = patienceMs(ask.operation, this.stream, channel.timeouts);
     this.slowMs = impatient === null ? Infinity : impatient.slowMs(candidate, this.stream);
-    this.codec = codecOf(adapter, ask.operation);
+    this.codec = codecOf(dialect, ask.operation);
     this.cancellation = call.cancellation;
     this.encoded = encoded;
     this.clampedTo = sendable?.clampedTo ?? null;
@@ -256,20 +256,20 @@ function expectedOf(ask: Ask): Metered {
 const anyTokens = { input: 0, output: 0 };
 const unheard = { outputAverage: null, ceiling: null };
 
-function encode(adapter: Adapter | undefined, ask: Ask, target: Target): Encoded | Failure {
+function encode(dialect: Dialect | undefined, ask: Ask, target: Target): Encoded | Failure {
   switch (ask.operation) {
     case "chat":
-      return codecOf(adapter, "chat").encode(ask, target);
+      return codecOf(dialect, "chat").encode(ask, target);
     case "transcription":
-      return codecOf(adapter, "transcription").encode(ask, target);
+      return codecOf(dialect, "transcription").encode(ask, target);
     case "speech":
-      return codecOf(adapter, "speech").encode(ask, target);
+      return codecOf(dialect, "speech").encode(ask, target);
   }
 }
 
-function codecOf<O extends Operation>(adapter: Adapter | undefined, operation: O): NonNullable<Adapter[O]> {
-  const codec = adapter?.[operation];
-  if (codec === undefined) throw new Error(`a channel was chosen whose dialect has no ${operation}: ${adapter?.name ?? "unknown"}`);
+function codecOf<O extends Operation>(dialect: Dialect | undefined, operation: O): NonNullable<Dialect[O]> {
+  const codec = dialect?.[operation];
+  if (codec === undefined) throw new Error(`a channel was chosen whose dialect has no ${operation}: ${dialect?.name ?? "unknown"}`);
   return codec;
 }
 

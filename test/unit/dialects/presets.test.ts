@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { adapters } from "../../../src/dialects/index.ts";
+import { dialects } from "../../../src/dialects/index.ts";
 import { optionsOf, presetAddress, presetNamed, presets } from "../../../src/dialects/presets.ts";
 import { checkAddress } from "../../../src/config/address.ts";
 import { loadConfig } from "../../../src/config/load.ts";
@@ -11,7 +11,7 @@ const remote = presets.filter(({ local }) => !local);
 describe("every preset", () => {
   test("has a name of its own, in a dialect that exists", () => {
     expect(new Set(presets.map(({ name }) => name)).size).toBe(presets.length);
-    for (const { dialect } of presets) expect([...adapters.keys()]).toContain(dialect);
+    for (const { dialect } of presets) expect([...dialects.keys()]).toContain(dialect);
     expect(presetNamed("nobody")).toBeNull();
   });
 
@@ -21,7 +21,7 @@ describe("every preset", () => {
     expect(checkAddress(address.baseUrl)).toMatchObject({ ok: true, url: address.baseUrl, secure: preset.needsKey });
     expect(address.baseUrl).not.toMatch(/[{}]/);
     expect(preset.operations).not.toEqual([]);
-    for (const operation of preset.operations) expect(adapters.get(preset.dialect)?.[operation]).toBeDefined();
+    for (const operation of preset.operations) expect(dialects.get(preset.dialect)?.[operation]).toBeDefined();
     expect(preset.forwardHeaders).toEqual(preset.forwardHeaders.map((name) => name.toLowerCase()));
     expect(preset.needsKey ? preset.environment.key.length : 1).toBeGreaterThan(0);
   });

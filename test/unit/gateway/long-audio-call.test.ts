@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { adapters } from "../../../src/dialects/index.ts";
+import { dialects } from "../../../src/dialects/index.ts";
 import { loadConfig } from "../../../src/config/load.ts";
 import { buildSnapshot } from "../../../src/config/snapshot.ts";
 import { Board } from "../../../src/gateway/upstream-state/board.ts";
@@ -109,7 +109,7 @@ function world(
     gateway: new Gateway(
       ports,
       new Board(ports, () => {}),
-      adapters,
+      dialects,
       plainLedger((record) => records.push(record)),
     ),
     records,

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Codec } from "../../../src/dialects/dialect.ts";
-import { adapters } from "../../../src/dialects/index.ts";
+import { dialects } from "../../../src/dialects/index.ts";
 import { LiveStream } from "../../../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../../../src/gateway/ports.ts";
 import { Relay } from "../../../src/gateway/attempt/relay.ts";
@@ -86,7 +86,7 @@ function endRead({ bytes, facts }: Recording): number {
   return end === null ? Infinity : end.index + end[0].length;
 }
 
-const speaking = [...adapters.values()].flatMap(({ name, chat }) => (chat === undefined ? [] : [[name, chat] as const]));
+const speaking = [...dialects.values()].flatMap(({ name, chat }) => (chat === undefined ? [] : [[name, chat] as const]));
 
 describe.each(speaking)("a client of an upstream that speaks %s", (dialect, codec) => {
   describe.each(recordingsOf(dialect).map((recording) => [recording.name, recording] as const))("and sends %s", (_, recording) => {

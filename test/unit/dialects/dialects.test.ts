@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Adapter, Codec } from "../../../src/dialects/dialect.ts";
-import { adapters } from "../../../src/dialects/index.ts";
+import type { Dialect, Codec } from "../../../src/dialects/dialect.ts";
+import { dialects } from "../../../src/dialects/index.ts";
 import type { ChatAsk } from "../../../src/operations/chat/chat.ts";
 import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";
 import type { Emission } from "../../../src/operations/emission.ts";
@@ -61,8 +61,8 @@ function isCanonical({ bytes }: Recording): boolean {
   return /^(data: [^\r\n]+\n\n)*$/.test(Buffer.from(bytes).toString("latin1"));
 }
 
-test("every adapter with chat has recordings, and every recording has an adapter", () => {
-  const speaking = [...adapters.values()].filter(({ chat }) => chat !== undefined).map(({ name }) => name);
+test("every dialect with chat has recordings, and every recording has a dialect", () => {
+  const speaking = [...dialects.values()].filter(({ chat }) => chat !== undefined).map(({ name }) => name);
   expect(recordedDialects().toSorted()).toEqual(speaking.toSorted());
   for (const name of speaking) {
     const names = recordingsOf(name).map((recording) => recording.name);
@@ -72,15 +72,15 @@ test("every adapter with chat has recordings, and every recording has an adapter
   }
 });
 
-test("every adapter is listed under its own name", () => {
-  for (const [name, adapter] of adapters) expect(adapter.name).toBe(name);
+test("every dialect is listed under its own name", () => {
+  for (const [name, dialect] of dialects) expect(dialect.name).toBe(name);
 });
 
-const speaking = [...adapters.values()].flatMap((adapter: Adapter) =>
-  adapter.chat === undefined ? [] : [[adapter.name, adapter.chat] as const],
+const speaking = [...dialects.values()].flatMap((dialect: Dialect) =>
+  dialect.chat === undefined ? [] : [[dialect.name, dialect.chat] as const],
 );
 
-describe.each(speaking)("the adapter %s", (dialect, codec) => {
+describe.each(speaking)("the dialect %s", (dialect, codec) => {
   const recordings = recordingsOf(dialect);
 
   describe.each(recordings.map((recording) => [recording.name, recording] as const))("given the recording %s", (_, recording) => {
