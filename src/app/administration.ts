@@ -20,7 +20,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lessons.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { shownAs } from "../http/errors.ts";
-import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/refusals.ts";
+import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
 import { makeToken } from "../keys/token.ts";
 import type { Ask } from "../operations/ask.ts";
 import { failure, isFailure } from "../operations/failure.ts";

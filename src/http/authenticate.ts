@@ -2,11 +2,11 @@ import { parseBearer } from "../keys/bearer.ts";
 import type { Opened } from "../gateway/admission/key-cache.ts";
 import type { Key } from "../keys/key.ts";
 import { failure, type Failure } from "../operations/failure.ts";
-import type { Incoming } from "../net/server/incoming.ts";
+import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import type { KeyRing } from "./key-ring.ts";
 
 /** Who is asking, judged from the headers alone: no body is read for a stranger. */
-export function authenticate(request: Incoming, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
+export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
   const token = parseBearer(request.header("authorization"));
   if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
   const other = request.header("x-api-key");

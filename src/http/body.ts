@@ -1,16 +1,16 @@
 import { failure, type Failure } from "../operations/failure.ts";
 import { noMemory } from "./overload/load-shed.ts";
-import type { Incoming } from "../net/server/incoming.ts";
+import type { IncomingRequest } from "../net/server/incoming-request.ts";
 
 /** A body that came with its head, as most do; null where there is more to come. What is too large is refused before it is held. */
-export function wholeBody({ body }: Incoming, bytesMax: number): Uint8Array | Failure | null {
+export function wholeBody({ body }: IncomingRequest, bytesMax: number): Uint8Array | Failure | null {
   if (body.declaredBytes !== null && body.declaredBytes > bytesMax) return tooLarge(bytesMax);
   const whole = body.whole();
   return whole !== null && whole.length > bytesMax ? tooLarge(bytesMax) : whole;
 }
 
 /** Reads the rest of a request body with a bound on its size and on its time. */
-export function readBody({ body }: Incoming, limits: BodyLimits): Promise<Uint8Array | Failure> {
+export function readBody({ body }: IncomingRequest, limits: BodyLimits): Promise<Uint8Array | Failure> {
   const { promise: late, resolve } = Promise.withResolvers<Failure>();
   const disarm = limits.after(limits.readMs, () => resolve(tooSlow(limits.readMs)));
   return Promise.race([collect(body, limits), late]).finally(disarm);
@@ -24,7 +24,7 @@ export interface BodyLimits {
   readonly hasRoom: (bytes: number) => boolean;
 }
 
-async function collect(body: Incoming["body"], { bytesMax, hasRoom }: BodyLimits): Promise<Uint8Array | Failure> {
+async function collect(body: IncomingRequest["body"], { bytesMax, hasRoom }: BodyLimits): Promise<Uint8Array | Failure> {
   // Room is made as bytes come and not as they are announced, or a line of text would cost what it says.
   let room: Uint8Array = nothing;
   let length = 0;

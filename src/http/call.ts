@@ -13,26 +13,26 @@ import { mistake } from "../operations/mistakes.ts";
 import type { Operation } from "../operations/operation.ts";
 import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
-import type { Arrival } from "./arrival.ts";
-import { errorAnswer, statusOf } from "./errors.ts";
-import { headerLine, type AnswerHead, type HttpAnswer } from "../net/server/http-answer.ts";
-import type { Answerer, Incoming } from "../net/server/incoming.ts";
+import type { RequestContext } from "./request-context.ts";
+import { errorResponse, statusOf } from "./errors.ts";
+import { headerLine, type ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
+import type { RequestObserver, IncomingRequest } from "../net/server/incoming-request.ts";
 import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
-import { OutgoingStream, type ByteSource, type AnswerOwner } from "./outgoing-stream.ts";
-import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./refusals.ts";
+import { ResponseStream, type ByteSource, type ResponseStreamOwner } from "./response-stream.ts";
+import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
 
-/** One operation at the edge: what its requests look like. The rest of a call is the same for all. */
-export interface Door {
+/** One operation at the services: what its requests look like. The rest of a call is the same for all. */
+export interface Endpoint {
   readonly operation: Operation;
   /** For a sentence. */
-  readonly called: string;
+  readonly displayName: string;
   /** What is wrong with a request, as far as its headers tell. */
-  bars(request: Incoming): Failure | null;
-  read(arrival: Arrival, key: Key): Entry | Failure | Promise<Entry | Failure>;
+  rejectEarly(request: IncomingRequest): Failure | null;
+  read(context: RequestContext, key: Key): ParsedRequest | Failure | Promise<ParsedRequest | Failure>;
 }
 
 /** A request that was read. */
-export interface Entry {
+export interface ParsedRequest {
   readonly ask: Ask;
   /** The answer is expected to stream. */
   readonly stream: boolean;
@@ -42,33 +42,33 @@ export interface Entry {
 }
 
 /** A call from its first header to its last byte: admit, read, serve, write. Whatever happens, one line about it is recorded. */
-export function handleCall(arrival: Arrival, door: Door, key: Key | Failure): void {
-  new Visit(arrival, door, key).begin();
+export function handleCall(context: RequestContext, endpoint: Endpoint, key: Key | Failure): void {
+  new InboundCall(context, endpoint, key).begin();
 }
 
 /** What is known of a call, as it becomes known. */
 type Facts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
 
 /** One request of one client, until it is a call with an answer, or refused. It answers the request itself. */
-class Visit implements Answerer, AnswerUser {
+class InboundCall implements RequestObserver, AnswerUser {
   private readonly cancellation = new Cancellation();
   private readonly facts: Facts;
 
   constructor(
-    private readonly arrival: Arrival,
-    private readonly door: Door,
+    private readonly context: RequestContext,
+    private readonly endpoint: Endpoint,
     private readonly key: Key | Failure,
   ) {
     const { cancellation } = this;
     cancellation.keyId = isFailure(key) ? null : key.id;
     this.facts = {
-      id: arrival.head.requestId,
+      id: context.head.requestId,
       keyId: cancellation.keyId,
-      operation: door.operation,
+      operation: endpoint.operation,
       model: null,
       stream: false,
       bytesIn: 0,
-      startedMs: arrival.edge.gateway.ports.nowMs(),
+      startedMs: context.services.gateway.ports.nowMs(),
       admission: null,
     };
   }
@@ -76,55 +76,55 @@ class Visit implements Answerer, AnswerUser {
   /** Whatever goes wrong on the way, the call is ended and the client is told. */
   begin(): void {
     try {
-      this.knock();
+      this.precheck();
     } catch (error) {
       this.broke(error);
     }
   }
 
-  departed(): void {
+  clientGone(): void {
     this.cancellation.cancel(clientGone);
   }
 
   /** As far as the headers tell; then, when its body has come, the rest. Most have it with them, and nothing waits. */
-  private knock(): void {
-    const { arrival, door, key, cancellation } = this;
-    const { request, snapshot } = arrival;
-    const { gateway, pressure } = arrival.edge;
-    request.answerer = this;
+  private precheck(): void {
+    const { context, endpoint, key, cancellation } = this;
+    const { request, snapshot } = context;
+    const { gateway, pressure } = context.services;
+    request.observer = this;
     if (request.isGone) cancellation.cancel(clientGone);
     gateway.calls.begin(cancellation);
 
     if (isFailure(key)) return this.refuse(key, key.retryAfterMs);
-    const strained = shed(pressure(this.facts.startedMs), door.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
+    const strained = shed(pressure(this.facts.startedMs), endpoint.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
     if (strained !== null) {
-      if (strained === "memory_out") arrival.head.closes = true;
+      if (strained === "memory_out") context.head.closes = true;
       return this.refuse(shedFailure(strained), shedRetryMs(gateway.ports.dice));
     }
-    const barred = bars(request, key, door, gateway.calls.size, snapshot);
+    const barred = rejectEarly(request, key, endpoint, gateway.calls.size, snapshot);
     if (barred !== null) return this.refuse(barred);
     const spent = gateway.ledger.bars(key);
     if (spent !== null) return this.overrun(spent);
-    const entry = door.read(arrival, key);
-    if (entry instanceof Promise) void this.enterLater(entry, key);
-    else this.enter(entry, key);
+    const parsed = endpoint.read(context, key);
+    if (parsed instanceof Promise) void this.enterLater(parsed, key);
+    else this.enter(parsed, key);
   }
 
   /** What is still being read counts among the calls of its key: it costs the gateway as much, and the client sets its pace. */
-  private async enterLater(reading: Promise<Entry | Failure>, key: Key): Promise<void> {
-    const { arrival, cancellation } = this;
+  private async enterLater(reading: Promise<ParsedRequest | Failure>, key: Key): Promise<void> {
+    const { context, cancellation } = this;
     let place: Place | null = null;
     // Whoever waits for it below is told.
     reading.catch(() => {});
     try {
-      const placing = arrival.edge.gateway.ledger.place(key, arrival.receiptId);
+      const placing = context.services.gateway.ledger.place(key, context.receiptId);
       const placed = placing instanceof Promise ? await placing : placing;
       if (placed.kind === "overrun") return this.unread(reading, placed);
       place = placed;
-      const entry = await unlessCancelled(reading, cancellation);
+      const parsed = await unlessCancelled(reading, cancellation);
       place.leave();
       place = null;
-      this.enter(entry, key);
+      this.enter(parsed, key);
     } catch (error) {
       place?.leave();
       this.broke(error);
@@ -132,53 +132,53 @@ class Visit implements Answerer, AnswerUser {
   }
 
   /** Its key has no place for it: whatever comes of the reading is let go. */
-  private unread(reading: Promise<Entry | Failure>, why: Overrun): void {
+  private unread(reading: Promise<ParsedRequest | Failure>, why: Overrun): void {
     reading.then(letGo, () => {});
-    this.arrival.request.body.leave();
+    this.context.request.body.leave();
     this.overrun(why);
   }
 
   broke(error: unknown): void {
-    const { arrival, cancellation, facts } = this;
-    const { gateway, onBug } = arrival.edge;
+    const { context, cancellation, facts } = this;
+    const { gateway, onBug } = context.services;
     onBug(error);
     cancellation.cancel(internalError);
     // What was taken for it is given back, and nothing is left open in the books.
     if (facts.admission !== null) void gateway.refused(facts, internalError, statusOf(internalError));
     gateway.calls.end(cancellation);
-    arrival.request.answer(errorAnswer(internalError, arrival.head));
+    context.request.answer(errorResponse(internalError, context.head));
   }
 
   private refuse(why: Failure, waitMs: number | null = null): void {
-    const { request, head, edge } = this.arrival;
-    void edge.gateway.refused(this.facts, why, statusOf(why));
-    edge.gateway.calls.end(this.cancellation);
+    const { request, head, services } = this.context;
+    void services.gateway.refused(this.facts, why, statusOf(why));
+    services.gateway.calls.end(this.cancellation);
     // Whoever is too slow to send a body would otherwise hold its connection for as long as it likes.
     if (why.status === 408) head.closes = true;
     const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
-    request.answer(errorAnswer(why, head, retryAfterMs));
+    request.answer(errorResponse(why, head, retryAfterMs));
   }
 
   /** Says how the key stands, and when asking again has a chance. */
   private overrun({ failure: why, standing, retryAfterMs }: Overrun): void {
-    this.arrival.head.standing = standing;
+    this.context.head.standing = standing;
     this.refuse(why, retryAfterMs);
   }
 
   /** A request that was read becomes a call, unless something speaks against it. */
-  private enter(entry: Entry | Failure, key: Key): void {
-    const { arrival, cancellation, facts } = this;
-    const { request, snapshot } = arrival;
-    if (isFailure(entry)) {
+  private enter(parsed: ParsedRequest | Failure, key: Key): void {
+    const { context, cancellation, facts } = this;
+    const { request, snapshot } = context;
+    if (isFailure(parsed)) {
       // The rest of the body may still be on its way.
-      if (entry === cancellation.failure) arrival.head.closes = true;
-      return this.refuse(entry);
+      if (parsed === cancellation.failure) context.head.closes = true;
+      return this.refuse(parsed);
     }
-    const { ask } = entry;
-    if (entry.dispose !== null) cancellation.onceOver(entry.dispose);
+    const { ask } = parsed;
+    if (parsed.dispose !== null) cancellation.onceOver(parsed.dispose);
     facts.model = ask.model;
-    facts.stream = entry.stream;
-    facts.bytesIn = entry.bytes;
+    facts.stream = parsed.stream;
+    facts.bytesIn = parsed.bytes;
     if (ask.operation === "chat" && ask.choices > choicesMax) return this.refuse(tooManyChoices);
     if (!allowsModel(key, ask.model)) return this.refuse(forbiddenModel(ask.model));
     const route = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
@@ -188,7 +188,7 @@ class Visit implements Answerer, AnswerUser {
     const able = eligible(bound, ask, key.splits, snapshot.service);
     if (isFailure(able)) return this.refuse(able);
     const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation };
-    const admitting = arrival.edge.gateway.ledger.admit(arrival.receiptId, facts, key, ask, able.route);
+    const admitting = context.services.gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
     if (admitting instanceof Promise) void this.admitLater(call, admitting);
     else this.admit(call, admitting);
   }
@@ -211,7 +211,7 @@ class Visit implements Answerer, AnswerUser {
     try {
       await onRecord;
     } catch {
-      return this.overrun(this.arrival.edge.gateway.ledger.lost(admission));
+      return this.overrun(this.context.services.gateway.ledger.lost(admission));
     }
     try {
       this.serve(call, admission);
@@ -222,20 +222,20 @@ class Visit implements Answerer, AnswerUser {
 
   private serve(call: Call, admission: Admission): void {
     this.facts.admission = admission;
-    this.arrival.head.standing = admission.grant.standing;
+    this.context.head.standing = admission.grant.standing;
     const { earlyHeadersMs } = call.snapshot.service;
     const isPatient = !call.facts.stream || call.ask.operation === "speech" || earlyHeadersMs === 0;
-    if (isPatient) this.arrival.edge.gateway.serveTo(this, call);
+    if (isPatient) this.context.services.gateway.serveTo(this, call);
     else void this.serveSoon(call, earlyHeadersMs);
   }
 
   private async serveSoon(call: Call, earlyHeadersMs: number): Promise<void> {
-    const { arrival } = this;
-    const { gateway } = arrival.edge;
+    const { context } = this;
+    const { gateway } = context.services;
     try {
       const answering = gateway.serve(call);
       const answer = await within(answering, earlyHeadersMs, gateway.ports.after);
-      if (answer === null) arrival.request.answer(answeredEarly(answering, call, arrival));
+      if (answer === null) context.request.answer(answeredEarly(answering, call, context));
       else this.answered(answer);
     } catch (error) {
       this.broke(error);
@@ -244,67 +244,67 @@ class Visit implements Answerer, AnswerUser {
 
   answered(answer: Answer): void {
     if (answer.kind === "failed") void this.failed(answer);
-    else this.arrival.request.answer(answered(answer, this.cancellation, this.arrival));
+    else this.context.request.answer(answered(answer, this.cancellation, this.context));
   }
 
   private async failed(answer: Extract<Answer, { kind: "failed" }>): Promise<void> {
     try {
       await answer.recorded(statusOf(answer.failure));
-      this.arrival.request.answer(answered(answer, this.cancellation, this.arrival));
+      this.context.request.answer(answered(answer, this.cancellation, this.context));
     } catch (error) {
       this.broke(error);
     }
   }
 }
 
-function letGo(late: Entry | Failure): void {
+function letGo(late: ParsedRequest | Failure): void {
   if (!isFailure(late)) late.dispose?.();
 }
 
 /** A call that is ended does not wait for a client that takes its time to send the request. */
-function unlessCancelled(reading: Promise<Entry | Failure>, cancellation: Cancellation): Promise<Entry | Failure> {
+function unlessCancelled(reading: Promise<ParsedRequest | Failure>, cancellation: Cancellation): Promise<ParsedRequest | Failure> {
   return new Promise((resolve, reject) => {
     const unlisten = cancellation.listen(() => {
       resolve(cancellation.failure!);
       reading.then(letGo, () => {});
     });
-    reading.then((entry) => {
+    reading.then((parsed) => {
       unlisten();
-      resolve(entry);
+      resolve(parsed);
     }, reject);
   });
 }
 
 /** What keeps a known caller out, before its body is read. */
-function bars(request: Incoming, key: Key, door: Door, inFlight: number, snapshot: Snapshot): Failure | null {
-  if (!allowsOperation(key, door.operation)) return forbiddenOperation(door.called);
+function rejectEarly(request: IncomingRequest, key: Key, endpoint: Endpoint, inFlight: number, snapshot: Snapshot): Failure | null {
+  if (!allowsOperation(key, endpoint.operation)) return forbiddenOperation(endpoint.displayName);
   if (inFlight > snapshot.service.inFlightMax) return failure("saturated", "too many calls in flight");
-  const barred = door.bars(request);
+  const barred = endpoint.rejectEarly(request);
   if (barred !== null) return barred;
   const encoding = request.header("content-encoding");
   return encoding === null || encoding === "identity" ? null : encodedBody;
 }
 
-function answered(answer: Answer, cancellation: Cancellation, arrival: Arrival): HttpAnswer {
-  const { head, snapshot, edge } = arrival;
+function answered(answer: Answer, cancellation: Cancellation, context: RequestContext): HttpResponse {
+  const { head, snapshot, services } = context;
   tell(head, answer, snapshot);
   switch (answer.kind) {
     case "whole":
-      edge.gateway.calls.end(cancellation);
+      services.gateway.calls.end(cancellation);
       head.type = answer.type;
       return { status: 200, head, body: answer.body };
     case "failed":
-      edge.gateway.calls.end(cancellation);
-      return errorAnswer(answer.failure, head, answer.retryAfterMs);
+      services.gateway.calls.end(cancellation);
+      return errorResponse(answer.failure, head, answer.retryAfterMs);
     case "stream":
-      return stream(answer.source, { type: answer.type, shape: answer.shape, early: false }, cancellation, arrival);
+      return stream(answer.source, { type: answer.type, shape: answer.shape, early: false }, cancellation, context);
   }
 }
 
 /** The wait for content grew long: the head leaves now, and whatever comes of the call follows in the stream. */
-function answeredEarly(answering: Promise<Answer>, call: Call, arrival: Arrival): HttpAnswer {
+function answeredEarly(answering: Promise<Answer>, call: Call, context: RequestContext): HttpResponse {
   const { cancellation } = call;
-  const { gateway, onBug } = arrival.edge;
+  const { gateway, onBug } = context.services;
   let source: ByteSource | null = null;
   // Recorded here and not when it is read: a client may leave before anything is read for it.
   const recorded = answering.then(async (answer) => {
@@ -328,7 +328,7 @@ function answeredEarly(answering: Promise<Answer>, call: Call, arrival: Arrival)
     cancel: (reason) => cancellation.cancel(reason),
     reader: null,
   };
-  return stream(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, arrival);
+  return stream(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, context);
 }
 
 function once(bytes: Uint8Array): ByteSource {
@@ -356,13 +356,13 @@ function stream(
   source: ByteSource,
   { type, shape, early }: Look,
   cancellation: Cancellation,
-  { head, snapshot, edge: { gateway } }: Arrival,
-): HttpAnswer {
+  { head, snapshot, services: { gateway } }: RequestContext,
+): HttpResponse {
   const { keepAliveMs, writeStallMs } = snapshot.service;
   head.type = type;
   head.addLines(unbuffered);
   if (shape === "events") head.cacheControl = "no-cache, no-store";
-  const body = new OutgoingStream(source, new StreamedCall(cancellation, gateway.calls), {
+  const body = new ResponseStream(source, new StreamedCall(cancellation, gateway.calls), {
     requestId: head.requestId,
     shape,
     // Nothing may be slipped in between bytes.
@@ -377,7 +377,7 @@ function stream(
 const unbuffered = headerLine("x-accel-buffering", "no");
 
 /** A call that is being answered by a stream: all that is left of it. */
-class StreamedCall implements AnswerOwner {
+class StreamedCall implements ResponseStreamOwner {
   constructor(
     private readonly cancellation: Cancellation,
     private readonly calls: LiveCalls,
@@ -393,7 +393,7 @@ class StreamedCall implements AnswerOwner {
 }
 
 /** Adds to the headers of this one request what the answer has to tell. */
-function tell(head: AnswerHead, answer: Answer, { service }: Snapshot): void {
+function tell(head: ResponseHead, answer: Answer, { service }: Snapshot): void {
   if (answer.clampedTo !== null) head.add("x-sluice-max-tokens", String(answer.clampedTo));
   if (answer.dropped !== undefined && answer.dropped.length > 0) head.add("x-sluice-dropped-params", headerSafe(answer.dropped.join(", ")));
   if (answer.voice !== null) head.add("x-sluice-voice", headerSafe(answer.voice));

@@ -1,14 +1,14 @@
 import type { Failure, FailureKind } from "../operations/failure.ts";
 import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
-import type { AnswerHead, HttpAnswer } from "../net/server/http-answer.ts";
+import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 
 /** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */
-export function errorAnswer(
+export function errorResponse(
   failure: Failure,
-  head: AnswerHead,
+  head: ResponseHead,
   /** When asking again has a chance, if waiting helps at all. */
   retryAfterMs: number | null = null,
-): HttpAnswer {
+): HttpResponse {
   const shown = shownOf(failure);
   head.type = "application/json";
   if (retryAfterMs !== null) addRetryAfter(head, retryAfterMs);
@@ -119,7 +119,7 @@ function envelope(failure: Failure, requestId: string): string {
 }
 
 /** Official clients obey waits of up to a minute and do strange things with longer ones, so a longer one is said plainly. */
-function addRetryAfter(head: AnswerHead, waitMs: number): void {
+function addRetryAfter(head: ResponseHead, waitMs: number): void {
   const shownMs = Math.min(Math.max(Math.ceil(waitMs), 1000), obeyedWaitMaxMs);
   head.add("retry-after", String(Math.ceil(shownMs / 1000)));
   head.add("retry-after-ms", String(shownMs));

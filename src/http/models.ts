@@ -5,12 +5,12 @@ import type { Key } from "../keys/key.ts";
 import { operationsNamed } from "../operations/named-operation.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import { boundTo } from "../routing/bound.ts";
-import { errorAnswer } from "./errors.ts";
-import type { AnswerHead, HttpAnswer } from "../net/server/http-answer.ts";
-import { unknownModel } from "./refusals.ts";
+import { errorResponse } from "./errors.ts";
+import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
+import { unknownModel } from "./request-errors.ts";
 
 /** What the calling key may use, and nothing else. */
-export function listModels(snapshot: Snapshot, key: Key, head: AnswerHead): HttpAnswer {
+export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead): HttpResponse {
   const data = [...snapshot.routes].flatMap(([model, route]) => {
     const usable = usableBy(key, route);
     return usable === null ? [] : [entry(snapshot, key, model, usable)];
@@ -19,14 +19,14 @@ export function listModels(snapshot: Snapshot, key: Key, head: AnswerHead): Http
 }
 
 /** A model the key may not use is answered as one that does not exist. One that is in no list may be served all the same. */
-export function showModel(snapshot: Snapshot, key: Key, id: string, head: AnswerHead): HttpAnswer {
+export function showModel(snapshot: Snapshot, key: Key, id: string, head: ResponseHead): HttpResponse {
   const route = snapshot.routes.get(id) ?? (allowsModel(key, id) ? snapshot.wildcard?.(id) : null) ?? null;
   const usable = route === null ? null : usableBy(key, route);
-  if (usable === null) return errorAnswer(unknownModel(id), head);
+  if (usable === null) return errorResponse(unknownModel(id), head);
   return jsonAnswer(entry(snapshot, key, id, usable), head);
 }
 
-function jsonAnswer(value: object, head: AnswerHead): HttpAnswer {
+function jsonAnswer(value: object, head: ResponseHead): HttpResponse {
   head.type = "application/json;charset=utf-8";
   return { status: 200, head, body: JSON.stringify(value) };
 }

@@ -1,18 +1,18 @@
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
-import type { Arrival, Edge } from "./arrival.ts";
+import type { RequestContext, ListenerServices } from "./request-context.ts";
 import type { AuthFailures } from "./auth-failures.ts";
 import { authenticate } from "./authenticate.ts";
-import { handleCall, type Door } from "./call.ts";
+import { handleCall, type Endpoint } from "./call.ts";
 import { chat } from "./chat.ts";
 import { Connections } from "../net/server/connections.ts";
-import { errorAnswer } from "./errors.ts";
-import { AnswerHead, type HttpAnswer } from "../net/server/http-answer.ts";
-import type { Incoming } from "../net/server/incoming.ts";
+import { errorResponse } from "./errors.ts";
+import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
+import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listModels, showModel } from "./models.ts";
-import { internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./refusals.ts";
+import { internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
 import { givenRequestId } from "../net/server/request-id.ts";
 import { statusFor } from "../net/server/request-parser.ts";
@@ -25,9 +25,9 @@ import type { UnknownRoutes } from "./unknown-routes.ts";
 export function listen(options: ListenOptions): Listener {
   const ids = new ReceiptIds();
   /** For an answer to what did not become a request. */
-  const newHead = (): AnswerHead => {
+  const newHead = (): ResponseHead => {
     ids.next(options.wallMs());
-    return new AnswerHead(ids.name());
+    return new ResponseHead(ids.name());
   };
   const perAddressMax = (): number | null => options.current().snapshot.service.connectionsPerAddressMax;
   return new Connections(
@@ -35,16 +35,16 @@ export function listen(options: ListenOptions): Listener {
     {
       nowMs: options.gateway.ports.nowMs,
       answer: (request) => handle(request, options, ids),
-      refusal: (problem, status) => errorAnswer(unreadable(problem, status ?? statusFor(problem)), newHead()),
+      refusal: (problem, status) => errorResponse(unreadable(problem, status ?? statusFor(problem)), newHead()),
       bug: (error) => {
         options.onBug(error);
-        return errorAnswer(internalError, newHead());
+        return errorResponse(internalError, newHead());
       },
     },
   );
 }
 
-export interface ListenOptions extends Edge {
+export interface ListenOptions extends ListenerServices {
   readonly host: string;
   readonly port: number;
   readonly reusePort: boolean;
@@ -73,20 +73,20 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): HttpAnswer | Promise<HttpAnswer | null> | null {
+function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptIds): HttpResponse | Promise<HttpResponse | null> | null {
   const wallMs = options.wallMs();
   const receiptId = ids.next(wallMs);
-  const head = new AnswerHead(givenRequestId(request.header("x-request-id")) ?? ids.name());
+  const head = new ResponseHead(givenRequestId(request.header("x-request-id")) ?? ids.name());
 
   const path = pathOf(request.target);
   const route = routeOf(path);
   if (route === null) {
     options.unknownRoutes.note(request, path, head.requestId);
-    return errorAnswer(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path), head);
+    return errorResponse(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path), head);
   }
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
     head.add("allow", route.method);
-    return errorAnswer(wrongMethod(request.method, path), head);
+    return errorResponse(wrongMethod(request.method, path), head);
   }
   if (route.name === "healthz") {
     head.type = "text/plain";
@@ -95,37 +95,37 @@ function handle(request: Incoming, options: ListenOptions, ids: ReceiptIds): Htt
   const { snapshot, ring } = options.current();
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
-  if (query !== "" && mentionsKey(query)) return errorAnswer(keyInUrl, head);
+  if (query !== "" && mentionsKey(query)) return errorResponse(keyInUrl, head);
 
   const key = authenticate(request, ring, wallMs);
-  const arrival: Arrival = { request, receiptId, head, snapshot, edge: options };
-  return key instanceof Promise ? answerLater(arrival, route, key, options) : answer(arrival, route, key, options);
+  const context: RequestContext = { request, receiptId, head, snapshot, services: options };
+  return key instanceof Promise ? answerLater(context, route, key, options) : answer(context, route, key, options);
 }
 
 /** Methods that no path has. */
 const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 async function answerLater(
-  arrival: Arrival,
+  context: RequestContext,
   route: Route,
   opened: Promise<Key | Failure>,
   options: ListenOptions,
-): Promise<HttpAnswer | null> {
-  return answer(arrival, route, await opened, options);
+): Promise<HttpResponse | null> {
+  return answer(context, route, await opened, options);
 }
 
 /** Null where it is a call, which answers its request itself. */
-function answer(arrival: Arrival, route: Route, opened: Key | Failure, options: ListenOptions): HttpAnswer | null {
-  const { request, head, snapshot } = arrival;
+function answer(context: RequestContext, route: Route, opened: Key | Failure, options: ListenOptions): HttpResponse | null {
+  const { request, head, snapshot } = context;
   // Whoever guesses keys is slowed down; whoever has one is not, wherever it comes from.
   const guessed = isFailure(opened) && opened.status === 401 ? tooManyWrong(snapshot, options, request) : null;
   const key = guessed ?? opened;
-  const door = doors.get(route.name);
-  if (door !== undefined) {
-    handleCall(arrival, door, key);
+  const endpoint = endpoints.get(route.name);
+  if (endpoint !== undefined) {
+    handleCall(context, endpoint, key);
     return null;
   }
-  if (isFailure(key)) return errorAnswer(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs);
+  if (isFailure(key)) return errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs);
   switch (route.name) {
     case "models":
       return listModels(snapshot, key, head);
@@ -133,15 +133,15 @@ function answer(arrival: Arrival, route: Route, opened: Key | Failure, options: 
       return showModel(snapshot, key, route.id, head);
     default:
       options.unknownRoutes.note(request, pathOf(request.target), head.requestId);
-      return errorAnswer(noResponses, head);
+      return errorResponse(noResponses, head);
   }
 }
 
-function tooManyWrong({ service }: Snapshot, { strangers }: ListenOptions, { address }: Incoming): Failure | null {
+function tooManyWrong({ service }: Snapshot, { strangers }: ListenOptions, { address }: IncomingRequest): Failure | null {
   return service.wrongKeysMax === null ? null : strangers.note(address, service.wrongKeysMax);
 }
 
-const doors: ReadonlyMap<string, Door> = new Map([
+const endpoints: ReadonlyMap<string, Endpoint> = new Map([
   ["chat", chat],
   ["transcription", transcription],
   ["translation", translation],
@@ -149,7 +149,7 @@ const doors: ReadonlyMap<string, Door> = new Map([
 ]);
 
 /** What is degraded does not make it unready: a load balancer that took every replica out would turn a nuisance into an outage. */
-function readiness(ready: boolean, version: string, degraded: readonly string[], head: AnswerHead): HttpAnswer {
+function readiness(ready: boolean, version: string, degraded: readonly string[], head: ResponseHead): HttpResponse {
   const body = JSON.stringify({
     status: ready ? "ready" : "stopping",
     config: version,

@@ -2,9 +2,9 @@ import { audioFacts } from "../media/length/audio-length.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { readTranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 import type { Key } from "../keys/key.ts";
-import type { Arrival } from "./arrival.ts";
-import type { Door, Entry } from "./call.ts";
-import { barsNotForm, readForm } from "./forms/form.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { Endpoint, ParsedRequest } from "./call.ts";
+import { rejectNotForm, readForm } from "./forms/form.ts";
 import { splits } from "./splits.ts";
 import { Uploads } from "./forms/uploads.ts";
 
@@ -12,23 +12,27 @@ import { Uploads } from "./forms/uploads.ts";
 const uploads = new Uploads();
 
 /** POST /v1/audio/transcriptions. */
-export const transcription: Door = door("transcribe");
+export const transcription: Endpoint = endpoint("transcribe");
 /** POST /v1/audio/translations: the same, into English. */
-export const translation: Door = door("translate");
+export const translation: Endpoint = endpoint("translate");
 
-function door(task: "transcribe" | "translate"): Door {
+function endpoint(task: "transcribe" | "translate"): Endpoint {
   return {
     operation: "transcription",
-    called: task === "transcribe" ? "transcriptions" : "translations",
-    bars: barsNotForm,
-    read: (arrival, key) => read(arrival, key, task),
+    displayName: task === "transcribe" ? "transcriptions" : "translations",
+    rejectEarly: rejectNotForm,
+    read: (context, key) => read(context, key, task),
   };
 }
 
-async function read({ request, snapshot, edge }: Arrival, key: Key, task: "transcribe" | "translate"): Promise<Entry | Failure> {
+async function read(
+  { request, snapshot, services }: RequestContext,
+  key: Key,
+  task: "transcribe" | "translate",
+): Promise<ParsedRequest | Failure> {
   const { audioBytesMax, longAudioBytesMax, uploadReadMs, uploadsMax } = snapshot.service;
   const fileBytesMax = splits(key, snapshot, "audio") ? longAudioBytesMax : audioBytesMax;
-  const { after } = edge.gateway.ports;
+  const { after } = services.gateway.ports;
   const form = await uploads.read({ uploadsMax, keyId: key.id, after }, (place) =>
     readForm(request, { fileBytesMax, readMs: uploadReadMs, after, place }),
   );

@@ -1,4 +1,4 @@
-import type { Incoming } from "../net/server/incoming.ts";
+import type { IncomingRequest } from "../net/server/incoming-request.ts";
 
 /** What is logged of a request to a path that nobody serves: enough to find the client that is set up wrongly. */
 export interface UnknownRoute {
@@ -25,7 +25,7 @@ export class UnknownRoutes {
     private readonly tell: (fact: UnknownRoute) => void,
   ) {}
 
-  note(request: Pick<Incoming, "method" | "header">, path: string, requestId: string): void {
+  note(request: Pick<IncomingRequest, "method" | "header">, path: string, requestId: string): void {
     const nowMs = this.nowMs();
     if (nowMs - this.since >= spanMs) {
       this.since = nowMs;

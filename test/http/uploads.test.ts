@@ -1,7 +1,7 @@
 // Needs: alone. It makes promises about real time.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
-import { Uploads, type UploadPlace } from "../../src/http/forms/uploads.ts";
+import { Uploads, type UploadSlot } from "../../src/http/forms/uploads.ts";
 import { formOf, recording, uploadsOf } from "../support/audio-call.ts";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat } from "../support/chat.ts";
@@ -21,7 +21,7 @@ class Scene {
 
   begin(keyId: string, bytes = 0): Reading {
     const reading = new Reading();
-    const upload = (place: UploadPlace) => reading.begin(place, bytes);
+    const upload = (place: UploadSlot) => reading.begin(place, bytes);
     void this.uploads.read({ uploadsMax, keyId, after: this.after }, upload).then((outcome) => (reading.outcome = outcome));
     return reading;
   }
@@ -49,7 +49,7 @@ class Reading {
   isRead = false;
   #finish: (outcome: "read" | Failure) => void = () => {};
 
-  begin(place: UploadPlace, bytes: number): Promise<"read" | Failure> {
+  begin(place: UploadSlot, bytes: number): Promise<"read" | Failure> {
     this.isRead = true;
     place.bytes = bytes;
     return new Promise((resolve) => {

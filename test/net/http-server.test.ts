@@ -5,9 +5,9 @@ import fc from "fast-check";
 import type { ClientSocket } from "../../src/net/server/client-connection.ts";
 import { Connections } from "../../src/net/server/connections.ts";
 import type { Bell, Bells } from "../../src/gateway/ports.ts";
-import { AnswerHead, type HttpAnswer } from "../../src/net/server/http-answer.ts";
-import type { Incoming } from "../../src/net/server/incoming.ts";
-import { OutgoingStream, type ByteSource } from "../../src/http/outgoing-stream.ts";
+import { ResponseHead, type HttpResponse } from "../../src/net/server/http-response.ts";
+import type { IncomingRequest } from "../../src/net/server/incoming-request.ts";
+import { ResponseStream, type ByteSource } from "../../src/http/response-stream.ts";
 import { statusFor } from "../../src/net/server/request-parser.ts";
 import { RawConnection, RawResponse } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
@@ -34,7 +34,7 @@ class Edge {
   writeStallMs = 60_000;
 
   constructor(readonly clock: "still" | "real" = "still") {
-    const plain = (body: string, status: number): HttpAnswer => ({ status, head: new AnswerHead("r"), body });
+    const plain = (body: string, status: number): HttpResponse => ({ status, head: new ResponseHead("r"), body });
     this.server = new Connections(
       { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
       {
@@ -65,10 +65,10 @@ class Edge {
     await this.server.close();
   }
 
-  #answer(request: Incoming): HttpAnswer | Promise<HttpAnswer> | null {
+  #answer(request: IncomingRequest): HttpResponse | Promise<HttpResponse> | null {
     this.seen.push(`${request.method} ${request.target}`);
     const [, path = "", size = "0"] = request.target.split("/");
-    const whole = (body: Uint8Array | string): HttpAnswer => ({ status: 200, head: new AnswerHead("r"), body });
+    const whole = (body: Uint8Array | string): HttpResponse => ({ status: 200, head: new ResponseHead("r"), body });
     switch (path) {
       case "echo":
         return this.#alive(request, async () => whole(`${request.target} ${await textOf(request)}`));
@@ -88,16 +88,16 @@ class Edge {
             this.departed += 1;
             resolve();
           };
-          request.answerer = { departed };
+          request.observer = { clientGone: departed };
           await promise;
           return whole(Number(size) > 0 ? patterned(0, Number(size)) : request.target);
         });
       case "stream":
-        return { status: 200, head: new AnswerHead("r"), body: this.#stream(Number(size), 64 * 1024, 0) };
+        return { status: 200, head: new ResponseHead("r"), body: this.#stream(Number(size), 64 * 1024, 0) };
       case "lump":
-        return { status: 200, head: new AnswerHead("r"), body: this.#stream(Number(size), Number(size), 0) };
+        return { status: 200, head: new ResponseHead("r"), body: this.#stream(Number(size), Number(size), 0) };
       case "drip":
-        return { status: 200, head: new AnswerHead("r"), body: this.#stream(Number(size), 16, 1) };
+        return { status: 200, head: new ResponseHead("r"), body: this.#stream(Number(size), 16, 1) };
       case "pace":
         return this.#paced(request, target(request.target));
       case "told":
@@ -109,7 +109,7 @@ class Edge {
       case "big":
         return whole(patterned(0, Number(size)));
       case "refuse":
-        return { status: 401, head: new AnswerHead("r"), body: request.target };
+        return { status: 401, head: new ResponseHead("r"), body: request.target };
       default:
         return whole(request.target);
     }
@@ -120,9 +120,9 @@ class Edge {
   }
 
   /** Reads its body in one of three ways, and says how much it was; then answers in one of two. */
-  #paced({ body }: Incoming, { reads, answers, bytes }: Paced): HttpAnswer | Promise<HttpAnswer> {
-    const made = (read: number | string): HttpAnswer => {
-      const head = new AnswerHead("r");
+  #paced({ body }: IncomingRequest, { reads, answers, bytes }: Paced): HttpResponse | Promise<HttpResponse> {
+    const made = (read: number | string): HttpResponse => {
+      const head = new ResponseHead("r");
       head.add("x-read", String(read));
       return { status: 200, head, body: answers === "whole" ? patterned(0, bytes) : this.#stream(bytes, 100_000, 0) };
     };
@@ -139,7 +139,7 @@ class Edge {
     })();
   }
 
-  async #alive(_: Incoming, work: () => Promise<HttpAnswer>): Promise<HttpAnswer> {
+  async #alive(_: IncomingRequest, work: () => Promise<HttpResponse>): Promise<HttpResponse> {
     this.live += 1;
     try {
       return await work();
@@ -148,7 +148,7 @@ class Edge {
     }
   }
 
-  #stream(bytes: number, partBytes: number, everyMs: number): OutgoingStream {
+  #stream(bytes: number, partBytes: number, everyMs: number): ResponseStream {
     let at = 0;
     this.live += 1;
     const source: ByteSource = {
@@ -164,7 +164,7 @@ class Edge {
       reader: null,
     };
     const owner = { cancelled: () => {}, ended: () => void (this.live -= 1) };
-    return new OutgoingStream(source, owner, {
+    return new ResponseStream(source, owner, {
       requestId: "r",
       shape: "bytes",
       keepAliveMs: 0,
@@ -208,7 +208,7 @@ function target(text: string): Paced {
   return { reads: reads as Paced["reads"], answers: answers as Paced["answers"], bytes: Number(bytes) };
 }
 
-async function textOf({ body }: Incoming): Promise<string> {
+async function textOf({ body }: IncomingRequest): Promise<string> {
   const parts: Uint8Array[] = [];
   for (;;) {
     const part = await body.next();

@@ -17,7 +17,7 @@ import { Connection, type Origin } from "../../src/net/client/connection.ts";
 import { HttpExchange } from "../../src/net/client/exchange.ts";
 import { overflow, Overflow } from "../../src/net/client/overflow.ts";
 import { Pool } from "../../src/net/client/pool.ts";
-import { ReadingTurns } from "../../src/net/client/reading-turns.ts";
+import { ReadScheduler } from "../../src/net/client/read-scheduler.ts";
 import { eventually } from "../support/eventually.ts";
 import { makeCertificates } from "../support/tls.ts";
 
@@ -163,7 +163,7 @@ describe("all backlogs together", () => {
 });
 
 test("so much is read in a turn, and whoever reads more is told", async () => {
-  const turns = new ReadingTurns({ bytesPerTurn: 1000, takersPerTurn: 2, isBusy: () => false });
+  const turns = new ReadScheduler({ bytesPerTurn: 1000, readersPerTurn: 2, isBusy: () => false });
   expect([600, 400, 1].map((bytes) => turns.isTooMuch(bytes))).toEqual([false, false, true]);
   await new Promise((resolve) => setImmediate(resolve));
   expect([999, 2].map((bytes) => turns.isTooMuch(bytes))).toEqual([false, true]);
@@ -179,8 +179,8 @@ test("those that read much take turns, a few in each, and none is forgotten", as
   };
   setImmediate(count);
   let isBusy = false;
-  const turns = new ReadingTurns({ bytesPerTurn: 1000, takersPerTurn: 2, isBusy: () => isBusy });
-  const takers = Array.from({ length: 7 }, () => ({ readOn: () => void went.push(turn) }));
+  const turns = new ReadScheduler({ bytesPerTurn: 1000, readersPerTurn: 2, isBusy: () => isBusy });
+  const takers = Array.from({ length: 7 }, () => ({ resumeReading: () => void went.push(turn) }));
   for (const taker of [...takers, ...takers]) turns.ask(taker);
   await eventually("all had a turn", () => went.length === 7);
   for (let at = 2; at < 7; at++) expect(went[at]! - went[at - 2]!).toBeGreaterThan(0);
@@ -249,7 +249,7 @@ async function stalledReaders(from: Upstream, pool = new Pool(() => 0)): Promise
   return { exchanges, replies: replies as Reply[] };
 }
 
-async function readOn(reply: Reply): Promise<{ bytes: number; digest: string; end: Failure | null }> {
+async function resumeReading(reply: Reply): Promise<{ bytes: number; digest: string; end: Failure | null }> {
   const hash = createHash("sha256");
   let bytes = 0;
   for (;;) {
@@ -290,18 +290,18 @@ describe.skipIf(!tells)("a reader that stalls", () => {
     const pool = new Pool(() => 0);
     const from = await upstream((socket) => void socket.write(answer), way.secured);
     const { replies } = await stalledReaders(from, pool);
-    const read = await Promise.all(replies.map(readOn));
+    const read = await Promise.all(replies.map(resumeReading));
     for (const { bytes, digest: found, end } of read) expect([bytes, found, end]).toEqual([body.length, digest(body), null]);
     expect(filesHeld()).toBe(0);
     const opened = from.sockets.length;
-    expect(await readOn((await ask(from, pool).reply) as Reply)).toEqual({ bytes: body.length, digest: digest(body), end: null });
+    expect(await resumeReading((await ask(from, pool).reply) as Reply)).toEqual({ bytes: body.length, digest: digest(body), end: null });
     expect(from.sockets.length).toBe(opened);
   });
 
   test("gets every byte of a body that only the close of the connection ends", async () => {
     const from = await upstream((socket) => void socket.end(Buffer.concat([Buffer.from(`${head}\r\n`), body])));
     const { replies } = await stalledReaders(from);
-    const read = await Promise.all(replies.map(readOn));
+    const read = await Promise.all(replies.map(resumeReading));
     for (const { bytes, digest: found, end } of read) expect([bytes, found, end]).toEqual([body.length, digest(body), null]);
   });
 
@@ -309,7 +309,7 @@ describe.skipIf(!tells)("a reader that stalls", () => {
     const from = await upstream((socket) => void socket.write(framings["in chunks of 250 bytes"]!.subarray(0, -100_000)));
     const { replies } = await stalledReaders(from);
     for (const socket of from.sockets) socket.resetAndDestroy();
-    const read = await Promise.all(replies.map(readOn));
+    const read = await Promise.all(replies.map(resumeReading));
     for (const { bytes, end } of read) {
       expect(end).toMatchObject({ kind: "disconnected" });
       expect(bytes).toBeGreaterThan(32 * kibibyte);
@@ -361,7 +361,7 @@ describe.skipIf(!tells)("a reader that stalls", () => {
     const { replies } = await stalledReaders(from);
     const reading = spyOn(UnnamedFile.prototype, "read").mockImplementation(() => Promise.reject(new Error("no disk")));
     try {
-      const ends = (await Promise.all(replies.map(readOn))).map(({ end, digest: found }) => end?.kind ?? found);
+      const ends = (await Promise.all(replies.map(resumeReading))).map(({ end, digest: found }) => end?.kind ?? found);
       expect(ends).toContain("internal");
       expect(ends.filter((end) => end !== "internal" && end !== digest(body))).toEqual([]);
     } finally {

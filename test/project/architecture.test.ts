@@ -199,7 +199,7 @@ const providerNames: readonly string[] = [
 ].filter((name) => !mistakable.includes(name));
 
 /** Client libraries bear the name of the convention they speak; this message tells their users what to call. */
-const granted: ReadonlySet<string> = new Set(["src/http/refusals.ts: openai"]);
+const granted: ReadonlySet<string> = new Set(["src/http/request-errors.ts: openai"]);
 
 /** In any spelling, at the beginning, the middle or the end of an identifier, but not inside of another word. */
 function names(text: string, name: string): boolean {

@@ -19,11 +19,11 @@ function codesIn(file: string): string[] {
 const sources = [
   "src/http/errors.ts",
   "src/gateway/serve.ts",
-  "src/http/refusals.ts",
+  "src/http/request-errors.ts",
   "src/http/authenticate.ts",
   "src/http/auth-failures.ts",
   "src/state/overrun.ts",
-  "src/http/forms/refusals.ts",
+  "src/http/forms/form-errors.ts",
   "src/operations/chat/chat-request.ts",
   "src/operations/mistakes.ts",
   "src/operations/speech/speech-request.ts",

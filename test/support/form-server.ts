@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readForm, type Form, type FormLimits } from "../../src/http/forms/form.ts";
 import { Connections } from "../../src/net/server/connections.ts";
-import { errorAnswer } from "../../src/http/errors.ts";
-import { AnswerHead, type HttpAnswer } from "../../src/net/server/http-answer.ts";
-import type { Incoming } from "../../src/net/server/incoming.ts";
+import { errorResponse } from "../../src/http/errors.ts";
+import { ResponseHead, type HttpResponse } from "../../src/net/server/http-response.ts";
+import type { IncomingRequest } from "../../src/net/server/incoming-request.ts";
 import { failure, isFailure, type Failure } from "../../src/operations/failure.ts";
 
 /** A real server that reads forms and answers with what it understood. */
@@ -41,21 +41,21 @@ export function openFormServer(limits: Partial<FormLimits> = {}): FormServer {
   const directory = limits.directory ?? own ?? "";
   const outcomes: Outcome[] = [];
   let begun = 0;
-  async function answer(request: Incoming): Promise<HttpAnswer> {
+  async function answer(request: IncomingRequest): Promise<HttpResponse> {
     begun += 1;
-    const head = new AnswerHead("r");
+    const head = new ResponseHead("r");
     const form = await readForm(request, { fileBytesMax: 26_214_400, readMs: 30_000, after, ...limits, directory });
     if (isFailure(form)) {
       outcomes.push(form);
       head.closes = form.status === 408;
-      return errorAnswer(form, head);
+      return errorResponse(form, head);
     }
     const seen = await see(form);
     outcomes.push(seen);
     head.add("content-type", "application/json");
     return { status: 200, head, body: JSON.stringify(seen) };
   }
-  const broken = (detail: string): HttpAnswer => errorAnswer(failure("internal", detail), new AnswerHead("r"));
+  const broken = (detail: string): HttpResponse => errorResponse(failure("internal", detail), new ResponseHead("r"));
   const server = new Connections(
     { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
     { answer, refusal: broken, bug: (error) => broken(String(error)), nowMs: () => performance.now() },

@@ -1,7 +1,7 @@
-import type { HeadSink, HttpAnswer } from "../../src/net/server/http-answer.ts";
+import type { HeadSink, HttpResponse } from "../../src/net/server/http-response.ts";
 
 /** An answer of the edge as a client would see it. Not for streams. */
-export function asResponse({ status, head, body }: HttpAnswer): Response {
+export function asResponse({ status, head, body }: HttpResponse): Response {
   const text = `x-request-id: ${textOf((out) => head.writeTo(out, false))}`;
   const lines = text.split("\r\n").filter((line) => line !== "");
   const headers = lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 2)] as [string, string]);

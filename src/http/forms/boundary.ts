@@ -1,6 +1,6 @@
 import type { Failure } from "../../operations/failure.ts";
 import { readHeaderValue } from "./header-value.ts";
-import { badBoundary, notForm } from "./refusals.ts";
+import { badBoundary, notForm } from "./form-errors.ts";
 
 /** What separates the parts of the form that a content type announces. */
 export function boundaryOf(contentType: string | null): string | Failure {

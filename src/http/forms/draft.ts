@@ -16,7 +16,7 @@ import {
   otherFile,
   partHeadersTooLong,
   tooManyFields,
-} from "./refusals.ts";
+} from "./form-errors.ts";
 import { SpoolBuffer } from "./spool-buffer.ts";
 import type { Spool } from "./spool.ts";
 

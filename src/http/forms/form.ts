@@ -5,8 +5,8 @@ import { formSplitter } from "./form-body.ts";
 import { boundaryOf } from "./boundary.ts";
 import { FormDraft } from "./draft.ts";
 import { FormPace, type PaceLimits } from "./pace.ts";
-import { clientLeft, cutOff, fileTooLarge } from "./refusals.ts";
-import type { Incoming, IncomingBody } from "../../net/server/incoming.ts";
+import { clientLeft, cutOff, fileTooLarge } from "./form-errors.ts";
+import type { IncomingRequest, IncomingBody } from "../../net/server/incoming-request.ts";
 import { Spool } from "./spool.ts";
 
 /** A form with one file, `file`, which is kept aside until the form is disposed of. */
@@ -26,7 +26,7 @@ export interface FormLimits extends PaceLimits {
 }
 
 /** What is wrong with a request that should hold a form, as far as its headers tell. */
-export function barsNotForm(request: Incoming): Failure | null {
+export function rejectNotForm(request: IncomingRequest): Failure | null {
   const boundary = boundaryOf(request.header("content-type"));
   return typeof boundary === "string" ? null : boundary;
 }
@@ -35,7 +35,7 @@ export function barsNotForm(request: Incoming): Failure | null {
  * Reads a form as it comes: the disk sets the pace, and little of it is in memory at any time. Whatever goes wrong is
  * told at once, without reading the rest, and leaves nothing behind.
  */
-export async function readForm(request: Incoming, limits: FormLimits): Promise<Form | Failure> {
+export async function readForm(request: IncomingRequest, limits: FormLimits): Promise<Form | Failure> {
   const boundary = boundaryOf(request.header("content-type"));
   if (typeof boundary !== "string") return boundary;
   const { fileBytesMax } = limits;

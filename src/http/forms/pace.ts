@@ -1,13 +1,13 @@
 import type { Failure } from "../../operations/failure.ts";
-import { stoppedComing, tooLittle, tooSlow } from "./refusals.ts";
-import type { UploadPlace } from "./uploads.ts";
+import { stoppedComing, tooLittle, tooSlow } from "./form-errors.ts";
+import type { UploadSlot } from "./uploads.ts";
 
 export interface PaceLimits {
   /** For an upload of up to 25 MiB. A larger one has more, as far as its bytes have come. */
   readonly readMs: number;
   readonly after: (ms: number, then: () => void) => () => void;
   /** Its place among others, which it may lose to one of them. */
-  readonly place?: UploadPlace;
+  readonly place?: UploadSlot;
 }
 
 /**

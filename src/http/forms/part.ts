@@ -1,6 +1,6 @@
 import type { Failure } from "../../operations/failure.ts";
 import { readExtendedValue, readHeaderValue } from "./header-value.ts";
-import { encodedPart, nameTooLong, partMalformed, partUnnamed } from "./refusals.ts";
+import { encodedPart, nameTooLong, partMalformed, partUnnamed } from "./form-errors.ts";
 
 /** What the headers of one part of a form say of it. */
 export interface Part {

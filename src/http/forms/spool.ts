@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { UnnamedFile } from "../../files/unnamed-file.ts";
 import type { Failure } from "../../operations/failure.ts";
 import type { StoredFile } from "../../media/stored-file.ts";
-import { notStored } from "./refusals.ts";
+import { notStored } from "./form-errors.ts";
 import { SpoolBuffer } from "./spool-buffer.ts";
 
 /**

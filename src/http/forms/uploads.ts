@@ -12,7 +12,7 @@ export class Uploads {
   readonly #waiting: Waiting[] = [];
 
   /** Reads one more, unless there are too many: then none of its body is read. */
-  async read<T>({ uploadsMax, keyId, after }: UploadOptions, upload: (place: UploadPlace) => Promise<T>): Promise<T | Failure> {
+  async read<T>({ uploadsMax, keyId, after }: UploadOptions, upload: (place: UploadSlot) => Promise<T>): Promise<T | Failure> {
     const one = new Upload(keyId);
     if (this.#reading.length >= uploadsMax || this.#waiting.length > 0) {
       if (!this.#mayWait(keyId, uploadsMax) || !(await this.#freed(one, uploadsMax, after))) return tooManyUploads;
@@ -87,14 +87,14 @@ export interface UploadOptions {
 }
 
 /** A place among the uploads that are read. */
-export interface UploadPlace {
+export interface UploadSlot {
   /** So much of it has come. */
   bytes: number;
   /** What ends it, should its place be needed for another. */
   onEnd: (why: Failure) => void;
 }
 
-class Upload implements UploadPlace {
+class Upload implements UploadSlot {
   bytes = 0;
   isEnding = false;
   onEnd: (why: Failure) => void = () => {};

@@ -7,7 +7,7 @@ import { barredAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
 import { codeOf, connectionFailure } from "./connection-failure.ts";
 import { ConnectionOutput } from "./connection-output.ts";
 import { overflow } from "./overflow.ts";
-import { readingTurns } from "./reading-turns.ts";
+import { readScheduler } from "./read-scheduler.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 
 /** Where a connection leads. Connections with the same key are interchangeable. */
@@ -106,11 +106,11 @@ export class Connection {
   resume(): void {
     this.isPaused = false;
     if (this.backlog !== null) this.giveOn(this.backlog);
-    else if (this.isStopped) readingTurns.ask(this);
+    else if (this.isStopped) readScheduler.ask(this);
   }
 
   /** Its turn to read on has come, if it still is to. */
-  readOn(): void {
+  resumeReading(): void {
     if (!this.alive || !this.isStopped || this.isPaused || this.backlog !== null) return;
     this.isStopped = false;
     this.socket.resume();
@@ -131,7 +131,7 @@ export class Connection {
   }
 
   private received(chunk: Buffer): void {
-    const isTooMuch = chunk.length > partBytes && readingTurns.isTooMuch(chunk.length);
+    const isTooMuch = chunk.length > partBytes && readScheduler.isTooMuch(chunk.length);
     this.isStopped = isTooMuch || this.isPaused || this.backlog !== null;
     if (!this.isStopped && chunk.length <= wholeBytesMax) return this.giveAway(chunk);
     const length = this.isStopped ? chunk.length - 1 : chunk.length;
@@ -186,7 +186,7 @@ export class Connection {
     this.behind = null;
     if (this.backlog !== null) this.giveOn(this.backlog);
     else if (this.closedBehind) this.closed();
-    else if (this.isStopped && !this.isPaused) readingTurns.ask(this);
+    else if (this.isStopped && !this.isPaused) readScheduler.ask(this);
   }
 
   /** The same, for what has to be read back. */

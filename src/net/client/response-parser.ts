@@ -1,5 +1,5 @@
 import { hasOption } from "../message/connection-option.ts";
-import { HeadMemory } from "../message/head-memory.ts";
+import { HeaderCache } from "../message/header-cache.ts";
 import type { HeaderLines } from "../message/header-lines.ts";
 import { MessageParser, type BodySink } from "../message/message-parser.ts";
 
@@ -19,7 +19,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   tainted = false;
 
   constructor(sink: ResponseSink) {
-    super(sink, new HeadMemory(headersMax), headBytesMax, "allowed");
+    super(sink, new HeaderCache(headersMax), headBytesMax, "allowed");
   }
 
   /** Another response follows, for somebody else. */

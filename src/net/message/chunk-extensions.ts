@@ -1,4 +1,4 @@
-import { isBlank } from "./head-memory.ts";
+import { isBlank } from "./header-cache.ts";
 
 /** Whether the bytes behind a chunk's size are extensions: `;name`, `;name=value` or `;name="value"`, as often as one likes (RFC 9112, 7.1.1). */
 export function areExtensions(bytes: Uint8Array, from: number, end: number, allowsBlanks: boolean): boolean {

@@ -1,5 +1,5 @@
 import { areExtensions, pastBlanks } from "./chunk-extensions.ts";
-import { isTrailer, malformedLine, type HeadMemory } from "./head-memory.ts";
+import { isTrailer, malformedLine, type HeaderCache } from "./header-cache.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 /** What a parser finds behind a head, told in order: parts of the body, the end. */
@@ -31,7 +31,7 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
 
   constructor(
     protected sink: Sink,
-    private readonly heads: HeadMemory,
+    private readonly heads: HeaderCache,
     private readonly headBytesMax: number,
     /** Blanks around a chunk's size and in its extensions: some servers send them, and no proxy must read past them. */
     private readonly blanks: "refused" | "allowed",

@@ -1,18 +1,18 @@
 import type { HeaderLines } from "../message/header-lines.ts";
 import { release } from "../message/released.ts";
 import { ClientOutput, type OutputOwner } from "./client-output.ts";
-import { Incoming, type Carrier } from "./incoming.ts";
-import type { AnswerHead, AnswerStream, HttpAnswer, WayOut } from "./http-answer.ts";
+import { IncomingRequest, type RequestConnection } from "./incoming-request.ts";
+import type { ResponseHead, ResponseBodyStream, HttpResponse, ResponseWriter } from "./http-response.ts";
 import { asksFirst, isPersistent, RequestParser, type RequestLine, type RequestSink } from "./request-parser.ts";
 
 /** What a connection needs of whoever listens. */
 export interface ConnectionHost {
   /** Null where the request itself is told its answer, at once or later. */
-  answer(request: Incoming): HttpAnswer | Promise<HttpAnswer | null> | null;
+  answer(request: IncomingRequest): HttpResponse | Promise<HttpResponse | null> | null;
   /** The answer to what could not be read, or did not come in time. */
-  refusal(problem: string, status: number | null): HttpAnswer;
+  refusal(problem: string, status: number | null): HttpResponse;
   /** The answer where ours cannot be made. */
-  bug(error: unknown): HttpAnswer;
+  bug(error: unknown): HttpResponse;
   /** No connection is kept for another request. */
   readonly stopping: boolean;
   /** A connection has nothing more to send. */
@@ -26,10 +26,10 @@ export interface ConnectionHost {
 export type ClientSocket = Bun.Socket<ClientConnection>;
 
 /** One client's connection: its requests are read, answered and forgotten one after the other. */
-export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwner {
+export class ClientConnection implements RequestSink, RequestConnection, ResponseWriter, OutputOwner {
   private readonly parser: RequestParser = new RequestParser(this);
   /** The request that is being answered. */
-  private request: Incoming | null = null;
+  private request: IncomingRequest | null = null;
   private arrived = false;
   /** Its client waits to be told that its body is wanted. */
   private asksFirst = false;
@@ -39,9 +39,9 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   /** It has had its share of this turn of the event loop; what came behind waits for the next. */
   private hasYielded = false;
   private readonly output: ClientOutput;
-  private stream: AnswerStream | null = null;
+  private stream: ResponseBodyStream | null = null;
   /** The answer whose head has not left yet: that of a stream leaves with its first bytes. */
-  private streamHead: HttpAnswer | null = null;
+  private streamHead: HttpResponse | null = null;
   private chunked = false;
   /** The answer is written, while its request still comes. */
   private answered = false;
@@ -105,7 +105,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     if (!this.output.isEmpty && (this.lingering || this.answered)) return true;
     if (this.hasYielded) return true;
     if (this.lingering || this.request === null || !this.parser.isOver) return false;
-    if (this.stream !== null && this.streamHead === null) return !this.output.isEmpty || this.stream.murmur();
+    if (this.stream !== null && this.streamHead === null) return !this.output.isEmpty || this.stream.sendKeepAlive();
     if (!this.request.line.modern) return false;
     this.output.text("HTTP/1.1 102 Processing\r\n\r\n");
     return true;
@@ -175,7 +175,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   // What the parser finds.
 
   head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void {
-    this.request = new Incoming(line, headers, bodyBytes, this);
+    this.request = new IncomingRequest(line, headers, bodyBytes, this);
     this.arrived = true;
     this.asksFirst = asksFirst(line, headers, bodyBytes);
     this.used = true;
@@ -311,7 +311,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   private dispatch(): void {
     this.arrived = false;
     const request = this.request!;
-    let answer: HttpAnswer | Promise<HttpAnswer | null> | null;
+    let answer: HttpResponse | Promise<HttpResponse | null> | null;
     try {
       answer = this.host.answer(request);
     } catch (error) {
@@ -321,8 +321,8 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     else if (answer !== null) this.respond(request, answer);
   }
 
-  private async respondLater(request: Incoming, answering: Promise<HttpAnswer | null>): Promise<void> {
-    let answer: HttpAnswer | null;
+  private async respondLater(request: IncomingRequest, answering: Promise<HttpResponse | null>): Promise<void> {
+    let answer: HttpResponse | null;
     try {
       answer = await answering;
     } catch (error) {
@@ -332,7 +332,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   }
 
   /** What cannot be written is nobody's answer: the client is hung up on. */
-  respond(request: Incoming, answer: HttpAnswer): void {
+  respond(request: IncomingRequest, answer: HttpResponse): void {
     try {
       this.reply(request, answer);
     } catch (error) {
@@ -341,7 +341,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     }
   }
 
-  private reply(request: Incoming, answer: HttpAnswer): void {
+  private reply(request: IncomingRequest, answer: HttpResponse): void {
     const { head, body } = answer;
     if (this.isClosed || this.request !== request || this.answered || this.stream !== null) {
       if (typeof body === "object" && "begin" in body) body.gone();
@@ -363,7 +363,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     this.complete(nowMs);
   }
 
-  private sendWhole({ status, head }: HttpAnswer, bytes: Uint8Array, hasBody: boolean, nowMs: number): void {
+  private sendWhole({ status, head }: HttpResponse, bytes: Uint8Array, hasBody: boolean, nowMs: number): void {
     const { output } = this;
     output.begin();
     this.putHead(status, head, nowMs, true);
@@ -373,7 +373,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     output.send();
   }
 
-  private putHead(status: number, head: AnswerHead, nowMs: number, sized: boolean): void {
+  private putHead(status: number, head: ResponseHead, nowMs: number, sized: boolean): void {
     const { output } = this;
     output.put(this.host.opening(status, nowMs));
     head.writeTo(output, sized);
@@ -389,7 +389,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
   }
 
   /** The first bytes are there in a moment, or the head leaves without them. */
-  private writeHeadSoon(stream: AnswerStream): void {
+  private writeHeadSoon(stream: ResponseBodyStream): void {
     setImmediate(() => (this.stream === stream ? this.write(nothing) : undefined));
   }
 
@@ -398,7 +398,7 @@ export class ClientConnection implements RequestSink, Carrier, WayOut, OutputOwn
     this.answered = true;
     const { request } = this;
     if (request === null) return;
-    request.answerer = null;
+    request.observer = null;
     if (!request.body.isOver) request.body.leave();
     this.sinceMs = nowMs;
     this.answeredMs = nowMs;

@@ -1,4 +1,4 @@
-import { AnswerOpenings } from "./answer-openings.ts";
+import { ResponsePrefixes } from "./response-prefixes.ts";
 import { ClientConnection, type ClientSocket, type ConnectionHost } from "./client-connection.ts";
 import { ConnectionsByNetwork } from "./connections-by-network.ts";
 
@@ -24,7 +24,7 @@ export class Connections {
   private readonly places = new ConnectionsByNetwork<ClientConnection>();
   private readonly busy = new Set<ClientConnection>();
   private readonly allDone = Promise.withResolvers<void>();
-  private readonly openings = new AnswerOpenings();
+  private readonly openings = new ResponsePrefixes();
 
   constructor(
     { host, port, reusePort, connectionsMax, perAddressMax = () => null }: ListenAt,

@@ -1,6 +1,6 @@
 import type { Standing } from "../../gateway/admission/limiter.ts";
 import { goDuration } from "../../limits/go-duration.ts";
-import type { HeadSink } from "./http-answer.ts";
+import type { HeadSink } from "./http-response.ts";
 
 /**
  * How a key stands, in the header lines of the convention: three for each limit that it has, each beginning with the end of the

@@ -1,5 +1,5 @@
 import { hasOption } from "../message/connection-option.ts";
-import { HeadMemory, tooManyHeaders } from "../message/head-memory.ts";
+import { HeaderCache, tooManyHeaders } from "../message/header-cache.ts";
 import type { HeaderLines } from "../message/header-lines.ts";
 import { headTooLarge, MessageParser, type BodySink } from "../message/message-parser.ts";
 
@@ -36,7 +36,7 @@ export class RequestParser extends MessageParser {
   private host = "";
 
   constructor(private readonly requestSink: RequestSink) {
-    super(requestSink, new HeadMemory(headersMax, "one_length"), headBytesMax, "refused");
+    super(requestSink, new HeaderCache(headersMax, "one_length"), headBytesMax, "refused");
   }
 
   /** Takes bytes from a place on, until a request is over. Returns how far it came, or what is wrong with them. */

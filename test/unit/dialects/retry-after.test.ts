@@ -174,7 +174,7 @@ describe("the body", () => {
 
   test.each([
     ["Please try again in 20s.", 20_000],
-    ["Please try again in 7m12s. Visit the console.", 432_000],
+    ["Please try again in 7m12s. InboundCall the console.", 432_000],
     ["Please retry in 1m3.2s", 63_200],
     ["Please retry after 6 seconds.", 6_000],
     ["TRY AGAIN IN 500MS", 500],

@@ -152,7 +152,7 @@ const english: readonly string[] = [
   "Turn left onto Rue de Rivoli.",
   "Meet me at Unter den Linden.",
   "Plaza de Mayo, Avenida 9 de Julio",
-  "Visit Côte d'Azur next summer!",
+  "InboundCall Côte d'Azur next summer!",
   "Hakuna matata means no worries.",
   "Mario says mamma mia!",
   "Carpe diem, everybody.",

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import type { Arrival } from "../../../src/http/arrival.ts";
-import { handleCall, type Door } from "../../../src/http/call.ts";
-import { AnswerHead, type HttpAnswer } from "../../../src/net/server/http-answer.ts";
-import { Incoming } from "../../../src/net/server/incoming.ts";
+import type { RequestContext } from "../../../src/http/request-context.ts";
+import { handleCall, type Endpoint } from "../../../src/http/call.ts";
+import { ResponseHead, type HttpResponse } from "../../../src/net/server/http-response.ts";
+import { IncomingRequest } from "../../../src/net/server/incoming-request.ts";
 import type { Gateway } from "../../../src/gateway/gateway.ts";
 import { LiveCalls } from "../../../src/gateway/admission/live-calls.ts";
 import type { AnswerUser } from "../../../src/gateway/serve.ts";
@@ -14,9 +14,9 @@ import { HeaderLines } from "../../../src/net/message/header-lines.ts";
 import { eventually } from "../../support/eventually.ts";
 import { asResponse } from "../../support/http-answer.ts";
 
-/** The edge around a gateway that is broken in one place. */
+/** The services around a gateway that is broken in one place. */
 class BrokenWorld {
-  readonly answers: HttpAnswer[] = [];
+  readonly answers: HttpResponse[] = [];
   readonly bugs: unknown[] = [];
   readonly calls = new LiveCalls();
   /** Statuses of calls that were let in and then given back. */
@@ -34,15 +34,15 @@ class BrokenWorld {
     const snapshot = { routes: new Map([["m", route]]), service: { inFlightMax: 10, earlyHeadersMs: 0 } } as unknown as Snapshot;
     const carrier = {
       address: "127.0.0.1",
-      respond: (_: Incoming, answer: HttpAnswer) => void this.answers.push(answer),
+      respond: (_: IncomingRequest, answer: HttpResponse) => void this.answers.push(answer),
       wanted: () => {},
       pause: () => {},
       resume: () => {},
     };
-    const request = new Incoming({ method: "POST", target: "/", modern: true }, new HeaderLines("", [], []), 0, carrier);
-    const edge = { gateway, pressure: () => calm, hasRoom: () => true, onBug: (bug: unknown) => void this.bugs.push(bug) };
-    const arrival: Arrival = { request, receiptId: "1", head: new AnswerHead("req_1"), snapshot, edge };
-    handleCall(arrival, door, key);
+    const request = new IncomingRequest({ method: "POST", target: "/", modern: true }, new HeaderLines("", [], []), 0, carrier);
+    const services = { gateway, pressure: () => calm, hasRoom: () => true, onBug: (bug: unknown) => void this.bugs.push(bug) };
+    const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services };
+    handleCall(context, endpoint, key);
   }
 }
 
@@ -51,7 +51,12 @@ const capabilities = { operations: ["chat"], modelOperations: new Map() };
 const key = { id: "k", models: null, operations: null, channels: null, splits: { audio: false, input: false } } as unknown as Key;
 const ask = readChatRequest(new TextEncoder().encode('{"model":"m","messages":[{}]}'));
 if (isFailure(ask)) throw new Error(ask.detail);
-const door: Door = { operation: "chat", called: "chats", bars: () => null, read: () => ({ ask, stream: false, bytes: 1, dispose: null }) };
+const endpoint: Endpoint = {
+  operation: "chat",
+  displayName: "chats",
+  rejectEarly: () => null,
+  read: () => ({ ask, stream: false, bytes: 1, dispose: null }),
+};
 const bug = new Error("a bug");
 const failed = {
   kind: "failed" as const,

@@ -4,8 +4,8 @@ import { LiveStream } from "../../../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../../../src/gateway/ports.ts";
 import { Relay, type Tally } from "../../../src/gateway/attempt/relay.ts";
 import { Watch } from "../../../src/gateway/attempt/watch.ts";
-import { OutgoingStream } from "../../../src/http/outgoing-stream.ts";
-import type { WayOut } from "../../../src/net/server/http-answer.ts";
+import { ResponseStream } from "../../../src/http/response-stream.ts";
+import type { ResponseWriter } from "../../../src/net/server/http-response.ts";
 import type { Emission } from "../../../src/operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../../src/operations/failure.ts";
 
@@ -200,7 +200,7 @@ describe("the bytes of an answer that are counted", () => {
       shape === "events",
     );
     let written = 0;
-    const out: WayOut = {
+    const out: ResponseWriter = {
       write: (bytes) => {
         written += bytes.length;
         return written <= takes;
@@ -214,7 +214,7 @@ describe("the bytes of an answer that are counted", () => {
     };
     const ports = { nowMs: () => 0, bells: { set: () => {}, clear: () => {} } };
     const options = { requestId: "r", shape, keepAliveMs: 0, writeStallMs: 1e9, early: false, ports };
-    const outgoing = new OutgoingStream(relay, { cancelled: () => {}, ended: () => {} }, options);
+    const outgoing = new ResponseStream(relay, { cancelled: () => {}, ended: () => {} }, options);
     outgoing.begin(out);
     const say = async (said: Uint8Array | Failure | null): Promise<void> => {
       const isBytes = said !== null && !isFailure(said);

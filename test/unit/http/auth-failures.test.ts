@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { AuthFailures } from "../../../src/http/auth-failures.ts";
 import { clientNetwork } from "../../../src/net/server/client-network.ts";
-import { errorAnswer } from "../../../src/http/errors.ts";
-import { AnswerHead } from "../../../src/net/server/http-answer.ts";
+import { errorResponse } from "../../../src/http/errors.ts";
+import { ResponseHead } from "../../../src/net/server/http-response.ts";
 import { asResponse } from "../../support/http-answer.ts";
 
 function world(bounds?: ConstructorParameters<typeof AuthFailures>[1]) {
@@ -16,7 +16,7 @@ describe("requests without a valid key", () => {
     const { failures } = world();
     for (let count = 0; count < 30; count += 1) expect(failures.note("10.0.0.1")).toBeNull();
     const refused = failures.note("10.0.0.1");
-    const response = asResponse(errorAnswer(refused!, new AnswerHead("req_1"), refused!.retryAfterMs));
+    const response = asResponse(errorResponse(refused!, new ResponseHead("req_1"), refused!.retryAfterMs));
     expect(response.status).toBe(429);
     expect(response.headers.get("retry-after")).toBe("2");
     const { error } = (await response.json()) as { readonly error: Readonly<Record<string, unknown>> };

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Grant, Limiter, Overrun } from "../../../src/gateway/admission/limiter.ts";
-import { errorAnswer } from "../../../src/http/errors.ts";
-import { AnswerHead } from "../../../src/net/server/http-answer.ts";
+import { errorResponse } from "../../../src/http/errors.ts";
+import { ResponseHead } from "../../../src/net/server/http-response.ts";
 import { asResponse } from "../../support/http-answer.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../../../src/limits/limits.ts";
@@ -175,7 +175,7 @@ async function shown({
   failure,
   retryAfterMs,
 }: Overrun): Promise<{ readonly status: number; readonly retry: string | null; readonly error: unknown }> {
-  const response = asResponse(errorAnswer(failure, new AnswerHead("r"), retryAfterMs));
+  const response = asResponse(errorResponse(failure, new ResponseHead("r"), retryAfterMs));
   const { error } = (await response.json()) as { readonly error: unknown };
   const retry = response.headers.get("retry-after-ms") ?? response.headers.get("x-should-retry");
   return { status: response.status, retry, error };

@@ -5,7 +5,7 @@ import { HeaderLines } from "./header-lines.ts";
  * is known, and only what differs is made into text. The first message is not remembered, since a connection that
  * carries one long answer often carries no second; nor is any credential.
  */
-export class HeadMemory {
+export class HeaderCache {
   private known: Known | null = null;
   private heads = 0;
 

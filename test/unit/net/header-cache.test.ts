@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { HeadMemory } from "../../../src/net/message/head-memory.ts";
+import { HeaderCache } from "../../../src/net/message/header-cache.ts";
 import { allHeaders } from "../../support/header-lines.ts";
 
 const line = fc.oneof(
@@ -14,7 +14,7 @@ const head = fc
   .tuple(fc.constantFrom("GET / HTTP/1.1", "POST /v1/x HTTP/1.1"), fc.array(line, { maxLength: 6 }))
   .map(([first, lines]) => Buffer.from(`${[first, ...lines].join("\r\n")}\r\n\r\n`, "latin1"));
 
-function told(memory: HeadMemory, bytes: Buffer, at: number, end: number): unknown {
+function told(memory: HeaderCache, bytes: Buffer, at: number, end: number): unknown {
   const read = memory.read(bytes, at, end);
   return typeof read === "string" ? read : { first: read.first, headers: Object.entries(allHeaders(read)) };
 }
@@ -23,10 +23,10 @@ describe("the memory of heads", () => {
   test("never changes what is read: each head is the same as for one who has seen no other", () => {
     fc.assert(
       fc.property(fc.array(head, { minLength: 1, maxLength: 12 }), fc.nat({ max: 40 }), (heads, lead) => {
-        const memory = new HeadMemory(100);
+        const memory = new HeaderCache(100);
         for (const bytes of heads) {
           const moved = Buffer.concat([Buffer.alloc(lead, "\n"), bytes]);
-          expect(told(memory, moved, lead, moved.length)).toEqual(told(new HeadMemory(100), bytes, 0, bytes.length));
+          expect(told(memory, moved, lead, moved.length)).toEqual(told(new HeaderCache(100), bytes, 0, bytes.length));
         }
       }),
       { numRuns: 500 },
@@ -43,9 +43,9 @@ describe("the memory of heads", () => {
       if (secretAt < 0) names[1] = "Accept";
       fc.assert(
         fc.property(fc.array(alike, { minLength: 3, maxLength: 12 }), (heads) => {
-          const memory = new HeadMemory(100);
+          const memory = new HeaderCache(100);
           for (const bytes of heads)
-            expect(told(memory, bytes, 0, bytes.length)).toEqual(told(new HeadMemory(100), bytes, 0, bytes.length));
+            expect(told(memory, bytes, 0, bytes.length)).toEqual(told(new HeaderCache(100), bytes, 0, bytes.length));
         }),
         { numRuns: 500 },
       );
@@ -53,21 +53,21 @@ describe("the memory of heads", () => {
   });
 
   test("makes a head that is the same in every byte once, unless it holds a credential", () => {
-    const memory = new HeadMemory(100);
+    const memory = new HeaderCache(100);
     const read = (text: string): unknown => memory.read(Buffer.from(text), 0, text.length);
     const same = "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\n\r\n";
     for (let count = 0; count < 3; count += 1) read(same);
     expect(read(same)).toBe(read(same));
     expect(read("HTTP/1.1 404 No\r\nA: 1\r\nB: 2\r\n\r\n")).toMatchObject({ first: "HTTP/1.1 404 No" });
     expect(read(same)).toMatchObject({ first: "HTTP/1.1 200 OK" });
-    const secretive = new HeadMemory(100);
+    const secretive = new HeaderCache(100);
     const secret = Buffer.from("GET / HTTP/1.1\r\nAuthorization: Bearer one\r\n\r\n");
     for (let count = 0; count < 4; count += 1)
       expect(told(secretive, secret, 0, secret.length)).toEqual({ first: "GET / HTTP/1.1", headers: [["authorization", "Bearer one"]] });
   });
 
   test("holds no credential", () => {
-    const memory = new HeadMemory(100);
+    const memory = new HeaderCache(100);
     const bytes = Buffer.from(
       "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer sk-canary\r\nX-Api-Key: sk-canary\r\nA: 1\r\nB: 2\r\n\r\n",
     );
@@ -82,7 +82,7 @@ describe("the memory of heads", () => {
 
   test("knows no more headers than its bound", () => {
     const bytes = Buffer.from(`GET / HTTP/1.1\r\n${"a: b\r\n".repeat(11)}\r\n`);
-    const memory = new HeadMemory(10);
+    const memory = new HeaderCache(10);
     for (let count = 0; count < 3; count += 1) expect(memory.read(bytes, 0, bytes.length)).toBe("there are too many headers");
   });
 });

@@ -1,8 +1,8 @@
 import { overflow } from "./overflow.ts";
 
 /** Whoever reads much at once. */
-export interface TurnTaker {
-  readOn(): void;
+export interface PausedReader {
+  resumeReading(): void;
 }
 
 /**
@@ -10,15 +10,15 @@ export interface TurnTaker {
  * flood us would take memory for all of it and keep everybody else waiting. Whoever reads beyond the measure stops, and
  * those that have stopped go on a few in each turn.
  */
-export class ReadingTurns {
-  private readonly waiting = new Set<TurnTaker>();
+export class ReadScheduler {
+  private readonly waiting = new Set<PausedReader>();
   private isComing = false;
   private readBytes = 0;
 
   constructor(
     private readonly options: {
       readonly bytesPerTurn: number;
-      readonly takersPerTurn: number;
+      readonly readersPerTurn: number;
       /** They should come more slowly. */
       readonly isBusy: () => boolean;
     },
@@ -31,7 +31,7 @@ export class ReadingTurns {
     return this.readBytes > this.options.bytesPerTurn;
   }
 
-  ask(taker: TurnTaker): void {
+  ask(taker: PausedReader): void {
     this.waiting.add(taker);
     if (!this.isComing) this.come();
   }
@@ -44,11 +44,11 @@ export class ReadingTurns {
 
   private turn(): void {
     this.isComing = false;
-    let left = this.options.takersPerTurn;
+    let left = this.options.readersPerTurn;
     for (const taker of this.waiting) {
       if (left-- === 0) return this.come();
       this.waiting.delete(taker);
-      taker.readOn();
+      taker.resumeReading();
     }
   }
 }
@@ -57,8 +57,8 @@ export class ReadingTurns {
 const busyMs = 5;
 
 /** Of this process. */
-export const readingTurns = new ReadingTurns({
+export const readScheduler = new ReadScheduler({
   bytesPerTurn: 512 * 1024,
-  takersPerTurn: 2,
+  readersPerTurn: 2,
   isBusy: () => overflow.isBusy,
 });

@@ -1,11 +1,11 @@
 import type { HeaderLines } from "../message/header-lines.ts";
-import type { HttpAnswer } from "./http-answer.ts";
+import type { HttpResponse } from "./http-response.ts";
 import type { RequestLine } from "./request-parser.ts";
 
 /** A request as the rest of the edge sees it. */
-export class Incoming {
+export class IncomingRequest {
   /** Is told when the client leaves before it was answered. */
-  answerer: Answerer | null = null;
+  observer: RequestObserver | null = null;
   isGone = false;
   readonly body: IncomingBody;
 
@@ -13,7 +13,7 @@ export class Incoming {
     readonly line: RequestLine,
     readonly headers: HeaderLines,
     bodyBytes: number | null,
-    private readonly carrier: Carrier,
+    private readonly carrier: RequestConnection,
   ) {
     this.body = new IncomingBody(bodyBytes, carrier);
   }
@@ -38,34 +38,34 @@ export class Incoming {
   }
 
   /** Once at most, and to nobody where the client has left. */
-  answer(answer: HttpAnswer): void {
+  answer(answer: HttpResponse): void {
     this.carrier.respond(this, answer);
   }
 
   gone(): void {
     this.isGone = true;
     this.body.lost();
-    const { answerer } = this;
-    this.answerer = null;
-    answerer?.departed();
+    const { observer } = this;
+    this.observer = null;
+    observer?.clientGone();
   }
 }
 
 /** Whoever is about to answer a request. */
-export interface Answerer {
+export interface RequestObserver {
   /** The client left. */
-  departed(): void;
+  clientGone(): void;
 }
 
 /** The connection a request came over, and is answered on. */
-export interface Carrier extends BodyFlow {
+export interface RequestConnection extends BodyFlowControl {
   /** Of the client. */
   readonly address: string;
-  respond(request: Incoming, answer: HttpAnswer): void;
+  respond(request: IncomingRequest, answer: HttpResponse): void;
 }
 
 /** The connection a body comes from, as far as its reader has a say in it. */
-export interface BodyFlow {
+export interface BodyFlowControl {
   /** Someone wants the body: a client that asked first may send it. */
   wanted(): void;
   pause(): void;
@@ -87,7 +87,7 @@ export class IncomingBody {
   constructor(
     /** Null where it was not said. */
     readonly declaredBytes: number | null,
-    private readonly flow: BodyFlow,
+    private readonly flow: BodyFlowControl,
   ) {}
 
   get isOver(): boolean {

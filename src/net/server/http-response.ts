@@ -3,25 +3,25 @@ import { oneLine } from "../message/header-value.ts";
 import { putStanding } from "./rate-limit-headers.ts";
 
 /** What a request is answered with, for the connection to write. */
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
-  readonly head: AnswerHead;
-  readonly body: Uint8Array | string | AnswerStream;
+  readonly head: ResponseHead;
+  readonly body: Uint8Array | string | ResponseBodyStream;
 }
 
 /** A body that is not there yet. It writes by itself from the moment it is given a way out. */
-export interface AnswerStream {
-  begin(out: WayOut): void;
+export interface ResponseBodyStream {
+  begin(out: ResponseWriter): void;
   /** The client left. */
   gone(): void;
   /** The client has taken what was written before. */
   room(): void;
   /** Says something that means nothing. Returns whether there is such a thing. */
-  murmur(): boolean;
+  sendKeepAlive(): boolean;
 }
 
 /** Where a stream writes to. */
-export interface WayOut {
+export interface ResponseWriter {
   /** Returns whether there is room for more; if not, the stream is told when there is. */
   write(bytes: Uint8Array): boolean;
   /** Of what was written, with its framing: what the system has not taken yet. */
@@ -47,7 +47,7 @@ export interface HeadSink {
  * The headers of an answer that not every answer has. Nothing is made of them before they are written, and each begins with the end
  * of the line before it.
  */
-export class AnswerHead {
+export class ResponseHead {
   /** The media type of the body. */
   type: string | null = null;
   cacheControl: string = noStore;

@@ -1,5 +1,5 @@
 /** What every answer of one second begins with, made once for each status: the status, the time of day, what is always said, and the name of the request's id. */
-export class AnswerOpenings {
+export class ResponsePrefixes {
   private readonly made = new Map<number, Uint8Array>();
   private madeMs = -Infinity;
 

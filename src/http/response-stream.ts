@@ -2,7 +2,7 @@ import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { AnswerReader } from "../gateway/gateway.ts";
 import type { Bell, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
-import type { AnswerStream, WayOut } from "../net/server/http-answer.ts";
+import type { ResponseBodyStream, ResponseWriter } from "../net/server/http-response.ts";
 
 /** Where the bytes of a stream come from: frames ready to be sent, a failure to be told in-band, or `null` at its end. */
 export interface ByteSource {
@@ -25,7 +25,7 @@ export interface StreamOptions {
 }
 
 /** Whose answer it is. */
-export interface AnswerOwner {
+export interface ResponseStreamOwner {
   /** Its client is gone, or is being cut off. */
   cancelled(reason: Failure): void;
   /** It is over, in whatever way. */
@@ -36,9 +36,9 @@ export interface AnswerOwner {
  * Hands on each piece as it comes and asks for the next only when the client took the last one. In silence it sends a
  * comment; a client that takes nothing is cut off.
  */
-export class OutgoingStream implements AnswerStream, AnswerReader, Bell {
+export class ResponseStream implements ResponseBodyStream, AnswerReader, Bell {
   place = 0;
-  private out: WayOut | null = null;
+  private out: ResponseWriter | null = null;
   /** The client is ready and waits for us; otherwise we wait for the client. */
   private pulling = false;
   private over = false;
@@ -50,14 +50,14 @@ export class OutgoingStream implements AnswerStream, AnswerReader, Bell {
 
   constructor(
     private readonly source: ByteSource,
-    private readonly owner: AnswerOwner,
+    private readonly owner: ResponseStreamOwner,
     private readonly options: StreamOptions,
   ) {
     this.wroteMs = options.ports.nowMs();
     source.reader = this;
   }
 
-  begin(out: WayOut): void {
+  begin(out: ResponseWriter): void {
     this.out = out;
     this.arm();
     if (this.options.early) this.write(keepAlive);
@@ -74,7 +74,7 @@ export class OutgoingStream implements AnswerStream, AnswerReader, Bell {
     return (this.held?.length ?? 0) + (this.out?.unsentBytes ?? 0);
   }
 
-  murmur(): boolean {
+  sendKeepAlive(): boolean {
     if (this.options.shape === "events") this.write(keepAlive);
     return this.options.shape === "events";
   }
