@@ -10,16 +10,18 @@ import { clientKeyVariable } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
 import { fileSchema } from "../src/config/schema.ts";
 import { dependenciesPage } from "./dependencies.ts";
+import { mapPage } from "./map.ts";
 
 /**
- * Writes docs/configuration.md from the schema and the presets, the table of routes in docs/admin.md from the routes, and
- * docs/dependencies.md from the locks and what scripts/dependencies.ts says of them.
+ * Writes docs/configuration.md from the schema and the presets, the table of routes in docs/admin.md from the routes,
+ * docs/dependencies.md from the locks and what scripts/dependencies.ts says of them, and docs/map.md from the imports.
  * Tests fail when the pages are not what this makes.
  */
 
 const page = new URL("../docs/configuration.md", import.meta.url);
 const adminPage = new URL("../docs/admin.md", import.meta.url);
 const dependencyPage = new URL("../docs/dependencies.md", import.meta.url);
+const foldersPage = new URL("../docs/map.md", import.meta.url);
 const example = new URL("../examples/sluice.yaml", import.meta.url);
 
 export async function configurationPage(): Promise<string> {
@@ -172,4 +174,5 @@ if (import.meta.main) {
   await Bun.write(page, await configurationPage());
   await Bun.write(adminPage, withRoutes(await Bun.file(adminPage).text()));
   await Bun.write(dependencyPage, dependenciesPage());
+  await Bun.write(foldersPage, mapPage());
 }

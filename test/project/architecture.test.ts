@@ -1,25 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname, join, normalize, relative, resolve } from "node:path";
+import { basename, dirname, join, normalize, resolve } from "node:path";
+import { filesIn, importedSources, layers, root, sources } from "../../scripts/source-tree.ts";
 import { presets } from "../../src/dialects/presets.ts";
-
-const root = resolve(import.meta.dir, "../..");
-
-/** Who may import whom: a folder of `src/` may use those in the rows below its own, and its own row as far as it says. */
-const layers: readonly { readonly folders: readonly string[]; readonly siblings: boolean }[] = [
-  { folders: ["main.ts"], siblings: false },
-  { folders: ["app"], siblings: false },
-  { folders: ["http", "admin", "cli"], siblings: false },
-  { folders: ["net", "store", "state", "engines", "config", "telemetry", "clock"], siblings: false },
-  { folders: ["files"], siblings: false },
-  { folders: ["gateway"], siblings: false },
-  { folders: ["dialects"], siblings: false },
-  { folders: ["usage"], siblings: false },
-  { folders: ["routing", "keys"], siblings: true },
-  { folders: ["channels", "limits"], siblings: true },
-  { folders: ["operations"], siblings: false },
-  { folders: ["media"], siblings: false },
-];
 
 /** The folders that only decide: whatever they need of the world comes in as an argument or through a port. */
 const core = ["gateway", "dialects", "usage", "routing", "keys", "channels", "limits", "operations", "media"];
@@ -29,24 +12,6 @@ const usedByEdges = ["net"];
 const onBun = ["http", "admin", "net", "store", "state", "engines", "cli"];
 
 const folderFilesMax = 22;
-
-interface Source {
-  /** Such as `src/http/server.ts`. */
-  readonly path: string;
-  /** Its folder under `src/`, or its name where it lies in `src/` itself. */
-  readonly folder: string;
-  readonly text: string;
-  /** Without comments. */
-  readonly code: string;
-  readonly imports: readonly string[];
-}
-
-const sources: readonly Source[] = filesIn("src", ".ts").map((path) => {
-  const text = readFileSync(join(root, path), "utf8");
-  const code = withoutComments(text);
-  const [, folder = ""] = path.split("/");
-  return { path, folder, text, code, imports: importsOf(code) };
-});
 
 test("there is something to check", () => {
   expect(sources.length).toBeGreaterThan(50);
@@ -61,7 +26,7 @@ describe("imports", () => {
 
   test("go downwards only, and not from one part of the outer ring to another", () => {
     const wrong = sources.flatMap((source) =>
-      local(source)
+      importedSources(source)
         .map(({ folder }) => folder)
         .filter((folder) => !mayImport(source.folder, folder))
         .map((folder) => `${source.path} imports ${folder}`),
@@ -78,7 +43,7 @@ describe("imports", () => {
   test("of folders make no circle", () => {
     const edges = new Map<string, Set<string>>();
     for (const source of sources) {
-      for (const { folder } of local(source)) {
+      for (const { folder } of importedSources(source)) {
         if (folder !== source.folder) edges.set(source.folder, (edges.get(source.folder) ?? new Set()).add(folder));
       }
     }
@@ -292,39 +257,6 @@ describe("dependencies", () => {
     expect(lock.packages[""]).toMatchObject({ dependencies, devDependencies });
   });
 });
-
-function filesIn(folder: string, extension: string): readonly string[] {
-  if (!existsSync(join(root, folder))) return [];
-  const entries = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
-  return entries
-    .filter((name) => name.endsWith(extension))
-    .map((name) => `${folder}/${name}`)
-    .toSorted();
-}
-
-/** Strings stay, and with them a `//` inside of one. */
-function withoutComments(text: string): string {
-  return text.replace(
-    /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g,
-    (_, string: string | undefined) => string ?? " ",
-  );
-}
-
-/** What a file imports or re-exports, types too. */
-function importsOf(code: string): readonly string[] {
-  // Statements begin a line and end before a semicolon; the words alone also stand in texts.
-  const statements = /^(?:import|export)\s[^;"]*?\bfrom\s*"([^"]+)"|^import\s*"([^"]+)"|\bimport\(\s*"([^"]+)"/gm;
-  return [...code.matchAll(statements)].map(([, named, bare, called]) => named ?? bare ?? called ?? "");
-}
-
-/** What a file imports of our own. */
-function local(source: Source): readonly Source[] {
-  return source.imports.flatMap((name) => {
-    const path = relative(root, resolve(root, dirname(source.path), name));
-    const imported = sources.find((candidate) => candidate.path === path);
-    return imported === undefined ? [] : [imported];
-  });
-}
 
 function mayImport(from: string, to: string): boolean {
   const above = layers.findIndex(({ folders }) => folders.includes(from));
