@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { root, sources } from "../../scripts/source-tree.ts";
+
+interface Term {
+  readonly name: string;
+  readonly meaning: string;
+  /** The types that carry it. */
+  readonly types: readonly string[];
+}
+
+const terms: readonly Term[] = readFileSync(join(root, "docs/glossary.md"), "utf8")
+  .split("\n")
+  .filter((line) => line.startsWith("| ") && !line.startsWith("| term |"))
+  .map((line) => {
+    const [name = "", meaning = "", code = ""] = line.slice(2, -1).split(" | ");
+    return { name, meaning: meaning.trim(), types: [...code.matchAll(/`([A-Z]\w*)`/g)].map(([, type = ""]) => type) };
+  });
+
+/** Where each type of `src/` is declared. */
+const declarations = new Map<string, string[]>();
+for (const { path, code } of sources) {
+  for (const [, name = ""] of code.matchAll(
+    /^\s*(?:export )?(?:default )?(?:abstract )?(?:interface|class|type|enum) ([A-Z]\w*)(?=[\s<]*[={<]|\s+(?:extends|implements)\b)/gm,
+  )) {
+    declarations.set(name, [...(declarations.get(name) ?? []), path]);
+  }
+}
+
+/** Types that still have the name of another one. No name is added here. */
+const stillTwice: readonly string[] = ["Account", "Admission", "Call", "Health", "Route", "Verdict"];
+
+/** Names of types that were given up, each with the word that is used now. Some of them are good English, and may still name a value. */
+const retiredTypes: Readonly<Record<string, string>> = {};
+
+/** Names that were given up wherever they stand: of types, functions, fields or variables. */
+const retiredNames: Readonly<Record<string, string>> = {
+  inOneGo: "the yaml package reads the file",
+  surprises: "configWarnings",
+};
+
+describe("the glossary", () => {
+  test("defines some sixty terms, in alphabetical order, each in a sentence or two", () => {
+    expect(terms.length).toBeGreaterThanOrEqual(60);
+    const names = terms.map(({ name }) => name);
+    expect(names).toEqual(names.toSorted((one, other) => one.localeCompare(other, "en")));
+    expect(new Set(names).size).toBe(names.length);
+    expect(terms.filter(({ meaning }) => !/^[A-Z].{20,200}\.$/.test(meaning)).map(({ name }) => name)).toEqual([]);
+  });
+
+  test("names types that exist", () => {
+    expect(terms.flatMap(({ types }) => types).filter((type) => !declarations.has(type))).toEqual([]);
+  });
+
+  test("has one meaning for each word: no type of that name is declared twice", () => {
+    const named = new Set(terms.flatMap(({ name, types }) => [pascalCase(name), ...types]));
+    const twice = [...named].filter((type) => (declarations.get(type) ?? []).length > 1 && !stillTwice.includes(type));
+    expect(twice.map((type) => `${type}: ${declarations.get(type)?.join(", ")}`)).toEqual([]);
+  });
+});
+
+describe("a retired word", () => {
+  test("names no type", () => {
+    const found = Object.entries(retiredTypes).flatMap(([name, now]) =>
+      (declarations.get(name) ?? []).map((path) => `${path}: ${name} (now: ${now})`),
+    );
+    expect(found).toEqual([]);
+  });
+
+  test("is no identifier", () => {
+    const found = sources.flatMap(({ path, code }) => {
+      const used = new Set(withoutStrings(code).match(/[A-Za-z_$][\w$]*/g));
+      return Object.entries(retiredNames)
+        .filter(([name]) => used.has(name))
+        .map(([name, now]) => `${path}: ${name} (now: ${now})`);
+    });
+    expect(found).toEqual([]);
+  });
+
+  test("is no term of the glossary", () => {
+    const retired = new Set([...Object.keys(retiredTypes), ...Object.keys(retiredNames)]);
+    expect(terms.filter(({ name, types }) => [pascalCase(name), ...types].some((word) => retired.has(word)))).toEqual([]);
+  });
+});
+
+function pascalCase(term: string): string {
+  return term
+    .replace(/\(.*\)/, "")
+    .split(/[^A-Za-z]+/)
+    .map((word) => word.slice(0, 1).toUpperCase() + word.slice(1))
+    .join("");
+}
+
+/** Templates stay: they hold code. */
+function withoutStrings(code: string): string {
+  return code.replace(/"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/g, '""');
+}
