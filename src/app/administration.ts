@@ -22,7 +22,7 @@ import type { Snapshot } from "../gateway/snapshot.ts";
 import { shownAs } from "../http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
 import { makeToken } from "../keys/token.ts";
-import type { Ask } from "../operations/ask.ts";
+import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure } from "../operations/failure.ts";
 import type { Refused } from "../routing/plan.ts";
 import { discoverModels } from "./discovery/discover.ts";
@@ -209,7 +209,7 @@ function refusalOf(barrier: Barrier, { model, operation }: ExplainAsk): Explaine
 }
 
 /** The smallest request of its kind. */
-function askOf({ operation, model, stream, promptTokens }: ExplainAsk): Ask {
+function askOf({ operation, model, stream, promptTokens }: ExplainAsk): CallRequest {
   const document = { start: 0, end: 0 };
   const body = new Uint8Array(0);
   switch (operation) {

@@ -1,11 +1,10 @@
 import type { Address, Channel } from "../channels/channel.ts";
 import type { MakeTranscoder } from "../media/audio.ts";
-import type { ChatAsk } from "../operations/chat/chat.ts";
-import type { Emission, Output } from "../operations/emission.ts";
+import type { ChatRequest } from "../operations/chat/chat.ts";
+import type { Emission, Output, WholeAnswer } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
-import type { SpeechAsk } from "../operations/speech/speech.ts";
-import type { TranscriptionAsk } from "../operations/transcription/transcription.ts";
-import type { Whole } from "../operations/whole.ts";
+import type { SpeechRequest } from "../operations/speech/speech.ts";
+import type { TranscriptionRequest } from "../operations/transcription/transcription.ts";
 
 /**
  * A dialect: how to ask an upstream and how to read its answer. Everything here is pure; one `send` elsewhere does
@@ -13,9 +12,9 @@ import type { Whole } from "../operations/whole.ts";
  */
 export interface Dialect {
   readonly name: string;
-  readonly chat?: Codec<ChatAsk>;
-  readonly transcription?: Codec<TranscriptionAsk>;
-  readonly speech?: Codec<SpeechAsk>;
+  readonly chat?: Codec<ChatRequest>;
+  readonly transcription?: Codec<TranscriptionRequest>;
+  readonly speech?: Codec<SpeechRequest>;
   readonly models?: ModelsCodec;
 }
 
@@ -70,20 +69,20 @@ export interface Encoded {
   readonly subtitles?: boolean;
 }
 
-export type ExpectedAnswer = WholeAnswer | StreamedAnswer;
+export type ExpectedAnswer = ExpectedWhole | ExpectedStream;
 
-export interface WholeAnswer {
+export interface ExpectedWhole {
   readonly kind: "whole";
   /** Reads a body that came with a status of success. */
-  readonly read: (body: Uint8Array, head: AnswerHead) => Whole | Failure;
+  readonly read: (body: Uint8Array, head: AnswerHead) => WholeAnswer | Failure;
 }
 
-export interface StreamedAnswer {
+export interface ExpectedStream {
   readonly kind: "stream";
   /** Begins to read a body that came with a status of success. */
   reader(head: AnswerHead, tools: Tools): StreamReader | Failure | Promise<StreamReader | Failure>;
   /** Reads JSON that came where a stream was asked for: an error in disguise, or the whole answer after all. */
-  instead(body: Uint8Array, head: AnswerHead): Whole | Failure;
+  instead(body: Uint8Array, head: AnswerHead): WholeAnswer | Failure;
 }
 
 export interface AnswerHead {

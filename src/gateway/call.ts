@@ -1,6 +1,6 @@
 import type { Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
-import type { Ask } from "../operations/ask.ts";
+import type { CallRequest } from "../operations/call-request.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Admission } from "./admission/admission.ts";
 import type { Cancellation } from "./cancellation.ts";
@@ -10,7 +10,7 @@ import type { Snapshot } from "./snapshot.ts";
 export interface Call {
   readonly facts: CallFacts;
   readonly key: Key;
-  readonly ask: Ask;
+  readonly ask: CallRequest;
   /** The ways to serve the asked model. */
   readonly route: Route;
   /** What is asked is too long for one request: it is cut, served in parts and put together. */

@@ -1,7 +1,7 @@
 import type { Candidate, Route } from "../channels/channel.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
-import type { Ask } from "../operations/ask.ts";
+import type { CallRequest } from "../operations/call-request.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
@@ -26,7 +26,7 @@ export type Barrier =
   | { readonly kind: "failure"; readonly failure: Failure };
 
 /** Goes the way of a call without taking or changing anything. */
-export function dryRun(ask: Ask, key: Key | null, snapshot: Snapshot, board: Board): DryRun {
+export function dryRun(ask: CallRequest, key: Key | null, snapshot: Snapshot, board: Board): DryRun {
   const barriers: Barrier[] = [];
   if (key !== null && !allowsOperation(key, ask.operation)) barriers.push({ kind: "operation_not_allowed" });
   if (key !== null && !allowsModel(key, ask.model)) barriers.push({ kind: "model_not_allowed" });

@@ -1,8 +1,8 @@
 import type { Candidate } from "../channels/channel.ts";
-import { burdenOf } from "../operations/ask.ts";
-import type { ChatAsk } from "../operations/chat/chat.ts";
+import { retryCostOf } from "../operations/call-request.ts";
+import type { ChatRequest } from "../operations/chat/chat.ts";
 import { continued } from "../operations/chat/continuation.ts";
-import type { Whole } from "../operations/whole.ts";
+import type { WholeAnswer } from "../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
 import { endOf } from "../operations/chat/resume.ts";
@@ -239,7 +239,7 @@ class Course implements TrialUser<Won | null>, Impatient {
   private judge(plan: Ahead): ReturnType<typeof judge> {
     const { call, gateway, failures: tried } = this;
     const { timeouts } = tried.at(-1)!.candidate.deployment.channel;
-    const { bodyBytes, hostedTools, promptTokensEstimate } = burdenOf(call.ask);
+    const { bodyBytes, hostedTools, promptTokensEstimate } = retryCostOf(call.ask);
     return judge({
       policy: call.snapshot.routing,
       plan,
@@ -272,7 +272,7 @@ class Course implements TrialUser<Won | null>, Impatient {
   slow(first: Trial): number {
     const { call, gateway } = this;
     if (call.cancellation.failure !== null) return Infinity;
-    const { bodyBytes, choices, hostedTools } = burdenOf(call.ask);
+    const { bodyBytes, choices, hostedTools } = retryCostOf(call.ask);
     const { model } = call.route;
     const mate = hedgeWith({
       plan: this.ahead!,
@@ -401,7 +401,7 @@ class Course implements TrialUser<Won | null>, Impatient {
 
   /** Another channel goes on where this one broke off. Once, and never twice to the same deployment. */
   private async succeed(
-    ask: ChatAsk,
+    ask: ChatRequest,
     text: string,
     cause: Failure,
     stream: LiveStream,
@@ -427,7 +427,7 @@ class Course implements TrialUser<Won | null>, Impatient {
   }
 
   private async goOnWith(
-    ask: ChatAsk | null,
+    ask: ChatRequest | null,
     expects: Successor["expects"],
     choice: Choice,
     last: { trial: Trial },
@@ -493,7 +493,7 @@ class Course implements TrialUser<Won | null>, Impatient {
     return waitMs <= obeyedWaitMaxMs ? Math.min(obeyedWaitMaxMs, spreadMs) : spreadMs;
   }
 
-  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: Whole | null): Kept {
+  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: WholeAnswer | null): Kept {
     const { gateway, call } = this;
     const { facts } = call;
     const endedMs = gateway.ports.nowMs();
@@ -528,7 +528,7 @@ class Course implements TrialUser<Won | null>, Impatient {
 
 interface Won {
   readonly trial: Trial;
-  readonly outcome: Whole | LiveStream;
+  readonly outcome: WholeAnswer | LiveStream;
 }
 
 interface Mate {

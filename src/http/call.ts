@@ -7,7 +7,7 @@ import type { LiveCalls } from "../gateway/admission/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
-import type { Ask } from "../operations/ask.ts";
+import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { mistake } from "../operations/mistakes.ts";
 import type { Operation } from "../operations/operation.ts";
@@ -33,7 +33,7 @@ export interface Endpoint {
 
 /** A request that was read. */
 export interface ParsedRequest {
-  readonly ask: Ask;
+  readonly ask: CallRequest;
   /** The answer is expected to stream. */
   readonly stream: boolean;
   readonly bytes: number;

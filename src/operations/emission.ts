@@ -22,3 +22,13 @@ export type Emission =
 
 /** What kind of output a frame carries. The first one commits the answer to its channel. */
 export type Output = "text" | "reasoning" | "tool_call" | "refusal" | "audio" | "finish";
+
+/** A complete answer that is not streamed: the bytes for the client and what the gateway read in them. */
+export interface WholeAnswer {
+  readonly kind: "whole";
+  readonly body: Uint8Array;
+  /** The media type it goes out with. */
+  readonly type: string;
+  readonly usage: Metered | null;
+  readonly finish: string | null;
+}

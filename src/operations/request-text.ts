@@ -1,20 +1,20 @@
-import type { Ask } from "./ask.ts";
+import type { CallRequest } from "./call-request.ts";
 import { isTokenBound } from "./chat/chat-request.ts";
-import type { ChatAsk } from "./chat/chat.ts";
+import type { ChatRequest } from "./chat/chat.ts";
 import { valueOf } from "./json.ts";
-import type { TranscriptionAsk } from "./transcription/transcription.ts";
+import type { TranscriptionRequest } from "./transcription/transcription.ts";
 
 /**
  * What a client wrote, in lower case and without the escapes of JSON: to tell an upstream's own words from an echo of the
  * request. `others` are values that travelled beside the body.
  */
-export function requestText(ask: Ask, others: readonly string[] = []): string {
+export function requestText(ask: CallRequest, others: readonly string[] = []): string {
   const texts = ask.operation === "transcription" ? formTexts(ask) : ask.operation === "chat" ? chatTexts(ask) : [jsonText(ask.body)];
   return [...texts, ...others].join("\n").toLowerCase();
 }
 
 /** Without the largest number of tokens that was asked for: a lower figure is no echo of it, though it may be a part of its digits. */
-function chatTexts({ body, members, maxTokens, maxCompletionTokens }: ChatAsk): readonly string[] {
+function chatTexts({ body, members, maxTokens, maxCompletionTokens }: ChatRequest): readonly string[] {
   const asked = Math.max(maxTokens ?? 0, maxCompletionTokens ?? 0);
   const texts: string[] = [];
   let from = 0;
@@ -32,7 +32,7 @@ function jsonText(bytes: Uint8Array): string {
   return unescaped(decoder.decode(bytes));
 }
 
-function formTexts({ fields, file }: TranscriptionAsk): readonly string[] {
+function formTexts({ fields, file }: TranscriptionRequest): readonly string[] {
   return [...fields.flatMap(({ name, value }) => [name, value]), file.name];
 }
 

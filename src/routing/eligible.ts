@@ -1,11 +1,11 @@
 import { voiceFor } from "../channels/voice.ts";
 import { transcriptionFormatsOf, voicesOf, type Candidate, type Route } from "../channels/channel.ts";
 import type { Splits } from "../keys/key.ts";
-import type { Ask } from "../operations/ask.ts";
+import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { SpeechAsk } from "../operations/speech/speech.ts";
-import { needsTimes, type TranscriptionAsk } from "../operations/transcription/transcription.ts";
+import type { SpeechRequest } from "../operations/speech/speech.ts";
+import { needsTimes, type TranscriptionRequest } from "../operations/transcription/transcription.ts";
 
 /** With whom a call may be served, and whether it is cut into parts for that. */
 export interface Eligible {
@@ -20,12 +20,17 @@ export interface RequestLimits {
 }
 
 /** The part of a route that can do what is asked at all, or what nobody on it can do. Trouble that passes is not its business. */
-export function eligible(route: Route, ask: Ask, splits: Splits, limits: RequestLimits): Eligible | Failure {
+export function eligible(route: Route, ask: CallRequest, splits: Splits, limits: RequestLimits): Eligible | Failure {
   const able = ableTo(ask.operation, route);
   return isFailure(able) || ask.operation === "chat" ? able : eligibleForAudio(able.route, ask, splits, limits);
 }
 
-function eligibleForAudio(able: Route, ask: TranscriptionAsk | SpeechAsk, splits: Splits, limits: RequestLimits): Eligible | Failure {
+function eligibleForAudio(
+  able: Route,
+  ask: TranscriptionRequest | SpeechRequest,
+  splits: Splits,
+  limits: RequestLimits,
+): Eligible | Failure {
   const fit = ask.operation === "transcription" ? forTranscription(able, ask) : forSpeech(able, ask);
   if (isFailure(fit)) return fit;
   const whole = ask.operation === "transcription" ? wholeFile(fit, ask, limits) : wholeText(fit, ask, limits);
@@ -37,7 +42,7 @@ function eligibleForAudio(able: Route, ask: TranscriptionAsk | SpeechAsk, splits
 }
 
 /** Prefers those who have times where times are needed. */
-function forTranscription(all: Route, ask: TranscriptionAsk): Route | Failure {
+function forTranscription(all: Route, ask: TranscriptionRequest): Route | Failure {
   const route = ask.task === "translate" ? narrowed(all, ({ translation }) => translation) : all;
   if (route === null) return noTranslation;
   if (!needsTimes(ask.format)) return route;
@@ -52,13 +57,13 @@ function forTranscription(all: Route, ask: TranscriptionAsk): Route | Failure {
   );
 }
 
-function forSpeech(route: Route, ask: SpeechAsk): Route | Failure {
+function forSpeech(route: Route, ask: SpeechRequest): Route | Failure {
   const chosen = ({ deployment: { channel, model } }: Candidate) => voiceFor(voicesOf(channel, model), ask.voice);
   return kept(route, (candidate) => !isFailure(chosen(candidate))) ?? (chosen(route.tiers[0]![0]!) as Failure);
 }
 
 /** Those who take all of the file in one request. */
-function wholeFile(route: Route, ask: TranscriptionAsk, limits: RequestLimits): Route | Failure {
+function wholeFile(route: Route, ask: TranscriptionRequest, limits: RequestLimits): Route | Failure {
   const bytes = ask.file.content.length;
   if (bytes > limits.audioBytesMax) return tooLarge(limits.audioBytesMax, bytes);
   const roomy = narrowed(route, ({ audioBytesMax }) => audioBytesMax === null || audioBytesMax >= bytes);
@@ -69,7 +74,7 @@ function wholeFile(route: Route, ask: TranscriptionAsk, limits: RequestLimits): 
   return patient ?? playsTooLong(largest(roomy, "audioSecondsMax"), seconds);
 }
 
-function wholeText(route: Route, ask: SpeechAsk, limits: RequestLimits): Route | Failure {
+function wholeText(route: Route, ask: SpeechRequest, limits: RequestLimits): Route | Failure {
   const { characters } = ask;
   if (characters > limits.speechCharactersMax) return tooLong(limits.speechCharactersMax, characters);
   const patient = narrowed(route, ({ inputCharactersMax }) => inputCharactersMax === null || inputCharactersMax >= characters);
@@ -145,7 +150,7 @@ function playsTooLong(limit: number, seconds: number): Failure {
   });
 }
 
-function noTimes({ format }: TranscriptionAsk): Failure {
+function noTimes({ format }: TranscriptionRequest): Failure {
   return refused("no channel has times", 400, "unsupported_value", "response_format", {
     message: `'${format}' needs timestamps, and no channel of this model gives any. Use 'json' or 'text', or another model.`,
   });

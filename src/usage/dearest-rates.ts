@@ -1,11 +1,11 @@
-import type { Ask } from "../operations/ask.ts";
+import type { CallRequest } from "../operations/call-request.ts";
 import type { Rates } from "./price.ts";
 
 /**
  * The same rates for a call of which nobody knows the parts yet: every token of its prompt and of its answer costs what the
  * dearest part costs that it may be.
  */
-export function dearestRates(rates: Rates, ask: Ask): Rates {
+export function dearestRates(rates: Rates, ask: CallRequest): Rates {
   // Sound may be anywhere in the messages of a chat; an answer is spoken only where that is asked for.
   const hears = ask.operation !== "speech";
   const speaks = isSpoken(ask);
@@ -30,7 +30,7 @@ function dearestOf(rates: Rates, hears: boolean, speaks: boolean): Rates {
   };
 }
 
-function isSpoken(ask: Ask): boolean {
+function isSpoken(ask: CallRequest): boolean {
   switch (ask.operation) {
     case "chat":
       for (const { key } of ask.members) if (key === "modalities" || key === "audio") return true;

@@ -1,6 +1,6 @@
 import type { Demand } from "../limits/limits.ts";
-import type { Ask } from "../operations/ask.ts";
-import type { ChatAsk } from "../operations/chat/chat.ts";
+import type { CallRequest } from "../operations/call-request.ts";
+import type { ChatRequest } from "../operations/chat/chat.ts";
 import { secondsMax } from "../media/seconds-max.ts";
 import type { Metered } from "../operations/usage.ts";
 import { costNanos, isByTokens } from "./cost.ts";
@@ -18,7 +18,7 @@ export interface DemandOptions {
 }
 
 /** What a call is expected to take of its key's limits, and what it may cost: reserved before it is made. Tokens are what is usual. */
-export function demandAt(nanos: number | null, ask: Ask, options: DemandOptions): Demand {
+export function demandAt(nanos: number | null, ask: CallRequest, options: DemandOptions): Demand {
   return truthOf(expectedUse(ask, null, options, false), nanos);
 }
 
@@ -26,7 +26,7 @@ export function demandAt(nanos: number | null, ask: Ask, options: DemandOptions)
  * The most that a call may cost at any of those who could serve it, by the rates of each; null where one of them is not
  * known. Which one that is depends on the call: one has a dear prompt, another a dear answer.
  */
-export function dearestCost(ask: Ask, ratesOfAll: Iterable<Rates | null>, options: Omit<DemandOptions, "hard">): number | null {
+export function dearestCost(ask: CallRequest, ratesOfAll: Iterable<Rates | null>, options: Omit<DemandOptions, "hard">): number | null {
   let most: number | null = null;
   for (const rates of ratesOfAll) {
     if (rates === null) return null;
@@ -48,7 +48,7 @@ export function truthOf(metered: Metered | null, nanos: number | null): Demand {
 }
 
 /** What a call is expected to consume, in the units it is billed in: also what it is billed by where an upstream tells nothing. */
-export function expectedUse(ask: Ask, rates: Rates | null, options: DemandOptions, hard = options.hard ?? true): Metered {
+export function expectedUse(ask: CallRequest, rates: Rates | null, options: DemandOptions, hard = options.hard ?? true): Metered {
   const byTokens = rates !== null && isByTokens(rates);
   switch (ask.operation) {
     case "chat":
@@ -86,7 +86,7 @@ const saidTokensPerSecond = 5;
 /** About fifteen characters are spoken in a second, which takes some twenty tokens of sound. */
 const spokenTokensPerCharacter = 2;
 
-function outputOf(ask: ChatAsk, { outputAverage, ceiling }: DemandOptions, hard: boolean): number {
+function outputOf(ask: ChatRequest, { outputAverage, ceiling }: DemandOptions, hard: boolean): number {
   const asked = askedOutput(ask);
   const average = outputAverage !== null && outputAverage >= 0 ? outputAverage : null;
   if (asked === null) {
@@ -100,7 +100,7 @@ function outputOf(ask: ChatAsk, { outputAverage, ceiling }: DemandOptions, hard:
 }
 
 /** Where both names are used, the larger; what cannot be a length was not asked for. */
-function askedOutput({ maxTokens, maxCompletionTokens }: ChatAsk): number | null {
+function askedOutput({ maxTokens, maxCompletionTokens }: ChatRequest): number | null {
   const most = Math.max(length(maxTokens), length(maxCompletionTokens));
   return most > 0 ? most : null;
 }
@@ -109,7 +109,7 @@ function length(asked: number | null): number {
   return asked !== null && asked > 0 ? asked : 0;
 }
 
-function choicesOf({ choices }: ChatAsk): number {
+function choicesOf({ choices }: ChatRequest): number {
   return choices >= 1 ? Math.min(Math.ceil(choices), choicesMax) : 1;
 }
 

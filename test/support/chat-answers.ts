@@ -1,12 +1,12 @@
 import type { Codec, Encoded, StreamReader } from "../../src/dialects/dialect.ts";
-import type { ChatAsk } from "../../src/operations/chat/chat.ts";
+import type { ChatRequest } from "../../src/operations/chat/chat.ts";
 import { readChatRequest } from "../../src/operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
-import type { Whole } from "../../src/operations/whole.ts";
+import type { WholeAnswer } from "../../src/operations/emission.ts";
 import { channel } from "./plan-world.ts";
 
 /** A chat request as a codec sends it, and so the way it reads the answer. */
-function encoded(codec: Codec<ChatAsk>, request: Readonly<Record<string, unknown>>): Encoded {
+function encoded(codec: Codec<ChatRequest>, request: Readonly<Record<string, unknown>>): Encoded {
   const body = { model: "m", messages: [{ role: "user", content: "hello" }], ...request };
   const ask = readChatRequest(new TextEncoder().encode(JSON.stringify(body)));
   if (isFailure(ask)) throw new Error(ask.detail);
@@ -16,7 +16,7 @@ function encoded(codec: Codec<ChatAsk>, request: Readonly<Record<string, unknown
 }
 
 /** The reader of a streamed answer. */
-export function readerOf(codec: Codec<ChatAsk>, choices: number, hidesUsage: boolean): StreamReader {
+export function readerOf(codec: Codec<ChatRequest>, choices: number, hidesUsage: boolean): StreamReader {
   const { answer } = encoded(codec, { stream: true, n: choices, stream_options: { include_usage: !hidesUsage } });
   if (answer.kind !== "stream") throw new Error("a stream was asked for");
   const reader = answer.reader({ status: 200, header: () => null }, { transcoder: () => Promise.resolve(null) });
@@ -25,7 +25,7 @@ export function readerOf(codec: Codec<ChatAsk>, choices: number, hidesUsage: boo
 }
 
 /** What is made of an answer that is not streamed. */
-export function wholeOf(codec: Codec<ChatAsk>, body: Uint8Array): Whole | Failure {
+export function wholeOf(codec: Codec<ChatRequest>, body: Uint8Array): WholeAnswer | Failure {
   const { answer } = encoded(codec, {});
   if (answer.kind !== "whole") throw new Error("no stream was asked for");
   return answer.read(body, { status: 200, header: () => null });

@@ -3,8 +3,8 @@ import type { Address, Capabilities } from "../../src/channels/channel.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import type { FormField, FormFile, StoredFile } from "../../src/media/stored-file.ts";
 import { readTranscriptionRequest } from "../../src/operations/transcription/transcription-request.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../../src/operations/transcription/transcription.ts";
-import type { Whole } from "../../src/operations/whole.ts";
+import type { TranscriptFormat, TranscriptionRequest } from "../../src/operations/transcription/transcription.ts";
+import type { WholeAnswer } from "../../src/operations/emission.ts";
 import { channel } from "./plan-world.ts";
 
 /** Builders for the tests of transcriptions: requests, targets, and a second, independent reader of what is made of them. */
@@ -42,8 +42,8 @@ export function fieldsOf(entries: readonly (readonly [string, string])[]): reado
 /** A request that the gateway accepts, with more fields and another file where a test is about those. */
 export function ask(
   entries: readonly (readonly [string, string])[] = [],
-  { file = formFile(), task = "transcribe" }: { readonly file?: FormFile; readonly task?: TranscriptionAsk["task"] } = {},
-): TranscriptionAsk {
+  { file = formFile(), task = "transcribe" }: { readonly file?: FormFile; readonly task?: TranscriptionRequest["task"] } = {},
+): TranscriptionRequest {
   const read = readTranscriptionRequest(fieldsOf([["model", "ours"], ...entries]), file, task);
   if (isFailure(read)) throw new Error(read.detail);
   return read;
@@ -94,12 +94,12 @@ export function head(type: string | null): AnswerHead {
 }
 
 /** What is made of an answer that came whole. */
-export function readWhole({ answer }: Encoded, body: Uint8Array | string, type: string | null = "application/json"): Whole | Failure {
+export function readWhole({ answer }: Encoded, body: Uint8Array | string, type: string | null = "application/json"): WholeAnswer | Failure {
   const bytes = typeof body === "string" ? bytesOf(body) : body;
   return answer.kind === "whole" ? answer.read(bytes, head(type)) : answer.instead(bytes, head(type));
 }
 
-export function whole(read: Whole | Failure): Whole {
+export function whole(read: WholeAnswer | Failure): WholeAnswer {
   if (isFailure(read)) throw new Error(`${read.kind}: ${read.detail}`);
   return read;
 }

@@ -1,6 +1,6 @@
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { languageCode } from "../../operations/transcription/languages.ts";
-import type { Segment, Transcript, TranscriptionAsk, Word } from "../../operations/transcription/transcription.ts";
+import type { Segment, Transcript, TranscriptionRequest, Word } from "../../operations/transcription/transcription.ts";
 import type { Codec, Encoded, Target } from "../dialect.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
 import { fileBody, typeOf, unknownType } from "../transcripts/file-body.ts";
@@ -11,9 +11,9 @@ import { fields, isFields, list, seconds, string, type Fields } from "../transcr
 import { transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
-export const deepgramTranscription: Codec<TranscriptionAsk> = { encode, explain };
+export const deepgramTranscription: Codec<TranscriptionRequest> = { encode, explain };
 
-function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
+function encode(ask: TranscriptionRequest, target: Target): Encoded | Failure {
   if (ask.task === "translate") return translationUnsupported();
   return {
     request: {
@@ -36,12 +36,12 @@ function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
 }
 
 /** A body of JSON would be read as the address of a recording, which the upstream then fetches: only audio is called what it is. */
-function audioType({ file }: TranscriptionAsk): string {
+function audioType({ file }: TranscriptionRequest): string {
   const type = typeOf(file);
   return /^(?:audio|video)\//i.test(type) ? type : unknownType;
 }
 
-function parametersOf(ask: TranscriptionAsk, model: string): URLSearchParams {
+function parametersOf(ask: TranscriptionRequest, model: string): URLSearchParams {
   const parameters = new URLSearchParams({ model, punctuate: "true", smart_format: "true" });
   const language = languageTag(ask);
   if (language === null) parameters.set("detect_language", "true");

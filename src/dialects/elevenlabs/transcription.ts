@@ -2,7 +2,7 @@ import { grouped, type Piece } from "../../operations/transcription/cues.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { isUnspaced, languageCode } from "../../operations/transcription/languages.ts";
 import type { FormField } from "../../media/stored-file.ts";
-import type { Transcript, TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import type { Transcript, TranscriptionRequest } from "../../operations/transcription/transcription.ts";
 import type { Codec, Encoded, Target } from "../dialect.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
 import { droppedFrom, keywordsIn, standardLanguage, translationUnsupported } from "../transcripts/foreign-transcription.ts";
@@ -13,9 +13,9 @@ import { isFields, list, seconds, string } from "../transcripts/transcript-field
 import { transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
-export const elevenlabsTranscription: Codec<TranscriptionAsk> = { encode, explain };
+export const elevenlabsTranscription: Codec<TranscriptionRequest> = { encode, explain };
 
-function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
+function encode(ask: TranscriptionRequest, target: Target): Encoded | Failure {
   if (ask.task === "translate") return translationUnsupported();
   const { body, type } = multipartBody(fieldsOf(ask, target.model), ask.file);
   return {
@@ -39,7 +39,7 @@ function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
 }
 
 /** Laughter and footsteps are left out, because nobody expects them in a transcript of this convention. */
-function fieldsOf(ask: TranscriptionAsk, model: string): readonly FormField[] {
+function fieldsOf(ask: TranscriptionRequest, model: string): readonly FormField[] {
   const temperature = ask.fields.findLast(({ name, value }) => name === "temperature" && value !== "");
   const language = standardLanguage(ask);
   return [

@@ -1,4 +1,4 @@
-import type { Whole } from "../../operations/whole.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { tokenUsage } from "../../operations/usage.ts";
 import { sniffsAsEvents } from "../readers/event-reader.ts";
@@ -9,7 +9,7 @@ import { parseUntrusted } from "../untrusted.ts";
  * Judges an answer that came with status 200. Truncated JSON, an error in disguise or an answer without choices is a
  * failure of the channel, to be retried elsewhere; a sound answer keeps its bytes.
  */
-export function readAnswer(body: Uint8Array): Whole | Failure {
+export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
   if (sniffsAsEvents(body)) return failure("bad_response", "a stream came where a whole answer was asked for");
   const answer = parseUntrusted(decoder.decode(body), body) as Answer | null | undefined;

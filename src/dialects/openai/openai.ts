@@ -1,11 +1,11 @@
 import type { Address, Channel } from "../../channels/channel.ts";
 import { isTokenBound } from "../../operations/chat/chat-request.ts";
-import type { ChatAsk } from "../../operations/chat/chat.ts";
+import type { ChatRequest } from "../../operations/chat/chat.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { lastMember, membersOf, valueOf } from "../../operations/json.ts";
 import { setMember, splice, type Splice } from "../../operations/splice.ts";
-import type { Whole } from "../../operations/whole.ts";
-import type { Dialect, AnswerHead, Encoded, StreamedAnswer, StreamReader, Target, WholeAnswer } from "../dialect.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
+import type { Dialect, AnswerHead, Encoded, ExpectedStream, StreamReader, Target, ExpectedWhole } from "../dialect.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
 import { readAnswer } from "./answer.ts";
@@ -28,7 +28,7 @@ export const openai: Dialect = {
   },
 };
 
-function encodeChat(ask: ChatAsk, target: Target): Encoded {
+function encodeChat(ask: ChatRequest, target: Target): Encoded {
   const splices = changes;
   splices.length = 0;
   renameModel(ask, target, splices);
@@ -50,9 +50,9 @@ function encodeChat(ask: ChatAsk, target: Target): Encoded {
 /** One list for all requests: encoding never waits, and most change nothing. */
 const changes: Splice[] = [];
 
-const wholeAnswer: WholeAnswer = { kind: "whole", read: readAnswer };
+const wholeAnswer: ExpectedWhole = { kind: "whole", read: readAnswer };
 
-class StreamedChat implements StreamedAnswer {
+class StreamedChat implements ExpectedStream {
   readonly kind = "stream";
 
   constructor(
@@ -65,7 +65,7 @@ class StreamedChat implements StreamedAnswer {
   }
 
   /** A good answer that is not streamed is not what was asked for either. */
-  instead(body: Uint8Array, { status }: AnswerHead): Whole | Failure {
+  instead(body: Uint8Array, { status }: AnswerHead): WholeAnswer | Failure {
     const whole = readAnswer(body);
     return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
   }
@@ -101,7 +101,7 @@ function chatUrl(address: Address, model: string): string {
 const chatUrls = new WeakMap<Address, string>();
 
 /** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
-function renameModel(ask: ChatAsk, target: Target, splices: Splice[]): void {
+function renameModel(ask: ChatRequest, target: Target, splices: Splice[]): void {
   let count = 0;
   for (const { key } of ask.members) if (key === "model") count++;
   if (count === 1 && target.model === ask.model) return;
@@ -109,7 +109,7 @@ function renameModel(ask: ChatAsk, target: Target, splices: Splice[]): void {
 }
 
 /** A true minimum: a value within the ceiling keeps its bytes, an absent one stays absent. */
-function clamp(ask: ChatAsk, target: Target, splices: Splice[]): number | null {
+function clamp(ask: ChatRequest, target: Target, splices: Splice[]): number | null {
   const { ceiling } = target;
   if (ceiling === null) return null;
   let clampedTo: number | null = null;
@@ -122,7 +122,7 @@ function clamp(ask: ChatAsk, target: Target, splices: Splice[]): number | null {
 }
 
 /** Asks for usage on our own account. Returns whether the client must not see it. */
-function meter(ask: ChatAsk, target: Target, splices: Splice[]): boolean {
+function meter(ask: ChatRequest, target: Target, splices: Splice[]): boolean {
   if (!ask.stream || ask.wantsUsage || !target.meterStream) return false;
   const options = lastMember(ask.members, "stream_options");
   if (options === undefined || options.kind === "null") {

@@ -1,7 +1,7 @@
 import { voicesOf, type Address } from "../../channels/channel.ts";
 import { audioTypes, type AudioFormat } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import type { SpeechAsk } from "../../operations/speech/speech.ts";
+import type { SpeechRequest } from "../../operations/speech/speech.ts";
 import { setEvery, splice, type Splice } from "../../operations/splice.ts";
 import type { Codec, Encoded, Target } from "../dialect.ts";
 import { audioReader } from "../readers/audio-reader.ts";
@@ -10,9 +10,9 @@ import { parseUntrusted } from "../untrusted.ts";
 import { voiceFor } from "../../channels/voice.ts";
 
 /** Speech in the convention's own dialect: the client's bytes go out with the model, the voice and the format in place. */
-export const openaiSpeech: Codec<SpeechAsk> = { encode, explain };
+export const openaiSpeech: Codec<SpeechRequest> = { encode, explain };
 
-function encode(ask: SpeechAsk, target: Target): Encoded | Failure {
+function encode(ask: SpeechRequest, target: Target): Encoded | Failure {
   const { channel } = target;
   const chosen = voiceFor(voicesOf(channel, target.model), ask.voice);
   if (isFailure(chosen)) return chosen;
@@ -58,7 +58,7 @@ function speechUrl({ baseUrl, speechPath, query }: Address, model: string): stri
 }
 
 /** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
-function modelSplices(ask: SpeechAsk, model: string): readonly Splice[] {
+function modelSplices(ask: SpeechRequest, model: string): readonly Splice[] {
   const isRepeated = ask.members.filter(({ key }) => key === "model").length > 1;
   return model === ask.model && !isRepeated ? [] : setEvery(ask, "model", model);
 }

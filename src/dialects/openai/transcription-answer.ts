@@ -4,8 +4,8 @@ import { languageCode } from "../../operations/transcription/languages.ts";
 import { isSound } from "../../operations/transcription/sound-times.ts";
 import { transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
 import { transcriptTypes } from "../../operations/transcription/transcript-render.ts";
-import type { Segment, Transcript, TranscriptFormat, TranscriptionAsk, Word } from "../../operations/transcription/transcription.ts";
-import type { Whole } from "../../operations/whole.ts";
+import type { Segment, Transcript, TranscriptFormat, TranscriptionRequest, Word } from "../../operations/transcription/transcription.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
 import type { AnswerHead } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
@@ -16,12 +16,17 @@ import { parseUntrusted } from "../untrusted.ts";
  * Judges a transcription that came with status 200 in answer to a request for `format`. A sound one in the format that the
  * client asked for keeps its bytes; any other is read and written anew, and what cannot be read is a failure of the channel.
  */
-export function readTranscription(body: Uint8Array, head: AnswerHead, ask: TranscriptionAsk, format: TranscriptFormat): Whole | Failure {
+export function readTranscription(
+  body: Uint8Array,
+  head: AnswerHead,
+  ask: TranscriptionRequest,
+  format: TranscriptFormat,
+): WholeAnswer | Failure {
   const read = readUnmetered(body, head, ask, format);
   return isFailure(read) ? read : { ...read, usage: meteredLength(read.usage, ask.seconds) };
 }
 
-function readUnmetered(body: Uint8Array, head: AnswerHead, ask: TranscriptionAsk, format: TranscriptFormat): Whole | Failure {
+function readUnmetered(body: Uint8Array, head: AnswerHead, ask: TranscriptionRequest, format: TranscriptFormat): WholeAnswer | Failure {
   const text = decoder.decode(body);
   const start = text.slice(0, 64).trimStart().toLowerCase();
   if (/^<(?:!doctype|html|head|body|\?xml)/.test(start)) return failure("bad_response", "the answer is a page of markup");
@@ -38,7 +43,7 @@ const decoder = new TextDecoder();
 const nothing: Transcript = { text: "", language: null, duration: null, segments: null, words: null, usage: null };
 
 /** An upstream that ignores the format answers a request for text with JSON, which is as good. */
-function readObject(body: Uint8Array, text: string, ask: TranscriptionAsk, format: TranscriptFormat): Whole | Failure {
+function readObject(body: Uint8Array, text: string, ask: TranscriptionRequest, format: TranscriptFormat): WholeAnswer | Failure {
   const answer = answerIn(body, text);
   if (isFailure(answer)) return answer;
   const transcript = transcriptIn(answer, ask);
@@ -101,7 +106,7 @@ function isPassable(answer: Answer, transcript: Transcript, format: TranscriptFo
 }
 
 /** Nothing but what was said: a missing time is not a number, and whoever renders the transcript sees to that. */
-function transcriptIn(answer: Answer, ask: TranscriptionAsk): Transcript {
+function transcriptIn(answer: Answer, ask: TranscriptionRequest): Transcript {
   const language = typeof answer["language"] === "string" ? languageCode(answer["language"]) : null;
   const duration = seconds(answer["duration"]);
   return {

@@ -3,7 +3,7 @@ import type { Failure } from "../../operations/failure.ts";
 import { listIn, listNameOf, listNames } from "../../operations/transcription/form-lists.ts";
 import type { FormField } from "../../media/stored-file.ts";
 import { languageUnknown, spokenLanguage } from "../../operations/transcription/transcription-request.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import type { TranscriptFormat, TranscriptionRequest } from "../../operations/transcription/transcription.ts";
 import type { Codec, Encoded, ExpectedAnswer, Target } from "../dialect.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
@@ -17,9 +17,9 @@ import { soundBound, transcriptionHeaders, transcriptionUrl } from "../transcrip
  * Transcriptions in the convention's own dialect. The client's form goes on as it is, with a few values changed; the answer
  * comes back in its own bytes unless the upstream had to be asked for another format than the client.
  */
-export const openaiTranscription: Codec<TranscriptionAsk> = { encode, explain };
+export const openaiTranscription: Codec<TranscriptionRequest> = { encode, explain };
 
-function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
+function encode(ask: TranscriptionRequest, target: Target): Encoded | Failure {
   // Another dialect may know it.
   if (ask.language === null && spokenLanguage(ask.fields) !== null) return { ...languageUnknown(), kind: "unsupported" };
   const streams = ask.stream && target.channel.capabilities.transcriptionStream;
@@ -43,7 +43,7 @@ function encode(ask: TranscriptionAsk, target: Target): Encoded | Failure {
   };
 }
 
-function streamOf(ask: TranscriptionAsk, format: TranscriptFormat): ExpectedAnswer {
+function streamOf(ask: TranscriptionRequest, format: TranscriptFormat): ExpectedAnswer {
   return {
     kind: "stream",
     reader: () => new EventReader(new OpenAiTranscriptStream(ask.seconds)),
@@ -52,7 +52,7 @@ function streamOf(ask: TranscriptionAsk, format: TranscriptFormat): ExpectedAnsw
 }
 
 /** What the upstream is asked for: the same as the client asks for, or else the richest it has that holds all of it. */
-function askedFormat(ask: TranscriptionAsk, { channel, model, subtitles }: Target, streams: boolean): TranscriptFormat | null {
+function askedFormat(ask: TranscriptionRequest, { channel, model, subtitles }: Target, streams: boolean): TranscriptFormat | null {
   const has = transcriptionFormatsOf(channel, model);
   const mayHave = (format: TranscriptFormat): boolean => has === null || has.includes(format);
   return sourcesOf(ask, streams).find((format) => mayHave(format) && (subtitles !== false || !isSubtitles(format))) ?? null;
@@ -62,7 +62,7 @@ function isSubtitles(format: TranscriptFormat): boolean {
   return format === "srt" || format === "vtt";
 }
 
-function sourcesOf({ format, wantsWords }: TranscriptionAsk, streams: boolean): readonly TranscriptFormat[] {
+function sourcesOf({ format, wantsWords }: TranscriptionRequest, streams: boolean): readonly TranscriptFormat[] {
   switch (format) {
     case "json":
     case "text":
@@ -79,7 +79,7 @@ function sourcesOf({ format, wantsWords }: TranscriptionAsk, streams: boolean): 
 }
 
 /** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
-function fieldsFor(ask: TranscriptionAsk, model: string, format: TranscriptFormat, streams: boolean): readonly FormField[] {
+function fieldsFor(ask: TranscriptionRequest, model: string, format: TranscriptFormat, streams: boolean): readonly FormField[] {
   const fields = inOneSpelling(ask.fields).flatMap(({ name, value }): readonly FormField[] => {
     switch (name) {
       case "file":

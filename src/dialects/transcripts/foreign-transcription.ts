@@ -3,7 +3,7 @@ import { listIn } from "../../operations/transcription/form-lists.ts";
 import { languageCode, standardCode } from "../../operations/transcription/languages.ts";
 import type { FormField } from "../../media/stored-file.ts";
 import { spokenLanguage } from "../../operations/transcription/transcription-request.ts";
-import type { TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription.ts";
 
 /** The words a client wants to be listened for. */
 export function keywordsIn(fields: readonly FormField[]): readonly string[] {
@@ -13,12 +13,12 @@ export function keywordsIn(fields: readonly FormField[]): readonly string[] {
 }
 
 /** The language as the standard calls it; one that only the upstream can know goes as the client wrote it. Null: to be detected. */
-export function standardLanguage({ fields, language }: TranscriptionAsk): string | null {
+export function standardLanguage({ fields, language }: TranscriptionRequest): string | null {
   return language === null ? spokenLanguage(fields) : standardCode(language);
 }
 
 /** The same with the client's region, where it gave one. */
-export function languageTag(ask: TranscriptionAsk): string | null {
+export function languageTag(ask: TranscriptionRequest): string | null {
   const { fields, language } = ask;
   const said = spokenLanguage(fields) ?? "";
   const isTag = /^[a-z]{2,3}[-_][a-z\d]{2,4}$/i.test(said) && languageCode(said) === language;
@@ -26,7 +26,7 @@ export function languageTag(ask: TranscriptionAsk): string | null {
 }
 
 /** The names of the fields that a dialect does not carry, fit for a log or a header: a client may name a field anything. */
-export function droppedFrom({ fields }: TranscriptionAsk, carried: readonly string[]): readonly string[] {
+export function droppedFrom({ fields }: TranscriptionRequest, carried: readonly string[]): readonly string[] {
   const names = fields
     .filter(({ value }) => value !== "")
     .map(({ name }) => shownName(name))

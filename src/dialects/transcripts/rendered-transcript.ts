@@ -4,11 +4,11 @@ import { eventsType, transcriptEvents } from "../../operations/transcription/tra
 import { render } from "../../operations/transcription/transcript-render.ts";
 import { secondsMax } from "../../media/seconds-max.ts";
 import { transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
-import type { Transcript, TranscriptFormat, TranscriptionAsk } from "../../operations/transcription/transcription.ts";
-import type { Whole } from "../../operations/whole.ts";
+import type { Transcript, TranscriptFormat, TranscriptionRequest } from "../../operations/transcription/transcription.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
 
 /** A transcript in the form the client asked for, as events where it asked for a stream; or why it cannot have that form. */
-export function renderedTranscript(transcript: Transcript, ask: TranscriptionAsk): Whole | Failure {
+export function renderedTranscript(transcript: Transcript, ask: TranscriptionRequest): WholeAnswer | Failure {
   const rendered = ask.stream ? streamed(transcript, ask.format) : render(transcript, ask);
   if (rendered === null) {
     const isSilent = transcript.segments === null && transcript.words === null;

@@ -1,8 +1,8 @@
-import type { TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription.ts";
 import type { Target } from "../dialect.ts";
 
 /** Where a transcription goes, with further parameters of the address where the dialect has any. */
-export function transcriptionUrl(task: TranscriptionAsk["task"], { channel, model }: Target, parameters?: URLSearchParams): string {
+export function transcriptionUrl(task: TranscriptionRequest["task"], { channel, model }: Target, parameters?: URLSearchParams): string {
   const { baseUrl, transcriptionPath, translationPath, query } = channel.address;
   const path = (task === "translate" ? translationPath : transcriptionPath).replace("{model}", encodeURIComponent(model));
   const added = parameters?.toString() ?? "";
@@ -14,7 +14,7 @@ export function transcriptionUrl(task: TranscriptionAsk["task"], { channel, mode
  * How long the sound may last that an engine of this machine decodes: what its channel takes, and twice what the file says of
  * itself, for which room was taken of the key's limits. Null where neither says, and for everybody else.
  */
-export function soundBound({ seconds }: TranscriptionAsk, { channel }: Target): Readonly<Record<string, string>> | null {
+export function soundBound({ seconds }: TranscriptionRequest, { channel }: Target): Readonly<Record<string, string>> | null {
   if (!channel.address.baseUrl.startsWith("engine:")) return null;
   const most = Math.min((channel.capabilities.audioSecondsMax ?? Infinity) * slack, seconds === null ? Infinity : seconds * 2 + 60);
   return Number.isFinite(most) ? { [soundBoundHeader]: String(Math.ceil(most)) } : null;

@@ -1,7 +1,7 @@
 import type { Route } from "../../channels/channel.ts";
 import type { Demand } from "../../limits/limits.ts";
 import type { Key } from "../../keys/key.ts";
-import type { Ask } from "../../operations/ask.ts";
+import type { CallRequest } from "../../operations/call-request.ts";
 import { failure } from "../../operations/failure.ts";
 import { dearestCost, demandAt, truthOf } from "../../usage/demand.ts";
 import type { Rates } from "../../usage/price.ts";
@@ -45,12 +45,12 @@ export class Ledger {
   }
 
   /** What would be taken for a call; nothing is. */
-  estimate(ask: Ask, route: Route): Demand {
+  estimate(ask: CallRequest, route: Route): Demand {
     return this.demand(ask, route, this.ports.wallMs(), true);
   }
 
   /** `receiptId` is unique, and rises with time. */
-  admit(receiptId: string, facts: CallFacts, key: Key, ask: Ask, route: Route): Admission | Overrun | Promise<Admission | Overrun> {
+  admit(receiptId: string, facts: CallFacts, key: Key, ask: CallRequest, route: Route): Admission | Overrun | Promise<Admission | Overrun> {
     const { limiter, receipts } = this.ports;
     const metered = hasBudget(key);
     if (metered && receipts.full) return noRoom;
@@ -150,7 +150,7 @@ export class Ledger {
   }
 
   /** What is expected; only money needs a price before the call, and then the most that anybody of the route could ask for. */
-  private demand(ask: Ask, route: Route, atMs: number, metered: boolean): Demand {
+  private demand(ask: CallRequest, route: Route, atMs: number, metered: boolean): Demand {
     const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
     return demandAt(metered ? dearestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
   }

@@ -1,6 +1,6 @@
-import type { Codec, Encoded, StreamedAnswer, StreamReader, UpstreamRequest, WholeAnswer } from "../../dialects/dialect.ts";
+import type { Codec, Encoded, ExpectedStream, StreamReader, UpstreamRequest, ExpectedWhole } from "../../dialects/dialect.ts";
 import { runsHere, type Candidate } from "../../channels/channel.ts";
-import type { Whole } from "../../operations/whole.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, ofLocalEngine, type Failure } from "../../operations/failure.ts";
 import type { Cancellation, CancellationListener } from "../cancellation.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
@@ -80,7 +80,7 @@ export class Attempt implements CancellationListener, Watched, StreamOwner {
     this.exchange?.abort();
   }
 
-  private readWhole(reply: Reply, read: WholeAnswer["read"]): Whole | Failure | Promise<Whole | Failure> {
+  private readWhole(reply: Reply, read: ExpectedWhole["read"]): WholeAnswer | Failure | Promise<WholeAnswer | Failure> {
     this.watch.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);
     const body = reply.bytes(answerBytesMax, this.watch);
@@ -88,7 +88,7 @@ export class Attempt implements CancellationListener, Watched, StreamOwner {
     return isFailure(body) ? afterHead(body) : read(body, reply);
   }
 
-  private readStream(reply: Reply, answer: StreamedAnswer): Outcome | Promise<Outcome> {
+  private readStream(reply: Reply, answer: ExpectedStream): Outcome | Promise<Outcome> {
     // Errors come as JSON with status 200, too.
     if (isSuccess(reply) && isJson(reply)) return this.readWhole(reply, insteadOf(answer));
     this.watch.headArrived();
@@ -168,13 +168,13 @@ export interface AttemptOptions extends WatchLimits {
 }
 
 /** What comes of an attempt. */
-export type Outcome = Whole | LiveStream | Failure;
+export type Outcome = WholeAnswer | LiveStream | Failure;
 
 const refusalBytesMax = 64 * 1024;
 const answerBytesMax = 16 * 1024 * 1024;
 
 /** Here and not where it is needed: whoever makes a function pays for it in every call. */
-function insteadOf(answer: StreamedAnswer): WholeAnswer["read"] {
+function insteadOf(answer: ExpectedStream): ExpectedWhole["read"] {
   return (body, head) => answer.instead(body, head);
 }
 
@@ -186,7 +186,7 @@ function isJson(reply: Reply): boolean {
   return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;
 }
 
-async function readLate(body: Promise<Uint8Array | Failure>, read: WholeAnswer["read"], reply: Reply): Promise<Whole | Failure> {
+async function readLate(body: Promise<Uint8Array | Failure>, read: ExpectedWhole["read"], reply: Reply): Promise<WholeAnswer | Failure> {
   const all = await body;
   return isFailure(all) ? afterHead(all) : read(all, reply);
 }

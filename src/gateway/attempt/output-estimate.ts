@@ -1,9 +1,9 @@
 import { parseUntrusted } from "../../dialects/untrusted.ts";
-import type { Whole } from "../../operations/whole.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
 import { estimateTokens } from "../../usage/token-estimate.ts";
 
 /** Roughly how many tokens a whole answer has, where its upstream did not count them; zero where it did, or where nobody can tell. */
-export function outputEstimate({ body, type, usage }: Whole): number {
+export function outputEstimate({ body, type, usage }: WholeAnswer): number {
   if (usage?.completionTokens != null || !type.startsWith("application/json")) return 0;
   const answer = parseUntrusted(decoder.decode(body), body);
   return textsIn((answer as { readonly choices?: unknown } | null | undefined)?.choices).reduce(

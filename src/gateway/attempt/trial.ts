@@ -1,12 +1,12 @@
 import type { Dialect, Codec, Encoded, Target } from "../../dialects/dialect.ts";
 import type { Candidate, Timeouts } from "../../channels/channel.ts";
-import type { Ask } from "../../operations/ask.ts";
+import type { CallRequest } from "../../operations/call-request.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { requestText } from "../../operations/request-text.ts";
 import type { Choice } from "../../routing/plan.ts";
 import type { Metered } from "../../operations/usage.ts";
-import type { Whole } from "../../operations/whole.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
 import { expectedUse } from "../../usage/demand.ts";
 import { Attempt, type AttemptOptions, type Outcome } from "./attempt.ts";
 import type { Ticket } from "../upstream-state/board.ts";
@@ -37,18 +37,18 @@ export class Trial implements AttemptOptions {
   private readonly askedTokens: number;
   private readonly asksSubtitles: boolean;
   /** What was asked for, until its answer begins: a long stream must not hold its request in memory. */
-  private ask: Ask | null;
+  private ask: CallRequest | null;
   private readonly forwarded: Readonly<Record<string, string>>;
   /** What its refusal teaches, should it be refused. */
   lesson: CallLesson | null = null;
   private readonly expected: Metered;
   private encoded: Encoded | Failure | null;
   private ended: Try | null = null;
-  private answered: LiveStream | Whole | null = null;
+  private answered: LiveStream | WholeAnswer | null = null;
 
   constructor(
     call: Call,
-    ask: Ask,
+    ask: CallRequest,
     private readonly gateway: Gateway,
     choice: Chosen,
     readonly startedMs: number,
@@ -202,7 +202,7 @@ export class Trial implements AttemptOptions {
   }
 
   /** Of what is not a chat, nobody wants to know how many tokens a text has. */
-  private outputOf(whole: Whole): number {
+  private outputOf(whole: WholeAnswer): number {
     return this.operation === "chat" ? outputEstimate(whole) : 0;
   }
 
@@ -248,7 +248,7 @@ export interface TrialUser<Then> {
 }
 
 /** What it will take to answer, as far as can be told by what was asked for. */
-function expectedOf(ask: Ask): Metered {
+function expectedOf(ask: CallRequest): Metered {
   return expectedUse(ask, anyTokens, unheard);
 }
 
@@ -256,7 +256,7 @@ function expectedOf(ask: Ask): Metered {
 const anyTokens = { input: 0, output: 0 };
 const unheard = { outputAverage: null, ceiling: null };
 
-function encode(dialect: Dialect | undefined, ask: Ask, target: Target): Encoded | Failure {
+function encode(dialect: Dialect | undefined, ask: CallRequest, target: Target): Encoded | Failure {
   switch (ask.operation) {
     case "chat":
       return codecOf(dialect, "chat").encode(ask, target);

@@ -3,7 +3,7 @@ import type { Tools } from "../../dialects/dialect.ts";
 import type { AudioFormat, Transcoder } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { tooMuchToRepeat } from "../../operations/speech/speech-part.ts";
-import type { SpeechAsk } from "../../operations/speech/speech.ts";
+import type { SpeechRequest } from "../../operations/speech/speech.ts";
 import type { Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { SpeechQueue } from "./queue.ts";
@@ -88,7 +88,7 @@ function withoutCodecs(format: AudioFormat): Failure {
   return failure("misconfigured", `the codecs to make ${format} are not installed`, { scope: "request", message });
 }
 
-function shapeOf({ format, events, characters }: SpeechAsk): ReturnType<typeof audioShape> {
+function shapeOf({ format, events, characters }: SpeechRequest): ReturnType<typeof audioShape> {
   return audioShape({ asked: "pcm", wanted: format, events, characters });
 }
 
@@ -102,7 +102,7 @@ function ended(cause: Failure | null, status: number): Ended {
 function record({ facts, ask }: Call, gateway: Gateway, parts: readonly CallRecord[], how: Ended): Kept {
   const endedMs = gateway.ports.nowMs();
   const finish = how.state === "complete" ? "stop" : null;
-  return gateway.record(longRecord(facts, parts, { ...how, endedMs, finish, characters: (ask as SpeechAsk).characters }));
+  return gateway.record(longRecord(facts, parts, { ...how, endedMs, finish, characters: (ask as SpeechRequest).characters }));
 }
 
 function failedAnswer(cause: Failure, recorded: (status: number) => Kept): Answer {

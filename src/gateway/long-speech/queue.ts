@@ -3,7 +3,7 @@ import { characterCount } from "../../operations/speech/characters.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import { speechPart } from "../../operations/speech/speech-part.ts";
 import { speechParts } from "../../operations/speech/speech-parts.ts";
-import type { SpeechAsk } from "../../operations/speech/speech.ts";
+import type { SpeechRequest } from "../../operations/speech/speech.ts";
 import type { Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { HeldAudio } from "./held.ts";
@@ -33,7 +33,7 @@ export class SpeechQueue {
 
   constructor(
     private readonly call: Call,
-    private readonly ask: SpeechAsk,
+    private readonly ask: SpeechRequest,
     private readonly gateway: Gateway,
   ) {
     this.route = call.route;

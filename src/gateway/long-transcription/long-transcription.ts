@@ -4,7 +4,7 @@ import { MergedTranscript, type HeardPart } from "../../operations/transcription
 import { lastFrames, segmentFrames } from "../../operations/transcription/merge/events.ts";
 import { summedUsage } from "../../operations/transcription/merge/usage.ts";
 import { deltaFrame, eventsType } from "../../operations/transcription/transcript-events.ts";
-import type { TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription.ts";
 import type { Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { Parts, uncut, type PartFailure } from "./parts.ts";
@@ -27,7 +27,7 @@ class LongTranscription {
 
   constructor(
     private readonly call: Call,
-    private readonly ask: TranscriptionAsk,
+    private readonly ask: TranscriptionRequest,
     private readonly gateway: Gateway,
   ) {
     this.merged = new MergedTranscript(knownSpeakers(ask));

@@ -1,7 +1,7 @@
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { HeardPart } from "../../operations/transcription/merge/merged-transcript.ts";
 import { partTranscript } from "../../operations/transcription/merge/part.ts";
-import type { TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription.ts";
 import type { Call } from "../call.ts";
 import { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
@@ -41,7 +41,7 @@ export class Parts {
 
   constructor(
     private readonly call: Call,
-    private readonly ask: TranscriptionAsk,
+    private readonly ask: TranscriptionRequest,
     private readonly plan: PartPlan,
     private readonly cutting: AudioCutting,
     private readonly gateway: Gateway,

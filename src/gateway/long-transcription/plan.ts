@@ -1,6 +1,6 @@
 import { transcriptionFormatsOf, type Candidate, type Route } from "../../channels/channel.ts";
 import { listIn } from "../../operations/transcription/form-lists.ts";
-import { needsTimes, type TranscriptFormat, type TranscriptionAsk } from "../../operations/transcription/transcription.ts";
+import { needsTimes, type TranscriptFormat, type TranscriptionRequest } from "../../operations/transcription/transcription.ts";
 import type { Call } from "../call.ts";
 import type { AudioPart } from "../ports.ts";
 
@@ -12,7 +12,7 @@ export interface PartPlan {
 }
 
 /** Parts that everybody on the route takes; null where nobody takes any of a sensible length. */
-export function planParts({ route, snapshot }: Call, ask: TranscriptionAsk): PartPlan | null {
+export function planParts({ route, snapshot }: Call, ask: TranscriptionRequest): PartPlan | null {
   const { audioBytesMax } = snapshot.service;
   const takes = (candidate: Candidate): number => Math.min(secondsOf(candidate), secondsIn(audioBytesMax));
   const tiers = route.tiers.map((tier) => tier.filter((each) => takes(each) >= partSecondsMin)).filter((tier) => tier.length > 0);
@@ -26,7 +26,7 @@ export function planParts({ route, snapshot }: Call, ask: TranscriptionAsk): Par
 }
 
 /** What one part is asked for: the same as the client asks for the whole, except for how the answer is written. */
-export function partAsk(ask: TranscriptionAsk, part: AudioPart, format: TranscriptFormat): TranscriptionAsk {
+export function partAsk(ask: TranscriptionRequest, part: AudioPart, format: TranscriptFormat): TranscriptionRequest {
   const same = ask.format === format;
   return {
     ...ask,
@@ -43,7 +43,7 @@ export function partAsk(ask: TranscriptionAsk, part: AudioPart, format: Transcri
 }
 
 /** The names that the client gave to speakers. */
-export function knownSpeakers({ fields }: TranscriptionAsk): readonly string[] {
+export function knownSpeakers({ fields }: TranscriptionRequest): readonly string[] {
   return listIn(fields, "known_speaker_names");
 }
 
@@ -59,7 +59,7 @@ function secondsIn(bytes: number): number {
 }
 
 /** Times where they are needed, and where everybody has them: they tell where a word was said. Else just the text. */
-function formatOf(ask: TranscriptionAsk, candidates: readonly Candidate[]): TranscriptFormat {
+function formatOf(ask: TranscriptionRequest, candidates: readonly Candidate[]): TranscriptFormat {
   if (ask.format === "diarized_json") return ask.format;
   const timed = candidates.every(
     ({ deployment: { channel, model } }) => transcriptionFormatsOf(channel, model)?.includes("verbose_json") ?? false,

@@ -1,11 +1,11 @@
-import type { ChatAsk } from "./chat.ts";
+import type { ChatRequest } from "./chat.ts";
 import { isFailure, type Failure } from "../failure.ts";
 import { misspelled } from "../field-names.ts";
 import { elementsOf, type Member, lastMember, membersOf, scanJson, type Span, valueOf } from "../json.ts";
 import { bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 
 /** Reads a chat request: the facts the gateway decides on, or the mistake the client can mend. Unknown fields are welcome. */
-export function readChatRequest(body: Uint8Array): ChatAsk | Failure {
+export function readChatRequest(body: Uint8Array): ChatRequest | Failure {
   const document = scanJson(body);
   const unreadable = bodyMistake(document);
   if (unreadable !== null || !document.ok) return unreadable!;

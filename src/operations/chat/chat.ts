@@ -4,7 +4,7 @@ import type { Member } from "../json.ts";
  * A chat request as the client sent it: the bytes, and the few facts the gateway decides on. Everything else in the
  * body stays untouched and unread. Immutable; each attempt encodes its own copy from it.
  */
-export interface ChatAsk {
+export interface ChatRequest {
   readonly operation: "chat";
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };

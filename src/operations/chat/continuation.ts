@@ -1,5 +1,5 @@
 import { isTokenBound, readChatRequest } from "./chat-request.ts";
-import type { ChatAsk } from "./chat.ts";
+import type { ChatRequest } from "./chat.ts";
 import { isFailure } from "../failure.ts";
 import { elementsOf, lastMember, membersOf, valueOf } from "../json.ts";
 import { endOf } from "./resume.ts";
@@ -13,7 +13,7 @@ import { splice, type Splice } from "../splice.ts";
 export type Continuation = "prefill" | "repeat";
 
 /** The same request for the rest of a text, of whose tokens so many are spent; null where its conversation leaves no place for that. */
-export function continued(ask: ChatAsk, text: string, how: Continuation, tokensSpent: number): ChatAsk | null {
+export function continued(ask: ChatRequest, text: string, how: Continuation, tokensSpent: number): ChatRequest | null {
   const messages = lastMember(ask.members, "messages");
   if (messages === undefined || endsWithAnswer(ask, messages)) return null;
   const written = text.trimEnd();
@@ -26,7 +26,7 @@ export function continued(ask: ChatAsk, text: string, how: Continuation, tokensS
 }
 
 /** The client began the answer itself: two in a row would be two answers. */
-function endsWithAnswer({ body }: ChatAsk, messages: { readonly start: number; readonly end: number }): boolean {
+function endsWithAnswer({ body }: ChatRequest, messages: { readonly start: number; readonly end: number }): boolean {
   const last = elementsOf(body, messages.start, messages.end).at(-1);
   if (last?.kind !== "object") return true;
   const role = lastMember(membersOf(body, last.start, last.end), "role");
@@ -34,7 +34,7 @@ function endsWithAnswer({ body }: ChatAsk, messages: { readonly start: number; r
 }
 
 /** Of each bound on the answer; one that was none, such as -1, stays as it is. */
-function whatIsLeft({ body, members }: ChatAsk, tokensSpent: number): readonly Splice[] {
+function whatIsLeft({ body, members }: ChatRequest, tokensSpent: number): readonly Splice[] {
   return members.flatMap((member) => {
     if (!isTokenBound(member.key) || member.kind !== "number") return [];
     const bound = valueOf(body, member) as number;

@@ -1,6 +1,6 @@
 import { failure, type Failure } from "../failure.ts";
 import { readSpeechRequest } from "./speech-request.ts";
-import type { SpeechAsk } from "./speech.ts";
+import type { SpeechRequest } from "./speech.ts";
 import { setEvery, splice } from "../splice.ts";
 
 /**
@@ -8,14 +8,14 @@ import { setEvery, splice } from "../splice.ts";
  * only those can be put together. Where the client wants events, upstreams that know them are asked for them, because
  * they count tokens in them; the audio is taken out all the same.
  */
-export function speechPart(ask: SpeechAsk, input: string): SpeechAsk | Failure {
+export function speechPart(ask: SpeechRequest, input: string): SpeechRequest | Failure {
   const body = splice(ask.body, [...setEvery(ask, "input", input), ...setEvery(ask, "response_format", "pcm")]);
   const part = readSpeechRequest(body, { charactersMax: ask.characters });
   return "blame" in part ? part : { ...part, events: false };
 }
 
 /** Everything beside the text is sent with every part, so there is a limit to it. */
-export function tooMuchToRepeat(ask: SpeechAsk): Failure | null {
+export function tooMuchToRepeat(ask: SpeechRequest): Failure | null {
   const texts = ask.members.filter(({ key }) => key === "input").reduce((sum, { start, end }) => sum + end - start, 0);
   if (ask.body.length - texts <= repeatedBytesMax) return null;
   return failure("invalid_request", "too much beside a long input", {

@@ -4,7 +4,7 @@ import { isFailure, type Failure } from "../failure.ts";
 import { misspelled } from "../field-names.ts";
 import { type Member, lastMember, membersOf, scanJson, valueOf } from "../json.ts";
 import { bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
-import type { SpeechAsk } from "./speech.ts";
+import type { SpeechRequest } from "./speech.ts";
 
 export interface SpeechLimits {
   /** The longest text to be spoken, in Unicode characters. */
@@ -12,7 +12,7 @@ export interface SpeechLimits {
 }
 
 /** Reads a speech request: the facts the gateway decides on, or the mistake the client can mend. Unknown fields are welcome. */
-export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): SpeechAsk | Failure {
+export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): SpeechRequest | Failure {
   const document = scanJson(body);
   const unreadable = bodyMistake(document);
   if (unreadable !== null || !document.ok) return unreadable!;

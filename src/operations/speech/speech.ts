@@ -2,7 +2,7 @@ import type { AudioFormat } from "../../media/audio.ts";
 import type { Member } from "../json.ts";
 
 /** A speech request as the client sent it: the bytes, and the few facts the gateway decides on. */
-export interface SpeechAsk {
+export interface SpeechRequest {
   readonly operation: "speech";
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };

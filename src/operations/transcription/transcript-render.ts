@@ -1,7 +1,7 @@
 import { cuesOf, timedSegments, type Cue } from "./cues.ts";
 import { languageName } from "./languages.ts";
 import { sound } from "./sound-times.ts";
-import type { Segment, Transcript, TranscriptFormat, TranscriptionAsk, TranscriptUsage, Word } from "./transcription.ts";
+import type { Segment, Transcript, TranscriptFormat, TranscriptionRequest, TranscriptUsage, Word } from "./transcription.ts";
 
 export interface Rendered {
   readonly body: Uint8Array;
@@ -9,7 +9,7 @@ export interface Rendered {
 }
 
 /** What of a request a transcript's form depends on. */
-export type Rendering = Pick<TranscriptionAsk, "format" | "task" | "wantsWords" | "wantsSegments">;
+export type Rendering = Pick<TranscriptionRequest, "format" | "task" | "wantsWords" | "wantsSegments">;
 
 const plain = "text/plain; charset=utf-8";
 

@@ -4,7 +4,7 @@ import { listIn } from "./form-lists.ts";
 import { languageCode } from "./languages.ts";
 import { missing, mistake, modelMistake } from "../mistakes.ts";
 import type { FormField, FormFile } from "../../media/stored-file.ts";
-import { transcriptFormats, type TranscriptFormat, type TranscriptionAsk } from "./transcription.ts";
+import { transcriptFormats, type TranscriptFormat, type TranscriptionRequest } from "./transcription.ts";
 
 /**
  * Reads the form of a transcription: the facts the gateway decides on, or the mistake the client can mend. Unknown fields
@@ -13,8 +13,8 @@ import { transcriptFormats, type TranscriptFormat, type TranscriptionAsk } from 
 export function readTranscriptionRequest(
   fields: readonly FormField[],
   file: FormFile,
-  task: TranscriptionAsk["task"],
-): TranscriptionAsk | Failure {
+  task: TranscriptionRequest["task"],
+): TranscriptionRequest | Failure {
   const field = (name: string): string | null => fields.findLast((each) => each.name === name && each.value !== "")?.value ?? null;
 
   const model = field("model");

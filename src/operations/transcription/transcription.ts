@@ -10,7 +10,7 @@ export function needsTimes(format: TranscriptFormat): boolean {
 }
 
 /** A transcription request as the client sent it, and the few facts the gateway decides on. All other fields travel on. */
-export interface TranscriptionAsk {
+export interface TranscriptionRequest {
   readonly operation: "transcription";
   /** `translate`: into English, at an address of its own. */
   readonly task: "transcribe" | "translate";

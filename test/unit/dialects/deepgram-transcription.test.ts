@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { deepgram } from "../../../src/dialects/deepgram/deepgram.ts";
 import type { StreamedBody } from "../../../src/dialects/dialect.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../../../src/operations/transcription/transcription.ts";
-import type { Whole } from "../../../src/operations/whole.ts";
+import type { TranscriptFormat, TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
+import type { WholeAnswer } from "../../../src/operations/emission.ts";
 import {
   ask,
   bytesOf,
@@ -64,15 +64,15 @@ function answer(facts: { readonly alternative?: object; readonly results?: objec
 const codec = deepgram.transcription!;
 const address = { baseUrl: "https://api.upstream.test/v1", transcriptionPath: "/listen" };
 
-function asking(format: TranscriptFormat, more: readonly (readonly [string, string])[] = []): TranscriptionAsk {
+function asking(format: TranscriptFormat, more: readonly (readonly [string, string])[] = []): TranscriptionRequest {
   return ask([["response_format", format], ...more]);
 }
 
-function urlOf(asked: TranscriptionAsk, model = "nova-3"): URL {
+function urlOf(asked: TranscriptionRequest, model = "nova-3"): URL {
   return new URL(encoded(codec.encode(asked, target({ address, model }))).request.url);
 }
 
-function answered(asked: TranscriptionAsk, body: string): Whole | Failure {
+function answered(asked: TranscriptionRequest, body: string): WholeAnswer | Failure {
   return readWhole(encoded(codec.encode(asked, target({ address }))), body);
 }
 

@@ -5,7 +5,7 @@ import { LiveStream } from "../../../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../../../src/gateway/ports.ts";
 import { Relay } from "../../../src/gateway/attempt/relay.ts";
 import { Watch } from "../../../src/gateway/attempt/watch.ts";
-import type { ChatAsk } from "../../../src/operations/chat/chat.ts";
+import type { ChatRequest } from "../../../src/operations/chat/chat.ts";
 import { failure, isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readerOf } from "../../support/chat-answers.ts";
 import { recordingsOf, type Recording } from "../../support/recordings.ts";
@@ -18,7 +18,7 @@ type Ending = "clean" | "broken";
 
 /** What a client gets of a stream that arrives in these chunks: the frames, and the failure that ended them. */
 async function relayed(
-  codec: Codec<ChatAsk>,
+  codec: Codec<ChatRequest>,
   recording: Recording,
   chunks: readonly Uint8Array[],
   ending: Ending,

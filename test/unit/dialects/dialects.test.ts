@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Dialect, Codec } from "../../../src/dialects/dialect.ts";
 import { dialects } from "../../../src/dialects/index.ts";
-import type { ChatAsk } from "../../../src/operations/chat/chat.ts";
+import type { ChatRequest } from "../../../src/operations/chat/chat.ts";
 import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";
 import type { Emission } from "../../../src/operations/emission.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
@@ -17,7 +17,7 @@ interface Played {
   readonly failure: Failure | null;
 }
 
-function play(codec: Codec<ChatAsk>, recording: Recording, chunks: readonly Uint8Array[], hidesUsage = false): Played {
+function play(codec: Codec<ChatRequest>, recording: Recording, chunks: readonly Uint8Array[], hidesUsage = false): Played {
   const reader = readerOf(codec, recording.facts.choices, hidesUsage);
   const emissions: Emission[] = [];
   for (const chunk of [...chunks.filter(({ length }) => length > 0), null]) {

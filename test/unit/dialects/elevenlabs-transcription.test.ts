@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { elevenlabs } from "../../../src/dialects/elevenlabs/elevenlabs.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../../../src/operations/transcription/transcription.ts";
-import type { Whole } from "../../../src/operations/whole.ts";
+import type { TranscriptFormat, TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
+import type { WholeAnswer } from "../../../src/operations/emission.ts";
 import { ask, cuesIn, encoded, eventsIn, formIn, readWhole, target, textOf, whole } from "../../support/transcription-world.ts";
 
 // The answers here have the shape of recorded ones; their words and numbers were written for these tests.
@@ -28,11 +28,11 @@ const talk = {
 const codec = elevenlabs.transcription!;
 const address = { baseUrl: "https://api.upstream.test/v1", transcriptionPath: "/speech-to-text", authHeader: "xi-api-key" };
 
-function asking(format: TranscriptFormat, more: readonly (readonly [string, string])[] = []): TranscriptionAsk {
+function asking(format: TranscriptFormat, more: readonly (readonly [string, string])[] = []): TranscriptionRequest {
   return ask([["response_format", format], ...more]);
 }
 
-function answered(asked: TranscriptionAsk, body: object | string): Whole | Failure {
+function answered(asked: TranscriptionRequest, body: object | string): WholeAnswer | Failure {
   return readWhole(encoded(codec.encode(asked, target({ address }))), typeof body === "string" ? body : JSON.stringify(body));
 }
 

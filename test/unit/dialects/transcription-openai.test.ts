@@ -1,8 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { openaiTranscription } from "../../../src/dialects/openai/transcription.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
-import { transcriptFormats, type TranscriptFormat, type TranscriptionAsk } from "../../../src/operations/transcription/transcription.ts";
-import type { Whole } from "../../../src/operations/whole.ts";
+import {
+  transcriptFormats,
+  type TranscriptFormat,
+  type TranscriptionRequest,
+} from "../../../src/operations/transcription/transcription.ts";
+import type { WholeAnswer } from "../../../src/operations/emission.ts";
 import {
   ask,
   cuesIn,
@@ -59,15 +63,15 @@ type Entries = readonly (readonly [string, string])[];
 
 const codec = openaiTranscription;
 
-function asking(format: TranscriptFormat, more: Entries = []): TranscriptionAsk {
+function asking(format: TranscriptFormat, more: Entries = []): TranscriptionRequest {
   return ask([["response_format", format], ...more]);
 }
 
-function answered(asked: TranscriptionAsk, facts: TargetFacts, body: string | Uint8Array, type?: string | null): Whole | Failure {
+function answered(asked: TranscriptionRequest, facts: TargetFacts, body: string | Uint8Array, type?: string | null): WholeAnswer | Failure {
   return readWhole(encoded(codec.encode(asked, target(facts))), body, type);
 }
 
-async function formOf(asked: TranscriptionAsk, facts: TargetFacts = {}): Promise<readonly (readonly [string, string])[]> {
+async function formOf(asked: TranscriptionRequest, facts: TargetFacts = {}): Promise<readonly (readonly [string, string])[]> {
   const form = await formIn(encoded(codec.encode(asked, target(facts))));
   return [...form.entries()].filter((entry): entry is [string, string] => typeof entry[1] === "string");
 }

@@ -11,7 +11,7 @@ import type { AudioPart, CutTrouble, Ports, Reply } from "../../../src/gateway/p
 import { plainLedger } from "../../support/ledger.ts";
 import type { CallRecord } from "../../../src/gateway/settlement/record.ts";
 import { failure, type Failure } from "../../../src/operations/failure.ts";
-import type { TranscriptionAsk } from "../../../src/operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
 import { ask, bytesOf, formFile } from "../../support/transcription-world.ts";
 
 interface Limits {
@@ -23,7 +23,7 @@ interface Limits {
 async function callFor(
   limits: readonly Limits[],
   fields: readonly (readonly [string, string])[] = [],
-): Promise<Call & { readonly ask: TranscriptionAsk }> {
+): Promise<Call & { readonly ask: TranscriptionRequest }> {
   const channels = limits.map(({ limit, seconds }, index) => ({
     name: `channel-${index}`,
     base_url: `http://127.0.0.1:9/v${index}`,

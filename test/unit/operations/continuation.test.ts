@@ -3,7 +3,7 @@ import { EventReader } from "../../../src/dialects/readers/event-reader.ts";
 import { OpenAiStream } from "../../../src/dialects/openai/stream.ts";
 import { HeldRequests } from "../../../src/gateway/attempt/held-requests.ts";
 import { readChatRequest } from "../../../src/operations/chat/chat-request.ts";
-import type { ChatAsk } from "../../../src/operations/chat/chat.ts";
+import type { ChatRequest } from "../../../src/operations/chat/chat.ts";
 import { continued, type Continuation } from "../../../src/operations/chat/continuation.ts";
 import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
@@ -13,7 +13,7 @@ import { canContinue, type RescueInput } from "../../../src/routing/rescue.ts";
 import { candidatesOf, type Candidate } from "../../../src/channels/channel.ts";
 import { channel } from "../../support/plan-world.ts";
 
-function askOf(body: object | string): ChatAsk {
+function askOf(body: object | string): ChatRequest {
   const ask = readChatRequest(new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body)));
   if (isFailure(ask)) throw new Error(ask.detail);
   return ask;

@@ -8,9 +8,9 @@ import { JoinedSpeech } from "../../../src/operations/speech/join/joined-speech.
 import { speechPart, tooMuchToRepeat } from "../../../src/operations/speech/speech-part.ts";
 import { speechParts } from "../../../src/operations/speech/speech-parts.ts";
 import { readSpeechRequest } from "../../../src/operations/speech/speech-request.ts";
-import type { SpeechAsk } from "../../../src/operations/speech/speech.ts";
+import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
 
-function askOf(body: string): SpeechAsk {
+function askOf(body: string): SpeechRequest {
   const ask = readSpeechRequest(Buffer.from(body), { charactersMax: 1e6 });
   if (isFailure(ask)) throw new Error(ask.publicMessage);
   return ask;
@@ -79,7 +79,7 @@ describe("the request for a part", () => {
   test("is the client's own with another text and bare samples", () => {
     const body =
       '{ "model":"m", "x": [1.50], "input":"All of it, to its end.", "voice":{"id":"v"}, "response_format" : "opus","speed":1.5}';
-    const part = speechPart(askOf(body), 'He said "hi" \u2028\ud800.') as SpeechAsk;
+    const part = speechPart(askOf(body), 'He said "hi" \u2028\ud800.') as SpeechRequest;
     expect(Buffer.from(part.body).toString()).toBe(
       body.replace('"All of it, to its end."', JSON.stringify('He said "hi" \u2028\ud800.')).replace('"opus"', '"pcm"'),
     );
@@ -88,7 +88,10 @@ describe("the request for a part", () => {
   });
 
   test("names the format where the client did not, and has no other text anywhere", () => {
-    const part = speechPart(askOf('{"input":"first","model":"m","input":"second","voice":"v","stream_format":"sse"}'), "part") as SpeechAsk;
+    const part = speechPart(
+      askOf('{"input":"first","model":"m","input":"second","voice":"v","stream_format":"sse"}'),
+      "part",
+    ) as SpeechRequest;
     expect(Buffer.from(part.body).toString()).toBe(
       '{"response_format":"pcm","input":"part","model":"m","input":"part","voice":"v","stream_format":"sse"}',
     );
@@ -99,7 +102,7 @@ describe("the request for a part", () => {
     const ask = askOf(`{"model":"m","input":"${"x".repeat(50)}","voice":"v"}`);
     fc.assert(
       fc.property(fc.string({ unit: "binary", minLength: 1, maxLength: 50 }), (text) => {
-        expect((speechPart(ask, text) as SpeechAsk).input).toBe(text);
+        expect((speechPart(ask, text) as SpeechRequest).input).toBe(text);
       }),
     );
   });

@@ -2,16 +2,16 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { characterCount } from "../../../src/operations/speech/characters.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
-import type { SpeechAsk } from "../../../src/operations/speech/speech.ts";
+import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
 import { readSpeechRequest } from "../../../src/operations/speech/speech-request.ts";
 
 const limits = { charactersMax: 20 };
 
-function read(body: string | object): SpeechAsk | Failure {
+function read(body: string | object): SpeechRequest | Failure {
   return readSpeechRequest(Buffer.from(typeof body === "string" ? body : JSON.stringify(body)), limits);
 }
 
-function asked(body: string | object): SpeechAsk {
+function asked(body: string | object): SpeechRequest {
   const ask = read(body);
   if (isFailure(ask)) throw new Error(ask.publicMessage);
   return ask;

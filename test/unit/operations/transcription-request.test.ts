@@ -4,16 +4,20 @@ import { isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { listIn } from "../../../src/operations/transcription/form-lists.ts";
 import type { FormFile } from "../../../src/media/stored-file.ts";
 import { readTranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
-import { transcriptFormats, type TranscriptionAsk } from "../../../src/operations/transcription/transcription.ts";
+import { transcriptFormats, type TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
 import { ask, bytesOf, fieldsOf, formFile, wave } from "../../support/transcription-world.ts";
 
 type Entries = readonly (readonly [string, string])[];
 
-function read(entries: Entries, file: FormFile = formFile(), task: TranscriptionAsk["task"] = "transcribe"): TranscriptionAsk | Failure {
+function read(
+  entries: Entries,
+  file: FormFile = formFile(),
+  task: TranscriptionRequest["task"] = "transcribe",
+): TranscriptionRequest | Failure {
   return readTranscriptionRequest(fieldsOf(entries), file, task);
 }
 
-function refused(entries: Entries, file?: FormFile, task?: TranscriptionAsk["task"]): Failure {
+function refused(entries: Entries, file?: FormFile, task?: TranscriptionRequest["task"]): Failure {
   const failure = read([["model", "m"], ...entries], file, task);
   if (!isFailure(failure)) throw new Error("it was accepted");
   expect(failure).toMatchObject({ kind: "invalid_request", blame: "client", status: 400, type: "invalid_request_error" });

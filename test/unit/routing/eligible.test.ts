@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { candidatesOf, type Candidate, type Channel, type Route } from "../../../src/channels/channel.ts";
-import type { Ask } from "../../../src/operations/ask.ts";
+import type { CallRequest } from "../../../src/operations/call-request.ts";
 import { readChatRequest } from "../../../src/operations/chat/chat-request.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
-import type { SpeechAsk } from "../../../src/operations/speech/speech.ts";
-import type { TranscriptFormat, TranscriptionAsk } from "../../../src/operations/transcription/transcription.ts";
+import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
+import type { TranscriptFormat, TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
 import { eligible } from "../../../src/routing/eligible.ts";
 import { channel } from "../../support/plan-world.ts";
 
@@ -27,7 +27,7 @@ function routeOf(
   return { model: "m", tiers: [tier], size: tier.length };
 }
 
-function recording(bytes: number, format: TranscriptFormat = "json", seconds: number | null = null): TranscriptionAsk {
+function recording(bytes: number, format: TranscriptFormat = "json", seconds: number | null = null): TranscriptionRequest {
   const content = { length: bytes, head: new Uint8Array(0), read: () => Promise.resolve(new Uint8Array(0)) };
   return {
     operation: "transcription",
@@ -45,7 +45,7 @@ function recording(bytes: number, format: TranscriptFormat = "json", seconds: nu
   };
 }
 
-function text(characters: number, voice: string | null = "alloy"): SpeechAsk {
+function text(characters: number, voice: string | null = "alloy"): SpeechRequest {
   const document = { start: 0, end: 0 };
   return {
     operation: "speech",
@@ -61,7 +61,11 @@ function text(characters: number, voice: string | null = "alloy"): SpeechAsk {
   };
 }
 
-function names(route: Route, ask: Ask, splits = never): readonly string[] | { status: number | null; message: string; split?: boolean } {
+function names(
+  route: Route,
+  ask: CallRequest,
+  splits = never,
+): readonly string[] | { status: number | null; message: string; split?: boolean } {
   const found = eligible(route, ask, splits, limits);
   if (isFailure(found)) return { status: found.status, message: found.publicMessage };
   return found.route.tiers.flat().map(({ deployment }) => deployment.channel.name + (found.split ? " in parts" : ""));

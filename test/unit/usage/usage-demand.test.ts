@@ -2,10 +2,10 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { OutputAverages } from "../../../src/gateway/admission/output-averages.ts";
 import type { Demand } from "../../../src/limits/limits.ts";
-import type { Ask } from "../../../src/operations/ask.ts";
-import type { ChatAsk } from "../../../src/operations/chat/chat.ts";
-import type { SpeechAsk } from "../../../src/operations/speech/speech.ts";
-import type { TranscriptionAsk } from "../../../src/operations/transcription/transcription.ts";
+import type { CallRequest } from "../../../src/operations/call-request.ts";
+import type { ChatRequest } from "../../../src/operations/chat/chat.ts";
+import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
+import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
 import { dearestCost, demandAt, expectedUse, truthOf, type DemandOptions } from "../../../src/usage/demand.ts";
@@ -18,7 +18,7 @@ const rates: Rates = { input: dollar, output: 2 * dollar };
 const usual: DemandOptions = { outputAverage: null, ceiling: null, hard: true };
 
 /** What is reserved for a call at one price: of the money for the longest answer, unless `hard` is false. */
-function demandOf(ask: Ask, price: Rates | null, options: DemandOptions): Demand {
+function demandOf(ask: CallRequest, price: Rates | null, options: DemandOptions): Demand {
   if (price === null) return demandAt(null, ask, options);
   const use = expectedUse(ask, price, options, false);
   return truthOf(use, options.hard === false ? costNanos(price, use).nanos : dearestCost(ask, [price], options));
@@ -28,8 +28,8 @@ const japanese =
   "人工知能は私たちの生活を大きく変えつつあります。朝起きたときの音声アシスタントから、夜寝る前のおすすめ機能まで、機械学習は日常のあらゆる場面に入り込んでいます。" +
   "しかし、技術の進歩は新しい課題ももたらしました。プライバシー、雇用、公平性などです。革新と責任のバランスを取ることが大切だと、多くの専門家が指摘しています。";
 
-function chat(facts: Partial<ChatAsk>): Ask {
-  const ask: ChatAsk = {
+function chat(facts: Partial<ChatRequest>): CallRequest {
+  const ask: ChatRequest = {
     operation: "chat",
     body: new Uint8Array(),
     document: { start: 0, end: 0 },
@@ -49,9 +49,9 @@ function chat(facts: Partial<ChatAsk>): Ask {
   return ask;
 }
 
-function transcription(seconds: number | null, bytes: number): Ask {
+function transcription(seconds: number | null, bytes: number): CallRequest {
   const content = { length: bytes, head: new Uint8Array(), read: async () => new Uint8Array() };
-  const ask: TranscriptionAsk = {
+  const ask: TranscriptionRequest = {
     operation: "transcription",
     task: "transcribe",
     model: "listener",
@@ -68,8 +68,8 @@ function transcription(seconds: number | null, bytes: number): Ask {
   return ask;
 }
 
-function speech(input: string): Ask {
-  const ask: SpeechAsk = {
+function speech(input: string): CallRequest {
+  const ask: SpeechRequest = {
     operation: "speech",
     body: new Uint8Array(),
     document: { start: 0, end: 0 },
@@ -85,9 +85,9 @@ function speech(input: string): Ask {
 }
 
 describe("a chat is expected to take", () => {
-  const tokens = (facts: Partial<ChatAsk>, options: Partial<DemandOptions> = {}): number =>
+  const tokens = (facts: Partial<ChatRequest>, options: Partial<DemandOptions> = {}): number =>
     demandOf(chat(facts), rates, { ...usual, ...options }).tokens;
-  const nanos = (facts: Partial<ChatAsk>, options: Partial<DemandOptions> = {}): number | null =>
+  const nanos = (facts: Partial<ChatRequest>, options: Partial<DemandOptions> = {}): number | null =>
     demandOf(chat(facts), rates, { ...usual, ...options }).nanos;
 
   test("its prompt and a usual answer as tokens, and not more than it asks for", () => {
@@ -230,8 +230,8 @@ describe("speech is expected to take", () => {
 });
 
 describe("the most that a call may cost", () => {
-  const nanosAt = (ask: Ask, ...all: readonly (Rates | null)[]): number | null => dearestCost(ask, all, usual);
-  const member = (key: string): ChatAsk["members"][number] => ({ key, kind: "object", empty: false, start: 0, end: 0, keyStart: 0 });
+  const nanosAt = (ask: CallRequest, ...all: readonly (Rates | null)[]): number | null => dearestCost(ask, all, usual);
+  const member = (key: string): ChatRequest["members"][number] => ({ key, kind: "object", empty: false, start: 0, end: 0, keyStart: 0 });
 
   test("is found for the call itself: whoever has the dearest prompt need not have the dearest answer", () => {
     const dearPrompt: Rates = { input: 10 * dollar, output: 11 * dollar };

@@ -1,12 +1,12 @@
-import type { ChatAsk } from "./chat/chat.ts";
-import type { SpeechAsk } from "./speech/speech.ts";
-import type { TranscriptionAsk } from "./transcription/transcription.ts";
+import type { ChatRequest } from "./chat/chat.ts";
+import type { SpeechRequest } from "./speech/speech.ts";
+import type { TranscriptionRequest } from "./transcription/transcription.ts";
 
 /** What a client asks for, one of the operations. */
-export type Ask = ChatAsk | TranscriptionAsk | SpeechAsk;
+export type CallRequest = ChatRequest | TranscriptionRequest | SpeechRequest;
 
 /** What it would cost to ask once more, or somewhere else. */
-export interface Burden {
+export interface RetryCost {
   readonly bodyBytes: number;
   readonly choices: number;
   /** Tools that act at the upstream. */
@@ -14,7 +14,7 @@ export interface Burden {
   readonly promptTokensEstimate: number;
 }
 
-export function burdenOf(ask: Ask): Burden {
+export function retryCostOf(ask: CallRequest): RetryCost {
   switch (ask.operation) {
     case "chat":
       return {
