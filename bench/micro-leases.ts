@@ -2,10 +2,10 @@
  * What a call's limits cost, in microseconds and in commands to Redis: in memory, with leases, with a place, and exactly.
  * `sh bin/bun bench/micro-leases.ts [redis://…]`; without an address it starts a `redis-server` of its own.
  */
-import { MemoryRates } from "../src/state/memory-rates.ts";
+import { MemoryRates } from "../src/state/memory-rate-limits.ts";
 import { ListedNeed } from "../src/limits/listed-need.ts";
-import type { RateKeeper } from "../src/limits/rate-keeper.ts";
-import { LeasedRates } from "../src/state/leases/leased-rates.ts";
+import type { RateKeeper } from "../src/limits/rate-limit-store.ts";
+import { LeasedRates } from "../src/state/leases/leased-rate-limits.ts";
 import { RedisCounts } from "../src/state/redis/counts.ts";
 import { RedisLink } from "../src/state/redis/link.ts";
 import { StoreGuard } from "../src/state/store-guard.ts";

@@ -6,10 +6,10 @@ import type { Limiter } from "../src/gateway/admission/limiter.ts";
 import type { BudgetStorage } from "../src/gateway/storage.ts";
 import type { Key } from "../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits } from "../src/limits/limits.ts";
-import { adjust, fits, newWindow, take } from "../src/limits/window.ts";
+import { adjust, fits, newWindow, take } from "../src/limits/minute-window.ts";
 import { BudgetLedger } from "../src/state/budgets/budget-ledger.ts";
 import { makeLimiter } from "../src/state/limiter.ts";
-import { MemoryRates } from "../src/state/memory-rates.ts";
+import { MemoryRates } from "../src/state/memory-rate-limits.ts";
 
 const nowMs = (): number => performance.now();
 

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { nanosOf } from "../usage/dollars.ts";
-import { momentFrom, momentOf } from "../usage/since.ts";
+import { momentFrom, momentOf } from "../usage/time-text.ts";
 
 /** Readers of what stands behind an option. What they throw becomes a mistake of the command line. */
 

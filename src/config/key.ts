@@ -1,4 +1,4 @@
-import { limitsOf, type RateWords } from "../limits/limit-words.ts";
+import { limitsOf, type RateWords } from "../limits/limit-fields.ts";
 import { unlimited } from "../limits/limits.ts";
 import { isBearerToken } from "../keys/bearer.ts";
 import { parseToken, tokenPrefix } from "../keys/token.ts";

@@ -1,4 +1,4 @@
-import type { Claim, Need, Place } from "./rate-keeper.ts";
+import type { Claim, Need, Place } from "./rate-limit-store.ts";
 
 /** A need that is written down, claim by claim. */
 export class ListedNeed implements Need {

@@ -1,4 +1,4 @@
-import type { Look, Standings } from "./rate-keeper.ts";
+import type { Look, Standings } from "./rate-limit-store.ts";
 
 /** How limits stood, as it was seen. */
 export class Looks implements Standings {

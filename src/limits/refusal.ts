@@ -1,5 +1,5 @@
 import { Looks } from "./looks.ts";
-import type { Look } from "./rate-keeper.ts";
+import type { Look } from "./rate-limit-store.ts";
 
 /** A limit has no room, and nothing was taken of any. */
 export class Refusal extends Looks {

@@ -1,4 +1,4 @@
-import { callsIn, count, marksIn, newTally, type Span, type Tally } from "./tally.ts";
+import { callsIn, count, marksIn, newTally, type Span, type Tally } from "./sliding-counter.ts";
 
 /**
  * How many retries the calls of one model group may make together: a fifth of the first attempts of the last ten seconds,

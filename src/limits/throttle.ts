@@ -1,4 +1,4 @@
-import { callsIn, count, marksIn, newTally, type Span, type Tally } from "./tally.ts";
+import { callsIn, count, marksIn, newTally, type Span, type Tally } from "./sliding-counter.ts";
 
 /**
  * For a route with a single deployment, which no breaker may shut off: the worse it accepts, the fewer requests are let

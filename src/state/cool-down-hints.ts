@@ -1,8 +1,8 @@
-import { hintMsMax, hintsMax, hintTextMax, type MarkedHint, type SharedHints } from "../limits/joint-hints.ts";
+import { hintMsMax, hintsMax, hintTextMax, type MarkedHint, type DistributedHints } from "../limits/distributed-hints.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
 export interface CoolDownHintsOptions {
-  readonly hints: SharedHints;
+  readonly hints: DistributedHints;
   readonly guard: Pick<StoreGuard, "run">;
   readonly after: (ms: number, then: () => void) => () => void;
   /** What another process told, once for each time it did. */

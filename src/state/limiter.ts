@@ -2,10 +2,10 @@ import type { Grant, Limiter, Overrun, Place, Standing } from "../gateway/admiss
 import type { Key } from "../keys/key.ts";
 import type { Demand } from "../limits/limits.ts";
 import { ListedNeed } from "../limits/listed-need.ts";
-import type { Need, RateKeeper, Standings, Taking } from "../limits/rate-keeper.ts";
+import type { Need, RateKeeper, Standings, Taking } from "../limits/rate-limit-store.ts";
 import type { BudgetLine, Refused, Reservation } from "./budgets/budget-account.ts";
-import { amountOn, KeyGauges, type Gauges, type Room } from "./key-gauges.ts";
-import { budgetOverrun, neverFits, priceOverrun, rateOverrun, roomOverrun, storeOverrun } from "./overrun.ts";
+import { amountOn, KeyGauges, type Gauges, type Room } from "./key-limits.ts";
+import { budgetOverrun, neverFits, priceOverrun, rateOverrun, roomOverrun, storeOverrun } from "./admission-denied.ts";
 
 export interface LimiterParts {
   readonly rates: RateKeeper;

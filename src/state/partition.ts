@@ -1,10 +1,10 @@
-import type { SharedAbsences } from "../limits/joint-absences.ts";
-import type { SharedCounts } from "../limits/joint-counts.ts";
+import type { DistributedAbsences } from "../limits/joint-absences.ts";
+import type { DistributedCounts } from "../limits/distributed-counts.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
 export interface PartitionOptions {
-  readonly absences: SharedAbsences;
-  readonly counts: Pick<SharedCounts, "leave">;
+  readonly absences: DistributedAbsences;
+  readonly counts: Pick<DistributedCounts, "leave">;
   readonly guard: Pick<StoreGuard, "run" | "lostSinceMs">;
   /** Names this process among the others. */
   readonly process: string;

@@ -1,4 +1,4 @@
-import { afterHearing } from "./held-up.ts";
+import { afterHearing } from "./lag-grace.ts";
 
 /** Why a shared store was not asked, or did not answer in time. */
 export class StoreLost extends Error {

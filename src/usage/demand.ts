@@ -4,7 +4,7 @@ import type { ChatRequest } from "../operations/chat/chat.ts";
 import { secondsMax } from "../media/seconds-max.ts";
 import type { Metered } from "../operations/usage.ts";
 import { costNanos, isByTokens } from "./cost.ts";
-import { dearestRates } from "./dearest-rates.ts";
+import { dearestRates } from "./highest-rates.ts";
 import type { Rates } from "./price.ts";
 import { estimateTokens } from "./token-estimate.ts";
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Price } from "../../src/usage/price.ts";
-import { rateWords, ratesOfWords, rateWordList } from "../../src/usage/rate-words.ts";
+import { rateWords, ratesOfWords, rateWordList } from "../../src/usage/price-fields.ts";
 import { shippedPrices } from "../../src/usage/shipped-prices.ts";
 import { nanosOf } from "../../src/usage/dollars.ts";
 import { codeOf, startAdmin, type Called, type ErrorBody } from "../support/admin.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { csvCell, csvOf, type CsvValue } from "../../src/usage/csv.ts";
-import { momentFrom } from "../../src/usage/since.ts";
+import { momentFrom } from "../../src/usage/time-text.ts";
 import { readUsageColumns, usageFigures, usageHeadings } from "../../src/usage/usage-view.ts";
 import type { UsageRow } from "../../src/usage/usage-row.ts";
 import { codeOf, newKey, startAdmin, tester, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";

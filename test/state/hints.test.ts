@@ -1,6 +1,6 @@
 // Needs: quiet, servers. It mostly waits for hints to reach others and to end.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import type { SharedHints } from "../../src/limits/joint-hints.ts";
+import type { DistributedHints } from "../../src/limits/distributed-hints.ts";
 import { CoolDownHints } from "../../src/state/cool-down-hints.ts";
 import { RedisHints } from "../../src/state/redis/hints.ts";
 import { RedisLink } from "../../src/state/redis/link.ts";
@@ -30,10 +30,10 @@ afterAll(async () => {
 
 const databases = new Map<string, Promise<Database>>();
 
-const stores: readonly (readonly [name: string, skipped: boolean, open: () => Promise<SharedHints>])[] = [
+const stores: readonly (readonly [name: string, skipped: boolean, open: () => Promise<DistributedHints>])[] = [
   ["Redis", noRedis !== "", async () => new RedisHints(newLink())],
   ...engines.map((engine) => {
-    const open = async (): Promise<SharedHints> => {
+    const open = async (): Promise<DistributedHints> => {
       if (!databases.has(engine.name)) databases.set(engine.name, engine.open());
       return new SqlHints(await databases.get(engine.name)!, { wallMs: () => Date.now() });
     };
@@ -119,7 +119,7 @@ interface Heard {
   readonly forMs: number;
 }
 
-async function heard(open: () => Promise<SharedHints>): Promise<{ readonly hints: CoolDownHints; readonly heard: readonly Heard[] }> {
+async function heard(open: () => Promise<DistributedHints>): Promise<{ readonly hints: CoolDownHints; readonly heard: readonly Heard[] }> {
   const list: Heard[] = [];
   const store = await open();
   const guard = new StoreGuard({ nowMs: () => performance.now(), after, probe: () => store.read(), skipMs: 100, deadlineMs: 1_000 });

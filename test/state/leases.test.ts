@@ -1,8 +1,8 @@
 // Needs: quiet, servers. It mostly waits for leases to end; a tenth of one core is the most it uses.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { SharedCounts } from "../../src/limits/joint-counts.ts";
-import type { Claim, Taking } from "../../src/limits/rate-keeper.ts";
+import type { DistributedCounts } from "../../src/limits/distributed-counts.ts";
+import type { Claim, Taking } from "../../src/limits/rate-limit-store.ts";
 import { RedisCounts } from "../../src/state/redis/counts.ts";
 import { RedisLink } from "../../src/state/redis/link.ts";
 import { eventually } from "../support/eventually.ts";
@@ -52,7 +52,7 @@ const deadlineMs = 100;
 
 function overRedis(
   options: Partial<KeeperOptions> & { readonly port?: number } = {},
-): Keeper & { readonly counts: SharedCounts & { asked: number } } {
+): Keeper & { readonly counts: DistributedCounts & { asked: number } } {
   const { slotMs = 1_000, port = redis.port } = options;
   const link = new RedisLink({ url: `redis://127.0.0.1:${port}` });
   links.push(link);

@@ -1,6 +1,6 @@
 // Needs: quiet, servers. It mostly waits for windows and partitions to pass; it computes next to nothing.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { SharedAbsences } from "../../src/limits/joint-absences.ts";
+import type { DistributedAbsences } from "../../src/limits/joint-absences.ts";
 import { SqlAbsences } from "../../src/store/tables/absence-table.ts";
 import { engines } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
@@ -37,7 +37,7 @@ const patientMs = 2_000;
 const shippedMs = 100;
 
 /** Processes that know of one another, each with a wire of its own to Redis. */
-async function party(count: number, absences: SharedAbsences, deadlineMs = patientMs): Promise<Party> {
+async function party(count: number, absences: DistributedAbsences, deadlineMs = patientMs): Promise<Party> {
   const prefix = `party-${(serial += 1)}:`;
   const all: Joined[] = [];
   const leave = async (): Promise<void> => {
@@ -52,7 +52,7 @@ async function party(count: number, absences: SharedAbsences, deadlineMs = patie
   return Object.assign(all, { [Symbol.asyncDispose]: leave });
 }
 
-async function table(): Promise<SharedAbsences> {
+async function table(): Promise<DistributedAbsences> {
   return new SqlAbsences(await engines[0]!.open(), { wallMs: Date.now });
 }
 

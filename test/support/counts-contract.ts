@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import type { SharedCounts, Taken, Want } from "../../src/limits/joint-counts.ts";
+import type { DistributedCounts, Taken, Want } from "../../src/limits/distributed-counts.ts";
 import { eventually } from "./eventually.ts";
 
 export interface CountsWorld {
   /** Another process' view of the same counts, with slots of 20 ms: a window of 1.22 s. */
-  open(): Promise<SharedCounts>;
+  open(): Promise<DistributedCounts>;
 }
 
 export const contractSlotMs = 20;

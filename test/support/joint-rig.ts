@@ -1,12 +1,12 @@
-import type { CountSpan, SharedCounts } from "../../src/limits/joint-counts.ts";
-import type { Claim, Place, Taking } from "../../src/limits/rate-keeper.ts";
-import { LeasedRates, type StoreLossRule } from "../../src/state/leases/leased-rates.ts";
-import { MemoryRates } from "../../src/state/memory-rates.ts";
+import type { CountSpan, DistributedCounts } from "../../src/limits/distributed-counts.ts";
+import type { Claim, Place, Taking } from "../../src/limits/rate-limit-store.ts";
+import { LeasedRates, type StoreLossRule } from "../../src/state/leases/leased-rate-limits.ts";
+import { MemoryRates } from "../../src/state/memory-rate-limits.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
 import { take } from "./need.ts";
 
 export interface KeeperOptions {
-  readonly counts: SharedCounts;
+  readonly counts: DistributedCounts;
   readonly drop?: () => void;
   /** The window is 61 of these. Everything else that has to do with it is as much shorter. */
   readonly slotMs?: number;
@@ -86,7 +86,7 @@ export function granted(taking: Taking): Extract<Taking, { ok: true }> {
 }
 
 /** Whatever wraps the counts sees how often they are asked. */
-export function counted(counts: SharedCounts): SharedCounts & { asked: number } {
+export function counted(counts: DistributedCounts): DistributedCounts & { asked: number } {
   const seen = { asked: 0 };
   return new Proxy(counts, {
     get(target, name) {
@@ -98,5 +98,5 @@ export function counted(counts: SharedCounts): SharedCounts & { asked: number } 
         return (value as (...parts: unknown[]) => unknown).apply(target, parts);
       };
     },
-  }) as SharedCounts & { asked: number };
+  }) as DistributedCounts & { asked: number };
 }

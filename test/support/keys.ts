@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { openStore, type Store } from "../../src/app/durable.ts";
 import type { Actor } from "../../src/gateway/storage.ts";
-import { limitsOf, type LimitWords, type RateWords } from "../../src/limits/limit-words.ts";
+import { limitsOf, type LimitWords, type RateWords } from "../../src/limits/limit-fields.ts";
 import type { NewKey, TokenMark } from "../../src/keys/stored-key.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { nanosOf } from "../../src/usage/dollars.ts";

@@ -1,7 +1,7 @@
-import type { SharedAbsences } from "../../src/limits/joint-absences.ts";
-import { Census } from "../../src/state/census.ts";
-import { LeasedRates } from "../../src/state/leases/leased-rates.ts";
-import { MemoryRates } from "../../src/state/memory-rates.ts";
+import type { DistributedAbsences } from "../../src/limits/joint-absences.ts";
+import { Census } from "../../src/state/membership.ts";
+import { LeasedRates } from "../../src/state/leases/leased-rate-limits.ts";
+import { MemoryRates } from "../../src/state/memory-rate-limits.ts";
 import { Partition } from "../../src/state/partition.ts";
 import { RedisCounts } from "../../src/state/redis/counts.ts";
 import { RedisLink } from "../../src/state/redis/link.ts";
@@ -11,7 +11,7 @@ import { after, span } from "./joint-rig.ts";
 export interface MemberOptions {
   readonly name: string;
   readonly port: number;
-  readonly absences: SharedAbsences;
+  readonly absences: DistributedAbsences;
   /** What all names in Redis begin with. */
   readonly prefix: string;
   /** The window is 61 of these. Everything else that has to do with it is as much shorter. */

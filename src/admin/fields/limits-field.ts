@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { limitsOf, limitWords, type LimitWords, type RateWords } from "../../limits/limit-words.ts";
+import { limitsOf, limitWords, type LimitWords, type RateWords } from "../../limits/limit-fields.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import { dollarsField } from "./dollars-field.ts";

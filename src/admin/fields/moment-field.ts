@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { momentFrom, momentOf } from "../../usage/since.ts";
+import { momentFrom, momentOf } from "../../usage/time-text.ts";
 import { invalid, type Refusal } from "../refusal.ts";
 
 /** A moment in a body, which becomes wall-clock milliseconds. A date alone is its first moment in UTC. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { StoredPrice } from "../../gateway/storage.ts";
 import { rateNanosMax, type Price } from "../../usage/price.ts";
 import { periodStartMs } from "../../limits/period.ts";
-import { rateWordList, rateWords, ratesOfWords, type RateWord } from "../../usage/rate-words.ts";
+import { rateWordList, rateWords, ratesOfWords, type RateWord } from "../../usage/price-fields.ts";
 import { dollarsField } from "../fields/dollars-field.ts";
 import { momentField } from "../fields/moment-field.ts";
 import { invalid } from "../refusal.ts";

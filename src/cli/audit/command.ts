@@ -1,5 +1,5 @@
 import type { AuditEntry } from "../../gateway/storage.ts";
-import { momentFrom } from "../../usage/since.ts";
+import { momentFrom } from "../../usage/time-text.ts";
 import type { AuditRequest } from "./arguments.ts";
 import { keyMeant } from "../keys/known-key.ts";
 import { isoMoment, json, localMinute } from "../shown-text.ts";

@@ -1,4 +1,4 @@
-import { limitWords, type LimitWords, type RateWords } from "../../limits/limit-words.ts";
+import { limitWords, type LimitWords, type RateWords } from "../../limits/limit-fields.ts";
 import type { Budget, Limits, Rates } from "../../limits/limits.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import type { KnownKey } from "./known-key.ts";

@@ -1,4 +1,4 @@
-import { limitsOf, type RateWords } from "../../limits/limit-words.ts";
+import { limitsOf, type RateWords } from "../../limits/limit-fields.ts";
 import type { Budget, BudgetPeriod, Limits, ModelLimits, Rates } from "../../limits/limits.ts";
 import { nanosOf } from "../../usage/dollars.ts";
 

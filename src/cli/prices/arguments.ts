@@ -1,4 +1,4 @@
-import { rateWordList, ratesOfWords, type RateWord } from "../../usage/rate-words.ts";
+import { rateWordList, ratesOfWords, type RateWord } from "../../usage/price-fields.ts";
 import { rateNanosMax, type Rates } from "../../usage/price.ts";
 import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
 import { dollars, line, moment, prose, wholeNumber } from "../option-values.ts";

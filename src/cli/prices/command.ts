@@ -3,7 +3,7 @@ import { matchesPattern } from "../../keys/allow.ts";
 import { dollarsOf } from "../../usage/dollars.ts";
 import { makePriceBook, priceOf } from "../../usage/price-book.ts";
 import type { Price } from "../../usage/price.ts";
-import { rateWords } from "../../usage/rate-words.ts";
+import { rateWords } from "../../usage/price-fields.ts";
 import { shippedPrices } from "../../usage/shipped-prices.ts";
 import type { PricesRequest } from "./arguments.ts";
 import { isoMoment, isoOrNull, json, shown } from "../shown-text.ts";

@@ -1,5 +1,5 @@
 import { csvOf } from "../../usage/csv.ts";
-import { momentFrom } from "../../usage/since.ts";
+import { momentFrom } from "../../usage/time-text.ts";
 import { knownNanos, type UsageColumn, type UsageRow } from "../../usage/usage-row.ts";
 import { usageHeadings, usageView, type UsageView } from "../../usage/usage-view.ts";
 import { keyMeant, keyNames } from "../keys/known-key.ts";

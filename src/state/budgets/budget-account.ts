@@ -16,7 +16,7 @@ import {
   takeBack,
   trimmed,
   type Purse,
-} from "../../limits/purse.ts";
+} from "../../limits/budget-lease.ts";
 
 /** A budget as calls come with it. */
 export interface BudgetLine {

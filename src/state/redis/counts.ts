@@ -5,11 +5,11 @@ import {
   type Correction,
   type CountSpan,
   type Hold,
-  type SharedCounts,
+  type DistributedCounts,
   type Taken,
   type Want,
-} from "../../limits/joint-counts.ts";
-import { runKinded, type KindedName } from "./kinds.ts";
+} from "../../limits/distributed-counts.ts";
+import { runKinded, type KindedName } from "./typed-keys.ts";
 import type { LinkSend, RedisLink } from "./link.ts";
 import { attendScript, correctScript, keepScript, takeScript } from "./scripts.ts";
 
@@ -20,7 +20,7 @@ export interface RedisCountsOptions {
 }
 
 /** Counts in Redis or Valkey. Every name has the id of its key in braces, so that all of one call lie on one node of a cluster. */
-export class RedisCounts implements SharedCounts {
+export class RedisCounts implements DistributedCounts {
   private readonly prefix: string;
   private readonly span: CountSpan;
   /** What the counts went by when this process last connected. */

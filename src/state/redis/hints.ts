@@ -1,10 +1,10 @@
-import { hintsMax, type Hint, type MarkedHint, type SharedHints } from "../../limits/joint-hints.ts";
-import { runKinded, type KindedName } from "./kinds.ts";
+import { hintsMax, type Hint, type MarkedHint, type DistributedHints } from "../../limits/distributed-hints.ts";
+import { runKinded, type KindedName } from "./typed-keys.ts";
 import type { RedisLink } from "./link.ts";
 import { readScript, tellScript } from "./scripts.ts";
 
 /** Hints in Redis, in one sorted set by the time until which they hold, on the server's clock. */
-export class RedisHints implements SharedHints {
+export class RedisHints implements DistributedHints {
   private readonly names: readonly KindedName[];
 
   constructor(

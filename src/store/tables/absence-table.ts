@@ -1,4 +1,4 @@
-import type { SharedAbsences } from "../../limits/joint-absences.ts";
+import type { DistributedAbsences } from "../../limits/joint-absences.ts";
 import { nowSql } from "./count-table.ts";
 import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";
@@ -7,7 +7,7 @@ import { sql } from "../sql.ts";
  * Absences in the database, for installations with Redis: the table of processes, which those use that count in the database,
  * holds the ones here that cannot count in Redis.
  */
-export class SqlAbsences implements SharedAbsences {
+export class SqlAbsences implements DistributedAbsences {
   constructor(
     private readonly database: Database,
     private readonly options: { readonly wallMs: () => number },

@@ -6,10 +6,10 @@ import {
   type CountSpan,
   type Granted,
   type Hold,
-  type SharedCounts,
+  type DistributedCounts,
   type Taken,
   type Want,
-} from "../../limits/joint-counts.ts";
+} from "../../limits/distributed-counts.ts";
 import { batches } from "./batches.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
@@ -23,7 +23,7 @@ export interface SqlCountsOptions {
 }
 
 /** Counts in the database, for installations without Redis. Whoever changes counts of a key has that key's row to itself. */
-export class SqlCounts implements SharedCounts {
+export class SqlCounts implements DistributedCounts {
   private readonly span: CountSpan;
   private readonly sweepMs: number;
   private sweptMs = Number.NEGATIVE_INFINITY;

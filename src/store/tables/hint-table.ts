@@ -1,10 +1,10 @@
-import { hintsMax, type Hint, type MarkedHint, type SharedHints } from "../../limits/joint-hints.ts";
+import { hintsMax, type Hint, type MarkedHint, type DistributedHints } from "../../limits/distributed-hints.ts";
 import { nowSql } from "./count-table.ts";
 import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";
 
 /** Hints in the database, for installations without Redis. */
-export class SqlHints implements SharedHints {
+export class SqlHints implements DistributedHints {
   constructor(
     private readonly database: Database,
     private readonly options: { readonly wallMs: () => number },

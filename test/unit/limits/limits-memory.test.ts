@@ -6,10 +6,10 @@ import { ResponseHead } from "../../../src/net/server/http-response.ts";
 import { asResponse } from "../../support/http-answer.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../../../src/limits/limits.ts";
-import type { Claim, Taking } from "../../../src/limits/rate-keeper.ts";
+import type { Claim, Taking } from "../../../src/limits/rate-limit-store.ts";
 import type { BudgetLine, Refused, Reservation } from "../../../src/state/budgets/budget-account.ts";
 import { makeLimiter } from "../../../src/state/limiter.ts";
-import { MemoryRates } from "../../../src/state/memory-rates.ts";
+import { MemoryRates } from "../../../src/state/memory-rate-limits.ts";
 import { take } from "../../support/need.ts";
 
 function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number } {

@@ -5,7 +5,7 @@ import { putStanding } from "../../../src/net/server/rate-limit-headers.ts";
 import { amountMax, wholeAmount } from "../../../src/limits/amount.ts";
 import { goDuration } from "../../../src/limits/go-duration.ts";
 import { leaseSize } from "../../../src/limits/lease-size.ts";
-import { adjust, fits, newWindow, resetMs, take, used, waitMs } from "../../../src/limits/window.ts";
+import { adjust, fits, newWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
 import { textOf } from "../../support/http-answer.ts";
 
 const gap = fc.oneof(fc.integer({ min: 0, max: 900 }), fc.integer({ min: 0, max: 20_000 }), fc.integer({ min: 0, max: 130_000 }));

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { countCall, newHedgeQuota, takeHedge } from "../../../src/limits/hedge-quota.ts";
 import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry } from "../../../src/limits/retry-budget.ts";
-import { callsIn, count, marksIn, newTally } from "../../../src/limits/tally.ts";
+import { callsIn, count, marksIn, newTally } from "../../../src/limits/sliding-counter.ts";
 import {
   countAccept,
   countRequest,

@@ -1,8 +1,8 @@
-import type { SharedCounts } from "../limits/joint-counts.ts";
+import type { DistributedCounts } from "../limits/distributed-counts.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
 export interface CensusOptions {
-  readonly counts: Pick<SharedCounts, "attend" | "leave">;
+  readonly counts: Pick<DistributedCounts, "attend" | "leave">;
   readonly guard: Pick<StoreGuard, "run">;
   /** Names this process among the others. */
   readonly process: string;

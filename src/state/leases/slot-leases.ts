@@ -1,4 +1,4 @@
-import type { Hold, SharedCounts } from "../../limits/joint-counts.ts";
+import type { Hold, DistributedCounts } from "../../limits/distributed-counts.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
 /**
@@ -21,7 +21,7 @@ export class LeasedPlaces {
   private serial = 0;
 
   constructor(
-    private readonly counts: Pick<SharedCounts, "keep" | "release">,
+    private readonly counts: Pick<DistributedCounts, "keep" | "release">,
     private readonly guard: Pick<StoreGuard, "run" | "open">,
     private readonly nowMs: () => number,
     readonly lifeMs: number,

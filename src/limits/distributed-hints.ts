@@ -1,5 +1,5 @@
 /** Warnings that processes leave for one another: this upstream cools down, for this long. They vanish by themselves. */
-export interface SharedHints {
+export interface DistributedHints {
   /** Resolves with a mark that tells this hint from any other, as it is read by all. */
   tell(hint: Hint): Promise<string>;
   /** Those that still hold. */

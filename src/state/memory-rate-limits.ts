@@ -1,8 +1,8 @@
 import { wholeAmount } from "../limits/amount.ts";
 import { Refusal } from "../limits/refusal.ts";
 import { claimsOf } from "../limits/listed-need.ts";
-import type { Claim, Look, Need, RateKeeper, Standings, Taking } from "../limits/rate-keeper.ts";
-import { adjust, fits, newWindow, resetMs, take, used, usedBySlot, waitMs, windowMs, type Window } from "../limits/window.ts";
+import type { Claim, Look, Need, RateKeeper, Standings, Taking } from "../limits/rate-limit-store.ts";
+import { adjust, fits, newWindow, resetMs, take, used, usedBySlot, waitMs, windowMs, type Window } from "../limits/minute-window.ts";
 
 /**
  * The rates of one process, in its memory. Limits that have not been used for a minute say nothing any more and are

@@ -3,7 +3,7 @@ import type { Key } from "../keys/key.ts";
 import { mayOverlap } from "../keys/rule-models.ts";
 import { wholeAmount } from "../limits/amount.ts";
 import type { Budget, Demand, ModelLimits, Rates } from "../limits/limits.ts";
-import type { Claim } from "../limits/rate-keeper.ts";
+import type { Claim } from "../limits/rate-limit-store.ts";
 import type { BudgetLine } from "./budgets/budget-account.ts";
 
 /** One limit per minute that a call of a key is held to. */

@@ -5,22 +5,22 @@ import {
   placeWaitMs,
   type Granted,
   type Hold,
-  type SharedCounts,
+  type DistributedCounts,
   type Taken,
   type Want,
-} from "../../limits/joint-counts.ts";
+} from "../../limits/distributed-counts.ts";
 import { Looks } from "../../limits/looks.ts";
 import { claimsOf, ListedNeed, placeOf } from "../../limits/listed-need.ts";
-import type { Claim, Look, Need, Place, RateKeeper, Taking } from "../../limits/rate-keeper.ts";
+import type { Claim, Look, Need, Place, RateKeeper, Taking } from "../../limits/rate-limit-store.ts";
 import { Refusal } from "../../limits/refusal.ts";
-import { afterHearing } from "../held-up.ts";
-import { givenBack, inHand, isExact, isRefused, newAccount, partAlone, wishFor, type Account } from "./leased-account.ts";
-import { LeasedCorrections } from "./leased-corrections.ts";
-import { LeasedPlaces } from "./leased-places.ts";
+import { afterHearing } from "../lag-grace.ts";
+import { givenBack, inHand, isExact, isRefused, newAccount, partAlone, wishFor, type Account } from "./rate-lease.ts";
+import { LeasedCorrections } from "./count-corrections.ts";
+import { LeasedPlaces } from "./slot-leases.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
 export interface LeasedRatesOptions {
-  readonly counts: SharedCounts;
+  readonly counts: DistributedCounts;
   readonly guard: Pick<StoreGuard, "run" | "open" | "stalledMs" | "lostSinceMs">;
   /** Counts what this process admits, and is the limit's judge while the store is lost. */
   readonly local: LocalRates;

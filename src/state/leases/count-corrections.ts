@@ -1,5 +1,5 @@
 import { BoundedMap } from "../../gateway/upstream-state/bounded-map.ts";
-import type { Correction, SharedCounts } from "../../limits/joint-counts.ts";
+import type { Correction, DistributedCounts } from "../../limits/distributed-counts.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
 /**
@@ -12,7 +12,7 @@ export class LeasedCorrections {
   private readonly telling = new Map<string, number>();
 
   constructor(
-    private readonly counts: Pick<SharedCounts, "correct">,
+    private readonly counts: Pick<DistributedCounts, "correct">,
     private readonly guard: Pick<StoreGuard, "run" | "open">,
     private readonly nowMs: () => number,
     private readonly windowMs: number,

@@ -5,7 +5,7 @@ import { periodEndMs } from "../limits/period.ts";
 import { failure, type FailureFacts } from "../operations/failure.ts";
 import { dollarsOf } from "../usage/dollars.ts";
 import type { BudgetLine, Refused } from "./budgets/budget-account.ts";
-import type { Gauge, Room } from "./key-gauges.ts";
+import type { Gauge, Room } from "./key-limits.ts";
 
 /**
  * What a client is told when a limit of its key leaves no room. The words billing, quota and credit do not appear where a

@@ -3,7 +3,7 @@
  * every one of them has room, and all are taken, or none is touched. All amounts are whole numbers. Every method rejects, or
  * takes as long as it may, when the keeper is gone: callers bring their own deadline and fall-back.
  */
-export interface SharedCounts {
+export interface DistributedCounts {
   /** All ids of one call belong to one key and begin with its id and a space. */
   take(wants: readonly Want[], hold: Hold | null): Promise<Taken>;
   /** Changes what is counted without asking: gives back what was not used, adds what was used beyond what was taken. */
