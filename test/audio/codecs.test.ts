@@ -1,9 +1,10 @@
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
+import { UndecodableAudio, type DecodedAudio } from "../../packages/embedded/src/codecs/codec.ts";
 import { join } from "node:path";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import fc from "fast-check";
-import { makeDecoder, UndecodableAudio, type Decoded } from "../../packages/embedded/src/codecs/decode.ts";
+import { makeDecoder } from "../../packages/embedded/src/codecs/decode.ts";
 import { makeEncoder } from "../../packages/embedded/src/codecs/encode.ts";
 import { resample } from "../../packages/embedded/src/codecs/resample.ts";
 import { audioFormats, type AudioFormat } from "../../src/media/audio.ts";
@@ -128,7 +129,7 @@ describe.each(compressed.map((format) => [format]))("what is no %s", (format) =>
           for (const [at, byte] of changes) damaged[at] = byte;
           const outcome = await decode(format, [damaged.subarray(0, end)]).catch((error: unknown) => error);
           if (outcome instanceof Error) expect(outcome).toBeInstanceOf(UndecodableAudio);
-          else expect((outcome as Decoded).samples.length).toBeLessThan(48_000 * 60);
+          else expect((outcome as DecodedAudio).samples.length).toBeLessThan(48_000 * 60);
         },
       ),
       { numRuns: 40 },
@@ -221,7 +222,7 @@ async function encode(
   return { bytes: new Uint8Array(Buffer.concat(pieces)), firstAt, largest: Math.max(...pieces.map(({ length }) => length)) };
 }
 
-async function decode(format: AudioFormat, pieces: readonly Uint8Array[], { cutShort = false } = {}): Promise<Decoded> {
+async function decode(format: AudioFormat, pieces: readonly Uint8Array[], { cutShort = false } = {}): Promise<DecodedAudio> {
   const decoder = await makeDecoder(format);
   try {
     const decoded = pieces.map((piece) => decoder.push(piece));
@@ -233,7 +234,7 @@ async function decode(format: AudioFormat, pieces: readonly Uint8Array[], { cutS
   }
 }
 
-function expectSame(samples: Float32Array, sampleRate: number, decoded: Decoded): void {
+function expectSame(samples: Float32Array, sampleRate: number, decoded: DecodedAudio): void {
   const actual = resample(decoded.samples, decoded.sampleRate, sampleRate);
   expect((Math.abs(actual.length - samples.length) / sampleRate) * 1000).toBeLessThanOrEqual(durationMsMax);
   const { correlation, lag } = likeness(samples, actual, Math.round((sampleRate * durationMsMax) / 1000));

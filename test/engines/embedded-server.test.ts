@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import fc from "fast-check";
 import { catalog } from "../../packages/embedded/src/catalog.ts";
-import { UndecodableAudio } from "../../packages/embedded/src/codecs/undecodable.ts";
+import { UndecodableAudio } from "../../packages/embedded/src/codecs/codec.ts";
 import { decodeApart } from "../../packages/embedded/src/server/decoding.ts";
 import { isRefusal } from "../../packages/embedded/src/server/refusal.ts";
 import { makeTurns } from "../../packages/embedded/src/server/turns.ts";

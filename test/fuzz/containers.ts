@@ -1,14 +1,13 @@
-import { makeFlacDecoder } from "../../packages/embedded/src/codecs/flac-decode.ts";
-import { checksum } from "../../packages/embedded/src/codecs/ogg-checksum.ts";
-import { makeOggReader } from "../../packages/embedded/src/codecs/ogg-read.ts";
-import { makeOggWriter } from "../../packages/embedded/src/codecs/ogg-write.ts";
-import { makeAlacDecoder } from "../../packages/embedded/src/codecs/alac-decode.ts";
-import type { StreamDecoder } from "../../packages/embedded/src/codecs/decode.ts";
-import { makeSampleReader } from "../../packages/embedded/src/codecs/samples.ts";
-import { soundIn } from "../../packages/embedded/src/codecs/sound-in.ts";
-import type { SoundTrack } from "../../packages/embedded/src/codecs/sound-track.ts";
-import { UndecodableAudio } from "../../packages/embedded/src/codecs/undecodable.ts";
-import { makeWavDecoder } from "../../packages/embedded/src/codecs/wav-decode.ts";
+import { makeFlacDecoder } from "../../packages/embedded/src/codecs/flac/flac-decode.ts";
+import { oggChecksum } from "../../packages/embedded/src/codecs/ogg/ogg-read.ts";
+import { makeOggReader } from "../../packages/embedded/src/codecs/ogg/ogg-read.ts";
+import { makeOggWriter } from "../../packages/embedded/src/codecs/ogg/ogg-write.ts";
+import { makeAlacDecoder } from "../../packages/embedded/src/codecs/mp4/alac-decode.ts";
+import { makeSampleReader } from "../../packages/embedded/src/codecs/wav/sample-formats.ts";
+import { findAudioTrack } from "../../packages/embedded/src/codecs/containers/demux.ts";
+import type { DemuxedTrack } from "../../packages/embedded/src/codecs/containers/demuxed-track.ts";
+import { UndecodableAudio, type StreamDecoder } from "../../packages/embedded/src/codecs/codec.ts";
+import { makeWavDecoder } from "../../packages/embedded/src/codecs/wav/wav-decode.ts";
 import { audioFacts } from "../../src/media/length/audio-length.ts";
 import { aiff, caf, fragmentedMp4, lyingContainers, m4a, wav, webm } from "../support/containers.ts";
 import { silentFlac } from "../support/hostile-audio.ts";
@@ -53,10 +52,10 @@ const streams: ReadonlyMap<number, (input: Uint8Array) => string> = new Map([
 ]);
 
 function containerOutcome(input: Uint8Array): string {
-  return trackOutcome(input, soundIn(input));
+  return trackOutcome(input, findAudioTrack(input));
 }
 
-function trackOutcome(input: Uint8Array, track: SoundTrack | null): string {
+function trackOutcome(input: Uint8Array, track: DemuxedTrack | null): string {
   if (track === null) return "nothing";
   const { coding } = track;
   const decoder =
@@ -97,7 +96,7 @@ function oggOutcome(input: Uint8Array): string {
     const segments = input.subarray(at + 27, at + 27 + input[at + 26]!);
     const page = input.subarray(at, at + 27 + segments.length + segments.reduce((sum, length) => sum + length, 0));
     view.setUint32(at + 22, 0);
-    view.setUint32(at + 22, checksum(page), true);
+    view.setUint32(at + 22, oggChecksum(page), true);
   }
   const pages = makeOggReader().push(input);
   const packets = pages.flatMap((page) => page.packets);

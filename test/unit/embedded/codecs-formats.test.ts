@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { decodeFile } from "../../../packages/embedded/src/codecs/decode-file.ts";
 import { decodeStream } from "../../../packages/embedded/src/split/decode-stream.ts";
-import { joinSamples } from "../../../packages/embedded/src/codecs/joined.ts";
+import { joinSamples } from "../../../packages/embedded/src/codecs/bytes.ts";
 import { likeness } from "../../support/signal.ts";
 
 const fixture = (name: string): Uint8Array =>

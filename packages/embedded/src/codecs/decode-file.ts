@@ -1,11 +1,10 @@
-import type { Decoded } from "./decode.ts";
 import { fileDecoder, fileKind, openingBytes, type FileKind } from "./file-kind.ts";
-import { tagBytes } from "./id3.ts";
-import { joinSamples } from "./joined.ts";
+import { tagBytes } from "./mpeg/id3.ts";
+import { joinSamples } from "./bytes.ts";
 import { makeResampler, type Resampler } from "./resample.ts";
-import { UndecodableAudio } from "./undecodable.ts";
+import { UndecodableAudio, type DecodedAudio } from "./codec.ts";
 
-export { UndecodableAudio } from "./undecodable.ts";
+export { UndecodableAudio } from "./codec.ts";
 
 /** Two hours. */
 export const fileSecondsMax = 2 * 3600;
@@ -25,7 +24,7 @@ export interface DecodeFileOptions {
 }
 
 /** Decodes an upload, known by what it holds and not by its name: mp3, mp4 and m4a, webm, ogg, flac, wav or bare AAC. */
-export async function decodeFile(source: Uint8Array, options: DecodeFileOptions = {}): Promise<Decoded> {
+export async function decodeFile(source: Uint8Array, options: DecodeFileOptions = {}): Promise<DecodedAudio> {
   const pieces: Float32Array[] = [];
   let rate = 0;
   await decodeSamples(source, options, ({ samples, sampleRate }) => {
@@ -40,12 +39,12 @@ export async function decodeFile(source: Uint8Array, options: DecodeFileOptions 
  * The same, giving the samples as they are made; they are good until `give` returns. A file that is too long is refused
  * before more of it is given. It holds its thread, and a hostile file may hold it for ever: see server/decoding.ts.
  */
-export async function decodeSamples(source: Uint8Array, options: DecodeFileOptions, give: (decoded: Decoded) => void): Promise<void> {
+export async function decodeSamples(source: Uint8Array, options: DecodeFileOptions, give: (decoded: DecodedAudio) => void): Promise<void> {
   const kind = kindOf(source);
   if (kind === null) throw new UndecodableAudio("The file is not in an audio format that can be read.");
   const passage = makePassage(options, give);
   if (kind === "container") {
-    const { demux } = await import("./container.ts");
+    const { demux } = await import("./containers/demux.ts");
     await guarded(() => demux(source, passage.add));
   } else {
     const decoder = await fileDecoder(kind);
@@ -67,14 +66,14 @@ function kindOf(source: Uint8Array): FileKind | null {
 }
 
 interface Passage {
-  readonly add: (decoded: Decoded) => void;
+  readonly add: (decoded: DecodedAudio) => void;
   end(): void;
 }
 
 /** What is decoded comes in here, and goes on at the rate that is wanted, within the bounds. */
 function makePassage(
   { sampleRate: wantedRate, secondsMax = fileSecondsMax }: DecodeFileOptions,
-  give: (decoded: Decoded) => void,
+  give: (decoded: DecodedAudio) => void,
 ): Passage {
   let rate = 0;
   let total = 0;

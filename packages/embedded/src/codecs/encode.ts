@@ -1,19 +1,6 @@
 import type { AudioFormat } from "../../../../src/media/audio.ts";
+import type { Encoder, FixedRateEncoder } from "./codec.ts";
 import { makeResampler } from "./resample.ts";
-
-/** Makes bytes of one format from mono samples in [-1, 1], as they come. */
-export interface Encoder {
-  /** What is ready to be sent; empty where more is needed first. */
-  push(samples: Float32Array): Uint8Array;
-  /** No more will come: the rest, with whatever ends the format. */
-  end(): Uint8Array;
-  destroy(): void;
-}
-
-/** An encoder that takes samples at one rate only. */
-export interface RateEncoder extends Encoder {
-  readonly sampleRate: number;
-}
 
 export async function makeEncoder(format: AudioFormat, options: { readonly sampleRate: number }): Promise<Encoder> {
   const encoder = await encoderOf(format, options.sampleRate);
@@ -39,7 +26,7 @@ export async function prepareEncoder(format: AudioFormat): Promise<void> {
 }
 
 /** Each codec is loaded when it is first asked for: most gateways speak one or two of them. */
-async function encoderOf(format: AudioFormat, sampleRate: number): Promise<RateEncoder> {
+async function encoderOf(format: AudioFormat, sampleRate: number): Promise<FixedRateEncoder> {
   switch (format) {
     case "mp3":
       return (await modules.mp3()).makeMp3Encoder();
@@ -57,10 +44,10 @@ async function encoderOf(format: AudioFormat, sampleRate: number): Promise<RateE
 }
 
 const modules = {
-  mp3: () => import("./mp3-encode.ts"),
-  opus: () => import("./opus-encode.ts"),
-  aac: () => import("./aac-encode.ts"),
-  flac: () => import("./flac-encode.ts"),
-  wav: () => import("./wav-encode.ts"),
-  pcm: () => import("./wav-encode.ts"),
+  mp3: () => import("./mpeg/mp3-encode.ts"),
+  opus: () => import("./ogg/opus-encode.ts"),
+  aac: () => import("./aac/aac-encode.ts"),
+  flac: () => import("./flac/flac-encode.ts"),
+  wav: () => import("./wav/wav-encode.ts"),
+  pcm: () => import("./wav/wav-encode.ts"),
 };

@@ -1,3 +1,5 @@
+import type { StreamDecoder } from "./codec.ts";
+
 /** The rate of the bare format, and of what we write as wav. */
 export const pcmRate = 24_000;
 
@@ -13,4 +15,23 @@ export function toInteger(sample: number): number {
   const scaled = Math.round(sample * 32_767);
   // What is no number becomes silence.
   return scaled > 32_767 ? 32_767 : scaled < -32_768 ? -32_768 : scaled || 0;
+}
+
+export function makePcmDecoder(): StreamDecoder {
+  let odd = new Uint8Array(0);
+  return {
+    push(bytes) {
+      const all = new Uint8Array(odd.length + bytes.length);
+      all.set(odd);
+      all.set(bytes, odd.length);
+      const count = all.length >> 1;
+      const view = new DataView(all.buffer);
+      const samples = new Float32Array(count);
+      for (let index = 0; index < count; index++) samples[index] = view.getInt16(index * 2, true) / 32_768;
+      odd = all.slice(count * 2);
+      return { samples, sampleRate: pcmRate };
+    },
+    end: () => ({ samples: new Float32Array(0), sampleRate: pcmRate }),
+    destroy() {},
+  };
 }

@@ -1,4 +1,4 @@
-import { joinSamples } from "./joined.ts";
+import { joinSamples } from "./bytes.ts";
 
 /** Turns samples of one rate into those of another, as they come. What it gives over all its calls does not depend on how its input was cut. */
 export interface Resampler {

@@ -1,6 +1,7 @@
 import type { AudioFormat } from "../../../../src/media/audio.ts";
-import { makeDecoder, UndecodableAudio, type Decoded } from "./decode.ts";
-import { makeEncoder, type Encoder } from "./encode.ts";
+import { UndecodableAudio, type DecodedAudio, type Encoder } from "./codec.ts";
+import { makeDecoder } from "./decode.ts";
+import { makeEncoder } from "./encode.ts";
 import { pcmRate } from "./pcm.ts";
 
 /**
@@ -27,7 +28,7 @@ export async function makeTranscoder(from: AudioFormat, to: AudioFormat): Promis
   let givenAt = 0;
   let finished = false;
   let drained = false;
-  let decoded: Decoded = { samples: new Float32Array(0), sampleRate: 0 };
+  let decoded: DecodedAudio = { samples: new Float32Array(0), sampleRate: 0 };
   let encodedSamples = 0;
 
   const destroy = (): void => {
@@ -101,7 +102,7 @@ const packedSliceBytes = 512;
 const bareSliceBytes = 4096;
 
 /** Whatever a decoder throws, it was the audio's doing. */
-function readable(read: () => Decoded): Decoded {
+function readable(read: () => DecodedAudio): DecodedAudio {
   try {
     return read();
   } catch (error) {
@@ -111,7 +112,7 @@ function readable(read: () => Decoded): Decoded {
 }
 
 /** No speech is so long, nor so well packed. Bare samples cannot be packed, and a long text may be spoken in them by ourselves. */
-function makeMeasure(from: AudioFormat): (bytes: number, decoded: Decoded) => void {
+function makeMeasure(from: AudioFormat): (bytes: number, decoded: DecodedAudio) => void {
   let bytesIn = 0;
   let seconds = 0;
   return (bytes, { samples, sampleRate }) => {

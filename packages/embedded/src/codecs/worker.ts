@@ -1,8 +1,8 @@
 import type { AudioFormat } from "../../../../src/media/audio.ts";
 import { prepareEncoder } from "./encode.ts";
-import { joinBytes } from "./joined.ts";
+import { joinBytes } from "./bytes.ts";
 import { makeTranscoder, type SlicedTranscoder } from "./transcoder.ts";
-import { UndecodableAudio } from "./undecodable.ts";
+import { UndecodableAudio } from "./codec.ts";
 
 /**
  * A worker that transcodes for many callers. Every message but `destroy` is answered once, under the number of its call; the

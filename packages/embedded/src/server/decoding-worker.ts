@@ -1,5 +1,5 @@
 import { decodeSamples } from "../codecs/decode-file.ts";
-import { UndecodableAudio } from "../codecs/undecodable.ts";
+import { UndecodableAudio } from "../codecs/codec.ts";
 
 /** Decodes one file into the given memory, says how that ended, and is then ended itself (decoding.ts). */
 export interface Decoding {

@@ -1,5 +1,5 @@
 import { fileSecondsMax } from "../codecs/decode-file.ts";
-import { UndecodableAudio } from "../codecs/undecodable.ts";
+import { UndecodableAudio } from "../codecs/codec.ts";
 import { startWorkingTime } from "../codecs/working-time.ts";
 import type { Decoding, DecodingOutcome } from "./decoding-worker.ts";
 

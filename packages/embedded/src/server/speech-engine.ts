@@ -1,4 +1,4 @@
-import { makeWavEncoder } from "../codecs/wav-encode.ts";
+import { makeWavEncoder } from "../codecs/wav/wav-encode.ts";
 import type { EmbeddedModel } from "../catalog.ts";
 import { loadFlite, type Sound } from "../speech/flite.ts";
 import { voicesIn } from "../speech/kokoro/voices.ts";

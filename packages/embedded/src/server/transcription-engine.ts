@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { fileSecondsMax } from "../codecs/decode-file.ts";
-import { UndecodableAudio } from "../codecs/undecodable.ts";
+import { UndecodableAudio } from "../codecs/codec.ts";
 import { loadWhisper } from "../transcription/whisper.ts";
 import { chosenModel } from "./chosen-model.ts";
 import { decodeApart } from "./decoding.ts";

@@ -1,15 +1,14 @@
-import type { Decoded } from "../codecs/decode.ts";
 import { fileDecoder, fileKind, openingBytes } from "../codecs/file-kind.ts";
-import { makeId3Skipper } from "../codecs/id3.ts";
-import { joinBytes } from "../codecs/joined.ts";
-import { UndecodableAudio } from "../codecs/undecodable.ts";
+import { makeId3Skipper } from "../codecs/mpeg/id3.ts";
+import { joinBytes } from "../codecs/bytes.ts";
+import { UndecodableAudio, type DecodedAudio } from "../codecs/codec.ts";
 import { mappedFile } from "./mapped-file.ts";
 
 /**
  * Decodes a file of a known length as it comes, and gives its samples as they are there. Only a container, whose table of
  * contents may stand at its end, is read to the end first; it then lies on the disk and not in memory.
  */
-export async function decodeStream(chunks: Iterable<Uint8Array>, length: number, give: (decoded: Decoded) => void): Promise<void> {
+export async function decodeStream(chunks: Iterable<Uint8Array>, length: number, give: (decoded: DecodedAudio) => void): Promise<void> {
   const source = chunks[Symbol.iterator]();
   const opening = withoutTag(source);
   const kind = fileKind(opening, opening.length < openingBytes);
@@ -49,8 +48,8 @@ function* following(first: Uint8Array, source: Iterator<Uint8Array>): Generator<
   for (let next = source.next(); next.done !== true; next = source.next()) yield next.value;
 }
 
-async function demuxed(file: Uint8Array, give: (decoded: Decoded) => void): Promise<void> {
-  const { demux } = await import("../codecs/container.ts");
+async function demuxed(file: Uint8Array, give: (decoded: DecodedAudio) => void): Promise<void> {
+  const { demux } = await import("../codecs/containers/demux.ts");
   let taken: { readonly error: unknown } | null = null;
   try {
     await demux(file, (decoded) => {
@@ -68,7 +67,7 @@ async function demuxed(file: Uint8Array, give: (decoded: Decoded) => void): Prom
 }
 
 /** Whatever a decoder stumbles over in a hostile file, it is the file that could not be read. */
-function guarded(run: () => Decoded): Decoded {
+function guarded(run: () => DecodedAudio): DecodedAudio {
   try {
     return run();
   } catch (error) {

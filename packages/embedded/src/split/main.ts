@@ -1,5 +1,5 @@
 import { makeResampler, type Resampler } from "../codecs/resample.ts";
-import { UndecodableAudio } from "../codecs/undecodable.ts";
+import { UndecodableAudio } from "../codecs/codec.ts";
 import { makeCutter, type Part } from "./cutter.ts";
 import { decodeStream, isMissingModule } from "./decode-stream.ts";
 import { headFrame, type Head } from "./frames.ts";

@@ -1,0 +1,230 @@
+import { readWaveFormat } from "../wav/wav-decode.ts";
+import { joinBytes, noBytes, viewOf } from "../bytes.ts";
+import type { SampleFormat } from "../wav/sample-formats.ts";
+import { type TrackCoding, type DemuxedTrack } from "./demuxed-track.ts";
+
+/** The first sound of a WebM or Matroska file. Null where there is none. */
+export function readMatroska(source: Uint8Array): DemuxedTrack | null {
+  const track = soundTrack(source);
+  if (track === null) return null;
+  const packets = (): Generator<Uint8Array> => blocksOf(source, track);
+  return { coding: track.coding, leadSeconds: 0, playSeconds: Infinity, packets: { [Symbol.iterator]: packets } };
+}
+
+const ids = {
+  ebml: 0x1a45dfa3,
+  segment: 0x18538067,
+  tracks: 0x1654ae6b,
+  trackEntry: 0xae,
+  trackNumber: 0xd7,
+  trackType: 0x83,
+  codecId: 0x86,
+  codecPrivate: 0x63a2,
+  audio: 0xe1,
+  samplingFrequency: 0xb5,
+  channels: 0x9f,
+  bitDepth: 0x6264,
+  encodings: 0x6d80,
+  encoding: 0x6240,
+  compression: 0x5034,
+  compressionKind: 0x4254,
+  compressionSettings: 0x4255,
+  encryption: 0x5035,
+  cluster: 0x1f43b675,
+  blockGroup: 0xa0,
+  block: 0xa1,
+  simpleBlock: 0xa3,
+} as const;
+
+interface Element {
+  readonly id: number;
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * Element after element, each at least two bytes long. Those named in `open` are not passed over but entered, so that it does not
+ * matter whether their length is known, or true: what is in them comes next.
+ */
+function* elementsIn(bytes: Uint8Array, open: ReadonlySet<number> = noneOpen): Generator<Element> {
+  for (let at = 0; at < bytes.length;) {
+    const idBytes = numberBytes(bytes[at]!);
+    const sizeBytes = numberBytes(bytes[at + idBytes] ?? 0);
+    const from = at + idBytes + sizeBytes;
+    if (idBytes > 4 || sizeBytes > 8 || from > bytes.length) {
+      at = nextCluster(bytes, at + 1);
+      continue;
+    }
+    const id = bigEndian(bytes, at, idBytes);
+    if (open.has(id)) {
+      yield { id, bytes: noBytes };
+      at = from;
+      continue;
+    }
+    const size = numberAt(bytes, at + idBytes, sizeBytes);
+    // A size of nothing but ones is not known, which only those can be that are entered.
+    const to = size >= 2 ** (7 * sizeBytes) - 1 ? bytes.length : Math.min(bytes.length, from + size);
+    yield { id, bytes: bytes.subarray(from, to) };
+    at = to;
+  }
+}
+
+const noneOpen: ReadonlySet<number> = new Set();
+
+/** A number says with its first bits how many bytes it has; nine where it is none. */
+function numberBytes(first: number): number {
+  return first === 0 ? 9 : Math.clz32(first) - 23;
+}
+
+/** Without the bits that say how long it is. Beyond 2^53 it is not exact, and nothing is that long. */
+function numberAt(bytes: Uint8Array, at: number, length: number): number {
+  return (bytes[at]! & (0xff >> length)) * 2 ** (8 * (length - 1)) + bigEndian(bytes, at + 1, length - 1);
+}
+
+function bigEndian(bytes: Uint8Array, at: number, length: number): number {
+  let value = 0;
+  for (let index = at; index < at + length; index++) value = value * 256 + bytes[index]!;
+  return value;
+}
+
+/** Behind damage the next cluster is looked for. */
+function nextCluster(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(0x1f, from); at >= 0; at = bytes.indexOf(0x1f, at + 1)) {
+    if (bytes[at + 1] === 0x43 && bytes[at + 2] === 0xb6 && bytes[at + 3] === 0x75) return at;
+  }
+  return bytes.length;
+}
+
+interface MatroskaTrack {
+  readonly number: number;
+  readonly coding: TrackCoding;
+  /** What was taken away from the front of each packet, where that is always the same. */
+  readonly stripped: Uint8Array;
+}
+
+function soundTrack(source: Uint8Array): MatroskaTrack | null {
+  for (const { id, bytes } of elementsIn(source, trackMasters)) {
+    // The tracks come before the sound.
+    if (id === ids.cluster) return null;
+    if (id !== ids.trackEntry) continue;
+    const facts = childrenOf(bytes);
+    if (unsigned(facts.get(ids.trackType)) !== soundType) continue;
+    const stripped = strippedBy(facts.get(ids.encodings));
+    const name = text(facts.get(ids.codecId));
+    const coding: TrackCoding = stripped === null ? { codec: "other", name: "compressed" } : codingOf(name, facts);
+    return { number: unsigned(facts.get(ids.trackNumber)), coding, stripped: stripped ?? noBytes };
+  }
+  return null;
+}
+
+const trackMasters: ReadonlySet<number> = new Set([ids.segment, ids.tracks]);
+const soundType = 2;
+
+/** The first of each. */
+function childrenOf(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
+  const found = new Map<number, Uint8Array>();
+  for (const element of elementsIn(bytes)) if (wanted.has(element.id) && !found.has(element.id)) found.set(element.id, element.bytes);
+  return found;
+}
+
+const wanted: ReadonlySet<number> = new Set<number>(Object.values(ids));
+
+function unsigned(bytes: Uint8Array = noBytes): number {
+  return bigEndian(bytes, 0, Math.min(8, bytes.length));
+}
+
+function text(bytes: Uint8Array = noBytes): string {
+  return new TextDecoder("latin1").decode(bytes.subarray(0, 64)).replace(/\0.*$/su, "");
+}
+
+function float(bytes: Uint8Array = noBytes): number {
+  return bytes.length === 4 ? viewOf(bytes).getFloat32(0) : bytes.length === 8 ? viewOf(bytes).getFloat64(0) : 0;
+}
+
+/** Null where packets are packed or locked in another way than by leaving out their common beginning. */
+function strippedBy(encodings: Uint8Array | undefined): Uint8Array | null {
+  if (encodings === undefined) return noBytes;
+  const encoding = childrenOf(childrenOf(encodings).get(ids.encoding) ?? noBytes);
+  if (encoding.has(ids.encryption)) return null;
+  const compression = encoding.get(ids.compression);
+  if (compression === undefined) return noBytes;
+  const facts = childrenOf(compression);
+  const settings = facts.get(ids.compressionSettings) ?? noBytes;
+  return unsigned(facts.get(ids.compressionKind)) === headerStripping && settings.length <= strippedBytesMax ? settings : null;
+}
+
+const headerStripping = 3;
+/** It is put before each packet, so it must be as short as it always is. */
+const strippedBytesMax = 32;
+
+function codingOf(name: string, facts: ReadonlyMap<number, Uint8Array>): TrackCoding {
+  const description = facts.get(ids.codecPrivate) ?? noBytes;
+  const audio = childrenOf(facts.get(ids.audio) ?? noBytes);
+  const plain = (kind: SampleFormat["kind"], littleEndian: boolean): TrackCoding => {
+    const channels = audio.has(ids.channels) ? unsigned(audio.get(ids.channels)) : 1;
+    const sampleRate = audio.has(ids.samplingFrequency) ? Math.round(float(audio.get(ids.samplingFrequency))) : 8000;
+    const sampleBytes = unsigned(audio.get(ids.bitDepth)) / 8;
+    const own = kind === "signed" && littleEndian && sampleBytes === 1 ? "unsigned" : kind;
+    return { codec: "samples", format: { kind: own, sampleRate, channels, blockBytes: sampleBytes * channels, littleEndian } };
+  };
+  if (name === "A_OPUS") return { codec: "opus", description };
+  if (name === "A_VORBIS") return { codec: "vorbis", description };
+  if (name === "A_FLAC") return { codec: "flac", description };
+  if (name === "A_ALAC") return { codec: "alac", description };
+  if (name === "A_MPEG/L3" || name === "A_MPEG/L2") return { codec: "mp3", description: noBytes };
+  if (name.startsWith("A_AAC")) return { codec: "aac", description };
+  if (name === "A_PCM/INT/LIT") return plain("signed", true);
+  if (name === "A_PCM/INT/BIG") return plain("signed", false);
+  if (name === "A_PCM/FLOAT/IEEE") return plain("float", true);
+  if (name === "A_MS/ACM") return { codec: "samples", format: readWaveFormat(viewOf(description)) };
+  return { codec: "other", name: name.replaceAll(/[^ -~]/gu, "?") };
+}
+
+const blockMasters: ReadonlySet<number> = new Set([ids.segment, ids.tracks, ids.cluster, ids.blockGroup]);
+
+function* blocksOf(source: Uint8Array, { number, stripped }: MatroskaTrack): Generator<Uint8Array> {
+  for (const { id, bytes } of elementsIn(source, blockMasters)) {
+    if (id !== ids.simpleBlock && id !== ids.block) continue;
+    const numberLength = numberBytes(bytes[0] ?? 0);
+    if (numberLength > 8 || bytes.length < numberLength + 3) continue;
+    if (numberAt(bytes, 0, numberLength) !== number) continue;
+    const flags = bytes[numberLength + 2]!;
+    for (const frame of framesIn(bytes.subarray(numberLength + 3), (flags >> 1) & 3)) {
+      if (frame.length > 0) yield stripped.length === 0 ? frame : joinBytes([stripped, frame]);
+    }
+  }
+}
+
+/** A block has one frame, or several whose lengths stand in front of them in one of three ways. */
+function framesIn(bytes: Uint8Array, lacing: number): readonly Uint8Array[] {
+  if (lacing === 0 || bytes.length === 0) return [bytes];
+  const count = bytes[0]! + 1;
+  if (lacing === 2) {
+    const length = Math.floor((bytes.length - 1) / count);
+    return Array.from({ length: count }, (_, index) => bytes.subarray(1 + index * length, 1 + (index + 1) * length));
+  }
+  const sizes: number[] = [];
+  let at = 1;
+  for (let index = 0; index < count - 1 && at < bytes.length; index++) {
+    let size = 0;
+    if (lacing === 1) {
+      for (; bytes[at] === 255; at++) size += 255;
+      size += bytes[at++] ?? 0;
+    } else {
+      const length = numberBytes(bytes[at]!);
+      if (length > 8 || at + length > bytes.length) return [];
+      const value = numberAt(bytes, at, length);
+      // The first is a length, those behind it are how much longer each is than the one before.
+      size = index === 0 ? value : sizes[index - 1]! + value - (2 ** (7 * length - 1) - 1);
+      at += length;
+    }
+    sizes.push(size);
+  }
+  const frames: Uint8Array[] = [];
+  for (const size of sizes) {
+    if (!(size >= 0) || at + size > bytes.length) return frames;
+    frames.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  frames.push(bytes.subarray(at));
+  return frames;
+}
