@@ -105,7 +105,7 @@ function providersSection(): string {
   );
   return `## Providers
 
-\`provider: NAME\` in a channel brings all of this. Any other upstream that speaks the convention needs only a \`base_url\`.
+\`provider: NAME\` in a channel brings all of this. Any other upstream that speaks the OpenAI API needs only a \`base_url\`.
 Where models cannot be discovered, name them under \`models\`.
 
 | provider | address | key | operations | models discovered | remarks |

@@ -103,7 +103,7 @@ const channelShape = {
     address(),
     "The upstream's address up to and without `/chat/completions`. Needed without a provider; with one it replaces the provider's own.",
   ),
-  dialect: optional(choice([...dialects.keys()]), "How the upstream speaks.", "the provider's; else the convention's own"),
+  dialect: optional(choice([...dialects.keys()]), "The API that the upstream speaks.", "the provider's; else the OpenAI API"),
   api_key: optional(secret(), "The upstream's key; take it from a variable. Not needed where the upstream asks for none."),
   api_keys: optional(list(secret(), 1000), "Several keys, used in turn: this makes a pooled channel."),
   api_key_file: optional(

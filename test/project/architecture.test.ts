@@ -163,11 +163,15 @@ const providerNames: readonly string[] = [
   ]),
 ].filter((name) => !mistakable.includes(name));
 
-/** Client libraries bear the name of the convention they speak; this message tells their users what to call. */
+/** Client libraries bear the name of the API they speak; this message tells their users what to call. */
 const granted: ReadonlySet<string> = new Set(["src/http/request-errors.ts: openai"]);
 
+/** An API that many providers implement has the name of the one that defined it. */
+const apiNames = /\bOpenAI(?: API\b|-compatible\b)/g;
+
 /** In any spelling, at the beginning, the middle or the end of an identifier, but not inside of another word. */
-function names(text: string, name: string): boolean {
+function names(source: string, name: string): boolean {
+  const text = source.replaceAll(apiNames, "");
   return [...text.matchAll(new RegExp(RegExp.escape(name), "gi"))].some(({ 0: found, index }) => {
     const before = text[index - 1] ?? "";
     const after = text[index + found.length] ?? "";
