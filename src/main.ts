@@ -24,7 +24,7 @@ import { nearest } from "./config/findings/nearest.ts";
 import { StorageTrouble } from "./gateway/storage.ts";
 import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
 import { Log } from "./telemetry/log.ts";
-import { writeStdout } from "./telemetry/stdout.ts";
+import { writeStdout } from "./telemetry/log.ts";
 import manifest from "../package.json" with { type: "json" };
 
 const invocation = parseArguments(process.argv.slice(2), manifest.version);

@@ -27,7 +27,7 @@ import { AuthFailures } from "../http/auth-failures.ts";
 import { watchPressure } from "../http/overload/load-shed.ts";
 import { KeyRing } from "../http/key-ring.ts";
 import { listen, type Current, type Listener } from "../http/server.ts";
-import { tidyAfterCrowds } from "../http/overload/tidy-after-crowds.ts";
+import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { KeyUse } from "./key-use.ts";
 import { failure, isFailure, type FailureKind } from "../operations/failure.ts";
@@ -217,7 +217,7 @@ export class App {
       onBug: (error) => this.bug(error),
     });
     this.keyUse.start();
-    this.tidying = tidyAfterCrowds(this.gateway.calls);
+    this.tidying = gcAfterBursts(this.gateway.calls);
     const { log, leads } = this.surroundings;
     if (leads) await this.lead(this.listener.url, found);
     const admin = this.adminDoor === null ? undefined : { admin: this.adminDoor.listener.url };

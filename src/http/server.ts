@@ -5,19 +5,17 @@ import type { RequestContext, ListenerServices } from "./request-context.ts";
 import type { AuthFailures } from "./auth-failures.ts";
 import { authenticate } from "./authenticate.ts";
 import { handleCall, type Endpoint } from "./call.ts";
-import { chat } from "./chat.ts";
 import { Connections } from "../net/server/connections.ts";
 import { errorResponse } from "./errors.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
+import { chat, speech } from "./json-endpoints.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listModels, showModel } from "./models.ts";
 import { internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
-import { givenRequestId } from "../net/server/request-id.ts";
 import { statusFor } from "../net/server/request-parser.ts";
 import { pathOf, queryOf, routeOf, type Route } from "./routes.ts";
-import { speech } from "./speech.ts";
 import { transcription, translation } from "./transcription.ts";
 import type { UnknownRoutes } from "./unknown-routes.ts";
 
@@ -101,6 +99,13 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const context: RequestContext = { request, receiptId, head, snapshot, services: options };
   return key instanceof Promise ? answerLater(context, route, key, options) : answer(context, route, key, options);
 }
+
+/** The id that a caller gave its request, where it is harmless; null where another has to be made. */
+function givenRequestId(given: string | null): string | null {
+  return given !== null && harmless.test(given) ? given : null;
+}
+
+const harmless = /^[\w.-]{1,64}$/;
 
 /** Methods that no path has. */
 const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);

@@ -2,10 +2,9 @@ import { audioFacts } from "../media/length/audio-length.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { readTranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 import type { Key } from "../keys/key.ts";
-import type { RequestContext } from "./request-context.ts";
+import { maySplit, type RequestContext } from "./request-context.ts";
 import type { Endpoint, ParsedRequest } from "./call.ts";
 import { rejectNotForm, readForm } from "./forms/form.ts";
-import { splits } from "./splits.ts";
 import { Uploads } from "./forms/uploads.ts";
 
 /** Both share one bound: they cost the same. */
@@ -31,7 +30,7 @@ async function read(
   task: "transcribe" | "translate",
 ): Promise<ParsedRequest | Failure> {
   const { audioBytesMax, longAudioBytesMax, uploadReadMs, uploadsMax } = snapshot.service;
-  const fileBytesMax = splits(key, snapshot, "audio") ? longAudioBytesMax : audioBytesMax;
+  const fileBytesMax = maySplit(key, snapshot, "audio") ? longAudioBytesMax : audioBytesMax;
   const { after } = services.gateway.ports;
   const form = await uploads.read({ uploadsMax, keyId: key.id, after }, (place) =>
     readForm(request, { fileBytesMax, readMs: uploadReadMs, after, place }),

@@ -1,3 +1,4 @@
+import { writeSync } from "node:fs";
 import { WaitingBytes } from "../files/waiting-bytes.ts";
 
 /**
@@ -106,3 +107,15 @@ const gatherBytes = 64 * 1024;
 const flushMs = 50;
 const flushAt = 32 * 1024;
 const waitingMax = 4 * 1024 * 1024;
+
+/** Writes what the reader of standard output takes right now and returns how many bytes that was. */
+export function writeStdout(bytes: Uint8Array): number {
+  let at = 0;
+  try {
+    while (at < bytes.length) at += writeSync(1, bytes, at);
+  } catch (error) {
+    // A full pipe is tried again later; a closed one is not worth keeping lines for.
+    if ((error as { code?: unknown }).code !== "EAGAIN") return bytes.length;
+  }
+  return at;
+}

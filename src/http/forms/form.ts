@@ -1,11 +1,11 @@
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import type { FormField, FormFile } from "../../media/stored-file.ts";
-import { release } from "../../net/message/released.ts";
+import { release } from "../../net/message/message-parser.ts";
 import { formSplitter } from "./form-body.ts";
-import { boundaryOf } from "./boundary.ts";
 import { FormDraft } from "./draft.ts";
 import { FormPace, type PaceLimits } from "./pace.ts";
-import { clientLeft, cutOff, fileTooLarge } from "./form-errors.ts";
+import { badBoundary, clientLeft, cutOff, fileTooLarge, notForm } from "./form-errors.ts";
+import { readHeaderValue } from "./header-value.ts";
 import type { IncomingRequest, IncomingBody } from "../../net/server/incoming-request.ts";
 import { Spool } from "./spool.ts";
 
@@ -29,6 +29,14 @@ export interface FormLimits extends PaceLimits {
 export function rejectNotForm(request: IncomingRequest): Failure | null {
   const boundary = boundaryOf(request.header("content-type"));
   return typeof boundary === "string" ? null : boundary;
+}
+
+/** What separates the parts of the form that a content type announces. */
+function boundaryOf(contentType: string | null): string | Failure {
+  if (contentType === null || !/^\s*multipart\/form-data\s*(;|$)/i.test(contentType)) return notForm;
+  const boundary = readHeaderValue(contentType)?.parameters.get("boundary");
+  // RFC 2046 allows 70 characters and fewer signs, but some clients know no bounds. None may end with a space.
+  return boundary !== undefined && /^[\x20-\x7e]{0,199}[\x21-\x7e]$/.test(boundary) ? boundary : badBoundary;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { parseProcStat, readProcFile, type MachineCpuTime } from "../../files/proc-stat.ts";
 
 /**
  * How much of the processor this thread uses. On a virtual machine, time that the host took away is charged to whoever was
@@ -6,17 +6,17 @@ import { readFileSync } from "node:fs";
  */
 export class ProcessorTime {
   /** Of the whole machine, as of half a second ago or more, and as of the last look. */
-  private before: MachineTime | null;
-  private last: MachineTime | null;
+  private before: MachineCpuTime | null;
+  private last: MachineCpuTime | null;
   private lookedMs: number;
   private share = 0;
 
   constructor(
     private readonly nowMs: () => number,
-    private readonly read: () => string = readSystem,
+    private readonly read: () => string = readProcStat,
     private readonly threadUsage: () => NodeJS.CpuUsage = usageOfThread,
   ) {
-    this.last = machineTime(read());
+    this.last = parseProcStat(read());
     this.before = this.last;
     this.lookedMs = nowMs();
   }
@@ -29,7 +29,7 @@ export class ProcessorTime {
   /** Notes how things stand, for a later question. Called now and then. */
   look(): void {
     this.before = this.last;
-    this.last = machineTime(this.read());
+    this.last = parseProcStat(this.read());
   }
 
   /** Of the time that was wanted of the processors lately. Nothing where the system does not say. */
@@ -37,36 +37,18 @@ export class ProcessorTime {
     const nowMs = this.nowMs();
     if (nowMs - this.lookedMs < lookMs) return this.share;
     this.lookedMs = nowMs;
-    const now = machineTime(this.read());
+    const now = parseProcStat(this.read());
     const { before } = this;
     if (now === null || before === null) return 0;
-    const stolen = now.stolen - before.stolen;
-    const wanted = stolen + now.busy - before.busy;
+    const stolen = now.stolenTicks - before.stolenTicks;
+    const wanted = stolen + now.busyTicks - before.busyTicks;
     this.share = wanted > 0 && stolen > 0 ? stolen / wanted : 0;
     return this.share;
   }
 }
 
-/** In ticks of the system, of all processors together. */
-interface MachineTime {
-  readonly busy: number;
-  readonly stolen: number;
-}
-
-/** `cpu user nice system idle iowait irq softirq steal …` (proc(5)); null on a system without it. */
-function machineTime(stat: string): MachineTime | null {
-  const said = /^cpu +(\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+) (\d+)/.exec(stat);
-  if (said === null) return null;
-  const [user = 0, nice = 0, system = 0, irq = 0, softirq = 0, stolen = 0] = said.slice(1).map(Number);
-  return { busy: user + nice + system + irq + softirq, stolen };
-}
-
-function readSystem(): string {
-  try {
-    return readFileSync("/proc/stat", "latin1");
-  } catch {
-    return "";
-  }
+function readProcStat(): string {
+  return readProcFile("/proc/stat");
 }
 
 /** Of this thread alone: what others of the process do does not hold up its event loop. */

@@ -1,5 +1,5 @@
 import type { FileSlot, FileSlots } from "../../files/file-slots.ts";
-import { release } from "../message/released.ts";
+import { release } from "../message/message-parser.ts";
 
 /**
  * What is left of a chunk that came faster than it is read. It is in memory, or in a file for a reader that is slow. Its

@@ -1,7 +1,7 @@
 import net from "node:net";
 import tls from "node:tls";
 import { failure, type Failure } from "../../operations/failure.ts";
-import { release } from "../message/released.ts";
+import { release } from "../message/message-parser.ts";
 import { Backlog } from "./backlog.ts";
 import { barredAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
 import { codeOf, connectionFailure } from "./connection-failure.ts";

@@ -1,6 +1,5 @@
-import { hasOption } from "../message/connection-option.ts";
 import { HeaderCache } from "../message/header-cache.ts";
-import type { HeaderLines } from "../message/header-lines.ts";
+import { hasOption, type HeaderLines } from "../message/header-lines.ts";
 import { MessageParser, type BodySink } from "../message/message-parser.ts";
 
 /** What a parser finds in a response, told in order: one head, parts of the body, the end. */

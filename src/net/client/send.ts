@@ -2,7 +2,7 @@ import type { UpstreamRequest } from "../../dialects/dialect.ts";
 import type { Channel } from "../../channels/channel.ts";
 import type { Exchange, Reply, Send } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../../operations/failure.ts";
-import { oneLine } from "../message/header-value.ts";
+import { oneLine } from "../message/header-lines.ts";
 import type { Origin } from "./connection.ts";
 import { HttpExchange, type SendClock, type Way } from "./exchange.ts";
 import { Pool } from "./pool.ts";

@@ -18,3 +18,20 @@ export class HeaderLines {
     return this.names.includes(name);
   }
 }
+
+/** Whether the Connection header has this option, which is one of a list: `not-close` is another one than `close`. */
+export function hasOption(header: string | undefined, option: "close" | "keep-alive"): boolean {
+  return header !== undefined && options[option].test(header);
+}
+
+const options = {
+  close: /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i,
+  "keep-alive": /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i,
+};
+
+/** No value, whoever it comes from, may begin a header of its own: what cannot stand in one is replaced. */
+export function oneLine(value: string, instead: "" | "?"): string {
+  return unsafe.test(value) ? value.replace(/[^\t\x20-\x7e\x80-\xff]/g, instead) : value;
+}
+
+const unsafe = /[^\t\x20-\x7e\x80-\xff]/;

@@ -247,6 +247,11 @@ function partOf(chunk: Buffer, from: number, to: number): Uint8Array {
   return part;
 }
 
+/** Gives the memory of a chunk back at once. Nobody may look at it any more; left to be collected, it costs three times as much. */
+export function release({ buffer, byteLength }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
+}
+
 /** A longer part of a body is a view of the chunk it came in. */
 export const copiedBytesMax = 1000;
 /** A chunk that is larger than this is a part of its own, unless it came behind smaller ones. */

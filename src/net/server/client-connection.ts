@@ -1,5 +1,5 @@
 import type { HeaderLines } from "../message/header-lines.ts";
-import { release } from "../message/released.ts";
+import { release } from "../message/message-parser.ts";
 import { ClientOutput, type OutputOwner } from "./client-output.ts";
 import { IncomingRequest, type RequestConnection } from "./incoming-request.ts";
 import type { ResponseHead, ResponseBodyStream, HttpResponse, ResponseWriter } from "./http-response.ts";

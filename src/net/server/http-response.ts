@@ -1,5 +1,5 @@
 import type { Standing } from "../../gateway/admission/limiter.ts";
-import { oneLine } from "../message/header-value.ts";
+import { oneLine } from "../message/header-lines.ts";
 import { putStanding } from "./rate-limit-headers.ts";
 
 /** What a request is answered with, for the connection to write. */

@@ -1,6 +1,5 @@
-import { hasOption } from "../message/connection-option.ts";
 import { HeaderCache, tooManyHeaders } from "../message/header-cache.ts";
-import type { HeaderLines } from "../message/header-lines.ts";
+import { hasOption, type HeaderLines } from "../message/header-lines.ts";
 import { headTooLarge, MessageParser, type BodySink } from "../message/message-parser.ts";
 
 /** What a parser finds in a request, told in order: its head, parts of its body, its end. */

@@ -1,23 +1,23 @@
 import { expect, test } from "bun:test";
-import { Crowd } from "../../../src/gateway/crowd.ts";
+import { GcAfterBurst } from "../../../src/http/overload/gc-after-burst.ts";
 
 function told(...calls: readonly number[]): readonly boolean[] {
-  const crowd = new Crowd();
-  return calls.map((count) => crowd.hasLeft(count));
+  const burst = new GcAfterBurst();
+  return calls.map((count) => burst.isOver(count));
 }
 
-test("a crowd has left a moment after it was seen to leave, and that is said once", () => {
+test("a burst is over one look after its calls were seen to end, and that is told once", () => {
   expect(told(0, 4_000, 9_000, 9_000, 8_000, 10, 0, 0, 0)).toEqual([false, false, false, false, false, false, true, false, false]);
 });
 
-test("a crowd that leaves slowly has left when a sixteenth of it is there", () => {
+test("a burst that ends slowly is over when a sixteenth of its calls is left", () => {
   expect(told(1_600, 800, 200, 101, 100, 90, 80)).toEqual([false, false, false, false, false, true, false]);
 });
 
-test("a few that leave are no crowd, and neither is one that stays, or that another one follows", () => {
+test("a few calls that end are no burst, and no burst is over that stays or that another one follows", () => {
   expect(told(999, 0, 999, 0, 5_000, 5_000, 1_000, 5_000, 300, 2_000)).not.toContain(true);
 });
 
-test("each crowd is its own", () => {
+test("each burst is told of", () => {
   expect(told(1_000, 0, 0, 0, 1_000, 0, 0, 0)).toEqual([false, false, true, false, false, false, true, false]);
 });
