@@ -17,6 +17,7 @@ export const layers: readonly Layer[] = [
   { title: "edges", folders: ["http", "admin", "cli"], siblings: false },
   { title: "the outside world", folders: ["net", "store", "state", "engines", "config", "telemetry", "clock"], siblings: false },
   { title: "temporary files", folders: ["files"], siblings: false },
+  { title: "management actions", folders: ["manage"], siblings: false },
   { title: "one call", folders: ["gateway"], siblings: false },
   { title: "upstream APIs", folders: ["dialects"], siblings: false },
   { title: "accounting", folders: ["usage"], siblings: false },

@@ -1,3 +1,5 @@
+import type { ManageError, ManageErrorCode } from "../manage/error.ts";
+
 /** What a request is refused with: an expected outcome, so handlers return it instead of throwing. The message names the mend. */
 export class Refusal {
   constructor(
@@ -19,3 +21,10 @@ export function invalid(param: string | null, message: string): Refusal {
 export function notFound(what: string): Refusal {
   return new Refusal(404, "not_found", `There is no such ${what}.`);
 }
+
+/** A management action's error in the words of the API. */
+export function refusalOf({ code, message, field }: ManageError): Refusal {
+  return new Refusal(statuses[code], code, message, field);
+}
+
+const statuses: Readonly<Record<ManageErrorCode, number>> = { invalid_value: 400, conflict: 409, in_file: 409, not_found: 404 };

@@ -1,29 +1,13 @@
-import type { Storage } from "../gateway/storage.ts";
+import type { ManageContext } from "../manage/context.ts";
 import type { Key } from "../keys/key.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Price } from "../usage/price.ts";
 
 /** Everything the admin API needs from the rest, handed in by whoever builds the parts. */
-export interface Services {
-  /** For changes, and for looking up one thing. */
-  readonly storage: Storage;
-  /** The same store for long questions: lists, usage, receipts and the audit trail, which no call waits behind. */
-  readonly reports: Storage;
-  /** Milliseconds since 1970. */
-  readonly wallMs: () => number;
+export interface Services extends ManageContext {
   /** Of this program. */
   readonly version: string;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** The keyed hash under which the store knows a token: HMAC-SHA-256 with the pepper, in hex. */
-  readonly digest: (token: string) => string;
-  /** The same for what opens the admin API: tokens, sessions, the first account. */
-  readonly adminDigest: (token: string) => string;
-  /** A new client key. Its public id becomes the key's id. */
-  readonly makeKeyToken: () => { readonly token: string; readonly publicId: string };
-  /** The keys of the configuration file as it is now. */
-  readonly fileKeys: () => readonly Key[];
-  /** Whether a token is one of theirs. */
-  readonly opensFileKey: (token: string) => boolean;
   /** The prices that are not in the store. */
   readonly prices: () => { readonly shipped: readonly Price[]; readonly file: readonly Price[] };
   /** How the parts are. Never waits longer than a moment, and does not reject. */

@@ -57,6 +57,7 @@ export function administration(parts: Administered): Services {
     digest: durable.masterKey.digest,
     adminDigest: durable.masterKey.adminDigest,
     makeKeyToken: () => makeToken(randomBytes),
+    configName: "the configuration file",
     fileKeys: () => parts.settings().keys.map(({ key }) => key),
     opensFileKey: (token) => parts.settings().keys.some((key) => key.token === token),
     prices: () => ({ shipped: shippedPrices(), file: parts.filePrices() }),

@@ -28,28 +28,24 @@ export function commandWorld(
   givenMasterKey: string | null,
   terminal: Terminal = processTerminal(),
 ): StoreWorld {
-  const journals = join(settings.dataDir, "journal");
   return {
     terminal,
     by: { kind: "cli", name: userName() },
     wallMs: Date.now,
     configFile,
-    fileKeys: settings.keys.map(({ key }) => key),
     filePrices: settings.prices,
-    opensFileKey: (token) => settings.keys.some((key) => key.token === token),
-    makeToken: () => makeToken(randomBytes),
     makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
     accounts: {
       nameOf: (text) => accountName.safeParse(text).data ?? null,
       passwordProblem: (password, name) => passwordProblem(password, name)?.message ?? null,
       hashPassword,
     },
-    keeping: keeping(settings, journals, givenMasterKey),
-    open: () => keyTrouble(() => open(settings, journals, givenMasterKey, terminal)),
+    keeping: keeping(settings, journalsOf(settings), givenMasterKey),
+    open: () => keyTrouble(() => open(settings, configFile, givenMasterKey, terminal)),
   };
 }
 
-async function open(settings: Settings, journals: string, givenMasterKey: string | null, terminal: Terminal): Promise<CliStore> {
+async function open(settings: Settings, configFile: string | null, givenMasterKey: string | null, terminal: Terminal): Promise<CliStore> {
   const isNew = settings.store === "sqlite" && !existsSync(storeFile(settings.dataDir));
   const { database, storage, masterKey } = await openStore(settings, givenMasterKey, false, ({ table, id, column }) =>
     terminal.say(`note: a row of ${table} is damaged and was left out: ${JSON.stringify(id)}, in its ${column}`),
@@ -58,11 +54,21 @@ async function open(settings: Settings, journals: string, givenMasterKey: string
   if (isNew) terminal.say(`note: there was no store in ${settings.dataDir}, so a new one was made.`);
   return {
     storage,
+    reports: storage,
+    wallMs: Date.now,
     digest: masterKey.digest,
     adminDigest: masterKey.adminDigest,
-    catchUp: () => caughtUp(journals, database, terminal),
+    makeKeyToken: () => makeToken(randomBytes),
+    configName: configFile ?? "the environment (SLUICE_KEY)",
+    fileKeys: () => settings.keys.map(({ key }) => key),
+    opensFileKey: (token) => settings.keys.some((key) => key.token === token),
+    catchUp: () => caughtUp(journalsOf(settings), database, terminal),
     close: () => database.close(),
   };
+}
+
+function journalsOf({ dataDir }: Settings): string {
+  return join(dataDir, "journal");
 }
 
 /** A folder that this user may not look into is no reason not to answer; a store that does not answer is. */

@@ -1,5 +1,5 @@
-import type { Actor, Storage } from "../gateway/storage.ts";
-import type { Key } from "../keys/key.ts";
+import type { Actor } from "../gateway/storage.ts";
+import type { ManageContext, NewToken } from "../manage/context.ts";
 import type { Price } from "../usage/price.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -11,30 +11,16 @@ export interface StoreWorld {
   readonly wallMs: () => number;
   /** What the configuration says: its file, or null where it is the environment. */
   readonly configFile: string | null;
-  readonly fileKeys: readonly Key[];
   readonly filePrices: readonly Price[];
-  /** Whether a token opens a key of the configuration. */
-  readonly opensFileKey: (token: string) => boolean;
-  readonly makeToken: () => MadeToken;
-  readonly makeAdminToken: () => MadeToken;
+  readonly makeAdminToken: () => NewToken;
   readonly accounts: AccountRules;
   readonly keeping: Keeping;
   /** Rejects with a `StorageTrouble` or a `CommandTrouble`. */
   readonly open: () => Promise<CliStore>;
 }
 
-export interface MadeToken {
-  readonly token: string;
-  readonly publicId: string;
-}
-
-/** A store that is open. */
-export interface CliStore {
-  readonly storage: Storage;
-  /** How the tokens of clients are kept. */
-  readonly digest: (token: string) => string;
-  /** How the tokens of administration are kept. */
-  readonly adminDigest: (token: string) => string;
+/** A store that is open, with what management actions need beside it. */
+export interface CliStore extends ManageContext {
   /**
    * Brings the receipts into the store that gateways of this data folder have written, and gives the number of bytes that are
    * not in it yet.

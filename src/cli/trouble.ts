@@ -1,3 +1,5 @@
+import { ManageError } from "../manage/error.ts";
+
 /** Codes of sysexits.h, so that scripts can tell who has to act. */
 export const exitCodes = { failure: 1, usage: 64, unavailable: 69, config: 78, interrupt: 130 } as const;
 
@@ -10,4 +12,10 @@ export class CommandTrouble extends Error {
     super(message);
     this.name = "CommandTrouble";
   }
+}
+
+/** The result of a management action; its error ends the command. */
+export function orThrow<Result>(result: Result | ManageError): Result {
+  if (!(result instanceof ManageError)) return result;
+  throw new CommandTrouble(result.message, result.code === "invalid_value" ? exitCodes.usage : exitCodes.failure);
 }

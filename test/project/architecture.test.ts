@@ -5,9 +5,11 @@ import { filesIn, importedSources, layers, root, sources } from "../../scripts/s
 import { presets } from "../../src/dialects/presets.ts";
 
 /** The folders that only decide: whatever they need of the world comes in as an argument or through a port. */
-const core = ["gateway", "dialects", "usage", "routing", "keys", "channels", "limits", "operations", "media"];
+const core = ["manage", "gateway", "dialects", "usage", "routing", "keys", "channels", "limits", "operations", "media"];
 /** What the edges may use of the folders that implement the gateway's ports; everything else is handed to them by `app`. */
 const usedByEdges = ["net"];
+/** Who carries out management actions: what implements the gateway's ports stands above them, and is handed in all the same. */
+const managing = ["app", "http", "admin", "cli", "manage"];
 /** Where the runtime's own interface may be used. */
 const onBun = ["http", "admin", "net", "store", "state", "engines", "cli"];
 
@@ -265,6 +267,7 @@ describe("dependencies", () => {
 function mayImport(from: string, to: string): boolean {
   const above = layers.findIndex(({ folders }) => folders.includes(from));
   const below = layers.findIndex(({ folders }) => folders.includes(to));
+  if (to === "manage") return managing.includes(from);
   if (layers[below]?.folders.includes("net") === true && layers[above]?.folders.includes("http") === true) return usedByEdges.includes(to);
   if (from === to || below > above) return true;
   return below === above && (layers[above]?.siblings ?? false);

@@ -1,25 +1,23 @@
 import { z } from "zod";
-import type { Splits } from "../../keys/key.ts";
-import { importProblem } from "../../keys/imported-token.ts";
-import { usualKey, type KeyChange, type TokenMark } from "../../keys/stored-key.ts";
-import { parseToken } from "../../keys/token.ts";
-import { keyById, keyPage } from "../views/key-search.ts";
+import { ManageError } from "../../manage/error.ts";
+import { keyById, keyPage } from "../../manage/key-search.ts";
+import { createKey, editKey, fileKeyPrefix, revokeKey, rotateKey, type KeyEdit, type KeyWithToken } from "../../manage/keys.ts";
+import type { StoredKey } from "../../keys/stored-key.ts";
 import { keyStanding, keyStandingAnswer } from "../views/key-standing.ts";
 import { keyAnswer, offOrSplit, operation, shownKey, type KeyView } from "../views/key-view.ts";
 import { limitsField } from "../fields/limits-field.ts";
 import { momentField } from "../fields/moment-field.ts";
 import { pageCursor, pageLimit } from "../fields/page-field.ts";
-import { invalid, notFound, Refusal } from "../refusal.ts";
+import { invalid, notFound, refusalOf, type Refusal } from "../refusal.ts";
 import { route, type Route } from "../route.ts";
 import type { Services } from "../services.ts";
 import { line, prose } from "../fields/text-field.ts";
 
-const fileIds = "file:";
 const hour = 3600;
 
 const patterns = z.array(line(256)).min(1).max(1000).nullable();
 const fields = {
-  name: line(200).refine((name) => !name.startsWith(fileIds), `must not begin with ${fileIds}`),
+  name: line(200).refine((name) => !name.startsWith(fileKeyPrefix), `must not begin with ${fileKeyPrefix}`),
   owner: line(200).nullable().optional(),
   note: prose(10_000).nullable().optional(),
   models: patterns.optional().describe("The models it may ask for, patterns with `*`; null means every model."),
@@ -87,16 +85,12 @@ export const keysRoutes: readonly Route[] = [
     }),
     answer: withToken,
     status: 201,
-    handle: async ({ body, services, actor }) => {
-      const taken = nameTaken(services, body.name);
-      if (taken !== null) return taken;
-      if (body.expires_at != null && body.expires_at <= services.wallMs()) return pastExpiry;
-      const opened = body.import === undefined ? services.makeKeyToken() : imported(body.import, services);
-      if (opened instanceof Refusal) return opened;
-      const key = { ...usualKey, ...changeOf(body, usualKey.splits), name: body.name };
-      const created = await services.storage.keys.create(opened.publicId, key, markOf(opened.token, services), actor);
-      const shown = shownKey({ source: "store", key: created }, services.wallMs());
-      return { ...shown, token: body.import === undefined ? opened.token : null };
+    handle: async ({ body: { import: imported, ...body }, services, actor }) => {
+      const readImport = imported === undefined ? null : () => imported;
+      const created = await createKey(services, { ...editOf(body), name: body.name }, readImport, actor);
+      return created instanceof ManageError || imported === undefined
+        ? withTokenOf(services, created)
+        : { ...stored(services, created.key), token: null };
     },
   }),
   route({
@@ -107,14 +101,10 @@ export const keysRoutes: readonly Route[] = [
     body: z.strictObject({ ...fields, name: fields.name.optional() }),
     answer: keyAnswer,
     handle: async ({ params: { id }, body, services, actor }) => {
-      if (isOfFile(services, id)) return ofFile;
-      if (body.expires_at != null && body.expires_at <= services.wallMs()) return pastExpiry;
-      const half = (body.long_audio === undefined) !== (body.long_input === undefined);
-      const change = changeOf(body, half ? ((await services.storage.keys.get(id))?.splits ?? usualKey.splits) : usualKey.splits);
-      if (Object.keys(change).length === 0) return invalid(null, `Nothing to change: give one of ${Object.keys(fields).join(", ")}.`);
-      const taken = change.name === undefined ? null : nameTaken(services, change.name);
-      if (taken !== null) return taken;
-      return stored(services, services.storage.keys.change(id, change, actor));
+      const edit = editOf(body);
+      if (Object.keys(edit).length === 0) return invalid(null, `Nothing to change: give one of ${Object.keys(fields).join(", ")}.`);
+      const changed = await editKey(services, id, edit, actor);
+      return changed instanceof ManageError ? refusalOf(changed) : stored(services, changed);
     },
   }),
   route({
@@ -131,12 +121,8 @@ export const keysRoutes: readonly Route[] = [
         .describe("How long the old token still opens the key."),
     }),
     answer: withToken,
-    handle: async ({ params: { id }, body, services, actor }) => {
-      if (isOfFile(services, id)) return ofFile;
-      const { token } = services.makeKeyToken();
-      const rotated = services.storage.keys.rotate(id, markOf(token, services), body.overlap_seconds * 1000, actor);
-      return { ...(await stored(services, rotated)), token };
-    },
+    handle: async ({ params: { id }, body, services, actor }) =>
+      withTokenOf(services, await rotateKey(services, id, body.overlap_seconds * 1000, actor)),
   }),
   route({
     method: "POST",
@@ -145,15 +131,17 @@ export const keysRoutes: readonly Route[] = [
     summary: "Revokes a key for good. Its calls that are under way are ended.",
     body: z.strictObject({}),
     answer: keyAnswer,
-    handle: async ({ params: { id }, services, actor }) =>
-      isOfFile(services, id) ? ofFile : stored(services, services.storage.keys.revoke(id, actor)),
+    handle: async ({ params: { id }, services, actor }) => {
+      const revoked = await revokeKey(services, id, actor);
+      return revoked instanceof ManageError ? refusalOf(revoked) : stored(services, revoked);
+    },
   }),
 ];
 
 type Fields = z.output<z.ZodObject<Omit<typeof fields, "name">>> & { readonly name?: string | undefined };
 
-/** Only what was given: `null` says something, and absence does not. Of what is split both halves are kept together. */
-function changeOf(given: Fields, splits: Splits): KeyChange {
+/** Only the given fields: `null` clears one, and an absent one stays as it is. */
+function editOf(given: Fields): KeyEdit {
   const { name, owner, note, models, operations, channels, limits, long_audio, long_input, expires_at } = given;
   return {
     ...(name === undefined ? {} : { name }),
@@ -166,41 +154,19 @@ function changeOf(given: Fields, splits: Splits): KeyChange {
     ...(expires_at === undefined ? {} : { expiresMs: expires_at }),
     ...(long_audio === undefined && long_input === undefined
       ? {}
-      : { splits: { audio: splitOr(long_audio, splits.audio), input: splitOr(long_input, splits.input) } }),
+      : {
+          splits: {
+            ...(long_audio === undefined ? {} : { audio: long_audio === "split" }),
+            ...(long_input === undefined ? {} : { input: long_input === "split" }),
+          },
+        }),
   };
 }
 
-function splitOr(given: "off" | "split" | undefined, before: boolean): boolean {
-  return given === undefined ? before : given === "split";
+function stored({ wallMs }: Services, key: StoredKey): KeyView {
+  return shownKey({ source: "store", key }, wallMs());
 }
 
-/** Whose public id it bears, where we made it; a made-up one otherwise. */
-function imported(token: string, services: Services): { readonly token: string; readonly publicId: string } | Refusal {
-  const problem = importProblem(token);
-  if (problem !== null) return invalid("import", `The field 'import': ${problem}.`);
-  if (services.opensFileKey(token)) return known;
-  const parsed = parseToken(token);
-  return { token, publicId: typeof parsed === "string" ? services.makeKeyToken().publicId : parsed.publicId };
+function withTokenOf(services: Services, result: KeyWithToken | ManageError): (KeyView & { readonly token: string }) | Refusal {
+  return result instanceof ManageError ? refusalOf(result) : { ...stored(services, result.key), token: result.token };
 }
-
-function markOf(token: string, services: Services): TokenMark {
-  return { digest: services.digest(token), last4: token.slice(-4) };
-}
-
-async function stored(services: Services, changed: ReturnType<Services["storage"]["keys"]["revoke"]>): Promise<KeyView> {
-  return shownKey({ source: "store", key: await changed }, services.wallMs());
-}
-
-function isOfFile(services: Services, id: string): boolean {
-  return services.fileKeys().some((key) => key.id === id);
-}
-
-function nameTaken(services: Services, name: string): Refusal | null {
-  const taken = services.fileKeys().some((key) => key.name === name || key.id === name);
-  return taken ? new Refusal(409, "conflict", "A key of the configuration file has that name: choose another.", "name") : null;
-}
-
-const known = new Refusal(409, "conflict", "This token opens a key already: take another.", "import");
-const ofFile = new Refusal(409, "in_file", "This key stands in the configuration file: change it there, and the gateway reads it again.");
-
-const pastExpiry = invalid("expires_at", "The field 'expires_at': must lie in the future. To end a key now, revoke it.");

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { dollarsNumber } from "../../usage/dollars.ts";
-import { keyMeant, keyNames } from "../views/key-search.ts";
-import { operation, type KnownKey } from "../views/key-view.ts";
+import { keyByIdOrName, keyNames, keyState, type KnownKey } from "../../manage/key-search.ts";
+import { operation } from "../views/key-view.ts";
 import { learnedAnswer, shownLessons } from "../views/learned-view.ts";
 import { receiptAnswer, shownReceipt } from "../views/receipt-view.ts";
 import { invalid, Refusal } from "../refusal.ts";
@@ -61,7 +61,7 @@ export const requestsRoutes: readonly Route[] = [
       const { receipts } = services.reports;
       const receipt = await receipts.find(id);
       if (receipt === null) return noSuchRequest;
-      const names = await keyNames(services, [receipt.keyId]);
+      const names = await keyNames(services, [receipt.keyId], 1);
       return { ...shownReceipt(receipt, names.get(receipt.keyId) ?? null), namesakes: [...(await receipts.namesakes(receipt))] };
     },
   }),
@@ -79,7 +79,7 @@ export const requestsRoutes: readonly Route[] = [
     }),
     answer: explainAnswer,
     handle: async ({ body, services }) => {
-      const known = body.key === undefined ? null : await keyMeant(services, body.key);
+      const known = body.key === undefined ? null : await keyByIdOrName(services, body.key);
       if (known === null && body.key !== undefined) return noSuchKey;
       const ended = known === null ? null : endOf(known, services.wallMs());
       if (ended !== null) return shown({ ...nothing, refusals: [ended] });
@@ -98,11 +98,9 @@ export const requestsRoutes: readonly Route[] = [
 
 /** A key that has ended opens nothing, so there is no more to say. */
 function endOf(known: KnownKey, nowMs: number): ExplainedRefusal | null {
-  const { key } = known;
-  const revoked = known.source === "store" && known.key.revokedMs !== null;
-  const expired = key.expiresMs !== null && key.expiresMs <= nowMs;
-  if (!revoked && !expired) return null;
-  return { status: 401, code: "invalid_api_key", message: revoked ? "The key is revoked." : "The key has expired." };
+  const state = keyState(known, nowMs);
+  if (state === "active") return null;
+  return { status: 401, code: "invalid_api_key", message: state === "revoked" ? "The key is revoked." : "The key has expired." };
 }
 
 const nothing: Explained = {

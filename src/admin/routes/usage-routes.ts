@@ -2,7 +2,7 @@ import { z } from "zod";
 import { csvOf } from "../../usage/csv.ts";
 import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../usage/usage-view.ts";
 import { usageColumns } from "../../usage/usage-row.ts";
-import { keyMeant, keyNames } from "../views/key-search.ts";
+import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { readSpan, spanQuery } from "../fields/moment-field.ts";
 import { pageCursor, pageLimit, nextOf } from "../fields/page-field.ts";
 import { receiptSummaryAnswer, shownSummary } from "../views/receipt-view.ts";
@@ -56,6 +56,7 @@ export const usageRoutes: readonly Route[] = [
       const names = await keyNames(
         services,
         found.flatMap(({ group }) => group.key ?? []),
+        namesMax,
       );
       const rows = found.map((each) => usageView(each, (id) => names.get(id) ?? null));
       if (query.format === "csv") return new TextAnswer("text/csv; charset=utf-8", csvOf(usageHeadings(by), rows), "usage.csv");
@@ -82,6 +83,7 @@ export const usageRoutes: readonly Route[] = [
       const names = await keyNames(
         services,
         receipts.map(({ keyId }) => keyId),
+        namesMax,
       );
       return {
         receipts: receipts.map((receipt) => shownSummary(receipt, names.get(receipt.keyId) ?? null)),
@@ -103,9 +105,12 @@ interface Filters {
 async function readFilters(query: z.output<z.ZodObject<typeof filters>>, services: Services): Promise<Filters | Refusal> {
   const span = readSpan(query, services.wallMs());
   if (span instanceof Refusal) return span;
-  const keyId = query.key === undefined ? null : ((await keyMeant(services, query.key))?.key.id ?? query.key);
+  const keyId = query.key === undefined ? null : ((await keyByIdOrName(services, query.key))?.key.id ?? query.key);
   return { keyId, model: query.model ?? null, channel: query.channel ?? null, ...span };
 }
+
+/** Keys beyond so many are shown without their names. */
+const namesMax = 2_000;
 
 /** Writing more of them at once would be felt by calls. */
 const rowsMax = 20_000;

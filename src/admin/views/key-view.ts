@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Key } from "../../keys/key.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
+import { keyState, type KnownKey } from "../../manage/key-search.ts";
 import { operations } from "../../operations/operation.ts";
 import { limitsAnswer, shownLimits } from "../fields/limits-field.ts";
 import { moment, momentOf, momentOrNull } from "../fields/times.ts";
@@ -31,18 +31,14 @@ export const keyAnswer = z.strictObject({
 
 export type KeyView = z.input<typeof keyAnswer>;
 
-/** A key of either kind, and where it is from. */
-export type KnownKey = { readonly source: "store"; readonly key: StoredKey } | { readonly source: "file"; readonly key: Key };
-
 export function shownKey(known: KnownKey, nowMs: number): KeyView {
   const { key, source } = known;
   const life = source === "store" ? storedLife(known.key) : fileLife;
-  const expired = key.expiresMs !== null && key.expiresMs <= nowMs;
   return {
     id: key.id,
     name: key.name,
     source,
-    state: life.revoked_at === null ? (expired ? "expired" : "active") : "revoked",
+    state: keyState(known, nowMs),
     models: key.models === null ? null : [...key.models],
     operations: key.operations === null ? null : [...key.operations],
     channels: key.channels === null ? null : [...key.channels],

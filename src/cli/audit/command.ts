@@ -1,7 +1,7 @@
 import type { AuditEntry } from "../../gateway/storage.ts";
 import { momentFrom } from "../../usage/time-text.ts";
 import type { AuditRequest } from "./arguments.ts";
-import { keyMeant } from "../keys/known-key.ts";
+import { keyByIdOrName } from "../../manage/key-search.ts";
 import { isoMoment, json, localMinute } from "../shown-text.ts";
 import type { CliStore, StoreWorld } from "../store-world.ts";
 import { table } from "../table.ts";
@@ -10,7 +10,7 @@ export async function runAudit(request: AuditRequest, store: CliStore, world: St
   const { action, actor, since, limit } = request;
   const sinceMs = since === null ? null : momentFrom(since, world.wallMs());
   // The trail knows keys by their ids, and people know their names.
-  const subject = request.subject === null ? null : ((await keyMeant(request.subject, store, world))?.key.id ?? request.subject);
+  const subject = request.subject === null ? null : ((await keyByIdOrName(store, request.subject))?.key.id ?? request.subject);
   const entries: AuditEntry[] = [];
   while (entries.length < limit) {
     const before = entries.at(-1)?.id ?? null;

@@ -1,7 +1,7 @@
 import { limitWords, type LimitWords, type RateWords } from "../../limits/limit-fields.ts";
 import type { Budget, Limits, Rates } from "../../limits/limits.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
-import type { KnownKey } from "./known-key.ts";
+import { keyState, type KnownKey } from "../../manage/key-search.ts";
 import { isoMoment, isoOrNull, localMinute, money, plural } from "../shown-text.ts";
 import { facts, table } from "../table.ts";
 
@@ -41,11 +41,6 @@ export function limitsJson(limits: Limits): LimitWords {
 
 function inDollars<Words extends RateWords>(words: Words): Words {
   return words.budget_usd === undefined ? words : { ...words, budget_usd: dollarsNumber(words.budget_usd) };
-}
-
-export function keyState({ source, key }: KnownKey, nowMs: number): "active" | "expired" | "revoked" {
-  if (source === "store" && key.revokedMs !== null) return "revoked";
-  return key.expiresMs !== null && key.expiresMs <= nowMs ? "expired" : "active";
 }
 
 export function keyTable(keys: readonly KnownKey[], nowMs: number): string {

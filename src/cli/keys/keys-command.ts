@@ -1,18 +1,17 @@
-import { importProblem } from "../../keys/imported-token.ts";
-import { usualKey, type KeyChange, type NewKey, type StoredKey, type TokenMark } from "../../keys/stored-key.ts";
+import type { StoredKey } from "../../keys/stored-key.ts";
 import { parseToken } from "../../keys/token.ts";
 import { unlimited, type Limits } from "../../limits/limits.ts";
 import { periodStartMs } from "../../limits/period.ts";
+import { keyByIdOrName, keyPage, type KnownKey } from "../../manage/key-search.ts";
+import { createKey, editKey, keyInFile, revokeKey, rotateKey, type KeyEdit } from "../../manage/keys.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import type { KeyFields } from "./key-options.ts";
 import { budgetText, keyFacts, keyJson, keyTable, limitsFacts, limitsJson } from "./key-view.ts";
 import type { KeysRequest } from "./keys-arguments.ts";
-import { knownKey, refuseFileName, storedKey, type KnownKey } from "./known-key.ts";
 import { changedLimits, type LimitChange } from "./limit-change.ts";
-import type { Future } from "../option-values.ts";
 import { json, localMinute, money, shown } from "../shown-text.ts";
-import type { CliStore, MadeToken, StoreWorld } from "../store-world.ts";
-import { CommandTrouble, exitCodes } from "../trouble.ts";
+import type { CliStore, StoreWorld } from "../store-world.ts";
+import { CommandTrouble, exitCodes, orThrow } from "../trouble.ts";
 
 type Of<Act extends KeysRequest["act"]> = Extract<KeysRequest, { readonly act: Act }>;
 
@@ -43,42 +42,25 @@ async function create(request: Of<"create">, store: CliStore, world: StoreWorld)
       exitCodes.usage,
     );
   }
-  refuseFileName(name, world);
-  const nowMs = world.wallMs();
-  const key: NewKey = { ...usualKey, ...changeOf(fields, usualKey, nowMs), name, limits: limitsAfter(unlimited, request.limits) };
-  const made = imports ? await imported(world) : world.makeToken();
-  const created = await store.storage.keys.create(made.publicId, key, markOf(made.token, store), world.by);
-  if (imports) return tell(created, request.json, world, `Key ${created.name} (${created.id}) opens with what you sent.`);
-  showToken(created, made.token, request.json, world, `Key ${created.name} (${created.id}) is made.`);
+  const edit = { ...editOf(fields, world.wallMs()), name, limits: limitsAfter(unlimited, request.limits) };
+  const { key, token } = orThrow(await createKey(store, edit, imports ? () => readImport(world) : null, world.by));
+  if (imports) return tell(key, request.json, world, `Key ${key.name} (${key.id}) opens with what you sent.`);
+  showToken(key, token, request.json, world, `Key ${key.name} (${key.id}) is made.`);
 }
 
-async function imported(world: StoreWorld): Promise<MadeToken> {
-  const token = (await world.terminal.secret("The key to be imported (it is not shown): ")).trim();
-  const problem = importProblem(token);
-  if (problem !== null) throw new CommandTrouble(`The key was not taken: ${problem}.`, exitCodes.usage);
-  if (world.opensFileKey(token)) throw new CommandTrouble("This opens a key of the configuration already: take another.");
-  const parsed = parseToken(token);
-  return { token, publicId: typeof parsed === "string" ? world.makeToken().publicId : parsed.publicId };
+async function readImport({ terminal }: StoreWorld): Promise<string> {
+  return (await terminal.secret("The key to be imported (it is not shown): ")).trim();
 }
 
-async function list({ search, revoked, limit, json: asJson }: Of<"list">, { storage }: CliStore, world: StoreWorld): Promise<void> {
-  const { terminal, fileKeys } = world;
-  const words = search?.toLowerCase() ?? "";
-  const found: KnownKey[] = fileKeys
-    .filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(words))
-    .slice(0, limit)
-    .map((key) => ({ source: "file", key }));
+async function list({ search, revoked, limit, json: asJson }: Of<"list">, store: CliStore, world: StoreWorld): Promise<void> {
+  const { terminal } = world;
+  const found: KnownKey[] = [];
   let after: string | null = null;
   // One more than is asked for tells whether there are more.
   while (found.length <= limit) {
-    const page: readonly StoredKey[] = await storage.keys.list({
-      search,
-      revoked,
-      after,
-      limit: Math.min(pageMax, limit + 1 - found.length),
-    });
-    found.push(...page.map((key): KnownKey => ({ source: "store", key })));
-    after = page.at(-1)?.id ?? null;
+    const page = await keyPage(store, { search, revoked, after, limit: Math.min(pageMax, limit + 1 - found.length) });
+    found.push(...page.keys);
+    after = page.next;
     if (after === null) break;
   }
   const keys = found.slice(0, limit);
@@ -92,7 +74,7 @@ async function list({ search, revoked, limit, json: asJson }: Of<"list">, { stor
 const pageMax = 200;
 
 async function show(request: Of<"show">, store: CliStore, world: StoreWorld): Promise<void> {
-  const known = await knownKey(request.key, store, world);
+  const known = await knownKey(request.key, store);
   const nowMs = world.wallMs();
   const nanos = await spent(known, store, nowMs);
   if (request.json) return world.terminal.print(json({ ...keyJson(known, nowMs), spent: dollarsNumber(nanos) }));
@@ -108,31 +90,30 @@ async function spent({ key: { id, limits } }: KnownKey, { storage }: CliStore, n
 }
 
 async function rotate({ key, overlapMs, json: asJson }: Of<"rotate">, store: CliStore, world: StoreWorld): Promise<void> {
-  const { id } = await storedKey(key, store, world);
-  const { token } = world.makeToken();
-  const rotated = await store.storage.keys.rotate(id, markOf(token, store), overlapMs, world.by);
+  const { id } = await storedKey(key, store);
+  const { key: rotated, token } = orThrow(await rotateKey(store, id, overlapMs, world.by));
   const old =
     overlapMs === 0 ? "The old one opens nothing any more." : `The old one opens it until ${localMinute(world.wallMs() + overlapMs)}.`;
   showToken(rotated, token, asJson, world, `Key ${rotated.name} (${rotated.id}) has a new token. ${old}`);
 }
 
 async function revoke({ key, yes, json: asJson }: Of<"revoke">, store: CliStore, world: StoreWorld): Promise<void> {
-  const { id, name, revokedMs } = await storedKey(key, store, world);
+  const { id, name, revokedMs } = await storedKey(key, store);
   if (revokedMs === null && !yes && world.terminal.asks) {
     const agreed = await world.terminal.confirm(`Revoke key ${shown(name)} (${shown(id)})? Its calls end, and it cannot be undone.`);
     if (!agreed) throw new CommandTrouble("Nothing was changed.");
   }
-  const revoked = await store.storage.keys.revoke(id, world.by);
+  const revoked = orThrow(await revokeKey(store, id, world.by));
   tell(revoked, asJson, world, revokedMs === null ? `Key ${name} (${id}) is revoked.` : `Key ${name} (${id}) was revoked already.`);
 }
 
 async function limits({ key, change, json: asJson }: Of<"limits">, store: CliStore, world: StoreWorld): Promise<void> {
   if (change === null) {
-    const known = await knownKey(key, store, world);
+    const known = await knownKey(key, store);
     return world.terminal.print(asJson ? json(limitsJson(known.key.limits)) : limitsFacts(known.key.limits));
   }
-  const { id, limits: before } = await storedKey(key, store, world);
-  const changed = await store.storage.keys.change(id, { limits: limitsAfter(before, change) }, world.by);
+  const { id, limits: before } = await storedKey(key, store);
+  const changed = orThrow(await editKey(store, id, { limits: limitsAfter(before, change) }, world.by));
   world.terminal.print(asJson ? json(limitsJson(changed.limits)) : limitsFacts(changed.limits));
 }
 
@@ -140,36 +121,42 @@ async function edit({ key, fields, json: asJson }: Of<"edit">, store: CliStore, 
   if (Object.keys(fields).length === 0) {
     throw new CommandTrouble("Nothing to change: give an option, such as --name. See sluice keys edit --help", exitCodes.usage);
   }
-  const before = await storedKey(key, store, world);
-  if (fields.name !== undefined) refuseFileName(fields.name, world);
-  const changed = await store.storage.keys.change(before.id, changeOf(fields, before, world.wallMs()), world.by);
+  const { id } = await storedKey(key, store);
+  const changed = orThrow(await editKey(store, id, editOf(fields, world.wallMs()), world.by));
   tell(changed, asJson, world, keyFacts({ source: "store", key: changed }, world.wallMs(), null));
 }
 
-function changeOf({ expires, longAudio, longInput, ...fields }: KeyFields, { splits }: Pick<NewKey, "splits">, nowMs: number): KeyChange {
-  return {
-    ...fields,
-    ...(expires === undefined ? {} : { expiresMs: expires === null ? null : endMs(expires, nowMs) }),
-    ...(longAudio === undefined && longInput === undefined
-      ? {}
-      : { splits: { audio: longAudio ?? splits.audio, input: longInput ?? splits.input } }),
-  };
+async function knownKey(idOrName: string, store: CliStore): Promise<KnownKey> {
+  const known = await keyByIdOrName(store, idOrName);
+  if (known !== null) return known;
+  throw new CommandTrouble(`There is no key ${JSON.stringify(shown(idOrName))}. See sluice keys list --revoked.`);
 }
 
-function endMs({ kind, ms }: Future, nowMs: number): number {
-  const end = kind === "in" ? nowMs + ms : ms;
-  if (end > nowMs) return end;
-  throw new CommandTrouble("--expires is in the past: give a later date, or revoke the key.", exitCodes.usage);
+/** A key that can be changed here. */
+async function storedKey(idOrName: string, store: CliStore): Promise<StoredKey> {
+  const known = await knownKey(idOrName, store);
+  return orThrow(known.source === "store" ? known.key : keyInFile(store, known.key));
+}
+
+function editOf({ expires, longAudio, longInput, ...fields }: KeyFields, nowMs: number): KeyEdit {
+  return {
+    ...fields,
+    ...(expires === undefined ? {} : { expiresMs: expires === null ? null : expires.kind === "in" ? nowMs + expires.ms : expires.ms }),
+    ...(longAudio === undefined && longInput === undefined
+      ? {}
+      : {
+          splits: {
+            ...(longAudio === undefined ? {} : { audio: longAudio }),
+            ...(longInput === undefined ? {} : { input: longInput }),
+          },
+        }),
+  };
 }
 
 function limitsAfter(before: Limits, change: LimitChange | null): Limits {
   const after = change === null ? before : changedLimits(before, change);
   if (typeof after === "string") throw new CommandTrouble(after, exitCodes.usage);
   return after;
-}
-
-function markOf(token: string, { digest }: CliStore): TokenMark {
-  return { digest: digest(token), last4: token.slice(-4) };
 }
 
 function tell(key: StoredKey, asJson: boolean, { terminal, wallMs }: StoreWorld, words: string): void {

@@ -2,7 +2,7 @@ import { csvOf } from "../../usage/csv.ts";
 import { momentFrom } from "../../usage/time-text.ts";
 import { knownNanos, type UsageColumn, type UsageRow } from "../../usage/usage-row.ts";
 import { usageHeadings, usageView, type UsageView } from "../../usage/usage-view.ts";
-import { keyMeant, keyNames } from "../keys/known-key.ts";
+import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { json, money, plural, shown } from "../shown-text.ts";
 import type { CliStore, StoreWorld } from "../store-world.ts";
 import { table, type Column } from "../table.ts";
@@ -27,7 +27,7 @@ export async function runUsage(request: UsageRequest, store: CliStore, world: St
     channel,
   });
   const ids = rows.flatMap(({ group }) => (typeof group.key === "string" ? [group.key] : []));
-  const names = await keyNames(ids, store, world);
+  const names = await keyNames(store, ids, namesMax);
   const views = rows.map((row) => usageView(row, (id) => names.get(id) ?? null));
   switch (request.as) {
     case "json":
@@ -40,13 +40,16 @@ export async function runUsage(request: UsageRequest, store: CliStore, world: St
   }
 }
 
+/** Keys beyond so many are shown by their ids. */
+const namesMax = 5_000;
+
 function safeCells(view: UsageView): UsageView {
   return Object.fromEntries(Object.entries(view).map(([name, cell]) => [name, typeof cell === "string" ? shown(cell) : cell]));
 }
 
 /** Receipts outlive keys of the configuration file, so a key that is not known may still have used something. */
 async function keyId(idOrName: string, store: CliStore, world: StoreWorld): Promise<string> {
-  const known = await keyMeant(idOrName, store, world);
+  const known = await keyByIdOrName(store, idOrName);
   if (known !== null) return known.key.id;
   world.terminal.say(
     `note: there is no key ${JSON.stringify(shown(idOrName))} now; these are the receipts of that id. See sluice keys list.`,

@@ -1,0 +1,15 @@
+/** Why an action was not carried out. The codes are those of the admin API; the command line turns them into exit codes. */
+export type ManageErrorCode = "invalid_value" | "conflict" | "in_file" | "not_found";
+
+/**
+ * An expected outcome, so actions return it instead of throwing. What the store itself cannot do still rejects with a
+ * `StorageTrouble`. The message is one that both a user of the API and one of the command line can act on.
+ */
+export class ManageError {
+  constructor(
+    readonly code: ManageErrorCode,
+    readonly message: string,
+    /** The field it is about, by its name in the admin API. */
+    readonly field: string | null = null,
+  ) {}
+}

@@ -1,0 +1,99 @@
+import { StorageTrouble } from "../gateway/storage.ts";
+import type { Key } from "../keys/key.ts";
+import type { StoredKey } from "../keys/stored-key.ts";
+import type { ManageContext } from "./context.ts";
+
+/** A key, and whether it is defined in the configuration or kept in the store. */
+export type KnownKey = { readonly source: "store"; readonly key: StoredKey } | { readonly source: "file"; readonly key: Key };
+
+/** The configuration is asked first, as it is when a client calls. */
+export async function keyById({ fileKeys, storage }: ManageContext, id: string): Promise<KnownKey | null> {
+  const inFile = fileKeys().find((key) => key.id === id);
+  if (inFile !== undefined) return { source: "file", key: inFile };
+  const key = await storage.keys.get(id);
+  return key === null ? null : { source: "store", key };
+}
+
+export async function keyByIdOrName(context: ManageContext, idOrName: string): Promise<KnownKey | null> {
+  const byId = await keyById(context, idOrName);
+  if (byId !== null) return byId;
+  const inFile = context.fileKeys().find((key) => key.name === idOrName);
+  if (inFile !== undefined) return { source: "file", key: inFile };
+  const key = await context.storage.keys.find(idOrName);
+  return key === null ? null : { source: "store", key };
+}
+
+export function keyState(known: KnownKey, nowMs: number): "active" | "expired" | "revoked" {
+  if (known.source === "store" && known.key.revokedMs !== null) return "revoked";
+  const { expiresMs } = known.key;
+  return expiresMs !== null && expiresMs <= nowMs ? "expired" : "active";
+}
+
+/** The names of keys by id; a key that no longer exists has none. At most `max` are looked up in the store. */
+export async function keyNames(context: ManageContext, ids: Iterable<string>, max: number): Promise<ReadonlyMap<string, string>> {
+  const names = new Map(context.fileKeys().map(({ id, name }) => [id, name]));
+  const unknown = [...new Set(ids)].filter((id) => !names.has(id)).slice(0, max);
+  for (let at = 0; at < unknown.length; at += concurrentLookups) {
+    const keys = await Promise.all(unknown.slice(at, at + concurrentLookups).map((id) => readableKey(context, id)));
+    for (const key of keys) if (key !== null) names.set(key.id, key.name);
+  }
+  return names;
+}
+
+const concurrentLookups = 16;
+
+/** A damaged key has no name, and must not hide the usage of all the others. */
+function readableKey({ reports }: ManageContext, id: string): Promise<StoredKey | null> {
+  return reports.keys.get(id).catch((error: unknown) => {
+    if (error instanceof StorageTrouble && error.kind === "damaged") return null;
+    throw error;
+  });
+}
+
+export interface KeyPageQuery {
+  /** Part of a name, an owner, a note or an id, in any case, taken literally. */
+  readonly search: string | null;
+  readonly revoked: boolean;
+  /** The `next` of the page before. */
+  readonly after: string | null;
+  readonly limit: number;
+}
+
+export interface KeyPage {
+  readonly keys: readonly KnownKey[];
+  readonly next: string | null;
+}
+
+/** Lists keys of the configuration first, then those of the store, each by id. The cursor says which of the two it points into. */
+export async function keyPage({ fileKeys, reports }: ManageContext, { search, revoked, after, limit }: KeyPageQuery): Promise<KeyPage> {
+  const inStore = after?.startsWith(storeCursor) === true;
+  const fileAfter = after?.startsWith(fileCursor) === true ? after.slice(fileCursor.length) : "";
+  const inFile = inStore
+    ? []
+    : fileKeys()
+        .filter(({ id, name }) => id > fileAfter && (search === null || mentions(`${id}\n${name}`, search)))
+        .toSorted((one, other) => (one.id < other.id ? -1 : 1))
+        .slice(0, limit)
+        .map((key): KnownKey => ({ source: "file", key }));
+  const left = limit - inFile.length;
+  const stored =
+    left === 0
+      ? []
+      : await reports.keys.list({
+          search,
+          revoked,
+          after: inStore ? after.slice(storeCursor.length) : null,
+          limit: left,
+        });
+  const keys = [...inFile, ...stored.map((key): KnownKey => ({ source: "store", key }))];
+  const last = keys.at(-1);
+  if (last === undefined || keys.length < limit) return { keys, next: null };
+  return { keys, next: `${last.source === "file" ? fileCursor : storeCursor}${last.key.id}` };
+}
+
+const fileCursor = "file.";
+const storeCursor = "store.";
+
+function mentions(text: string, search: string): boolean {
+  return text.toLowerCase().includes(search.toLowerCase());
+}

@@ -1,0 +1,108 @@
+import type { Actor } from "../gateway/storage.ts";
+import { importProblem } from "../keys/imported-token.ts";
+import type { Key, Splits } from "../keys/key.ts";
+import { usualKey, type KeyChange, type StoredKey, type TokenMark } from "../keys/stored-key.ts";
+import { parseToken } from "../keys/token.ts";
+import type { ManageContext, NewToken } from "./context.ts";
+import { ManageError } from "./error.ts";
+
+/** What to change of a key: null clears a field, and an absent one stays as it is. */
+export interface KeyEdit extends Omit<KeyChange, "splits"> {
+  readonly splits?: Partial<Splits>;
+}
+
+/** A key and the token that opens it, which nobody can show again later. */
+export interface KeyWithToken {
+  readonly key: StoredKey;
+  readonly token: string;
+}
+
+/** `readImport` gives the token of a key that clients use already. It is only called when the rest is valid, as it may ask a person. */
+export async function createKey(
+  context: ManageContext,
+  fields: KeyEdit & { readonly name: string },
+  readImport: (() => string | Promise<string>) | null,
+  actor: Actor,
+): Promise<KeyWithToken | ManageError> {
+  const problem = nameProblem(context, fields.name) ?? expiryProblem(context, fields);
+  if (problem !== null) return problem;
+  const opened = readImport === null ? context.makeKeyToken() : importedToken(context, await readImport());
+  if (opened instanceof ManageError) return opened;
+  const key = { ...usualKey, ...changeOf(fields, usualKey.splits), name: fields.name };
+  return { key: await context.storage.keys.create(opened.publicId, key, markOf(context, opened.token), actor), token: opened.token };
+}
+
+export async function editKey(context: ManageContext, id: string, edit: KeyEdit, actor: Actor): Promise<StoredKey | ManageError> {
+  const problem =
+    fileKeyProblem(context, id) ?? expiryProblem(context, edit) ?? (edit.name === undefined ? null : nameProblem(context, edit.name));
+  if (problem !== null) return problem;
+  // The store keeps both settings in one column, so changing one of them needs the other.
+  const half = edit.splits !== undefined && (edit.splits.audio === undefined) !== (edit.splits.input === undefined);
+  const before = half ? await context.storage.keys.get(id) : null;
+  return context.storage.keys.change(id, changeOf(edit, before?.splits ?? usualKey.splits), actor);
+}
+
+/** The old token opens the key for `overlapMs` more, so that clients can be moved to the new one. */
+export async function rotateKey(context: ManageContext, id: string, overlapMs: number, actor: Actor): Promise<KeyWithToken | ManageError> {
+  const problem = fileKeyProblem(context, id);
+  if (problem !== null) return problem;
+  const { token } = context.makeKeyToken();
+  return { key: await context.storage.keys.rotate(id, markOf(context, token), overlapMs, actor), token };
+}
+
+export async function revokeKey(context: ManageContext, id: string, actor: Actor): Promise<StoredKey | ManageError> {
+  return fileKeyProblem(context, id) ?? context.storage.keys.revoke(id, actor);
+}
+
+/** Ids of keys in the configuration begin with it, so that no name in the store can be mistaken for one. */
+export const fileKeyPrefix = "file:";
+
+function fileKeyProblem(context: ManageContext, id: string): ManageError | null {
+  const key = context.fileKeys().find((one) => one.id === id);
+  return key === undefined ? null : keyInFile(context, key);
+}
+
+/** A key of the configuration can only be changed there. */
+export function keyInFile({ configName }: ManageContext, { name }: Key): ManageError {
+  return new ManageError(
+    "in_file",
+    `Key ${name} is defined in ${configName}: change it there. A running gateway reloads its file by itself.`,
+  );
+}
+
+/** Why a name would not tell two keys apart. The store looks after the names of its own keys. */
+function nameProblem({ fileKeys }: ManageContext, name: string): ManageError | null {
+  if (name.startsWith(fileKeyPrefix)) {
+    return new ManageError(
+      "conflict",
+      `A name must not begin with ${fileKeyPrefix}, which is reserved for keys of the configuration file.`,
+      "name",
+    );
+  }
+  const taken = fileKeys().some((key) => key.name === name || key.id === name);
+  return taken ? new ManageError("conflict", "A key in the configuration file already has this name: choose another.", "name") : null;
+}
+
+function expiryProblem({ wallMs }: ManageContext, { expiresMs }: KeyEdit): ManageError | null {
+  if (expiresMs == null || expiresMs > wallMs()) return null;
+  return new ManageError("invalid_value", "The expiry must be in the future. To end a key now, revoke it.", "expires_at");
+}
+
+/** An imported token that Sluice made keeps its public id; any other gets a new one. */
+function importedToken(context: ManageContext, token: string): NewToken | ManageError {
+  const problem = importProblem(token);
+  if (problem !== null) return new ManageError("invalid_value", `The key cannot be imported: ${problem}.`, "import");
+  if (context.opensFileKey(token)) {
+    return new ManageError("conflict", "This token already opens a key: use another.", "import");
+  }
+  const parsed = parseToken(token);
+  return { token, publicId: typeof parsed === "string" ? context.makeKeyToken().publicId : parsed.publicId };
+}
+
+function changeOf({ splits, ...rest }: KeyEdit, before: Splits): KeyChange {
+  return splits === undefined ? rest : { ...rest, splits: { ...before, ...splits } };
+}
+
+function markOf({ digest }: ManageContext, token: string): TokenMark {
+  return { digest: digest(token), last4: token.slice(-4) };
+}
