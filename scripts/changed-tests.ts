@@ -6,8 +6,8 @@ import { dirname, join, resolve } from "node:path";
  * branch point with the main branch (or from `--since REF`), committed or not.
  *
  * A test is touched by its own change and by a change of anything that it imports. Tests that start the product as a process import
- * none of it; of those, the ones in a folder named like a changed folder of src are taken (`src/store/...`: `test/store/`), unless
- * `--unit` leaves them out.
+ * none of it; of those, the ones in a folder named like a changed folder of src are taken (`src/store/...`: `test/store/`). With
+ * `--unit` only files of `test/unit/` are named.
  */
 const root = resolve(import.meta.dir, "..");
 const argumentsGiven = process.argv.slice(2);
@@ -16,12 +16,13 @@ const since = sinceAt < 0 ? branchPoint() : (argumentsGiven[sinceAt + 1] ?? "HEA
 const changed = new Set([...git("diff", "--name-only", since), ...git("ls-files", "--others", "--exclude-standard")]);
 const folders = new Set([...changed].flatMap((path) => /^src\/([^/]+)\//.exec(path)?.slice(1) ?? []));
 
-for (const file of testFiles()) if (isTouched(file)) console.log(file);
+const unitOnly = argumentsGiven.includes("--unit");
+
+for (const file of testFiles()) if ((!unitOnly || file.startsWith("test/unit/")) && isTouched(file)) console.log(file);
 
 function isTouched(file: string): boolean {
   const used = importedBy(file);
   if ([...used].some((path) => changed.has(path))) return true;
-  if (argumentsGiven.includes("--unit")) return false;
   const [, folder = ""] = file.split("/");
   return folders.has(folder);
 }
