@@ -60,7 +60,7 @@ export class Gateway {
       status,
       state: failure.kind === "client_gone" ? "abandoned" : "failed",
       failure,
-      tries: [],
+      attempts: [],
       endedMs: this.ports.nowMs(),
       firstContentMs: null,
       usage: null,

@@ -8,7 +8,7 @@ import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
 import { endOf } from "../operations/chat/resume.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeAgainMs, hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
-import { judge, type Tried, type Verdict } from "../routing/judge.ts";
+import { judge, type FailedAttempt, type Verdict } from "../routing/judge.ts";
 import type { Ahead, Choice, Plan, Refused } from "../routing/plan.ts";
 import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
@@ -17,11 +17,11 @@ import type { Gateway } from "./gateway.ts";
 import { together, type CallLesson } from "./upstream-state/lessons.ts";
 import type { LiveStream } from "./attempt/live-stream.ts";
 import { pause } from "./attempt/pause.ts";
-import type { CallRecord, Kept, Try } from "./settlement/record.ts";
+import type { CallRecord, Kept, AttemptRecord } from "./settlement/record.ts";
 import { Relay, type Tally } from "./attempt/relay.ts";
 import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
-import type { Outcome } from "./attempt/attempt.ts";
-import { patienceMs, Trial, type Chosen, type Impatient, type TrialUser } from "./attempt/trial.ts";
+import type { Outcome } from "./attempt/attempt-exchange.ts";
+import { patienceMs, Attempt, type Chosen, type Impatient, type AttemptUser } from "./attempt/attempt.ts";
 
 /** What became of a call, for the edge to write. */
 export type Answer = AnswerFacts &
@@ -69,12 +69,12 @@ export interface AnswerUser {
 
 /** Serves one call: plan, try, judge, until there is an answer or no sense in trying on. */
 export function serve(call: Call, gateway: Gateway, user: AnswerUser): void {
-  void new Course(call, gateway).run(user);
+  void new CallExecution(call, gateway).run(user);
 }
 
-class Course implements TrialUser<Won | null>, Impatient {
-  private failures: readonly Tried[] = none;
-  private readonly trials: Trial[] = [];
+class CallExecution implements AttemptUser<Won | null>, Impatient {
+  private failures: readonly FailedAttempt[] = none;
+  private readonly attempts: Attempt[] = [];
   /** What this call was refused for, by deployment: the next attempt there does without. */
   private lessons: Map<string, CallLesson> | null = null;
   private readonly deadlineMs: number;
@@ -113,11 +113,11 @@ class Course implements TrialUser<Won | null>, Impatient {
       let choice: Chosen = plan.candidates[0]!;
       for (; ; nowMs = gateway.ports.nowMs()) {
         this.ahead = plan;
-        const trial = this.begin(choice, nowMs);
-        // As `Trial.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
-        const sending = trial.send();
-        const reading = trial.read(sending instanceof Promise ? await sending : sending);
-        let won = this.tried(trial, trial.conclude(reading instanceof Promise ? await reading : reading));
+        const attempt = this.begin(choice, nowMs);
+        // As `Attempt.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
+        const sending = attempt.send();
+        const reading = attempt.read(sending instanceof Promise ? await sending : sending);
+        let won = this.tried(attempt, attempt.conclude(reading instanceof Promise ? await reading : reading));
         if (this.mate !== null) won = await this.raced(won, this.mate);
         if (won !== null) {
           const kept = this.keep(won);
@@ -269,14 +269,14 @@ class Course implements TrialUser<Won | null>, Impatient {
   }
 
   /** The present attempt has no content yet: another one is made beside it, now or when that is possible. */
-  slow(first: Trial): number {
+  slow(first: Attempt): number {
     const { call, gateway } = this;
     if (call.cancellation.failure !== null) return Infinity;
     const { bodyBytes, choices, hostedTools } = retryCostOf(call.ask);
     const { model } = call.route;
     const mate = hedgeWith({
       plan: this.ahead!,
-      asked: this.trials.map(({ candidate }) => candidate),
+      asked: this.attempts.map(({ candidate }) => candidate),
       attemptsMax: call.snapshot.routing.attemptsMax,
       bodyBytes,
       choices,
@@ -288,9 +288,9 @@ class Course implements TrialUser<Won | null>, Impatient {
     if (mate === "later" || !gateway.board.takeHedge(model)) return hedgeAgainMs;
     gateway.board.takeRetry(model);
     const nowMs = gateway.ports.nowMs();
-    const trial = new Trial(call, call.ask, gateway, { candidate: mate, probe: false }, nowMs, this.remainingMs(nowMs), true);
-    this.trials.push(trial);
-    const beside: Mate = { trial, running: trial.run(this), won: null };
+    const attempt = new Attempt(call, call.ask, gateway, { candidate: mate, probe: false }, nowMs, this.remainingMs(nowMs), true);
+    this.attempts.push(attempt);
+    const beside: Mate = { attempt, running: attempt.run(this), won: null };
     this.mate = beside;
     // The first to have content wins, and the other is ended at once.
     beside.running.then(
@@ -310,22 +310,22 @@ class Course implements TrialUser<Won | null>, Impatient {
     this.mate = null;
     if (mate.won !== null) return mate.won;
     if (won === null) return mate.running;
-    mate.trial.lose();
+    mate.attempt.lose();
     return won;
   }
 
-  private begin(choice: Chosen, nowMs: number): Trial {
+  private begin(choice: Chosen, nowMs: number): Attempt {
     const { call, gateway } = this;
     const taught = this.lessons?.get(choice.candidate.deployment.id) ?? null;
-    const trial = new Trial(call, call.ask, gateway, choice, nowMs, this.remainingMs(nowMs), false, this, taught);
-    this.trials.push(trial);
-    return trial;
+    const attempt = new Attempt(call, call.ask, gateway, choice, nowMs, this.remainingMs(nowMs), false, this, taught);
+    this.attempts.push(attempt);
+    return attempt;
   }
 
-  tried(trial: Trial, outcome: Outcome): Won | null {
-    if (!isFailure(outcome)) return { trial, outcome };
-    if (trial.lesson !== null) this.learned(trial.candidate.deployment.id, trial.lesson);
-    this.failures = [...this.failures, { candidate: trial.candidate, failure: outcome, tookMs: trial.try.tookMs }];
+  tried(attempt: Attempt, outcome: Outcome): Won | null {
+    if (!isFailure(outcome)) return { attempt, outcome };
+    if (attempt.lesson !== null) this.learned(attempt.candidate.deployment.id, attempt.lesson);
+    this.failures = [...this.failures, { candidate: attempt.candidate, failure: outcome, tookMs: attempt.record.tookMs }];
     return null;
   }
 
@@ -342,19 +342,19 @@ class Course implements TrialUser<Won | null>, Impatient {
     return this.record(200, "complete", null, outcome);
   }
 
-  private answered({ trial, outcome }: Won, plan: Ahead): Answer {
-    const channel = trial.candidate.deployment.channel.name;
-    const attempts = this.trials.length;
-    const { clampedTo, voice, dropped } = trial;
+  private answered({ attempt, outcome }: Won, plan: Ahead): Answer {
+    const channel = attempt.candidate.deployment.channel.name;
+    const count = this.attempts.length;
+    const { clampedTo, voice, dropped } = attempt;
     const { type } = outcome;
-    if (outcome.kind === "whole") return { kind: "whole", body: outcome.body, type, channel, attempts, clampedTo, voice, dropped };
-    const source = this.relay(trial, outcome, plan);
-    return { kind: "stream", source, type, shape: outcome.shape, channel, attempts, clampedTo, voice, dropped };
+    if (outcome.kind === "whole") return { kind: "whole", body: outcome.body, type, channel, attempts: count, clampedTo, voice, dropped };
+    const source = this.relay(attempt, outcome, plan);
+    return { kind: "stream", source, type, shape: outcome.shape, channel, attempts: count, clampedTo, voice, dropped };
   }
 
-  private relay(trial: Trial, stream: LiveStream, plan: Ahead): Relay {
+  private relay(attempt: Attempt, stream: LiveStream, plan: Ahead): Relay {
     const { call } = this;
-    const last = { trial };
+    const last = { attempt };
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
     const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan));
     call.cancellation.add(relay);
@@ -362,38 +362,38 @@ class Course implements TrialUser<Won | null>, Impatient {
   }
 
   /** What has another channel go on with the stream when it breaks off; null where none could. */
-  private rescueOf(stream: LiveStream, last: { trial: Trial }, plan: Ahead): Rescue | null {
+  private rescueOf(stream: LiveStream, last: { attempt: Attempt }, plan: Ahead): Rescue | null {
     const { ask } = this.call;
     const { heldRequests } = this.gateway.board;
     // Most routes have nobody else, and pay nothing.
     if (plan.candidates.length === 1 || ask.operation !== "chat" || !ask.plainText) return null;
-    const input = this.rescueInput(last.trial, plan);
+    const input = this.rescueInput(last.attempt, plan);
     if (!plan.candidates.some((choice) => canContinue(choice, input)) || !heldRequests.hold(ask.body.length)) return null;
     return new Rescue((text, cause) => this.succeed(ask, text, cause, stream, last, plan), heldRequests, ask.body.length);
   }
 
-  private rescueInput(broken: Trial, plan: Ahead): RescueInput {
-    const asked = this.trials.map(({ candidate }) => candidate);
+  private rescueInput(broken: Attempt, plan: Ahead): RescueInput {
+    const asked = this.attempts.map(({ candidate }) => candidate);
     return { policy: this.call.snapshot.routing, plan, asked, broken: broken.candidate.deployment };
   }
 
   /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
-  private settlement(last: { trial: Trial }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => Kept {
-    const { gateway, trials, planned } = this;
+  private settlement(last: { attempt: Attempt }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => Kept {
+    const { gateway, attempts, planned } = this;
     const { facts } = this.call;
     return (cause, tally) => {
-      if (cause === null) last.trial.succeed();
-      else last.trial.fail(cause);
+      if (cause === null) last.attempt.succeed();
+      else last.attempt.fail(cause);
       return gateway.record({
         ...facts,
         ...tally,
         status: 200,
         state: cause === null ? "complete" : cause.kind === "client_gone" ? "abandoned" : "interrupted",
         failure: cause,
-        tries: triesOf(trials),
+        attempts: recordsOf(attempts),
         endedMs: gateway.ports.nowMs(),
         firstContentMs,
-        clampedTo: last.trial.clampedTo,
+        clampedTo: last.attempt.clampedTo,
         plan: planned,
       });
     };
@@ -405,11 +405,11 @@ class Course implements TrialUser<Won | null>, Impatient {
     text: string,
     cause: Failure,
     stream: LiveStream,
-    last: { trial: Trial },
+    last: { attempt: Attempt },
     plan: Ahead,
   ): Promise<Successor | null> {
-    last.trial.fail(cause);
-    const input = this.rescueInput(last.trial, plan);
+    last.attempt.fail(cause);
+    const input = this.rescueInput(last.attempt, plan);
     const able = plan.candidates.filter((choice) => canContinue(choice, input) && this.gateway.board.admits(choice.candidate));
     const fluent = able.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
     const choice = fluent ?? able[0];
@@ -430,24 +430,24 @@ class Course implements TrialUser<Won | null>, Impatient {
     ask: ChatRequest | null,
     expects: Successor["expects"],
     choice: Choice,
-    last: { trial: Trial },
+    last: { attempt: Attempt },
   ): Promise<Successor | Failure> {
     const { call, gateway } = this;
     const { cancellation, snapshot } = call;
     if (cancellation.failure !== null) return cancellation.failure;
-    if (ask === null || this.trials.length >= snapshot.routing.attemptsMax || !gateway.board.takeRetry(call.route.model))
+    if (ask === null || this.attempts.length >= snapshot.routing.attemptsMax || !gateway.board.takeRetry(call.route.model))
       return noSuccessor;
     const { timeouts } = choice.candidate.deployment.channel;
-    const trial = new Trial(call, ask, gateway, choice, gateway.ports.nowMs(), timeouts.firstContentMs, false);
-    this.trials.push(trial);
-    return trial.run({
+    const attempt = new Attempt(call, ask, gateway, choice, gateway.ports.nowMs(), timeouts.firstContentMs, false);
+    this.attempts.push(attempt);
+    return attempt.run({
       tried: (_, outcome) => {
         if (isFailure(outcome)) return outcome;
         if (outcome.kind === "whole") return noSuccessor;
-        last.trial = trial;
+        last.attempt = attempt;
         const leave = (reason: Failure): void => {
           outcome.abandon(reason);
-          trial.fail(reason);
+          attempt.fail(reason);
         };
         return { stream: outcome, expects, leave };
       },
@@ -469,7 +469,7 @@ class Course implements TrialUser<Won | null>, Impatient {
 
   private failed(cause: Failure, because: string | null = null, soonestMs: number | null = null): Answer {
     if (this.inTurn) this.gateway.room.failed(this.call.route.model);
-    const attempts = this.trials.length;
+    const count = this.attempts.length;
     const explained =
       because === null || because === "client_fault" ? cause : { ...cause, detail: `${cause.detail} (stopped: ${because})` };
     return {
@@ -477,8 +477,8 @@ class Course implements TrialUser<Won | null>, Impatient {
       failure: explained,
       retryAfterMs: this.retryAfterMs(cause, soonestMs),
       recorded: (status) => this.record(status, cause.kind === "client_gone" ? "abandoned" : "failed", explained, null),
-      channel: attempts === 0 ? null : (this.trials.at(-1)?.candidate.deployment.channel.name ?? null),
-      attempts,
+      channel: count === 0 ? null : (this.attempts.at(-1)?.candidate.deployment.channel.name ?? null),
+      attempts: count,
       clampedTo: null,
       voice: null,
     };
@@ -509,13 +509,13 @@ class Course implements TrialUser<Won | null>, Impatient {
       status,
       state,
       failure: cause,
-      tries: triesOf(this.trials),
+      attempts: recordsOf(this.attempts),
       endedMs,
       firstContentMs: whole === null ? null : endedMs - facts.startedMs,
       usage: whole?.usage ?? null,
       finish: whole?.finish ?? null,
       bytesOut: whole?.body.length ?? 0,
-      clampedTo: this.trials.at(-1)?.clampedTo ?? null,
+      clampedTo: this.attempts.at(-1)?.clampedTo ?? null,
       skippedEvents: 0,
       plan: this.planned,
     });
@@ -527,23 +527,23 @@ class Course implements TrialUser<Won | null>, Impatient {
 }
 
 interface Won {
-  readonly trial: Trial;
+  readonly attempt: Attempt;
   readonly outcome: WholeAnswer | LiveStream;
 }
 
 interface Mate {
-  readonly trial: Trial;
+  readonly attempt: Attempt;
   readonly running: Promise<Won | null>;
   /** What it won with, where it was the first to have content. */
   won: Won | null;
 }
 
-const none: readonly Tried[] = [];
+const none: readonly FailedAttempt[] = [];
 
-function triesOf(trials: readonly Trial[]): readonly Try[] {
-  const tries: Try[] = [];
-  for (const trial of trials) tries.push(trial.try);
-  return tries;
+function recordsOf(attempts: readonly Attempt[]): readonly AttemptRecord[] {
+  const records: AttemptRecord[] = [];
+  for (const attempt of attempts) records.push(attempt.record);
+  return records;
 }
 
 /** However often its place is taken, it is not left out for ever. */

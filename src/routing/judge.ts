@@ -36,7 +36,7 @@ export interface Stop {
     | "no_candidate";
 }
 
-export interface Tried {
+export interface FailedAttempt {
   readonly candidate: Candidate;
   readonly failure: Failure;
   readonly tookMs: number;
@@ -46,7 +46,7 @@ export interface JudgeInput {
   readonly policy: RoutingPolicy;
   readonly plan: Ahead;
   /** Every attempt so far, in order; at least one. */
-  readonly tried: readonly Tried[];
+  readonly tried: readonly FailedAttempt[];
   /** The deadline for everything before first content, as configured, and what is left of it. */
   readonly deadlineMs: number;
   readonly remainingMs: number;
@@ -129,7 +129,7 @@ function isSurelyUnprocessed(failure: Failure): boolean {
   }
 }
 
-function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
+function chosen(input: JudgeInput, last: FailedAttempt, attemptsLeft: number): Verdict {
   const { failure } = last;
   switch (failure.kind) {
     case "stale_socket":
@@ -159,7 +159,7 @@ function chosen(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
  * asked once more, provided an attempt is left for each lower one: a healthy tier anywhere must be enough. With nobody
  * else left, one whose breaker is open, which may have recovered; then the same ones again.
  */
-function moveOn(input: JudgeInput, last: Tried, attemptsLeft: number): Verdict {
+function moveOn(input: JudgeInput, last: FailedAttempt, attemptsLeft: number): Verdict {
   const next = usable(input);
   if (next === undefined) return lastResort(input) ?? onceMore(input);
   const tier = tierOf(input.plan, last.candidate);
@@ -186,7 +186,7 @@ function isUsable({ candidate }: Choice, input: JudgeInput): boolean {
 }
 
 /** Whatever a failure is charged to is out for this call, with everyone who depends on it; otherwise its deployment is. */
-function isRuledOut(candidate: Candidate, tried: readonly Tried[]): boolean {
+function isRuledOut(candidate: Candidate, tried: readonly FailedAttempt[]): boolean {
   const { host, credential, deployment, quota } = candidate.scopes;
   return tried.some((attempt) => {
     if (attempt.candidate === candidate) return true;
@@ -209,14 +209,14 @@ function lastResort(input: JudgeInput): Next | null {
   return { go: "next", candidate, probe, held: true, afterMs: 0, same: false, free: false };
 }
 
-function again(input: JudgeInput, attempt: Tried, afterMs: number, free: boolean): Next {
+function again(input: JudgeInput, attempt: FailedAttempt, afterMs: number, free: boolean): Next {
   const { candidate } = attempt;
   const probe = input.plan.candidates.some((choice) => choice.candidate === candidate && choice.probe);
   return { go: "next", candidate, probe, afterMs, same: candidate === input.tried.at(-1)?.candidate, free };
 }
 
 /** One more try for a tier whose failures were all quick, and only one. A silent upstream never gets it. */
-function secondTry(input: JudgeInput, last: Tried, tier: number): Next | null {
+function secondTry(input: JudgeInput, last: FailedAttempt, tier: number): Next | null {
   const inTier = input.tried.filter((attempt) => tierOf(input.plan, attempt.candidate) === tier);
   if (new Set(inTier.map((attempt) => attempt.candidate)).size < inTier.length) return null;
   if (!inTier.every(isQuick)) return null;
@@ -231,14 +231,14 @@ function secondTry(input: JudgeInput, last: Tried, tier: number): Next | null {
   return next.afterMs <= retryAfterMaxMs && fits(input, next.afterMs) ? next : null;
 }
 
-function isQuick({ failure, tookMs }: Tried): boolean {
+function isQuick({ failure, tookMs }: FailedAttempt): boolean {
   const { kind } = failure;
   return tookMs <= quickMs && (kind === "overloaded" || kind === "disconnected" || kind === "rate_limited");
 }
 
 /** Nobody else is left: the one asked least so far, the best of the plan first, after a backoff. */
 function onceMore(input: JudgeInput): Verdict {
-  let best: { readonly attempt: Tried; readonly times: number } | null = null;
+  let best: { readonly attempt: FailedAttempt; readonly times: number } | null = null;
   for (const { candidate } of input.plan.candidates) {
     const attempts = input.tried.filter((attempt) => attempt.candidate === candidate);
     const attempt = attempts.at(-1);
@@ -257,12 +257,12 @@ function onceMore(input: JudgeInput): Verdict {
 }
 
 /** The queue of a model of this machine is full: a second wait in front of it would help nobody, and the client is told at once. */
-function isFullQueue({ candidate, failure }: Tried): boolean {
+function isFullQueue({ candidate, failure }: FailedAttempt): boolean {
   return failure.kind === "rate_limited" && runsHere(candidate.deployment.channel.address);
 }
 
 /** A host that is down is down for its neighbours too, even if one of them failed for a lesser reason. */
-function isRuledOutByOthers(candidate: Candidate, tried: readonly Tried[]): boolean {
+function isRuledOutByOthers(candidate: Candidate, tried: readonly FailedAttempt[]): boolean {
   const others = tried.filter((attempt) => attempt.candidate !== candidate && !isWorthRepeating(attempt.failure));
   return isRuledOut(candidate, others);
 }
@@ -291,7 +291,7 @@ function waitMs(input: JudgeInput, failure: Failure, times: number): number {
 /** What one channel cannot do, another may: worth asking once. */
 const capability: ReadonlySet<Failure["kind"]> = new Set(["unsupported", "ceiling"]);
 
-function toAnotherChannelOnce(input: JudgeInput, last: Tried): Verdict {
+function toAnotherChannelOnce(input: JudgeInput, last: FailedAttempt): Verdict {
   const refusals = input.tried.filter(({ failure: { kind } }) => kind === last.failure.kind || capability.has(kind));
   if (new Set(refusals.map(({ candidate }) => candidate.deployment.channel)).size > 1) return stop("client_fault");
   return elsewhere(input, onAnotherChannel(input)) ?? stop("client_fault");
@@ -310,7 +310,7 @@ function toAnotherHostOnce(input: JudgeInput): Verdict {
 }
 
 /** To a channel that declares more room than everyone who refused so far; without one, to one that declares nothing, once. */
-function toLarger(input: JudgeInput, last: Tried): Verdict {
+function toLarger(input: JudgeInput, last: FailedAttempt): Verdict {
   const refusals = input.tried.filter(({ failure }) => failure.kind === "context_length");
   const refusedTokens = Math.max(...refusals.map(({ candidate }) => contextOf(candidate) ?? input.promptTokensEstimate));
   const larger = onAnotherChannel(input, ({ candidate }) => (contextOf(candidate) ?? 0) > refusedTokens);
@@ -342,7 +342,7 @@ function asksForStreamOptions(failure: Failure): boolean {
   return failure.param === "stream_options";
 }
 
-function timesFailed(input: JudgeInput, { candidate }: Tried, kind: Failure["kind"]): number {
+function timesFailed(input: JudgeInput, { candidate }: FailedAttempt, kind: Failure["kind"]): number {
   return input.tried.filter((attempt) => attempt.candidate === candidate && attempt.failure.kind === kind).length;
 }
 

@@ -1,4 +1,4 @@
-import { answeredBy, type CallRecord, type Try } from "../gateway/settlement/record.ts";
+import { answeredBy, type CallRecord, type AttemptRecord } from "../gateway/settlement/record.ts";
 
 /**
  * The access line of a call: who, what, where, how long, how much. Never a prompt, an answer or a secret. Every call
@@ -6,8 +6,8 @@ import { answeredBy, type CallRecord, type Try } from "../gateway/settlement/rec
  * does not show.
  */
 export function accessLine(record: CallRecord, time: string): AccessLine {
-  const { usage, failure, tries } = record;
-  const answered = answeredBy(tries);
+  const { usage, failure, attempts } = record;
+  const answered = answeredBy(attempts);
   return {
     time,
     level: "info",
@@ -21,7 +21,7 @@ export function accessLine(record: CallRecord, time: string): AccessLine {
     state: record.state,
     channel: answered === null ? null : short(answered.channel),
     upstream_model: answered === null ? null : short(answered.model),
-    attempts: tries.length,
+    attempts: attempts.length,
     total_ms: milliseconds(record.endedMs - record.startedMs),
     first_content_ms: record.firstContentMs === null ? null : milliseconds(record.firstContentMs),
     prompt_tokens: usage?.promptTokens ?? null,
@@ -39,7 +39,7 @@ export function accessLine(record: CallRecord, time: string): AccessLine {
     missing_finish: isUnfinished(record) ? true : undefined,
     error: failure?.kind,
     detail: failure === null ? undefined : short(failure.detail),
-    tries: tries.length > (answered === null ? 0 : 1) ? tries.map(tryFields) : undefined,
+    tries: attempts.length > (answered === null ? 0 : 1) ? attempts.map(attemptFields) : undefined,
   };
 }
 
@@ -55,7 +55,7 @@ function isUnfinished({ operation, state, stream, finish }: CallRecord): boolean
   return operation === "chat" && state === "complete" && stream && finish === null;
 }
 
-function tryFields({ channel, outcome, tookMs, hedge, failure }: Try): object {
+function attemptFields({ channel, outcome, tookMs, hedge, failure }: AttemptRecord): object {
   return {
     channel,
     outcome,

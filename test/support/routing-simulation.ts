@@ -2,7 +2,7 @@ import type { Route } from "../../src/channels/channel.ts";
 import { Board } from "../../src/gateway/upstream-state/board.ts";
 import type { Failure } from "../../src/operations/failure.ts";
 import { finalFailure } from "../../src/routing/final-failure.ts";
-import { judge, type Tried } from "../../src/routing/judge.ts";
+import { judge, type FailedAttempt } from "../../src/routing/judge.ts";
 import type { Ahead, Choice } from "../../src/routing/plan.ts";
 
 /** What an upstream does with a call that reaches it now. */
@@ -96,7 +96,7 @@ export class Simulation {
     this.attempt(beganMs, planned, [], planned.candidates[0]!);
   }
 
-  private attempt(beganMs: number, planned: Ahead, tried: readonly Tried[], chosen: Chosen): void {
+  private attempt(beganMs: number, planned: Ahead, tried: readonly FailedAttempt[], chosen: Chosen): void {
     const startedMs = this.nowMs;
     const { candidate, probe } = chosen;
     const { channel } = candidate.deployment;
@@ -119,7 +119,7 @@ export class Simulation {
     });
   }
 
-  private goOn(beganMs: number, planned: Ahead, tried: readonly Tried[]): void {
+  private goOn(beganMs: number, planned: Ahead, tried: readonly FailedAttempt[]): void {
     const { board, of } = this;
     const verdict = judge({
       policy,

@@ -111,7 +111,7 @@ export class Ledger {
     const receipt = this.receiptOf(record, admission);
     const { delivered } = receipt;
     if (record.operation === "chat") this.outputs.learn(receipt.model, delivered.completionTokens);
-    admission.grant.settle(record.tries.length === 0 ? null : truthOf(countedOf(receipt), receipt.billedNanos));
+    admission.grant.settle(record.attempts.length === 0 ? null : truthOf(countedOf(receipt), receipt.billedNanos));
     return this.keptWhen(receipts.close(receipt));
   };
 

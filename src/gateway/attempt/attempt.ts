@@ -1,197 +1,292 @@
-import type { Codec, Encoded, ExpectedStream, StreamReader, UpstreamRequest, ExpectedWhole } from "../../dialects/dialect.ts";
-import { runsHere, type Candidate } from "../../channels/channel.ts";
+import type { Dialect, Codec, Encoded, Target } from "../../dialects/dialect.ts";
+import type { Candidate, Timeouts } from "../../channels/channel.ts";
+import type { CallRequest } from "../../operations/call-request.ts";
+import { isFailure, type Failure } from "../../operations/failure.ts";
+import type { Operation } from "../../operations/operation.ts";
+import { requestText } from "../../operations/request-text.ts";
+import type { Choice } from "../../routing/plan.ts";
+import type { Metered } from "../../operations/usage.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
-import { failure, isFailure, ofLocalEngine, type Failure } from "../../operations/failure.ts";
-import type { Cancellation, CancellationListener } from "../cancellation.ts";
-import { LiveStream, type StreamOwner } from "./live-stream.ts";
-import type { Exchange, Ports, Reply } from "../ports.ts";
-import { Watch, type Alarm, type Watched, type WatchLimits } from "./watch.ts";
+import { expectedUse } from "../../usage/demand.ts";
+import { AttemptExchange, type ExchangeOptions, type Outcome } from "./attempt-exchange.ts";
+import type { Ticket } from "../upstream-state/board.ts";
+import type { Call } from "../call.ts";
+import type { Cancellation } from "../cancellation.ts";
+import type { Gateway } from "../gateway.ts";
+import { heard, isEcho } from "./heard.ts";
+import { lessonIn, lower, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
+import { LiveStream } from "./live-stream.ts";
+import { outputEstimate } from "./output-estimate.ts";
+import type { Ports, Reply } from "../ports.ts";
+import { lostRace, type AttemptRecord } from "../settlement/record.ts";
 
-/**
- * One try of one candidate. It ends with a whole answer, with a stream whose first output is in hand, or with a
- * failure, and never with two of them: that is the commit point. Until then nothing has been promised to the client.
- */
-export class Attempt implements CancellationListener, Watched, StreamOwner {
-  private exchange: Exchange | null = null;
-  private reader: StreamReader | null = null;
-  readonly watch: Watch;
-  /** Why we ended it ourselves; whatever the network then says is a consequence. */
-  reason: Failure | null = null;
+/** One attempt with its bookkeeping: encoded for its candidate, booked on the board, ended exactly once. */
+export class Attempt implements ExchangeOptions {
+  readonly candidate: Candidate;
+  readonly cancellation: Cancellation;
+  readonly codec: Pick<Codec<never>, "explain">;
+  readonly stream: boolean;
+  readonly patienceMs: number;
+  readonly slowMs: number;
+  readonly clampedTo: number | null;
+  readonly voice: string | null;
+  readonly dropped: readonly string[];
+  private readonly ticket: Ticket;
+  private readonly exchange: AttemptExchange;
+  private readonly operation: Operation;
+  private readonly askedTokens: number;
+  private readonly asksSubtitles: boolean;
+  /** What was asked for, until its answer begins: a long stream must not hold its request in memory. */
+  private ask: CallRequest | null;
+  private readonly forwarded: Readonly<Record<string, string>>;
+  /** What its refusal teaches, should it be refused. */
+  lesson: CallLesson | null = null;
+  private readonly expected: Metered;
+  private encoded: Encoded | Failure | null;
+  private ended: AttemptRecord | null = null;
+  private answered: LiveStream | WholeAnswer | null = null;
 
   constructor(
-    readonly candidate: Candidate,
-    private readonly options: AttemptOptions,
+    call: Call,
+    ask: CallRequest,
+    private readonly gateway: Gateway,
+    choice: Chosen,
+    readonly startedMs: number,
+    /** What is left of the call's time before its first content. */
+    readonly deadlineMs: number,
+    private readonly hedge: boolean,
+    private readonly impatient: Impatient | null = null,
+    /** What the call has learned about this deployment before. */
+    private readonly taught: CallLesson | null = null,
   ) {
-    this.watch = new Watch(options.ports, options, this);
-    options.cancellation.add(this);
+    const { candidate } = choice;
+    const { channel } = candidate.deployment;
+    const dialect = gateway.dialects.get(channel.dialect);
+    const lesson = together(gateway.board.lessonOf(candidate), taught);
+    this.candidate = candidate;
+    this.ask = ask;
+    this.forwarded = forwarded(call, channel.forwardHeaders);
+    const encoded = encode(dialect, ask, {
+      channel,
+      model: candidate.deployment.model,
+      ceiling: lower(channel.maxTokensCeiling, lesson.ceiling),
+      meterStream: channel.quirks.streamOptions && lesson.streamOptions,
+      subtitles: lesson.subtitles,
+      forwarded: this.forwarded,
+    });
+    const sendable = isFailure(encoded) ? null : encoded;
+    this.stream = sendable?.answer.kind === "stream";
+    this.patienceMs = patienceMs(ask.operation, this.stream, channel.timeouts);
+    this.slowMs = impatient === null ? Infinity : impatient.slowMs(candidate, this.stream);
+    this.codec = codecOf(dialect, ask.operation);
+    this.cancellation = call.cancellation;
+    this.encoded = encoded;
+    this.clampedTo = sendable?.clampedTo ?? null;
+    this.voice = sendable?.voice ?? null;
+    this.dropped = sendable?.dropped ?? nothing;
+    this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
+    this.operation = ask.operation;
+    this.asksSubtitles = sendable?.subtitles === true;
+    this.expected = expectedOf(ask);
+    this.ticket = gateway.board.begin(choice, call.route.model, startedMs, this.stream);
+    this.exchange = new AttemptExchange(candidate, this);
   }
 
   get ports(): Ports {
-    return this.options.ports;
+    return this.gateway.ports;
   }
 
-  /** The request was handed to the network. */
-  get sent(): boolean {
-    return this.exchange !== null;
+  get timeouts(): Timeouts {
+    return this.candidate.deployment.channel.timeouts;
   }
 
-  /** Why it will come to nothing, from the moment that is decided; null while it may still answer. */
-  get left(): Failure | null {
-    return this.reason ?? this.options.cancellation.failure;
+  /** All of it: asked, read, concluded. What comes of it is handed on in the same turn. */
+  async run<Then>(user: AttemptUser<Then>): Promise<Then> {
+    const sending = this.send();
+    const reading = this.read(sending instanceof Promise ? await sending : sending);
+    return user.tried(this, this.conclude(reading instanceof Promise ? await reading : reading));
   }
 
   /** Asks, and gives the head of the answer. */
-  send(request: UpstreamRequest): Promise<Reply | Failure> | Failure {
-    if (this.reason !== null) return this.reason;
-    const { deployment, credential } = this.candidate;
-    this.exchange = this.options.ports.send(request, deployment.channel, credential);
-    return this.exchange.reply;
+  send(): Promise<Reply | Failure> | Failure {
+    const encoded = this.encoded!;
+    return isFailure(encoded) ? encoded : this.exchange.send(encoded.request);
   }
 
   /** Reads the answer: all of it, or up to its first output. */
-  read(reply: Reply | Failure, answer: Encoded["answer"]): Outcome | Promise<Outcome> {
-    if (isFailure(reply)) return reply;
-    return answer.kind === "stream" ? this.readStream(reply, answer) : this.readWhole(reply, answer.read);
+  read(reply: Reply | Failure): Outcome | Promise<Outcome> {
+    const encoded = this.encoded!;
+    // A long stream must not hold its request in memory.
+    this.encoded = null;
+    return isFailure(encoded) ? encoded : this.exchange.read(reply, encoded.answer);
   }
 
-  /** What came of it, after all. Nothing but a stream goes on. */
-  conclude(outcome: Outcome): Outcome {
-    if (outcome instanceof LiveStream) return outcome;
-    this.settle();
-    // Whatever is left of this exchange must not hold a connection.
-    if (isFailure(outcome)) this.exchange?.abort();
-    const ended = this.reason ?? outcome;
-    return isFailure(ended) ? this.named(ended) : ended;
-  }
-
-  /** What a failure is called: an engine of this machine is no upstream. */
-  named(cause: Failure): Failure {
-    return runsHere(this.candidate.deployment.channel.address) ? ofLocalEngine(cause) : cause;
-  }
-
-  cancelled(reason: Failure): void {
-    this.abandon(reason);
-  }
-
-  /** Ends the attempt from outside: the client left, or another attempt won. */
-  abandon(reason: Failure): void {
-    this.reason ??= reason;
-    this.settle();
-    this.exchange?.abort();
-  }
-
-  private readWhole(reply: Reply, read: ExpectedWhole["read"]): WholeAnswer | Failure | Promise<WholeAnswer | Failure> {
-    this.watch.headArrived();
-    if (!isSuccess(reply)) return this.refused(reply);
-    const body = reply.bytes(answerBytesMax, this.watch);
-    if (body instanceof Promise) return readLate(body, read, reply);
-    return isFailure(body) ? afterHead(body) : read(body, reply);
-  }
-
-  private readStream(reply: Reply, answer: ExpectedStream): Outcome | Promise<Outcome> {
-    // Errors come as JSON with status 200, too.
-    if (isSuccess(reply) && isJson(reply)) return this.readWhole(reply, insteadOf(answer));
-    this.watch.headArrived();
-    if (!isSuccess(reply)) return this.refused(reply);
-    const reader = answer.reader(reply, this.ports.tools);
-    return reader instanceof Promise ? this.openLater(reply, reader) : this.open(reply, reader);
-  }
-
-  private async openLater(reply: Reply, reader: Promise<StreamReader | Failure>): Promise<Outcome> {
-    return this.open(reply, await reader);
-  }
-
-  private open(reply: Reply, reader: StreamReader | Failure): Outcome | Promise<Outcome> {
-    if (isFailure(reader)) return reader;
-    this.reader = reader;
-    const live = new LiveStream(reply, reader, this);
-    const opening = live.open();
-    return opening instanceof Promise ? this.openedLater(live, opening) : this.opened(live, opening);
-  }
-
-  private async openedLater(live: LiveStream, opening: Promise<Failure | null>): Promise<Outcome> {
-    return this.opened(live, await opening);
-  }
-
-  /** Whoever ended the attempt while it opened has moved on. */
-  private opened(live: LiveStream, trouble: Failure | null): Outcome {
-    return trouble ?? this.reason ?? live;
-  }
-
-  private async refused(reply: Reply): Promise<Failure> {
-    const body = await reply.bytes(refusalBytesMax);
-    const text = isFailure(body) ? "" : new TextDecoder().decode(body);
-    return this.options.codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
-  }
-
-  heard(cause: Failure): Failure {
-    return this.options.heard(cause);
-  }
-
-  settle(): void {
-    this.watch.stop();
-    this.options.cancellation.remove(this);
-    this.reader?.destroy();
+  /** A whole answer or a failure ends the attempt; a stream ends it through `succeed` or `fail`, whenever it does. */
+  conclude(read: Outcome): Outcome {
+    const concluded = this.exchange.conclude(read);
+    const outcome = isFailure(concluded) ? this.heard(concluded) : concluded;
+    this.ask = null;
+    if (isFailure(outcome)) {
+      const cause = this.mended(outcome);
+      this.fail(cause);
+      return cause;
+    }
+    if (this.taught !== null) this.gateway.board.learn(this.candidate, this.taught);
+    if (outcome instanceof LiveStream) {
+      this.answered = outcome;
+      this.ticket.firstContent(this.gateway.ports.nowMs());
+    } else {
+      const nowMs = this.gateway.ports.nowMs();
+      this.answered = outcome;
+      this.ticket.firstContent(nowMs);
+      this.succeed(nowMs);
+    }
+    return outcome;
   }
 
   slow(): number {
-    return this.options.slow();
+    return this.impatient === null ? Infinity : this.impatient.slow(this);
   }
 
-  alarm(alarm: Exclude<Alarm, "slow">): void {
-    const { stream, patienceMs, timeouts } = this.options;
-    switch (alarm) {
-      case "first":
-        return this.abandon(failure("timed_out", `no ${stream ? "content" : "answer"} within ${patienceMs} ms`));
-      case "deadline":
-        return this.abandon(failure("deadline", "the call's own time ran out"));
-      case "idle":
-        return this.abandon(failure("timed_out", `silent for ${timeouts.idleMs} ms`));
-      case "progress":
-        return this.abandon(failure("timed_out", `no event for ${timeouts.progressMs} ms`));
-      case "total":
-        return this.abandon(failure("timed_out", `not complete within ${timeouts.totalMs} ms`));
-      case "lingering":
-        return this.abandon(failure("timed_out", "silent after the last choice was finished"));
-    }
-  }
-}
-
-export interface AttemptOptions extends WatchLimits {
-  readonly ports: Ports;
-  readonly codec: Pick<Codec<never>, "explain">;
-  readonly cancellation: Cancellation;
-  /** As in `Watched`. */
-  slow(): number;
   /** What an upstream said, as far as it may be repeated. */
-  heard(cause: Failure): Failure;
+  heard(cause: Failure): Failure {
+    if (cause.said === null) return cause;
+    const { ask, gateway, candidate } = this;
+    const text = ask === null ? null : requestText(ask, Object.values(this.forwarded));
+    if (text !== null) this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
+    return heard(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
+  }
+
+  /** The same failure, and whether there is another way to ask. */
+  private mended(cause: Failure): Failure {
+    const lesson = this.asksSubtitles ? subtitlesLesson(cause) : null;
+    if (lesson === null) return cause;
+    this.lesson = lesson;
+    return { ...cause, mended: true };
+  }
+
+  succeed(nowMs = this.gateway.ports.nowMs()): void {
+    if (this.end("answered", null, nowMs)) this.ticket.succeeded(nowMs);
+  }
+
+  /** Ends it with a failure, charged to whoever it belongs to, or to nobody when the upstream had no part in it. */
+  fail(cause: Failure): void {
+    const outcome = outcomeOf(cause);
+    const nowMs = this.gateway.ports.nowMs();
+    if (!this.end(outcome, cause, nowMs)) return;
+    if (outcome === "abandoned") this.ticket.abandoned();
+    else this.ticket.failed(cause, nowMs);
+  }
+
+  /** Another attempt won. */
+  lose(): void {
+    this.exchange.abandon(lostRace);
+    this.fail(lostRace);
+  }
+
+  /**
+   * How it stands in the record. An attempt that is still running is the one that answers, unless it was left before it said
+   * anything: the record of a call may be made before its attempt has noticed.
+   */
+  get record(): AttemptRecord {
+    if (this.ended !== null) return this.ended;
+    const cause = this.answered === null ? this.exchange.left : null;
+    return this.line(cause === null ? "answered" : outcomeOf(cause), cause, this.gateway.ports.nowMs());
+  }
+
+  private end(outcome: AttemptRecord["outcome"], cause: Failure | null, nowMs: number): boolean {
+    if (this.ended !== null) return false;
+    this.ended = this.line(outcome, cause, nowMs);
+    this.answered = null;
+    return true;
+  }
+
+  /** Of what is not a chat, nobody wants to know how many tokens a text has. */
+  private outputOf(whole: WholeAnswer): number {
+    return this.operation === "chat" ? outputEstimate(whole) : 0;
+  }
+
+  private line(outcome: AttemptRecord["outcome"], cause: Failure | null, nowMs: number): AttemptRecord {
+    const { deployment } = this.candidate;
+    const { answered } = this;
+    return {
+      channel: deployment.channel.name,
+      provider: deployment.channel.provider,
+      model: deployment.model,
+      startedMs: this.startedMs,
+      outcome,
+      failure: cause,
+      tookMs: nowMs - this.startedMs,
+      hedge: this.hedge,
+      sent: this.exchange.sent,
+      expected: this.expected,
+      usage: answered?.usage ?? null,
+      outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
+    };
+  }
 }
 
-/** What comes of an attempt. */
-export type Outcome = WholeAnswer | LiveStream | Failure;
-
-const refusalBytesMax = 64 * 1024;
-const answerBytesMax = 16 * 1024 * 1024;
-
-/** Here and not where it is needed: whoever makes a function pays for it in every call. */
-function insteadOf(answer: ExpectedStream): ExpectedWhole["read"] {
-  return (body, head) => answer.instead(body, head);
+/** A failure in which the upstream had no part is none of its own. */
+function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
+  return blame === "gateway" || kind === "client_gone" || kind === "key_revoked" ? "abandoned" : "failed";
 }
 
-function isSuccess({ status }: Reply): boolean {
-  return status >= 200 && status <= 299;
+/** With whom an attempt is made, and in what way: see the plan. */
+export type Chosen = Pick<Choice, "candidate" | "probe" | "held">;
+
+/** Whoever does not want to wait for it alone. */
+export interface Impatient {
+  /** After how long without content to tell; Infinity: never. */
+  slowMs(candidate: Candidate, streamed: boolean): number;
+  /** It has no content yet. Says after how long to be told again; Infinity: never. */
+  slow(attempt: Attempt): number;
 }
 
-function isJson(reply: Reply): boolean {
-  return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;
+/** Whoever waits for it. */
+export interface AttemptUser<Then> {
+  tried(attempt: Attempt, outcome: Outcome): Then;
 }
 
-async function readLate(body: Promise<Uint8Array | Failure>, read: ExpectedWhole["read"], reply: Reply): Promise<WholeAnswer | Failure> {
-  const all = await body;
-  return isFailure(all) ? afterHead(all) : read(all, reply);
+/** What it will take to answer, as far as can be told by what was asked for. */
+function expectedOf(ask: CallRequest): Metered {
+  return expectedUse(ask, anyTokens, unheard);
 }
 
-/** A connection that breaks inside the body gave half an answer: the deployment's fault, not a refusal to connect. */
-function afterHead(cause: Failure): Failure {
-  return cause.kind === "bad_response" ? cause : failure("disconnected", `${cause.detail} inside the answer`);
+/** Makes it tell tokens as well, whatever they cost. */
+const anyTokens = { input: 0, output: 0 };
+const unheard = { outputAverage: null, ceiling: null };
+
+function encode(dialect: Dialect | undefined, ask: CallRequest, target: Target): Encoded | Failure {
+  switch (ask.operation) {
+    case "chat":
+      return codecOf(dialect, "chat").encode(ask, target);
+    case "transcription":
+      return codecOf(dialect, "transcription").encode(ask, target);
+    case "speech":
+      return codecOf(dialect, "speech").encode(ask, target);
+  }
+}
+
+function codecOf<O extends Operation>(dialect: Dialect | undefined, operation: O): NonNullable<Dialect[O]> {
+  const codec = dialect?.[operation];
+  if (codec === undefined) throw new Error(`a channel was chosen whose dialect has no ${operation}: ${dialect?.name ?? "unknown"}`);
+  return codec;
+}
+
+/** The first word of a transcript follows after all of the audio was heard, even where it then streams. */
+export function patienceMs(operation: Operation, stream: boolean, timeouts: Timeouts): number {
+  return stream && operation !== "transcription" ? timeouts.firstContentMs : timeouts.firstByteMs;
+}
+
+const nothing: readonly string[] = [];
+const noHeaders: Readonly<Record<string, string>> = {};
+
+function forwarded(call: Call, names: readonly string[]): Readonly<Record<string, string>> {
+  if (names.length === 0) return noHeaders;
+  const headers: Record<string, string> = {};
+  for (const name of names) {
+    const value = call.headers.header(name);
+    if (value !== null) headers[name] = value;
+  }
+  return headers;
 }

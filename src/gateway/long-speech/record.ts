@@ -7,7 +7,7 @@ export function longRecord(facts: CallFacts, parts: readonly CallRecord[], how: 
   return {
     ...facts,
     ...how,
-    tries: parts.flatMap(({ tries }) => tries),
+    attempts: parts.flatMap(({ attempts }) => attempts),
     usage: usageOf(parts, how.state === "complete" ? how.characters : null),
     clampedTo: null,
     plan: null,

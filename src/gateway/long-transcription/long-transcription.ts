@@ -115,13 +115,13 @@ class LongTranscription {
 
   /** Whoever answered a part, in the order they came in. */
   private facts(): Pick<Answer, "channel" | "attempts" | "clampedTo" | "voice"> {
-    const tries = this.tries();
-    const channels = new Set(tries.filter(({ outcome }) => outcome === "answered").map(({ channel }) => channel));
-    return { channel: channels.size === 0 ? null : [...channels].join(","), attempts: tries.length, clampedTo: null, voice: null };
+    const attempts = this.attempts();
+    const channels = new Set(attempts.filter(({ outcome }) => outcome === "answered").map(({ channel }) => channel));
+    return { channel: channels.size === 0 ? null : [...channels].join(","), attempts: attempts.length, clampedTo: null, voice: null };
   }
 
-  private tries(): CallRecord["tries"] {
-    return this.parts?.records.flatMap(({ tries }) => tries) ?? [];
+  private attempts(): CallRecord["attempts"] {
+    return this.parts?.records.flatMap(({ attempts }) => attempts) ?? [];
   }
 
   private record(ending: Pick<CallRecord, "status" | "state" | "failure" | "firstContentMs" | "bytesOut">): Kept {
@@ -131,7 +131,7 @@ class LongTranscription {
     return gateway.record({
       ...call.facts,
       ...ending,
-      tries: this.tries(),
+      attempts: this.attempts(),
       endedMs: gateway.ports.nowMs(),
       usage: summedUsage(this.parts?.records.map(({ usage }) => usage) ?? []),
       finish: null,

@@ -5,30 +5,30 @@ import { costNanos } from "../../usage/cost.ts";
 import type { Rates } from "../../usage/price.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
 import type { Admission } from "../admission/admission.ts";
-import { answeredBy, lostRace, type CallRecord, type Try } from "./record.ts";
+import { answeredBy, lostRace, type CallRecord, type AttemptRecord } from "./record.ts";
 
 /** What a model costs at a moment of the wall clock; null where that is not known. */
 export type RatesOf = (provider: string | null, model: string, atMs: number) => Rates | null;
 
 /** The receipt of a call that is over: what each attempt used and cost, and what of it reached the client. */
 export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {
-  const { tries } = record;
-  const attempts: AttemptReceipt[] = [];
+  const { attempts } = record;
+  const receipts: AttemptReceipt[] = [];
   let generatedTokens: number | null = null;
   let billedNanos: number | null = 0;
   let hedgeWasteNanos = 0;
   let costUncertain = false;
   let estimated = false;
-  for (const one of tries) {
+  for (const one of attempts) {
     const attempt = attemptOf(one, record, admission, ratesOf);
-    attempts.push(attempt);
+    receipts.push(attempt);
     generatedTokens = plus(generatedTokens, attempt.completionTokens);
     billedNanos = billedNanos === null || attempt.nanos === null ? null : billedNanos + attempt.nanos;
     if (one.failure === lostRace) hedgeWasteNanos += attempt.nanos ?? 0;
     costUncertain ||= attempt.costUncertain;
     estimated ||= attempt.estimated;
   }
-  const answered = speakerOf(tries);
+  const answered = speakerOf(attempts);
   return {
     id: admission.id,
     requestId: record.id,
@@ -44,7 +44,7 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     startedMs: admission.startedMs,
     tookMs: Math.round(record.endedMs - record.startedMs),
     firstContentMs: record.firstContentMs === null ? null : Math.round(record.firstContentMs),
-    delivered: deliveredBy(record, attempts),
+    delivered: deliveredBy(record, receipts),
     generatedTokens,
     billedNanos,
     hedgeWasteNanos,
@@ -52,20 +52,20 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     estimated,
     partial: record.state === "interrupted" || record.state === "abandoned",
     warning: admission.warning,
-    attempts,
+    attempts: receipts,
     plan: record.plan === null ? null : stepsOf(record.plan, record),
   };
 }
 
 /** Who answered. Of a stream that broke, or that its client left, whoever spoke last. */
-function speakerOf(tries: readonly Try[]): Try | null {
-  const answered = answeredBy(tries);
+function speakerOf(attempts: readonly AttemptRecord[]): AttemptRecord | null {
+  const answered = answeredBy(attempts);
   if (answered !== null) return answered;
-  for (let at = tries.length - 1; at >= 0; at -= 1) if (tries[at]!.outputTokens > 0) return tries[at]!;
+  for (let at = attempts.length - 1; at >= 0; at -= 1) if (attempts[at]!.outputTokens > 0) return attempts[at]!;
   return null;
 }
 
-function attemptOf(one: Try, record: CallRecord, admission: Admission, ratesOf: RatesOf): AttemptReceipt {
+function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission, ratesOf: RatesOf): AttemptReceipt {
   const burden = burdenOf(one);
   const usage = burden === "none" || burden === "doubtful" ? null : used(one, burden, record);
   const cost = usage === null ? free : costNanos(ratesOf(one.provider, one.model, admission.startedMs), usage, one.expected);
@@ -97,7 +97,7 @@ function attemptOf(one: Try, record: CallRecord, admission: Admission, ratesOf: 
  */
 type Burden = "answered" | "broken" | "begun" | "doubtful" | "none";
 
-function burdenOf({ outcome, failure, sent, outputTokens }: Try): Burden {
+function burdenOf({ outcome, failure, sent, outputTokens }: AttemptRecord): Burden {
   if (outcome === "answered") return "answered";
   if (outputTokens > 0) return "broken";
   if (!sent || failure === null) return "none";
@@ -119,7 +119,7 @@ const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
 ]);
 
 /** What the upstream said, with our own estimates where it said nothing. */
-function used({ usage, expected, outputTokens, failure, tookMs }: Try, burden: Burden, { operation, stream }: CallRecord): Metered {
+function used({ usage, expected, outputTokens, failure, tookMs }: AttemptRecord, burden: Burden, { operation, stream }: CallRecord): Metered {
   const chat = operation === "chat";
   if (chat && usage !== null && usage.promptTokens !== null && usage.completionTokens !== null) return usage;
   // Nothing is seen of an answer that comes whole until it is whole: whoever leaves before that has had some of it made.
@@ -138,7 +138,7 @@ function used({ usage, expected, outputTokens, failure, tookMs }: Try, burden: B
 }
 
 /** Whether a figure that counts is our own: one that nobody told, or that we made of a report that contradicts itself. */
-function isGuessed({ usage }: Try, { operation }: CallRecord): boolean {
+function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean {
   if (usage?.corrected === true) return true;
   if (operation === "chat") return usage === null || usage.promptTokens === null || usage.completionTokens === null;
   return usage?.estimated === true || (operation === "transcription" && usage?.audioSeconds == null);
@@ -158,17 +158,17 @@ const free = { nanos: 0, estimated: false };
  * The figures of whoever's output the client has: the one that answered, all parts of a long call, what arrived before a break
  * and what followed from another channel. An attempt that has output is one that the client was promised.
  */
-function deliveredBy({ bytesOut, state, tries }: CallRecord, attempts: readonly AttemptReceipt[]): Figures {
+function deliveredBy({ bytesOut, state, attempts }: CallRecord, receipts: readonly AttemptReceipt[]): Figures {
   // A silent recording has an empty transcript, which is an answer all the same.
   if (bytesOut === 0 && state !== "complete") return nothing;
   // Nearly always there is one attempt, which says it all.
-  if (attempts.length === 1) return isSeen(tries[0]!) ? attempts[0]! : nothing;
+  if (receipts.length === 1) return isSeen(attempts[0]!) ? receipts[0]! : nothing;
   const seen: AttemptReceipt[] = [];
-  for (let at = 0; at < attempts.length; at += 1) if (isSeen(tries[at]!)) seen.push(attempts[at]!);
+  for (let at = 0; at < receipts.length; at += 1) if (isSeen(attempts[at]!)) seen.push(receipts[at]!);
   return sumOf(seen);
 }
 
-function isSeen({ outcome, outputTokens }: Try): boolean {
+function isSeen({ outcome, outputTokens }: AttemptRecord): boolean {
   return outcome === "answered" || outputTokens > 0;
 }
 
@@ -201,7 +201,7 @@ function plus(sum: number | null, more: number | null): number | null {
 function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null {
   const candidates = plan.go === "ahead" ? plan.candidates : [];
   if (candidates.length <= 1 && plan.skipped.length === 0) return null;
-  const asked = new Set(record.tries.map(({ channel, model }) => `${channel}/${model}`));
+  const asked = new Set(record.attempts.map(({ channel, model }) => `${channel}/${model}`));
   const ready = candidates.map(({ candidate: { deployment }, probe }): PlannedStep => ({
     channel: deployment.channel.name,
     model: deployment.model,

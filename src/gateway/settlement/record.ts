@@ -8,7 +8,7 @@ export interface CallRecord extends CallFacts {
   readonly status: number;
   readonly state: "complete" | "failed" | "interrupted" | "abandoned";
   readonly failure: Failure | null;
-  readonly tries: readonly Try[];
+  readonly attempts: readonly AttemptRecord[];
   readonly endedMs: number;
   /** From the start of the call to the first content, or null where there was none. */
   readonly firstContentMs: number | null;
@@ -26,7 +26,7 @@ export interface CallRecord extends CallFacts {
 export type Kept = Promise<void> | null;
 
 /** One attempt, as it stands in the record. */
-export interface Try {
+export interface AttemptRecord {
   readonly channel: string;
   readonly provider: string | null;
   readonly model: string;
@@ -46,8 +46,8 @@ export interface Try {
 }
 
 /** The attempt that answered; the last one, where a call was answered in parts. */
-export function answeredBy(tries: readonly Try[]): Try | null {
-  for (let at = tries.length - 1; at >= 0; at -= 1) if (tries[at]!.outcome === "answered") return tries[at]!;
+export function answeredBy(attempts: readonly AttemptRecord[]): AttemptRecord | null {
+  for (let at = attempts.length - 1; at >= 0; at -= 1) if (attempts[at]!.outcome === "answered") return attempts[at]!;
   return null;
 }
 

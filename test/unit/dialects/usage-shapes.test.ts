@@ -5,7 +5,7 @@ import { OpenAiStream } from "../../../src/dialects/openai/stream.ts";
 import { presets } from "../../../src/dialects/presets.ts";
 import type { Admission } from "../../../src/gateway/admission/admission.ts";
 import { receiptOf } from "../../../src/gateway/settlement/receipt.ts";
-import type { CallRecord, Try } from "../../../src/gateway/settlement/record.ts";
+import type { CallRecord, AttemptRecord } from "../../../src/gateway/settlement/record.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { transcriptionUsage } from "../../../src/operations/transcription/transcription-usage.ts";
 import { nothingCounted, tokenUsage, type Metered } from "../../../src/operations/usage.ts";
@@ -277,7 +277,7 @@ function event(data: object): SseEvent {
 
 /** A call that was answered with this report. */
 function recorded(usage: Metered | null): CallRecord {
-  const tried: Try = {
+  const tried: AttemptRecord = {
     channel: "one",
     provider: null,
     model: "large",
@@ -303,7 +303,7 @@ function recorded(usage: Metered | null): CallRecord {
     status: 200,
     state: "complete",
     failure: null,
-    tries: [tried],
+    attempts: [tried],
     endedMs: 20,
     firstContentMs: 10,
     usage,

@@ -186,11 +186,11 @@ describe("the refusal of what is too large stands, and says why,", () => {
     expect(refusal).toMatchObject({ kind: "invalid_request", status: 413, type: "server_error" });
     expect(refusal.publicMessage).toStartWith("Maximum content size limit (1048576) exceeded (2097164 bytes read)");
     expect(refusal.publicMessage).toContain(why);
-    expect(records).toMatchObject([{ state: "failed", status: 413, tries: [] }]);
+    expect(records).toMatchObject([{ state: "failed", status: 413, attempts: [] }]);
   });
 });
 
-test("a call in parts is recorded once, with the tries and the usage of all of them", async () => {
+test("a call in parts is recorded once, with the attempts and the usage of all of them", async () => {
   const answers = [
     { text: "one", usage: { type: "duration", seconds: 10 } },
     { text: "two", usage: { type: "duration", seconds: 20 } },
@@ -202,7 +202,7 @@ test("a call in parts is recorded once, with the tries and the usage of all of t
   const answer = await gateway.serve(await callFor([{}]));
   expect(answer).toMatchObject({ kind: "whole", type: "application/json", attempts: 2, channel: "channel-0" });
   expect(records).toMatchObject([
-    { state: "complete", status: 200, usage: { audioSeconds: 30 }, tries: [{ outcome: "answered" }, { outcome: "answered" }] },
+    { state: "complete", status: 200, usage: { audioSeconds: 30 }, attempts: [{ outcome: "answered" }, { outcome: "answered" }] },
   ]);
   expect(parts).toEqual({ given: 2, held: 0 });
 });
@@ -218,7 +218,7 @@ test("a part that fails ends the others, for which nobody is blamed, and all par
   const call = await callFor([{}]);
   expect(failed(await gateway.serve(call))).toMatchObject({ kind: "invalid_request" });
   expect(records).toHaveLength(1);
-  const outcomes = records[0]!.tries.map(({ outcome }) => outcome);
+  const outcomes = records[0]!.attempts.map(({ outcome }) => outcome);
   expect(outcomes.filter((outcome) => outcome === "failed")).toHaveLength(1);
   expect(outcomes.filter((outcome) => outcome === "abandoned").length).toBe(outcomes.length - 1);
   expect(parts.held).toBe(0);

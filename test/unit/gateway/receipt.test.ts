@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { Admission } from "../../../src/gateway/admission/admission.ts";
 import { Ledger } from "../../../src/gateway/admission/ledger.ts";
 import { receiptOf } from "../../../src/gateway/settlement/receipt.ts";
-import { lostRace, type CallRecord, type Try } from "../../../src/gateway/settlement/record.ts";
+import { lostRace, type CallRecord, type AttemptRecord } from "../../../src/gateway/settlement/record.ts";
 import type { Demand } from "../../../src/limits/limits.ts";
 import { unlimited } from "../../../src/limits/limits.ts";
 import { failure, type FailureKind } from "../../../src/operations/failure.ts";
@@ -19,7 +19,7 @@ import { inputNanos, nanosOf, outputNanos, tokens } from "../../support/receipts
 const rates: Rates = { input: inputNanos * 1_000_000, output: outputNanos * 1_000_000 };
 const estimatedPrompt = 10;
 
-function tried(facts: Partial<Try> = {}): Try {
+function tried(facts: Partial<AttemptRecord> = {}): AttemptRecord {
   return {
     channel: "one",
     provider: null,
@@ -38,11 +38,11 @@ function tried(facts: Partial<Try> = {}): Try {
 }
 
 /** One that ended before it had output. */
-function failed(kind: FailureKind, facts: Partial<Try> = {}): Try {
+function failed(kind: FailureKind, facts: Partial<AttemptRecord> = {}): AttemptRecord {
   return tried({ outcome: "failed", failure: failure(kind, "in a test"), usage: null, outputTokens: 0, ...facts });
 }
 
-function recorded(tries: readonly Try[], facts: Partial<CallRecord> = {}): CallRecord {
+function recorded(attempts: readonly AttemptRecord[], facts: Partial<CallRecord> = {}): CallRecord {
   return {
     id: "req",
     keyId: "key",
@@ -55,7 +55,7 @@ function recorded(tries: readonly Try[], facts: Partial<CallRecord> = {}): CallR
     status: 200,
     state: "complete",
     failure: null,
-    tries,
+    attempts,
     endedMs: 1_050,
     firstContentMs: 30,
     usage: null,
@@ -86,8 +86,8 @@ const admission: Admission = {
   closed: false,
 };
 
-function written(tries: readonly Try[], facts: Partial<CallRecord> = {}, known: Rates | null = rates): Receipt {
-  return receiptOf(recorded(tries, facts), admission, () => known);
+function written(attempts: readonly AttemptRecord[], facts: Partial<CallRecord> = {}, known: Rates | null = rates): Receipt {
+  return receiptOf(recorded(attempts, facts), admission, () => known);
 }
 
 describe("what an attempt costs", () => {
@@ -191,7 +191,7 @@ describe("what was delivered", () => {
   });
 
   test("of a call in parts is the sum of them, each with its own length", () => {
-    const part = (characters: number, facts: Partial<Try> = {}): Try =>
+    const part = (characters: number, facts: Partial<AttemptRecord> = {}): AttemptRecord =>
       tried({ usage: null, expected: { ...nothingCounted, characters, promptTokens: 50, completionTokens: 90 }, ...facts });
     const receipt = written([part(300), part(200, failed("overloaded")), part(200)], { operation: "speech" }, { characters: 1_000_000 });
     // A part that is tried again is still one part.
@@ -225,8 +225,8 @@ test("the plan of a call says who was taken in spite of an open breaker, and wha
     reserve: [open, other].map((who) => ({ candidate: who, tier: 0, probe: false, held: true })),
     skipped: [held(open), held(other)],
   };
-  const tries = [failed("overloaded", { channel: "one", model: "m" }), tried({ channel: "two", model: "m" })];
-  expect(written(tries, { plan }).plan).toMatchObject([
+  const attempts = [failed("overloaded", { channel: "one", model: "m" }), tried({ channel: "two", model: "m" })];
+  expect(written(attempts, { plan }).plan).toMatchObject([
     { channel: "one", verdict: "taken", cause: null },
     { channel: "two", verdict: "taken", cause: "unreachable", forMs: 2_000 },
     { channel: "three", verdict: "cooling", cause: "unreachable" },
@@ -236,23 +236,23 @@ test("the plan of a call says who was taken in spite of an open breaker, and wha
 test("whatever its attempts were, the sums of a receipt are those of its rows", () => {
   const kinds = ["client_gone", "timed_out", "overloaded", "interrupted", "disconnected", "deadline", "stale_socket"] as const;
   const one = fc.record({
-    outcome: fc.constantFrom<Try["outcome"]>("answered", "failed", "abandoned"),
+    outcome: fc.constantFrom<AttemptRecord["outcome"]>("answered", "failed", "abandoned"),
     kind: fc.constantFrom<FailureKind>(...kinds),
     sent: fc.boolean(),
     outputTokens: fc.nat(50),
     told: fc.boolean(),
   });
   const property = fc.property(fc.array(one, { maxLength: 4 }), fc.boolean(), (all, priced) => {
-    const tries = all.map(({ outcome, kind, sent, outputTokens, told }) =>
+    const made = all.map(({ outcome, kind, sent, outputTokens, told }) =>
       outcome === "answered"
         ? tried({ outputTokens, ...(told ? {} : { usage: null }) })
         : failed(kind, { outcome, sent: sent || outputTokens > 0, outputTokens }),
     );
-    const receipt = written(tries, {}, priced ? rates : null);
+    const receipt = written(made, {}, priced ? rates : null);
     const { attempts } = receipt;
-    const made = attempts.reduce((sum, { completionTokens }) => sum + (completionTokens ?? 0), 0);
-    expect(receipt.generatedTokens ?? 0).toBe(made);
-    expect(receipt.delivered.completionTokens ?? 0).toBeLessThanOrEqual(made);
+    const generated = attempts.reduce((sum, { completionTokens }) => sum + (completionTokens ?? 0), 0);
+    expect(receipt.generatedTokens ?? 0).toBe(generated);
+    expect(receipt.delivered.completionTokens ?? 0).toBeLessThanOrEqual(generated);
     expect(receipt.costUncertain).toBe(attempts.some(({ costUncertain }) => costUncertain));
     expect(receipt.billedNanos).toBe(
       attempts.some(({ nanos }) => nanos === null) ? null : attempts.reduce((sum, { nanos }) => sum + nanos!, 0),

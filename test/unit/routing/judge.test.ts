@@ -4,7 +4,7 @@ import type { Candidate } from "../../../src/channels/channel.ts";
 import { chargedScope } from "../../../src/channels/health.ts";
 import { failure, type Failure, type FailureFacts, type FailureKind } from "../../../src/operations/failure.ts";
 import { finalFailure } from "../../../src/routing/final-failure.ts";
-import { judge, type JudgeInput, type Next, type Tried, type Verdict } from "../../../src/routing/judge.ts";
+import { judge, type JudgeInput, type Next, type FailedAttempt, type Verdict } from "../../../src/routing/judge.ts";
 import type { Ahead } from "../../../src/routing/plan.ts";
 import { candidate, candidates } from "../../support/plan-world.ts";
 
@@ -23,12 +23,12 @@ function planned(...tiers: readonly (readonly Candidate[])[]): Ahead {
   return { go: "ahead", mode: "normal", candidates: choices, skipped: [] };
 }
 
-function tried(who: Candidate, kind: FailureKind, facts: FailureFacts & { readonly tookMs?: number } = {}): Tried {
+function tried(who: Candidate, kind: FailureKind, facts: FailureFacts & { readonly tookMs?: number } = {}): FailedAttempt {
   const { tookMs = 50, ...rest } = facts;
   return { candidate: who, failure: failure(kind, "", rest), tookMs };
 }
 
-function verdict(plan: Ahead, attempts: readonly Tried[], facts: Partial<JudgeInput> = {}): Verdict {
+function verdict(plan: Ahead, attempts: readonly FailedAttempt[], facts: Partial<JudgeInput> = {}): Verdict {
   return judge({
     policy,
     plan,
@@ -115,7 +115,7 @@ describe("a failure in a tier of equals", () => {
 });
 
 describe("what can be asked for in another way", () => {
-  const otherwise: Tried = { ...tried(a, "unsupported", { param: "response_format" }), failure: mended() };
+  const otherwise: FailedAttempt = { ...tried(a, "unsupported", { param: "response_format" }), failure: mended() };
 
   function mended(): Failure {
     return { ...failure("unsupported", "", { param: "response_format" }), mended: true };
@@ -509,8 +509,8 @@ describe("any verdict", () => {
     plan: Ahead,
     failures: readonly (FailureFacts & { kind: FailureKind; tookMs: number })[],
     facts: Partial<JudgeInput>,
-  ): { readonly attempts: readonly Tried[]; readonly waitedMs: number; readonly ended: string } {
-    const attempts: Tried[] = [];
+  ): { readonly attempts: readonly FailedAttempt[]; readonly waitedMs: number; readonly ended: string } {
+    const attempts: FailedAttempt[] = [];
     let remainingMs = 120_000;
     let waitedMs = 0;
     let who = plan.candidates[0]!.candidate;
