@@ -11,7 +11,7 @@ import { countAccept, countRequest, newThrottle } from "../src/limits/throttle.t
 import { failure } from "../src/operations/failure.ts";
 import { admits } from "../src/routing/condition.ts";
 import { judge } from "../src/routing/judge.ts";
-import { type Ahead, plan, type PlanInput } from "../src/routing/plan.ts";
+import { type Candidates, plan, type PlanInput } from "../src/routing/plan.ts";
 import { channel } from "../test/support/plan-world.ts";
 
 const policy = {
@@ -95,7 +95,7 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
   for (let times = 0; times < 5; times += 1) health = afterFailure(health, failure("overloaded", ""), 59_000, Math.random, 58_000);
   healths.set(candidates[0]!.scopes.deployment, health!);
   measure("plan, tier of 3, one cooling", 50_000, () => plan(input));
-  const ahead = plan(input) as Ahead;
+  const ahead = plan(input) as Candidates;
   const first = ahead.candidates[0]!.candidate;
   const tried = [{ candidate: first, failure: failure("overloaded", "", { status: 503 }), tookMs: 90 }];
   measure("judge, after one overload", 100_000, () =>

@@ -4,7 +4,7 @@ import { readAnswer } from "../src/dialects/openai/answer.ts";
 import { loadConfig } from "../src/config/load.ts";
 import { buildSnapshot } from "../src/config/snapshot.ts";
 import { Timers } from "../src/clock/timers.ts";
-import { Board } from "../src/gateway/upstream-state/board.ts";
+import { UpstreamState } from "../src/gateway/upstream-state/upstream-state.ts";
 import { Cancellation } from "../src/gateway/cancellation.ts";
 import { Gateway } from "../src/gateway/gateway.ts";
 import type { Ports, Reply } from "../src/gateway/ports.ts";
@@ -68,15 +68,15 @@ const ports: Ports = {
     const timer = setTimeout(then, ms);
     return () => clearTimeout(timer);
   },
-  bells: new Timers(() => performance.now()),
+  timers: new Timers(() => performance.now()),
   tools: { transcoder: () => Promise.resolve(null) },
 };
 const log = new Log((line) => line.length);
-const board = new Board(ports);
-const quiet = new Gateway(ports, board, dialects, plainLedger());
+const upstreams = new UpstreamState(ports);
+const quiet = new Gateway(ports, upstreams, dialects, plainLedger());
 const loud = new Gateway(
   ports,
-  board,
+  upstreams,
   dialects,
   plainLedger((record) => log.traffic(accessLine(record, log.time()))),
 );
@@ -128,9 +128,9 @@ const codec = dialects.get("openai")!.chat!;
 const channel = snapshot.channels[0]!;
 await measure("an await of nothing", () => Promise.resolve());
 await measure("read a request", read);
-await measure("plan", () => board.plan(route, 20, 60_000, ports.nowMs()));
+await measure("plan", () => upstreams.plan(route, 20, 60_000, ports.nowMs()));
 await measure("book an attempt", () => {
-  const ticket = board.begin({ candidate: route.tiers[0]![0]!, probe: false }, "bench-model", ports.nowMs(), true);
+  const ticket = upstreams.begin({ candidate: route.tiers[0]![0]!, probe: false }, "bench-model", ports.nowMs(), true);
   ticket.firstContent(ports.nowMs());
   ticket.succeeded(ports.nowMs());
 });

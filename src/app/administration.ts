@@ -72,7 +72,7 @@ export function administration(parts: Administered): Services {
       test: (name) => testOf(name, parts),
       forget: (name) => {
         durable.hint(name, forgetLessons, forgottenMs);
-        return parts.gateway.board.lessons.forget(name);
+        return parts.gateway.upstreams.lessons.forget(name);
       },
     },
     explain: (ask) => Promise.resolve(explained(ask, parts)),
@@ -98,11 +98,11 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
   const routes = [...snapshot().routes].filter(([, { tiers }]) => tiers.some((members) => members.some((one) => isOf(one, channel))));
   const candidates = routes.flatMap(([, { tiers }]) => tiers.flat().filter((one) => isOf(one, channel)));
   const nowMs = durable.clock.wallMs();
-  const troubles = gateway.board
+  const troubles = gateway.upstreams
     .troubles(candidates)
     .map(({ scope, standing, cause, forMs }) => ({ scope, standing, cause, untilMs: nowMs + forMs }));
   const anyModel = channel.models.kind === "any";
-  const open = candidates.some((candidate) => gateway.board.admits(candidate));
+  const open = candidates.some((candidate) => gateway.upstreams.admits(candidate));
   const idle = candidates.length === 0 && !anyModel;
   return {
     name: channel.name,
@@ -115,8 +115,8 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
     models: anyModel ? null : routes.map(([model]) => model),
     state: idle ? "idle" : candidates.length > 0 && !open ? "cooling" : troubles.length > 0 ? "impaired" : "ready",
     troubles,
-    learned: lessonsOf(gateway.board.lessons.ofChannel(channel.name), nowMs),
-    running: gateway.board.running(channel.name),
+    learned: lessonsOf(gateway.upstreams.lessons.ofChannel(channel.name), nowMs),
+    running: gateway.upstreams.running(channel.name),
     concurrencyMax: channel.concurrencyMax,
   };
 }
@@ -146,7 +146,7 @@ async function testOf(name: string, { channels, gateway }: Administered): Promis
 function explained(asked: ExplainAsk, parts: Administered): Explained {
   const { gateway, snapshot } = parts;
   const ask = askOf(asked);
-  const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.board);
+  const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.upstreams);
   const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
   const limited = asked.key === null ? null : gateway.ledger.bars(asked.key);
   if (limited !== null) refusals.push(shownAs(limited.failure));
@@ -178,7 +178,7 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
     candidates: (plan?.go === "ahead" ? plan.candidates : []).map(({ candidate, probe }) => ({
       ...placeOf(candidate),
       learned: lessonsOf(
-        gateway.board.lessons.ofChannel(candidate.deployment.channel.name).filter(({ model }) => model === candidate.deployment.model),
+        gateway.upstreams.lessons.ofChannel(candidate.deployment.channel.name).filter(({ model }) => model === candidate.deployment.model),
         parts.durable.clock.wallMs(),
       ),
       tier: candidate.deployment.channel.tier,

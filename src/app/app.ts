@@ -13,7 +13,7 @@ import { openDurable, type Durable } from "./durable.ts";
 import { engineCommand } from "../engines/command.ts";
 import { Engines } from "../engines/supervisor.ts";
 import { firstKey } from "./first-key.ts";
-import { Board } from "../gateway/upstream-state/board.ts";
+import { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
 import { Follower } from "../gateway/follower.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import { heard } from "../gateway/attempt/heard.ts";
@@ -83,9 +83,9 @@ export class App {
     });
     const app = new App(settings, surroundings, durable, timers, nowMs);
     hints.hear = (scope, cause, forMs) => {
-      const { board } = app.gateway;
-      if (cause === forgetLessons) board.lessons.forget(scope);
-      else board.hint(scope, cause as FailureKind, forMs);
+      const { upstreams } = app.gateway;
+      if (cause === forgetLessons) upstreams.lessons.forget(scope);
+      else upstreams.hint(scope, cause as FailureKind, forMs);
     };
     // What changes from here on is noticed.
     app.revision = await durable.storage.revision();
@@ -133,12 +133,12 @@ export class App {
       nowMs,
       dice: Math.random,
       after,
-      bells: timers,
+      timers,
       tools: { transcoder: this.transcode.make },
       cutAudio: this.cutAudio,
       progress: (fields) => log.info("part", { ...fields }),
     };
-    const board = new Board(ports, (event, fields) => {
+    const upstreams = new UpstreamState(ports, (event, fields) => {
       log.warn(event, fields);
       if (event === "cooling") durable.hint(String(fields["scope"]), String(fields["error"]), Number(fields["for_ms"]));
     });
@@ -149,7 +149,7 @@ export class App {
       wallMs: durable.clock.wallMs,
       log: (record) => log.traffic(accessLine(record, log.time())),
     });
-    this.gateway = new Gateway(ports, board, dialects, ledger);
+    this.gateway = new Gateway(ports, upstreams, dialects, ledger);
     this.discovery = new Discovery(
       async (channel) => {
         const outcome = await discoverModels(channel, dialects.get(channel.dialect), ports.send);
@@ -183,7 +183,7 @@ export class App {
       },
     });
     this.current = this.build();
-    board.forgetStrangers(this.current.snapshot);
+    upstreams.forgetStrangers(this.current.snapshot);
   }
 
   private cancelRevoked(keyIds: readonly string[]): void {
@@ -342,7 +342,7 @@ export class App {
 
   private rebuild(): void {
     this.current = this.build();
-    this.gateway.board.forgetStrangers(this.current.snapshot);
+    this.gateway.upstreams.forgetStrangers(this.current.snapshot);
   }
 
   /** Those of the file, and those of the store under names that the file does not use. */

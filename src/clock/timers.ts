@@ -1,4 +1,4 @@
-import type { Bell, Bells } from "../gateway/ports.ts";
+import type { Timer, TimerQueue } from "../gateway/ports.ts";
 
 /**
  * Timers for things that hardly ever happen. Every call sets a few deadlines and takes them all back; a native timer
@@ -8,9 +8,9 @@ import type { Bell, Bells } from "../gateway/ports.ts";
  * A process that stood still finds all its timers due before it has read what came meanwhile, and would blame others for
  * a silence that was its own. So whatever rings late rings a moment later still, when that has been read.
  */
-export class Timers implements Bells {
-  private readonly ticks = new Map<number, Set<Bell>>();
-  private readonly soon = new Map<Bell, ReturnType<typeof setTimeout>>();
+export class Timers implements TimerQueue {
+  private readonly ticks = new Map<number, Set<Timer>>();
+  private readonly soon = new Map<Timer, ReturnType<typeof setTimeout>>();
   private running: ReturnType<typeof setTimeout> | null = null;
   /** When the shared timer is to look. */
   private nextTick = Infinity;
@@ -20,45 +20,45 @@ export class Timers implements Bells {
   /** Calls back once after a while; the returned function takes it back. */
   after(ms: number, then: () => void): () => void {
     // The same function may wait twice; each wait is its own.
-    const bell = { ring: then, place: nowhere };
-    this.set(bell, ms);
-    return () => this.clear(bell);
+    const timer = { fire: then, slot: nowhere };
+    this.set(timer, ms);
+    return () => this.clear(timer);
   }
 
-  set(bell: Bell, ms: number, nowMs = this.nowMs()): void {
-    this.clear(bell);
-    if (ms < coarseFromMs) return this.setSoon(bell, ms, nowMs);
+  set(timer: Timer, ms: number, nowMs = this.nowMs()): void {
+    this.clear(timer);
+    if (ms < coarseFromMs) return this.setSoon(timer, ms, nowMs);
     const tick = Math.ceil((nowMs + ms) / tickMs);
-    bell.place = tick;
+    timer.slot = tick;
     const due = this.ticks.get(tick);
-    if (due === undefined) this.ticks.set(tick, new Set([bell]));
-    else due.add(bell);
+    if (due === undefined) this.ticks.set(tick, new Set([timer]));
+    else due.add(timer);
     if (tick < this.nextTick) this.run(tick, nowMs);
   }
 
-  clear(bell: Bell): void {
-    const { place } = bell;
-    if (place === nowhere) return;
-    bell.place = nowhere;
-    if (place !== isSoon) return void this.ticks.get(place)?.delete(bell);
-    clearTimeout(this.soon.get(bell));
-    this.soon.delete(bell);
+  clear(timer: Timer): void {
+    const { slot } = timer;
+    if (slot === nowhere) return;
+    timer.slot = nowhere;
+    if (slot !== isSoon) return void this.ticks.get(slot)?.delete(timer);
+    clearTimeout(this.soon.get(timer));
+    this.soon.delete(timer);
   }
 
-  private setSoon(bell: Bell, ms: number, nowMs: number): void {
-    bell.place = isSoon;
+  private setSoon(timer: Timer, ms: number, nowMs: number): void {
+    timer.slot = isSoon;
     const dueMs = nowMs + ms;
     const ring = (): void => {
-      this.soon.delete(bell);
-      bell.place = nowhere;
-      bell.ring();
+      this.soon.delete(timer);
+      timer.slot = nowhere;
+      timer.fire();
     };
     const look = (): void => {
       const lateMs = this.nowMs() - dueMs;
       if (lateMs < standstillMs) ring();
-      else this.soon.set(bell, setTimeout(ring, graceOf(lateMs)));
+      else this.soon.set(timer, setTimeout(ring, graceOf(lateMs)));
     };
-    this.soon.set(bell, setTimeout(look, ms));
+    this.soon.set(timer, setTimeout(look, ms));
   }
 
   private run(tick: number, nowMs: number): void {
@@ -86,10 +86,10 @@ export class Timers implements Bells {
         nextTick = Math.min(nextTick, tick);
         continue;
       }
-      for (const bell of due) {
-        due.delete(bell);
-        bell.place = nowhere;
-        bell.ring();
+      for (const timer of due) {
+        due.delete(timer);
+        timer.slot = nowhere;
+        timer.fire();
       }
       this.ticks.delete(tick);
     }
@@ -97,7 +97,7 @@ export class Timers implements Bells {
   }
 }
 
-/** Where a bell is that does not wait, or that waits for a time of its own; otherwise the tick it waits for. */
+/** Where a timer is that does not wait, or that waits for a time of its own; otherwise the tick it waits for. */
 const nowhere = 0;
 const isSoon = -1;
 

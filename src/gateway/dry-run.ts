@@ -6,7 +6,7 @@ import { isFailure, type Failure } from "../operations/failure.ts";
 import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
 import type { Plan } from "../routing/plan.ts";
-import type { Board } from "./upstream-state/board.ts";
+import type { UpstreamState } from "./upstream-state/upstream-state.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What would be done with a call now: everything that stands against it, and with whom it would be tried. */
@@ -26,7 +26,7 @@ export type Barrier =
   | { readonly kind: "failure"; readonly failure: Failure };
 
 /** Goes the way of a call without taking or changing anything. */
-export function dryRun(ask: CallRequest, key: Key | null, snapshot: Snapshot, board: Board): DryRun {
+export function dryRun(ask: CallRequest, key: Key | null, snapshot: Snapshot, upstreams: UpstreamState): DryRun {
   const barriers: Barrier[] = [];
   if (key !== null && !allowsOperation(key, ask.operation)) barriers.push({ kind: "operation_not_allowed" });
   if (key !== null && !allowsModel(key, ask.model)) barriers.push({ kind: "model_not_allowed" });
@@ -41,7 +41,7 @@ export function dryRun(ask: CallRequest, key: Key | null, snapshot: Snapshot, bo
   const { streamDeadlineMs, wholeDeadlineMs } = snapshot.routing;
   const streams = ask.operation === "chat" && ask.stream;
   const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
-  const plan = board.look(able.route, tokens, streams ? streamDeadlineMs : wholeDeadlineMs);
+  const plan = upstreams.look(able.route, tokens, streams ? streamDeadlineMs : wholeDeadlineMs);
   return { barriers, plan, outOfBounds, route: able.route };
 }
 

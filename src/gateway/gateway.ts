@@ -1,11 +1,11 @@
 import type { Dialect } from "../dialects/dialect.ts";
 import type { Failure } from "../operations/failure.ts";
-import type { Board } from "./upstream-state/board.ts";
+import type { UpstreamState } from "./upstream-state/upstream-state.ts";
 import type { Call, CallFacts } from "./call.ts";
 import type { Ledger } from "./admission/ledger.ts";
 import { LiveCalls } from "./admission/live-calls.ts";
 import type { Ports } from "./ports.ts";
-import type { CallRecord, Kept } from "./settlement/record.ts";
+import type { CallRecord, Persisted } from "./settlement/record.ts";
 import { serveLongSpeech } from "./long-speech/long-speech.ts";
 import { serveLongTranscription } from "./long-transcription/long-transcription.ts";
 import { WaitingRoom } from "./admission/waiting-room.ts";
@@ -20,10 +20,10 @@ export class Gateway {
 
   constructor(
     readonly ports: Ports,
-    readonly board: Board,
+    readonly upstreams: UpstreamState,
     readonly dialects: ReadonlyMap<string, Dialect>,
     readonly ledger: Ledger,
-    readonly record: (record: CallRecord) => Kept = ledger.record,
+    readonly record: (record: CallRecord) => Persisted = ledger.record,
     room: WaitingRoom | null = null,
     /** It serves the parts of one call, which have an order of their own and wait for one another. */
     readonly servesParts = false,
@@ -46,15 +46,15 @@ export class Gateway {
 
   /** The same gateway for the parts of one call: they are recorded with the call and not each for itself. */
   collecting(records: CallRecord[]): Gateway {
-    const collect = (record: CallRecord): Kept => {
+    const collect = (record: CallRecord): Persisted => {
       records.push(record);
       return null;
     };
-    return new Gateway(this.ports, this.board, this.dialects, this.ledger, collect, this.room, true);
+    return new Gateway(this.ports, this.upstreams, this.dialects, this.ledger, collect, this.room, true);
   }
 
   /** A request that never became a call is recorded all the same. */
-  refused(facts: CallFacts, failure: Failure, status: number): Kept {
+  refused(facts: CallFacts, failure: Failure, status: number): Persisted {
     return this.record({
       ...facts,
       status,

@@ -12,7 +12,7 @@ export interface Ports {
   readonly dice: () => number;
   /** Calls back once after a while; the returned function cancels. */
   readonly after: (ms: number, then: () => void) => () => void;
-  readonly bells: Bells;
+  readonly timers: TimerQueue;
   /** Takes a channel's secrets out of a text, in whatever form they stand there. */
   readonly redact?: (channel: Channel, text: string) => string;
   /** What readers of answers may need. */
@@ -24,17 +24,17 @@ export interface Ports {
 }
 
 /** Something that waits for its time: one time, the last it was set to. */
-export interface Bell {
-  ring(): void;
+export interface Timer {
+  fire(): void;
   /** For whoever keeps it. */
-  place: number;
+  slot: number;
 }
 
 /** The same as `after`, for what every call has: it costs a call no memory. */
-export interface Bells {
+export interface TimerQueue {
   /** `nowMs`: for whoever knows it already. */
-  set(bell: Bell, ms: number, nowMs?: number): void;
-  clear(bell: Bell): void;
+  set(timer: Timer, ms: number, nowMs?: number): void;
+  clear(timer: Timer): void;
 }
 
 /** How a part of a long call went. */
@@ -92,7 +92,7 @@ export interface Reply {
   readonly status: number;
   header(name: string): string | null;
   /** The whole body, decoded; a failure when it breaks off or is larger than allowed. Says when a part of it arrived. */
-  bytes(bytesMax: number, watch?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure>;
+  bytes(bytesMax: number, progress?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure>;
   /** The next part of the body, decoded, where it has come already; null where `next` knows more. */
   ready?(): Uint8Array | null;
   /** The body as it comes, decoded. `null` is its clean end. */

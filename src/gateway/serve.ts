@@ -9,7 +9,7 @@ import { endOf } from "../operations/chat/resume.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeAgainMs, hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type FailedAttempt, type Verdict } from "../routing/judge.ts";
-import type { Ahead, Choice, Plan, Refused } from "../routing/plan.ts";
+import type { Candidates, Choice, Plan, Refused } from "../routing/plan.ts";
 import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
@@ -17,7 +17,7 @@ import type { Gateway } from "./gateway.ts";
 import { together, type CallLesson } from "./upstream-state/lessons.ts";
 import type { LiveStream } from "./attempt/live-stream.ts";
 import { pause } from "./attempt/pause.ts";
-import type { CallRecord, Kept, AttemptRecord } from "./settlement/record.ts";
+import type { CallRecord, Persisted, AttemptRecord } from "./settlement/record.ts";
 import { Relay, type Tally } from "./attempt/relay.ts";
 import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
 import type { Outcome } from "./attempt/attempt-exchange.ts";
@@ -33,7 +33,7 @@ export type Answer = AnswerFacts &
         readonly kind: "failed";
         readonly failure: Failure;
         readonly retryAfterMs: number | null;
-        readonly recorded: (status: number) => Kept;
+        readonly recorded: (status: number) => Persisted;
       }
   );
 
@@ -81,7 +81,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   private planned: Plan | null = null;
   private plannedMs = 0;
   /** As the present attempt was chosen from it. */
-  private ahead: Ahead | null = null;
+  private candidates: Candidates | null = null;
   /** The attempt beside the present one, which was slow. */
   private mate: Mate | null = null;
   /** It waited for its turn, and those behind it want to know how it went. */
@@ -108,11 +108,11 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
       if (plan.go === "refuse") return user.answered(this.refused(plan));
       const clientRetries = call.headers.header("x-stainless-retry-count");
       let nowMs = planning instanceof Promise ? gateway.ports.nowMs() : this.plannedMs;
-      gateway.board.callBegins(call.route.model, clientRetries !== null && clientRetries !== "0", nowMs);
+      gateway.upstreams.callBegins(call.route.model, clientRetries !== null && clientRetries !== "0", nowMs);
 
       let choice: Chosen = plan.candidates[0]!;
       for (; ; nowMs = gateway.ports.nowMs()) {
-        this.ahead = plan;
+        this.candidates = plan;
         const attempt = this.begin(choice, nowMs);
         // As `Attempt.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
         const sending = attempt.send();
@@ -120,8 +120,8 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
         let won = this.tried(attempt, attempt.conclude(reading instanceof Promise ? await reading : reading));
         if (this.mate !== null) won = await this.raced(won, this.mate);
         if (won !== null) {
-          const kept = this.keep(won);
-          if (kept !== null) await kept;
+          const persisted = this.keep(won);
+          if (persisted !== null) await persisted;
           return user.answered(this.answered(won, plan));
         }
         if (call.cancellation.failure !== null) return user.answered(this.failed(call.cancellation.failure));
@@ -143,14 +143,14 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** What comes after a failure, when the time for it has come: the place that was free for it may be somebody else's by then. */
-  private async decide(plan: Ahead): Promise<Verdict> {
+  private async decide(plan: Candidates): Promise<Verdict> {
     const { call, gateway } = this;
     for (let look = 0; ; look += 1) {
       const verdict = this.judge(plan);
       if (verdict.go === "stop") return verdict;
-      if (!verdict.free && look === 0) gateway.board.takeRetry(call.route.model);
+      if (!verdict.free && look === 0) gateway.upstreams.takeRetry(call.route.model);
       if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
-      if (call.cancellation.failure !== null || gateway.board.hasPlace(verdict.candidate) || look === looksMax) return verdict;
+      if (call.cancellation.failure !== null || gateway.upstreams.hasPlace(verdict.candidate) || look === looksMax) return verdict;
     }
   }
 
@@ -159,7 +159,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
     const nowMs = this.gateway.ports.nowMs();
     this.plannedMs = nowMs;
-    return this.gateway.board.plan(route, tokens, this.remainingMs(nowMs), nowMs, again, waited);
+    return this.gateway.upstreams.plan(route, tokens, this.remainingMs(nowMs), nowMs, again, waited);
   }
 
   /** Where nobody may be asked now: the plan after a short wait, or, where calls may wait for longer, when it is their turn. */
@@ -180,7 +180,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** All that were asked said that it was too much for now. Where calls may wait, this one does too, for another try. */
-  private async planAgain(): Promise<Ahead | null> {
+  private async planAgain(): Promise<Candidates | null> {
     const { waitMs, attemptsMax } = this.call.snapshot.routing;
     if (waitMs === 0 || this.failures.length >= attemptsMax || !this.failures.every(({ failure: { kind } }) => kind === "rate_limited"))
       return null;
@@ -200,7 +200,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   /** Every channel that is well is full: the plan when one has a place, or after so long that it is better to try others, or say no. */
   private async planWithPlace(first: Refused): Promise<Plan> {
     const { route, cancellation } = this.call;
-    const { places } = this.gateway.board;
+    const { places } = this.gateway.upstreams;
     const nowMs = this.gateway.ports.nowMs();
     const untilMs = nowMs + Math.min(placeWaitMaxMs, this.remainingMs(nowMs));
     let plan: Plan = first;
@@ -236,7 +236,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     return plan;
   }
 
-  private judge(plan: Ahead): ReturnType<typeof judge> {
+  private judge(plan: Candidates): ReturnType<typeof judge> {
     const { call, gateway, failures: tried } = this;
     const { timeouts } = tried.at(-1)!.candidate.deployment.channel;
     const { bodyBytes, hostedTools, promptTokensEstimate } = retryCostOf(call.ask);
@@ -251,21 +251,21 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
       upload: call.ask.operation === "transcription",
       hostedTools,
       promptTokensEstimate,
-      canRetry: gateway.board.mayRetry(call.route.model),
-      admits: (candidate) => gateway.board.admits(candidate),
-      mayResort: (candidate) => gateway.board.mayResort(candidate, call.route),
+      canRetry: gateway.upstreams.mayRetry(call.route.model),
+      admits: (candidate) => gateway.upstreams.admits(candidate),
+      mayResort: (candidate) => gateway.upstreams.mayResort(candidate, call.route),
       dice: gateway.ports.dice,
     });
   }
 
   /** How long an attempt may take before another one is made beside it; Infinity where none is. */
   slowMs(candidate: Candidate, streamed: boolean): number {
-    const { call, gateway, ahead } = this;
+    const { call, gateway, candidates } = this;
     const { routing } = call.snapshot;
-    if (routing.hedgeAfterMs === null || ahead!.candidates.length === 1) return Infinity;
+    if (routing.hedgeAfterMs === null || candidates!.candidates.length === 1) return Infinity;
     const { ask } = call;
     const reasons = ask.operation === "chat" && ask.reasons;
-    return hedgeDelayMs(routing, gateway.board.loadOf(candidate), streamed, reasons) ?? Infinity;
+    return hedgeDelayMs(routing, gateway.upstreams.loadOf(candidate), streamed, reasons) ?? Infinity;
   }
 
   /** The present attempt has no content yet: another one is made beside it, now or when that is possible. */
@@ -275,18 +275,18 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     const { bodyBytes, choices, hostedTools } = retryCostOf(call.ask);
     const { model } = call.route;
     const mate = hedgeWith({
-      plan: this.ahead!,
+      plan: this.candidates!,
       asked: this.attempts.map(({ candidate }) => candidate),
       attemptsMax: call.snapshot.routing.attemptsMax,
       bodyBytes,
       choices,
       hostedTools,
-      canRetry: gateway.board.mayRetry(model),
-      admits: (candidate) => gateway.board.admits(candidate),
+      canRetry: gateway.upstreams.mayRetry(model),
+      admits: (candidate) => gateway.upstreams.admits(candidate),
     });
     if (mate === "never") return Infinity;
-    if (mate === "later" || !gateway.board.takeHedge(model)) return hedgeAgainMs;
-    gateway.board.takeRetry(model);
+    if (mate === "later" || !gateway.upstreams.takeHedge(model)) return hedgeAgainMs;
+    gateway.upstreams.takeRetry(model);
     const nowMs = gateway.ports.nowMs();
     const attempt = new Attempt(call, call.ask, gateway, { candidate: mate, probe: false }, nowMs, this.remainingMs(nowMs), true);
     this.attempts.push(attempt);
@@ -336,13 +336,13 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** A whole answer waits until its receipt is safe; a stream has none before its end. */
-  private keep({ outcome }: Won): Kept {
+  private keep({ outcome }: Won): Persisted {
     this.gateway.room.opened(this.call.route.model);
     if (outcome.kind !== "whole") return null;
     return this.record(200, "complete", null, outcome);
   }
 
-  private answered({ attempt, outcome }: Won, plan: Ahead): Answer {
+  private answered({ attempt, outcome }: Won, plan: Candidates): Answer {
     const channel = attempt.candidate.deployment.channel.name;
     const count = this.attempts.length;
     const { clampedTo, voice, dropped } = attempt;
@@ -352,7 +352,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     return { kind: "stream", source, type, shape: outcome.shape, channel, attempts: count, clampedTo, voice, dropped };
   }
 
-  private relay(attempt: Attempt, stream: LiveStream, plan: Ahead): Relay {
+  private relay(attempt: Attempt, stream: LiveStream, plan: Candidates): Relay {
     const { call } = this;
     const last = { attempt };
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
@@ -362,9 +362,9 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** What has another channel go on with the stream when it breaks off; null where none could. */
-  private rescueOf(stream: LiveStream, last: { attempt: Attempt }, plan: Ahead): Rescue | null {
+  private rescueOf(stream: LiveStream, last: { attempt: Attempt }, plan: Candidates): Rescue | null {
     const { ask } = this.call;
-    const { heldRequests } = this.gateway.board;
+    const { heldRequests } = this.gateway.upstreams;
     // Most routes have nobody else, and pay nothing.
     if (plan.candidates.length === 1 || ask.operation !== "chat" || !ask.plainText) return null;
     const input = this.rescueInput(last.attempt, plan);
@@ -372,13 +372,13 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     return new Rescue((text, cause) => this.succeed(ask, text, cause, stream, last, plan), heldRequests, ask.body.length);
   }
 
-  private rescueInput(broken: Attempt, plan: Ahead): RescueInput {
+  private rescueInput(broken: Attempt, plan: Candidates): RescueInput {
     const asked = this.attempts.map(({ candidate }) => candidate);
     return { policy: this.call.snapshot.routing, plan, asked, broken: broken.candidate.deployment };
   }
 
   /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
-  private settlement(last: { attempt: Attempt }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => Kept {
+  private settlement(last: { attempt: Attempt }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => Persisted {
     const { gateway, attempts, planned } = this;
     const { facts } = this.call;
     return (cause, tally) => {
@@ -406,11 +406,11 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     cause: Failure,
     stream: LiveStream,
     last: { attempt: Attempt },
-    plan: Ahead,
+    plan: Candidates,
   ): Promise<Successor | null> {
     last.attempt.fail(cause);
     const input = this.rescueInput(last.attempt, plan);
-    const able = plan.candidates.filter((choice) => canContinue(choice, input) && this.gateway.board.admits(choice.candidate));
+    const able = plan.candidates.filter((choice) => canContinue(choice, input) && this.gateway.upstreams.admits(choice.candidate));
     const fluent = able.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
     const choice = fluent ?? able[0];
     if (choice === undefined) return null;
@@ -435,7 +435,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     const { call, gateway } = this;
     const { cancellation, snapshot } = call;
     if (cancellation.failure !== null) return cancellation.failure;
-    if (ask === null || this.attempts.length >= snapshot.routing.attemptsMax || !gateway.board.takeRetry(call.route.model))
+    if (ask === null || this.attempts.length >= snapshot.routing.attemptsMax || !gateway.upstreams.takeRetry(call.route.model))
       return noSuccessor;
     const { timeouts } = choice.candidate.deployment.channel;
     const attempt = new Attempt(call, ask, gateway, choice, gateway.ports.nowMs(), timeouts.firstContentMs, false);
@@ -487,13 +487,13 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   /** When a client may try again, where waiting helps: spread a little, so that they do not all come back at once. */
   private retryAfterMs(cause: Failure, soonestMs: number | null): number | null {
     if (cause.kind !== "rate_limited" && cause.kind !== "no_channel" && cause.kind !== "saturated") return null;
-    const waitMs = soonestMs ?? this.gateway.board.soonestMs(this.failures.map(({ candidate }) => candidate));
+    const waitMs = soonestMs ?? this.gateway.upstreams.soonestMs(this.failures.map(({ candidate }) => candidate));
     const spreadMs = Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
     // A wait that clients obey does not become one that they are told not to.
     return waitMs <= obeyedWaitMaxMs ? Math.min(obeyedWaitMaxMs, spreadMs) : spreadMs;
   }
 
-  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: WholeAnswer | null): Kept {
+  private record(status: number, state: CallRecord["state"], cause: Failure | null, whole: WholeAnswer | null): Persisted {
     const { gateway, call } = this;
     const { facts } = call;
     const endedMs = gateway.ports.nowMs();
@@ -556,7 +556,7 @@ function isFull(plan: Plan): plan is Refused {
   return plan.go === "refuse" && plan.kind === "saturated";
 }
 
-function channelOf({ candidates }: Ahead): string {
+function channelOf({ candidates }: Candidates): string {
   return candidates[0]!.candidate.deployment.channel.name;
 }
 

@@ -1,6 +1,6 @@
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { AnswerReader } from "../gateway/gateway.ts";
-import type { Bell, Ports } from "../gateway/ports.ts";
+import type { Timer, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
 import type { ResponseBodyStream, ResponseWriter } from "../net/server/http-response.ts";
 
@@ -21,7 +21,7 @@ export interface StreamOptions {
   readonly writeStallMs: number;
   /** Begin with a comment, so that the head leaves before there is content. */
   readonly early: boolean;
-  readonly ports: Pick<Ports, "nowMs" | "bells">;
+  readonly ports: Pick<Ports, "nowMs" | "timers">;
 }
 
 /** Whose answer it is. */
@@ -36,8 +36,8 @@ export interface ResponseStreamOwner {
  * Hands on each piece as it comes and asks for the next only when the client took the last one. In silence it sends a
  * comment; a client that takes nothing is cut off.
  */
-export class ResponseStream implements ResponseBodyStream, AnswerReader, Bell {
-  place = 0;
+export class ResponseStream implements ResponseBodyStream, AnswerReader, Timer {
+  slot = 0;
   private out: ResponseWriter | null = null;
   /** The client is ready and waits for us; otherwise we wait for the client. */
   private pulling = false;
@@ -157,11 +157,11 @@ export class ResponseStream implements ResponseBodyStream, AnswerReader, Bell {
     const nowMs = ports.nowMs();
     const patienceMs = Math.min(keepAliveMs > 0 ? keepAliveMs : Infinity, writeStallMs);
     const silentMs = nowMs - this.wroteMs;
-    ports.bells.set(this, silentMs >= patienceMs ? patienceMs : patienceMs - silentMs, nowMs);
+    ports.timers.set(this, silentMs >= patienceMs ? patienceMs : patienceMs - silentMs, nowMs);
   }
 
   /** Looks whether there has been silence for too long. */
-  ring(): void {
+  fire(): void {
     if (this.over) return;
     const { keepAliveMs, writeStallMs, ports, shape, requestId } = this.options;
     if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.tookMs() ?? 0);
@@ -181,7 +181,7 @@ export class ResponseStream implements ResponseBodyStream, AnswerReader, Bell {
   private end(reason: Failure | null): void {
     if (this.over) return;
     this.over = true;
-    this.options.ports.bells.clear(this);
+    this.options.ports.timers.clear(this);
     if (reason !== null) this.cancel(reason);
     this.owner.ended();
   }

@@ -1,6 +1,6 @@
 import type { Candidate } from "../channels/channel.ts";
 import { type Load, p95Ms } from "../channels/load.ts";
-import type { Ahead, Choice } from "./plan.ts";
+import type { Candidates, Choice } from "./plan.ts";
 import type { RoutingPolicy } from "./policy.ts";
 
 /**
@@ -23,7 +23,7 @@ const unknownMs = 15_000;
 export const hedgeAgainMs = 1_000;
 
 export interface HedgeInput {
-  readonly plan: Ahead;
+  readonly plan: Candidates;
   /** Everyone asked so far, with the attempt that is being waited for. */
   readonly asked: readonly Candidate[];
   readonly attemptsMax: number;

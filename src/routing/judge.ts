@@ -2,7 +2,7 @@ import { runsHere, type Candidate } from "../channels/channel.ts";
 import { chargedScope } from "../channels/health.ts";
 import type { Failure } from "../operations/failure.ts";
 import { backoffMs, elsewhereMs } from "./backoff.ts";
-import type { Ahead, Choice } from "./plan.ts";
+import type { Candidates, Choice } from "./plan.ts";
 import type { RoutingPolicy } from "./policy.ts";
 
 /** What to do after an attempt that failed before any content had reached the client. */
@@ -44,7 +44,7 @@ export interface FailedAttempt {
 
 export interface JudgeInput {
   readonly policy: RoutingPolicy;
-  readonly plan: Ahead;
+  readonly plan: Candidates;
   /** Every attempt so far, in order; at least one. */
   readonly tried: readonly FailedAttempt[];
   /** The deadline for everything before first content, as configured, and what is left of it. */
@@ -351,7 +351,7 @@ function fits({ remainingMs, attemptTimerMs, deadlineMs }: JudgeInput, afterMs: 
   return remainingMs - afterMs >= Math.min(Math.max(attemptMinMs, attemptTimerMs / 10), deadlineMs / 5);
 }
 
-function tierOf(plan: Ahead, candidate: Candidate): number {
+function tierOf(plan: Candidates, candidate: Candidate): number {
   return plan.candidates.find((choice) => choice.candidate === candidate)?.tier ?? 0;
 }
 

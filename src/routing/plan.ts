@@ -6,9 +6,9 @@ import { condition, type HealthOf, type Held } from "./condition.ts";
 import { drawOne, indexOf, inDrawnOrder } from "./draw.ts";
 
 /** With whom a call will be tried, in order and with the reasons for whom it will not; or why nobody may be asked now. */
-export type Plan = Ahead | Refused;
+export type Plan = Candidates | Refused;
 
-export interface Ahead {
+export interface Candidates {
   readonly go: "ahead";
   /** `last_resort`: nobody is well, and this call tries all the same. */
   readonly mode: "normal" | "last_resort";
@@ -110,7 +110,7 @@ export function plan(input: PlanInput): Plan {
 }
 
 /** Where there is but one candidate, and it is ready, the plan is the same for every call, and made once; null where it is not. */
-function aloneWith(candidate: Candidate, input: PlanInput): Ahead | null {
+function aloneWith(candidate: Candidate, input: PlanInput): Candidates | null {
   const { channel } = candidate.deployment;
   if (isTooSmall(channel, input) || isFull(channel, input)) return null;
   if (condition(candidate.scopes, input.health, input.nowMs).kind !== "ready") return null;
@@ -122,7 +122,7 @@ function aloneWith(candidate: Candidate, input: PlanInput): Ahead | null {
   return ahead;
 }
 
-const alone = new WeakMap<Candidate, Ahead>();
+const alone = new WeakMap<Candidate, Candidates>();
 
 function isTooSmall({ capabilities: { contextTokens } }: Channel, { promptTokensEstimate }: PlanInput): boolean {
   return contextTokens !== null && promptTokensEstimate > contextTokens * contextSlack;

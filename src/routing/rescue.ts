@@ -1,10 +1,10 @@
 import type { Candidate, Deployment } from "../channels/channel.ts";
-import type { Ahead, Choice } from "./plan.ts";
+import type { Candidates, Choice } from "./plan.ts";
 import type { RoutingPolicy } from "./policy.ts";
 
 export interface RescueInput {
   readonly policy: RoutingPolicy;
-  readonly plan: Ahead;
+  readonly plan: Candidates;
   /** Everyone asked so far. */
   readonly asked: readonly Candidate[];
   /** Whose stream is to be continued. */

@@ -4,7 +4,7 @@ import { readdirSync } from "node:fs";
 import fc from "fast-check";
 import type { ClientSocket } from "../../src/net/server/client-connection.ts";
 import { Connections } from "../../src/net/server/connections.ts";
-import type { Bell, Bells } from "../../src/gateway/ports.ts";
+import type { Timer, TimerQueue } from "../../src/gateway/ports.ts";
 import { ResponseHead, type HttpResponse } from "../../src/net/server/http-response.ts";
 import type { IncomingRequest } from "../../src/net/server/incoming-request.ts";
 import { ResponseStream, type ByteSource } from "../../src/http/response-stream.ts";
@@ -170,29 +170,29 @@ class Edge {
       keepAliveMs: 0,
       writeStallMs: this.writeStallMs,
       early: false,
-      ports: { nowMs: () => this.#now(), bells: this.#bells },
+      ports: { nowMs: () => this.#now(), timers: this.#timers },
     });
   }
 
-  readonly #armed = new Map<Bell, ReturnType<typeof setTimeout>>();
+  readonly #armed = new Map<Timer, ReturnType<typeof setTimeout>>();
 
   /** Timers of streams that are armed. */
   get timers(): number {
     return this.#armed.size;
   }
 
-  readonly #bells: Bells = {
-    set: (bell, ms) => {
-      this.#bells.clear(bell);
+  readonly #timers: TimerQueue = {
+    set: (timer, ms) => {
+      this.#timers.clear(timer);
       const ring = (): void => {
-        this.#armed.delete(bell);
-        bell.ring();
+        this.#armed.delete(timer);
+        timer.fire();
       };
-      this.#armed.set(bell, setTimeout(ring, ms));
+      this.#armed.set(timer, setTimeout(ring, ms));
     },
-    clear: (bell) => {
-      clearTimeout(this.#armed.get(bell));
-      this.#armed.delete(bell);
+    clear: (timer) => {
+      clearTimeout(this.#armed.get(timer));
+      this.#armed.delete(timer);
     },
   };
 }

@@ -1,9 +1,9 @@
 import type { Route } from "../../src/channels/channel.ts";
-import { Board } from "../../src/gateway/upstream-state/board.ts";
+import { UpstreamState } from "../../src/gateway/upstream-state/upstream-state.ts";
 import type { Failure } from "../../src/operations/failure.ts";
 import { finalFailure } from "../../src/routing/final-failure.ts";
 import { judge, type FailedAttempt } from "../../src/routing/judge.ts";
-import type { Ahead, Choice } from "../../src/routing/plan.ts";
+import type { Candidates, Choice } from "../../src/routing/plan.ts";
 
 /** What an upstream does with a call that reaches it now. */
 export type Upstream = (nowMs: number, credential: string) => Happening;
@@ -49,7 +49,7 @@ export class Simulation {
   readonly answered: Answered[] = [];
   probesMax = 0;
   private probes = 0;
-  private readonly board: Board;
+  private readonly state: UpstreamState;
   private readonly agenda: { readonly atMs: number; readonly run: () => void }[] = [];
 
   constructor(
@@ -57,7 +57,7 @@ export class Simulation {
     private readonly upstreams: Readonly<Record<string, Upstream>>,
     private readonly dice: () => number,
   ) {
-    this.board = new Board({ nowMs: () => this.nowMs, dice, after: () => () => {} });
+    this.state = new UpstreamState({ nowMs: () => this.nowMs, dice, after: () => () => {} });
   }
 
   /** Calls come at even intervals; then everything that is under way runs to its end. */
@@ -86,23 +86,23 @@ export class Simulation {
 
   private call(beganMs: number, first: boolean): void {
     const { nowMs } = this;
-    const planned = this.board.plan(this.of, 100, beganMs + policy.streamDeadlineMs - nowMs, nowMs, !first);
+    const planned = this.state.plan(this.of, 100, beganMs + policy.streamDeadlineMs - nowMs, nowMs, !first);
     if (planned.go === "refuse") {
       if (planned.waitMs !== null && first) this.at(nowMs + planned.waitMs, () => this.call(beganMs, false));
       else this.answer(beganMs, planned.kind);
       return;
     }
-    this.board.callBegins(this.of.model, false, nowMs);
+    this.state.callBegins(this.of.model, false, nowMs);
     this.attempt(beganMs, planned, [], planned.candidates[0]!);
   }
 
-  private attempt(beganMs: number, planned: Ahead, tried: readonly FailedAttempt[], chosen: Chosen): void {
+  private attempt(beganMs: number, planned: Candidates, tried: readonly FailedAttempt[], chosen: Chosen): void {
     const startedMs = this.nowMs;
     const { candidate, probe } = chosen;
     const { channel } = candidate.deployment;
     this.sent.push({ channel: channel.name, credential: candidate.credential, atMs: startedMs, probe, held: chosen.held === true });
     if (probe) this.probesMax = Math.max(this.probesMax, (this.probes += 1));
-    const ticket = this.board.begin(chosen, this.of.model, startedMs, true);
+    const ticket = this.state.begin(chosen, this.of.model, startedMs, true);
     const answer = this.upstreams[channel.name]!(startedMs, candidate.credential);
     if (answer.contentMs !== undefined) this.at(startedMs + answer.contentMs, () => ticket.firstContent(this.nowMs));
     this.at(startedMs + answer.tookMs, () => {
@@ -119,8 +119,8 @@ export class Simulation {
     });
   }
 
-  private goOn(beganMs: number, planned: Ahead, tried: readonly FailedAttempt[]): void {
-    const { board, of } = this;
+  private goOn(beganMs: number, planned: Candidates, tried: readonly FailedAttempt[]): void {
+    const { state, of } = this;
     const verdict = judge({
       policy,
       plan: planned,
@@ -132,13 +132,13 @@ export class Simulation {
       hostedTools: false,
       promptTokensEstimate: 100,
       upload: false,
-      canRetry: board.mayRetry(of.model),
-      admits: (one) => board.admits(one),
-      mayResort: (one) => board.mayResort(one, of),
+      canRetry: state.mayRetry(of.model),
+      admits: (one) => state.admits(one),
+      mayResort: (one) => state.mayResort(one, of),
       dice: this.dice,
     });
     if (verdict.go === "stop") return this.answer(beganMs, finalFailure(tried).kind);
-    if (!verdict.free) board.takeRetry(of.model);
+    if (!verdict.free) state.takeRetry(of.model);
     this.at(this.nowMs + verdict.afterMs, () => this.attempt(beganMs, planned, tried, verdict));
   }
 

@@ -12,7 +12,7 @@ import type { Grant, Limiter, Overrun, Place } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
 import type { ReceiptBook } from "../settlement/receipt-book.ts";
-import type { CallRecord, Kept } from "../settlement/record.ts";
+import type { CallRecord, Persisted } from "../settlement/record.ts";
 
 /** What the ledger needs from outside. */
 export interface LedgerPorts {
@@ -28,7 +28,7 @@ export interface LedgerPorts {
 export class Ledger {
   private readonly outputs = new OutputAverages();
   private closing: Promise<void> | null = null;
-  private kept: Kept = null;
+  private persisted: Persisted = null;
   /** One list for all calls, for as long as it is being read. */
   private readonly found: (Rates | null)[] = [];
 
@@ -102,7 +102,7 @@ export class Ledger {
   }
 
   /** Writes down how a call ended; where it had been let in, with its receipt and the truth about its limits. */
-  readonly record = (record: CallRecord): Kept => {
+  readonly record = (record: CallRecord): Persisted => {
     const { log, receipts } = this.ports;
     log(record);
     const { admission } = record;
@@ -112,17 +112,17 @@ export class Ledger {
     const { delivered } = receipt;
     if (record.operation === "chat") this.outputs.learn(receipt.model, delivered.completionTokens);
     admission.grant.settle(record.attempts.length === 0 ? null : truthOf(countedOf(receipt), receipt.billedNanos));
-    return this.keptWhen(receipts.close(receipt));
+    return this.persistedWhen(receipts.close(receipt));
   };
 
   /** Receipts that are written together come with the same promise, and one that cannot fail is made of it once. */
-  private keptWhen(closing: Promise<void>): Kept {
+  private persistedWhen(closing: Promise<void>): Persisted {
     if (closing !== this.closing) {
       this.closing = closing;
       // A book that is closed already has the call as one that is under way, and so it is not forgotten.
-      this.kept = closing.catch(() => {});
+      this.persisted = closing.catch(() => {});
     }
-    return this.kept;
+    return this.persisted;
   }
 
   /** Whatever goes wrong with it, what was taken for the call is not lost. */

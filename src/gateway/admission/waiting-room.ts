@@ -49,7 +49,7 @@ export class WaitingRoom {
   opened(route: string): void {
     const queue = this.queues.get(route);
     if (queue === undefined) return;
-    queue.abreast = Math.min(this.bounds.routeMax, queue.abreast + 1);
+    queue.admissionWindow = Math.min(this.bounds.routeMax, queue.admissionWindow + 1);
     queue.ahead.shift()?.();
     this.release(queue, true);
   }
@@ -58,7 +58,7 @@ export class WaitingRoom {
   failed(route: string): void {
     const queue = this.queues.get(route);
     if (queue === undefined) return;
-    queue.abreast = 1;
+    queue.admissionWindow = 1;
     queue.ahead.shift()?.();
     this.release(queue, false);
   }
@@ -66,7 +66,7 @@ export class WaitingRoom {
   private queueOf(route: string): Queue {
     let queue = this.queues.get(route);
     if (queue === undefined) {
-      queue = { route, keys: new Map(), count: 0, abreast: 1, ahead: [], disarm: null };
+      queue = { route, keys: new Map(), count: 0, admissionWindow: 1, ahead: [], disarm: null };
       this.queues.set(route, queue);
     }
     return queue;
@@ -112,13 +112,13 @@ export class WaitingRoom {
     queue.disarm?.();
     queue.disarm = null;
     const nowMs = this.ports.nowMs();
-    while (queue.ahead.length < queue.abreast) {
+    while (queue.ahead.length < queue.admissionWindow) {
       const next = nextOf(queue, early ? Number.POSITIVE_INFINITY : nowMs);
       if (next === null) break;
       this.letGo(queue, next);
     }
     // With nobody's place free, it is those ahead who will be heard of.
-    if (queue.count > 0 && queue.ahead.length < queue.abreast) {
+    if (queue.count > 0 && queue.ahead.length < queue.admissionWindow) {
       queue.disarm = this.ports.after(Math.max(0, soonestOf(queue) - nowMs), () => this.release(queue, false));
     }
     this.tidy(queue);
@@ -190,7 +190,7 @@ interface Queue {
   keys: Map<string, Waiter[]>;
   count: number;
   /** How many may be under way at once of whom nothing was heard yet. */
-  abreast: number;
+  admissionWindow: number;
   /** Those: each is the timer by which it is forgotten. */
   readonly ahead: (() => void)[];
   disarm: (() => void) | null;

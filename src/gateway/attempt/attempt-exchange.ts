@@ -5,16 +5,16 @@ import { failure, isFailure, ofLocalEngine, type Failure } from "../../operation
 import type { Cancellation, CancellationListener } from "../cancellation.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "../ports.ts";
-import { Watch, type Alarm, type Watched, type WatchLimits } from "./watch.ts";
+import { AttemptTimeouts, type TimeoutKind, type TimeoutListener, type TimeoutLimits } from "./attempt-timeouts.ts";
 
 /**
  * One try of one candidate. It ends with a whole answer, with a stream whose first output is in hand, or with a
  * failure, and never with two of them: that is the commit point. Until then nothing has been promised to the client.
  */
-export class AttemptExchange implements CancellationListener, Watched, StreamOwner {
+export class AttemptExchange implements CancellationListener, TimeoutListener, StreamOwner {
   private exchange: Exchange | null = null;
   private reader: StreamReader | null = null;
-  readonly watch: Watch;
+  readonly timeouts: AttemptTimeouts;
   /** Why we ended it ourselves; whatever the network then says is a consequence. */
   reason: Failure | null = null;
 
@@ -22,7 +22,7 @@ export class AttemptExchange implements CancellationListener, Watched, StreamOwn
     readonly candidate: Candidate,
     private readonly options: ExchangeOptions,
   ) {
-    this.watch = new Watch(options.ports, options, this);
+    this.timeouts = new AttemptTimeouts(options.ports, options, this);
     options.cancellation.add(this);
   }
 
@@ -81,9 +81,9 @@ export class AttemptExchange implements CancellationListener, Watched, StreamOwn
   }
 
   private readWhole(reply: Reply, read: ExpectedWhole["read"]): WholeAnswer | Failure | Promise<WholeAnswer | Failure> {
-    this.watch.headArrived();
+    this.timeouts.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);
-    const body = reply.bytes(answerBytesMax, this.watch);
+    const body = reply.bytes(answerBytesMax, this.timeouts);
     if (body instanceof Promise) return readLate(body, read, reply);
     return isFailure(body) ? afterHead(body) : read(body, reply);
   }
@@ -91,7 +91,7 @@ export class AttemptExchange implements CancellationListener, Watched, StreamOwn
   private readStream(reply: Reply, answer: ExpectedStream): Outcome | Promise<Outcome> {
     // Errors come as JSON with status 200, too.
     if (isSuccess(reply) && isJson(reply)) return this.readWhole(reply, insteadOf(answer));
-    this.watch.headArrived();
+    this.timeouts.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);
     const reader = answer.reader(reply, this.ports.tools);
     return reader instanceof Promise ? this.openLater(reply, reader) : this.open(reply, reader);
@@ -129,7 +129,7 @@ export class AttemptExchange implements CancellationListener, Watched, StreamOwn
   }
 
   settle(): void {
-    this.watch.stop();
+    this.timeouts.stop();
     this.options.cancellation.remove(this);
     this.reader?.destroy();
   }
@@ -138,9 +138,9 @@ export class AttemptExchange implements CancellationListener, Watched, StreamOwn
     return this.options.slow();
   }
 
-  alarm(alarm: Exclude<Alarm, "slow">): void {
+  timedOut(kind: Exclude<TimeoutKind, "slow">): void {
     const { stream, patienceMs, timeouts } = this.options;
-    switch (alarm) {
+    switch (kind) {
       case "first":
         return this.abandon(failure("timed_out", `no ${stream ? "content" : "answer"} within ${patienceMs} ms`));
       case "deadline":
@@ -157,11 +157,11 @@ export class AttemptExchange implements CancellationListener, Watched, StreamOwn
   }
 }
 
-export interface ExchangeOptions extends WatchLimits {
+export interface ExchangeOptions extends TimeoutLimits {
   readonly ports: Ports;
   readonly codec: Pick<Codec<never>, "explain">;
   readonly cancellation: Cancellation;
-  /** As in `Watched`. */
+  /** As in `TimeoutListener`. */
   slow(): number;
   /** What an upstream said, as far as it may be repeated. */
   heard(cause: Failure): Failure;

@@ -9,7 +9,7 @@ import type { Metered } from "../../operations/usage.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { expectedUse } from "../../usage/demand.ts";
 import { AttemptExchange, type ExchangeOptions, type Outcome } from "./attempt-exchange.ts";
-import type { Ticket } from "../upstream-state/board.ts";
+import type { Ticket } from "../upstream-state/upstream-state.ts";
 import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
@@ -20,7 +20,7 @@ import { outputEstimate } from "./output-estimate.ts";
 import type { Ports, Reply } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
 
-/** One attempt with its bookkeeping: encoded for its candidate, booked on the board, ended exactly once. */
+/** One attempt with its bookkeeping: encoded for its candidate, booked on the upstreams, ended exactly once. */
 export class Attempt implements ExchangeOptions {
   readonly candidate: Candidate;
   readonly cancellation: Cancellation;
@@ -62,7 +62,7 @@ export class Attempt implements ExchangeOptions {
     const { candidate } = choice;
     const { channel } = candidate.deployment;
     const dialect = gateway.dialects.get(channel.dialect);
-    const lesson = together(gateway.board.lessonOf(candidate), taught);
+    const lesson = together(gateway.upstreams.lessonOf(candidate), taught);
     this.candidate = candidate;
     this.ask = ask;
     this.forwarded = forwarded(call, channel.forwardHeaders);
@@ -88,7 +88,7 @@ export class Attempt implements ExchangeOptions {
     this.operation = ask.operation;
     this.asksSubtitles = sendable?.subtitles === true;
     this.expected = expectedOf(ask);
-    this.ticket = gateway.board.begin(choice, call.route.model, startedMs, this.stream);
+    this.ticket = gateway.upstreams.begin(choice, call.route.model, startedMs, this.stream);
     this.exchange = new AttemptExchange(candidate, this);
   }
 
@@ -131,7 +131,7 @@ export class Attempt implements ExchangeOptions {
       this.fail(cause);
       return cause;
     }
-    if (this.taught !== null) this.gateway.board.learn(this.candidate, this.taught);
+    if (this.taught !== null) this.gateway.upstreams.learn(this.candidate, this.taught);
     if (outcome instanceof LiveStream) {
       this.answered = outcome;
       this.ticket.firstContent(this.gateway.ports.nowMs());

@@ -5,7 +5,7 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Metered } from "../../operations/usage.ts";
 import { OutputCount } from "../../usage/output-count.ts";
 import type { Ports, Reply } from "../ports.ts";
-import type { Watch } from "./watch.ts";
+import type { AttemptTimeouts } from "./attempt-timeouts.ts";
 
 /**
  * A stream on its way from an upstream. `open` reads up to the first output, which commits the call to this channel;
@@ -65,9 +65,9 @@ export class LiveStream {
   }
 
   private async foresee(ms: number): Promise<Failure | null> {
-    const { ports, watch } = this.owner;
+    const { ports, timeouts } = this.owner;
     // From here on it owes no first content any more, but must not fall silent.
-    watch.committed();
+    timeouts.committed();
     let disarm = (): void => {};
     const late = new Promise<"late">((resolve) => (disarm = ports.after(ms, () => resolve("late"))));
     while (!this.ended && this.heldBytes <= foreseenBytesMax) {
@@ -105,7 +105,7 @@ export class LiveStream {
   private commit(): null {
     this.firstContentMs = this.owner.ports.nowMs();
     this.committed = true;
-    if (!this.ended) this.owner.watch.committed();
+    if (!this.ended) this.owner.timeouts.committed();
     return null;
   }
 
@@ -124,7 +124,7 @@ export class LiveStream {
 
   async next(): Promise<readonly Emission[] | Failure | null> {
     const { reply, reader } = this;
-    const { watch } = this.owner;
+    const { timeouts } = this.owner;
     const { ahead } = this;
     if (ahead !== null) {
       this.ahead = null;
@@ -133,7 +133,7 @@ export class LiveStream {
     if (this.ended) return null;
     if (reader.pending !== null) return this.fail(reader.pending);
     for (;;) {
-      watch.readBegins();
+      timeouts.readBegins();
       const chunk = reader.hasMore === true ? nothing : (reply.ready?.() ?? (await reply.next()));
       if (chunk !== null && isFailure(chunk)) return this.broken(chunk);
       const read = chunk === null ? reader.close() : reader.push(chunk);
@@ -145,10 +145,10 @@ export class LiveStream {
   /** What came with the head of the answer; null where nothing did. */
   private atHand(): readonly Emission[] | Failure | null | Promise<readonly Emission[] | Failure> {
     const { reply, reader } = this;
-    const { watch } = this.owner;
+    const { timeouts } = this.owner;
     const chunk = reply.ready?.() ?? null;
     if (chunk === null) return null;
-    watch.readBegins();
+    timeouts.readBegins();
     const read = reader.push(chunk);
     return read instanceof Promise ? this.lookLater(read) : this.look(read, false);
   }
@@ -160,12 +160,12 @@ export class LiveStream {
   /** What a part of the body said; `isLast`: nothing follows it. */
   private look(read: Emissions, isLast: boolean): readonly Emission[] | Failure {
     const { reader } = this;
-    const { watch } = this.owner;
-    watch.readEnds(isFailure(read) || read.length > 0);
+    const { timeouts } = this.owner;
+    timeouts.readEnds(isFailure(read) || read.length > 0);
     if (isFailure(read)) return this.fail(this.owner.reason ?? read);
     this.note(read);
     if (this.ended) this.conclude(isLast);
-    else if (reader.finished) watch.finished();
+    else if (reader.finished) timeouts.finished();
     return read;
   }
 
@@ -212,7 +212,7 @@ export class LiveStream {
 
 /** Whose stream it is: the attempt that asked for it. */
 export interface StreamOwner {
-  readonly watch: Watch;
+  readonly timeouts: AttemptTimeouts;
   /** Why it was ended from our side; whatever the network then says is a consequence. */
   readonly reason: Failure | null;
   readonly ports: Pick<Ports, "nowMs" | "after">;

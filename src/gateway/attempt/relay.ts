@@ -2,7 +2,7 @@ import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Metered } from "../../operations/usage.ts";
 import type { CancellationListener } from "../cancellation.ts";
-import type { Kept } from "../settlement/record.ts";
+import type { Persisted } from "../settlement/record.ts";
 import type { EmissionSource, Rescue } from "./rescue.ts";
 import type { AnswerReader, AnswerSource } from "../serve.ts";
 
@@ -19,7 +19,7 @@ export class Relay implements AnswerSource, CancellationListener {
 
   constructor(
     private stream: EmissionSource,
-    private readonly settled: (failure: Failure | null, tally: Readonly<Tally>) => Kept,
+    private readonly settled: (failure: Failure | null, tally: Readonly<Tally>) => Persisted,
     /** A break is told in words. Where it is not, the connection is cut, and at once: what came last may be what is wrong. */
     private readonly tellsBreaks = true,
     private readonly rescue: Rescue | null = null,
@@ -75,12 +75,12 @@ export class Relay implements AnswerSource, CancellationListener {
   /** The cause, unless it had ended before. */
   private async endWith(cause: Failure | null): Promise<Failure | null> {
     const first = !this.ended;
-    const kept = this.end(cause);
-    if (cause === null || this.tellsBreaks) await kept;
+    const persisted = this.end(cause);
+    if (cause === null || this.tellsBreaks) await persisted;
     return first ? cause : null;
   }
 
-  private end(cause: Failure | null): Kept {
+  private end(cause: Failure | null): Persisted {
     if (this.ended) return null;
     this.ended = true;
     this.rescue?.end();

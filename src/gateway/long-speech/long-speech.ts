@@ -9,7 +9,7 @@ import type { Gateway } from "../gateway.ts";
 import { SpeechQueue } from "./queue.ts";
 import { longRecord } from "./record.ts";
 import { LongSpeechStream } from "./stream.ts";
-import type { CallRecord, Kept } from "../settlement/record.ts";
+import type { CallRecord, Persisted } from "../settlement/record.ts";
 import type { Answer } from "../serve.ts";
 
 /**
@@ -99,12 +99,12 @@ function ended(cause: Failure | null, status: number): Ended {
   return { status, state, failure: cause, firstContentMs: null, bytesOut: 0 };
 }
 
-function record({ facts, ask }: Call, gateway: Gateway, parts: readonly CallRecord[], how: Ended): Kept {
+function record({ facts, ask }: Call, gateway: Gateway, parts: readonly CallRecord[], how: Ended): Persisted {
   const endedMs = gateway.ports.nowMs();
   const finish = how.state === "complete" ? "stop" : null;
   return gateway.record(longRecord(facts, parts, { ...how, endedMs, finish, characters: (ask as SpeechRequest).characters }));
 }
 
-function failedAnswer(cause: Failure, recorded: (status: number) => Kept): Answer {
+function failedAnswer(cause: Failure, recorded: (status: number) => Persisted): Answer {
   return { kind: "failed", failure: cause, retryAfterMs: null, recorded, channel: null, attempts: 0, clampedTo: null, voice: null };
 }

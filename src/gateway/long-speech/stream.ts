@@ -4,7 +4,7 @@ import { JoinedSpeech } from "../../operations/speech/join/joined-speech.ts";
 import { speechDeltaFrame, speechDoneFrame } from "../../operations/speech/speech-events.ts";
 import type { SpeechQueue } from "./queue.ts";
 import { usageOf } from "./record.ts";
-import type { Kept } from "../settlement/record.ts";
+import type { Persisted } from "../settlement/record.ts";
 import { joined, leftOf } from "../attempt/relay.ts";
 import type { AnswerReader, AnswerSource } from "../serve.ts";
 
@@ -22,7 +22,7 @@ export class LongSpeechStream implements AnswerSource {
   constructor(
     private readonly queue: SpeechQueue,
     private readonly look: { readonly encoder: Transcoder | null; readonly events: boolean },
-    private readonly settled: (cause: Failure | null, bytesOut: number) => Kept,
+    private readonly settled: (cause: Failure | null, bytesOut: number) => Persisted,
   ) {}
 
   async next(): Promise<Uint8Array | Failure | null> {
@@ -86,7 +86,7 @@ export class LongSpeechStream implements AnswerSource {
   }
 
   /** The last bytes wait for what is made of it. */
-  private end(cause: Failure | null): Kept {
+  private end(cause: Failure | null): Persisted {
     if (this.over) return null;
     this.over = true;
     this.cause = cause;

@@ -9,7 +9,7 @@ import type { Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { Parts, uncut, type PartFailure } from "./parts.ts";
 import { knownSpeakers, planParts } from "./plan.ts";
-import type { CallRecord, Kept } from "../settlement/record.ts";
+import type { CallRecord, Persisted } from "../settlement/record.ts";
 import { joined, leftOf } from "../attempt/relay.ts";
 import type { Answer, AnswerReader, AnswerSource } from "../serve.ts";
 
@@ -92,7 +92,7 @@ class LongTranscription {
     return frames;
   }
 
-  private settle(cause: Failure | null, bytesOut: number, firstContentMs: number): Kept {
+  private settle(cause: Failure | null, bytesOut: number, firstContentMs: number): Persisted {
     const state = cause === null ? "complete" : cause.kind === "client_gone" ? "abandoned" : "interrupted";
     return this.record({ status: 200, state, failure: cause, firstContentMs, bytesOut });
   }
@@ -124,7 +124,7 @@ class LongTranscription {
     return this.parts?.records.flatMap(({ attempts }) => attempts) ?? [];
   }
 
-  private record(ending: Pick<CallRecord, "status" | "state" | "failure" | "firstContentMs" | "bytesOut">): Kept {
+  private record(ending: Pick<CallRecord, "status" | "state" | "failure" | "firstContentMs" | "bytesOut">): Persisted {
     if (this.recorded) return null;
     this.recorded = true;
     const { call, gateway } = this;
@@ -149,7 +149,7 @@ interface LongSourceOptions {
   heard(part: HeardPart): Uint8Array | Failure;
   last(): Uint8Array;
   /** Is told exactly once how it ended, when nothing is under way any more. */
-  settled(cause: Failure | null, bytesOut: number): Kept;
+  settled(cause: Failure | null, bytesOut: number): Persisted;
 }
 
 /** What is said of each part, as soon as all before it is said. */

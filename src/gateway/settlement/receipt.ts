@@ -119,7 +119,11 @@ const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
 ]);
 
 /** What the upstream said, with our own estimates where it said nothing. */
-function used({ usage, expected, outputTokens, failure, tookMs }: AttemptRecord, burden: Burden, { operation, stream }: CallRecord): Metered {
+function used(
+  { usage, expected, outputTokens, failure, tookMs }: AttemptRecord,
+  burden: Burden,
+  { operation, stream }: CallRecord,
+): Metered {
   const chat = operation === "chat";
   if (chat && usage !== null && usage.promptTokens !== null && usage.completionTokens !== null) return usage;
   // Nothing is seen of an answer that comes whole until it is whole: whoever leaves before that has had some of it made.

@@ -23,7 +23,7 @@ export interface CallRecord extends CallFacts {
 }
 
 /** Resolves when a record is safe; null where there is nothing to wait for. */
-export type Kept = Promise<void> | null;
+export type Persisted = Promise<void> | null;
 
 /** One attempt, as it stands in the record. */
 export interface AttemptRecord {

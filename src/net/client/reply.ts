@@ -36,14 +36,14 @@ class BoundedReply implements Reply {
     return this.headers.get(name) ?? null;
   }
 
-  bytes(bytesMax: number, watch?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+  bytes(bytesMax: number, progress?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure> {
     if (Number(this.header("content-length")) > bytesMax) return this.tooLarge(bytesMax);
     const whole = this.source.whole?.() ?? null;
-    if (whole === null) return this.gathered(bytesMax, watch);
+    if (whole === null) return this.gathered(bytesMax, progress);
     return whole.length > bytesMax ? this.tooLarge(bytesMax) : whole;
   }
 
-  private async gathered(bytesMax: number, watch?: { bytesArrived(): void }): Promise<Uint8Array | Failure> {
+  private async gathered(bytesMax: number, progress?: { bytesArrived(): void }): Promise<Uint8Array | Failure> {
     // Not a list of parts: they may be single bytes, each of which would cost a hundred times that.
     let whole: Uint8Array = nothing;
     let length = 0;
@@ -51,7 +51,7 @@ class BoundedReply implements Reply {
       const part = await this.source.next();
       if (part === null) return whole.subarray(0, length);
       if (isFailure(part)) return part;
-      watch?.bytesArrived();
+      progress?.bytesArrived();
       if (length + part.length > bytesMax) return this.tooLarge(bytesMax);
       // Mostly there is one part only, which needs no copy.
       if (length === 0) whole = part;

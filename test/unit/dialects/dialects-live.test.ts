@@ -4,7 +4,7 @@ import { dialects } from "../../../src/dialects/index.ts";
 import { LiveStream } from "../../../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../../../src/gateway/ports.ts";
 import { Relay } from "../../../src/gateway/attempt/relay.ts";
-import { Watch } from "../../../src/gateway/attempt/watch.ts";
+import { AttemptTimeouts } from "../../../src/gateway/attempt/attempt-timeouts.ts";
 import type { ChatRequest } from "../../../src/operations/chat/chat.ts";
 import { failure, isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readerOf } from "../../support/chat-answers.ts";
@@ -38,13 +38,13 @@ async function relayed(
     bytes: async () => failure("bad_response", "a stream is not read as a whole"),
     cancel: () => {},
   };
-  const clock = { nowMs: () => 0, after: () => () => {}, bells: { set: () => {}, clear: () => {} } };
+  const clock = { nowMs: () => 0, after: () => () => {}, timers: { set: () => {}, clear: () => {} } };
   const stream = new LiveStream(reply, readerOf(codec, recording.facts.choices, false), {
     ports: clock,
-    watch: new Watch(
+    timeouts: new AttemptTimeouts(
       clock,
       { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity, slowMs: Infinity },
-      { alarm: () => {}, slow: () => Infinity },
+      { timedOut: () => {}, slow: () => Infinity },
     ),
     reason: null,
     settle: () => {},

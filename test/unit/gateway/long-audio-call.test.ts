@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { dialects } from "../../../src/dialects/index.ts";
 import { loadConfig } from "../../../src/config/load.ts";
 import { buildSnapshot } from "../../../src/config/snapshot.ts";
-import { Board } from "../../../src/gateway/upstream-state/board.ts";
+import { UpstreamState } from "../../../src/gateway/upstream-state/upstream-state.ts";
 import type { Call } from "../../../src/gateway/call.ts";
 import { Cancellation } from "../../../src/gateway/cancellation.ts";
 import { Gateway, type Answer } from "../../../src/gateway/gateway.ts";
@@ -85,7 +85,7 @@ function world(
     nowMs: () => ++nowMs,
     dice: () => 0,
     after: () => () => {},
-    bells: { set: () => {}, clear: () => {} },
+    timers: { set: () => {}, clear: () => {} },
     tools: { transcoder: () => Promise.resolve(null) },
     ...(cuts !== null && {
       cutAudio: () => {
@@ -108,7 +108,7 @@ function world(
   made.world = {
     gateway: new Gateway(
       ports,
-      new Board(ports, () => {}),
+      new UpstreamState(ports, () => {}),
       dialects,
       plainLedger((record) => records.push(record)),
     ),

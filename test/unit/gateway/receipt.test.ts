@@ -8,7 +8,7 @@ import type { Demand } from "../../../src/limits/limits.ts";
 import { unlimited } from "../../../src/limits/limits.ts";
 import { failure, type FailureKind } from "../../../src/operations/failure.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
-import type { Ahead } from "../../../src/routing/plan.ts";
+import type { Candidates } from "../../../src/routing/plan.ts";
 import type { Rates } from "../../../src/usage/price.ts";
 import { makePriceBook, priceOf } from "../../../src/usage/price-book.ts";
 import type { Receipt } from "../../../src/usage/receipt.ts";
@@ -218,7 +218,7 @@ describe("what was wasted by asking two", () => {
 test("the plan of a call says who was taken in spite of an open breaker, and what was the matter with it", () => {
   const [well, open, other] = [candidate("one"), candidate("two"), candidate("three")];
   const held = (who: typeof well) => ({ candidate: who, because: "cooling", untilMs: 3_000, scope: "host", cause: "unreachable" }) as const;
-  const plan: Ahead = {
+  const plan: Candidates = {
     go: "ahead",
     mode: "normal",
     candidates: [{ candidate: well, tier: 0, probe: false }],

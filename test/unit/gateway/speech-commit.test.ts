@@ -3,7 +3,7 @@ import type { StreamReader } from "../../../src/dialects/dialect.ts";
 import { LiveStream } from "../../../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../../../src/gateway/ports.ts";
 import { Relay, type Tally } from "../../../src/gateway/attempt/relay.ts";
-import { Watch } from "../../../src/gateway/attempt/watch.ts";
+import { AttemptTimeouts } from "../../../src/gateway/attempt/attempt-timeouts.ts";
 import { ResponseStream } from "../../../src/http/response-stream.ts";
 import type { ResponseWriter } from "../../../src/net/server/http-response.ts";
 import type { Emission } from "../../../src/operations/emission.ts";
@@ -61,11 +61,11 @@ class World {
         this.#timers.push(timer);
         return () => void (this.#timers = this.#timers.filter((each) => each !== timer));
       },
-      bells: { set: () => {}, clear: () => {} },
+      timers: { set: () => {}, clear: () => {} },
     };
     const limits = { startedMs: 0, timeouts: far, stream: true, patienceMs: 1e9, deadlineMs: 1e9, slowMs: 1e9 };
-    const watch = new Watch(ports, limits, { alarm: () => {}, slow: () => 1e9 });
-    const owner = { ports, watch, reason: null, settle: () => {}, abandon: () => {}, named: same, heard: same };
+    const timeouts = new AttemptTimeouts(ports, limits, { timedOut: () => {}, slow: () => 1e9 });
+    const owner = { ports, timeouts, reason: null, settle: () => {}, abandon: () => {}, named: same, heard: same };
     this.stream = new LiveStream(reply, new Bytes(shape, declaredBytes), owner);
   }
 
@@ -212,7 +212,7 @@ describe("the bytes of an answer that are counted", () => {
       endStream: () => {},
       cut: () => {},
     };
-    const ports = { nowMs: () => 0, bells: { set: () => {}, clear: () => {} } };
+    const ports = { nowMs: () => 0, timers: { set: () => {}, clear: () => {} } };
     const options = { requestId: "r", shape, keepAliveMs: 0, writeStallMs: 1e9, early: false, ports };
     const outgoing = new ResponseStream(relay, { cancelled: () => {}, ended: () => {} }, options);
     outgoing.begin(out);

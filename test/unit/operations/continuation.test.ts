@@ -8,7 +8,7 @@ import { continued, type Continuation } from "../../../src/operations/chat/conti
 import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { SaidText } from "../../../src/operations/chat/said-text.ts";
-import type { Ahead } from "../../../src/routing/plan.ts";
+import type { Candidates } from "../../../src/routing/plan.ts";
 import { canContinue, type RescueInput } from "../../../src/routing/rescue.ts";
 import { candidatesOf, type Candidate } from "../../../src/channels/channel.ts";
 import { channel } from "../../support/plan-world.ts";
@@ -70,7 +70,7 @@ describe("a request for the rest of an answer", () => {
 describe("who may go on with an answer", () => {
   const [a, same, maker, other] = [serving("a", "gpt"), serving("b", "gpt"), serving("c", "openai/GPT"), serving("d", "claude")];
   const choices = [a, same, maker, other].map((one, tier) => ({ candidate: one, tier, probe: false }));
-  const plan: Ahead = { go: "ahead", mode: "normal", candidates: choices, skipped: [] };
+  const plan: Candidates = { go: "ahead", mode: "normal", candidates: choices, skipped: [] };
   const policy = { attemptsMax: 3, hedgeAfterMs: null, streamDeadlineMs: 1, wholeDeadlineMs: 1, waitMs: 0 } as const;
   const names = (rescue: "auto" | "continue" | "error", facts: Partial<RescueInput> = {}): readonly string[] => {
     const input = { policy: { ...policy, rescue }, plan, asked: [a], broken: a.deployment, ...facts };

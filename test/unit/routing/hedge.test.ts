@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { newLoad, observed } from "../../../src/channels/load.ts";
 import { hedgeDelayMs, type HedgeInput, hedgeWith } from "../../../src/routing/hedge.ts";
-import type { Ahead } from "../../../src/routing/plan.ts";
+import type { Candidates } from "../../../src/routing/plan.ts";
 import { candidate, candidates } from "../../support/plan-world.ts";
 
 const policy = {
@@ -59,7 +59,7 @@ describe("when to hedge", () => {
 
 describe("with whom to hedge", () => {
   const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
-  const plan = (...who: readonly (typeof a)[]): Ahead => ({
+  const plan = (...who: readonly (typeof a)[]): Candidates => ({
     go: "ahead",
     mode: "normal",
     candidates: who.map((one, tier) => ({ candidate: one, tier, probe: false })),
@@ -110,7 +110,7 @@ describe("with whom to hedge", () => {
 
   test("never with a probe", () => {
     const probing = plan(a, b);
-    const marked: Ahead = {
+    const marked: Candidates = {
       ...probing,
       candidates: probing.candidates.map((choice) => ({ ...choice, probe: choice.candidate === b })),
     };

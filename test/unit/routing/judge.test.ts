@@ -5,7 +5,7 @@ import { chargedScope } from "../../../src/channels/health.ts";
 import { failure, type Failure, type FailureFacts, type FailureKind } from "../../../src/operations/failure.ts";
 import { finalFailure } from "../../../src/routing/final-failure.ts";
 import { judge, type JudgeInput, type Next, type FailedAttempt, type Verdict } from "../../../src/routing/judge.ts";
-import type { Ahead } from "../../../src/routing/plan.ts";
+import type { Candidates } from "../../../src/routing/plan.ts";
 import { candidate, candidates } from "../../support/plan-world.ts";
 
 const policy = {
@@ -18,7 +18,7 @@ const policy = {
 } as const;
 const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
 
-function planned(...tiers: readonly (readonly Candidate[])[]): Ahead {
+function planned(...tiers: readonly (readonly Candidate[])[]): Candidates {
   const choices = tiers.flatMap((tier, at) => tier.map((one) => ({ candidate: one, tier: at, probe: false })));
   return { go: "ahead", mode: "normal", candidates: choices, skipped: [] };
 }
@@ -28,7 +28,7 @@ function tried(who: Candidate, kind: FailureKind, facts: FailureFacts & { readon
   return { candidate: who, failure: failure(kind, "", rest), tookMs };
 }
 
-function verdict(plan: Ahead, attempts: readonly FailedAttempt[], facts: Partial<JudgeInput> = {}): Verdict {
+function verdict(plan: Candidates, attempts: readonly FailedAttempt[], facts: Partial<JudgeInput> = {}): Verdict {
   return judge({
     policy,
     plan,
@@ -106,7 +106,7 @@ describe("a failure in a tier of equals", () => {
 
   test("a probe stays a probe", () => {
     const plan = planned([a, b]);
-    const probing: Ahead = {
+    const probing: Candidates = {
       ...plan,
       candidates: plan.candidates.map((choice) => ({ ...choice, probe: choice.candidate === b })),
     };
@@ -326,7 +326,7 @@ describe("with nobody else left", () => {
 
 describe("those in reserve, whose breakers are open", () => {
   const d = candidate("d");
-  const reserving = (mode: Ahead["mode"], candidates: readonly Candidate[], ...reserve: readonly Candidate[]): Ahead => ({
+  const reserving = (mode: Candidates["mode"], candidates: readonly Candidate[], ...reserve: readonly Candidate[]): Candidates => ({
     ...planned(candidates),
     mode,
     reserve: reserve.map((one) => ({ candidate: one, tier: 0, probe: false, held: true })),
@@ -506,7 +506,7 @@ describe("any verdict", () => {
 
   /** Plays a call whose attempts fail by the script; returns the attempts and how it ended. */
   function play(
-    plan: Ahead,
+    plan: Candidates,
     failures: readonly (FailureFacts & { kind: FailureKind; tookMs: number })[],
     facts: Partial<JudgeInput>,
   ): { readonly attempts: readonly FailedAttempt[]; readonly waitedMs: number; readonly ended: string } {

@@ -7,7 +7,7 @@ import { begun, newLoad, observed } from "../../../src/channels/load.ts";
 import { countRequest, newThrottle } from "../../../src/limits/throttle.ts";
 import { failure, type Failure } from "../../../src/operations/failure.ts";
 import { drawOne, indexOf } from "../../../src/routing/draw.ts";
-import { type Ahead, type Choice, hasOneDeployment, plan, type PlanInput, type Refused } from "../../../src/routing/plan.ts";
+import { type Candidates, type Choice, hasOneDeployment, plan, type PlanInput, type Refused } from "../../../src/routing/plan.ts";
 import { candidate, candidates, diceOf, planInput, route, type Tables, tables } from "../../support/plan-world.ts";
 
 const nowMs = 1_000_000;
@@ -35,7 +35,7 @@ function told(table: Tables, scope: string, forMs: number): void {
   table.health.set(scope, failing(1, limited(forMs), nowMs));
 }
 
-function ahead(input: PlanInput): Ahead {
+function ahead(input: PlanInput): Candidates {
   const found = plan(input);
   if (found.go !== "ahead") throw new Error(`refused: ${found.kind}`);
   return found;
@@ -48,7 +48,7 @@ function refused(input: PlanInput): Refused {
 }
 
 const namesOf = (choices: readonly Choice[]): string[] => choices.map(({ candidate: { deployment } }) => deployment.channel.name);
-const names = (found: Ahead): string[] => namesOf(found.candidates);
+const names = (found: Candidates): string[] => namesOf(found.candidates);
 
 /** Each was asked so long ago. */
 function askedAgo(...asked: readonly (readonly [Candidate, number])[]): LastAsked {

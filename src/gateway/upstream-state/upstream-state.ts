@@ -34,7 +34,7 @@ import type { Snapshot } from "../snapshot.ts";
  * and asks the rules how they change. It outlives reloads, and every table has a bound, because a channel that
  * takes any model lets clients choose the names.
  */
-export class Board {
+export class UpstreamState {
   private readonly healths = new BoundedMap<string, Health>(entriesMax, noMatter, (scope) => this.isKnownScope(scope));
   private readonly loads = new BoundedMap<string, Load>(entriesMax, noMatter, (id) => this.isKnown(id));
   private readonly routes = new BoundedMap<string, RouteState>(entriesMax, noMatter, (model) => this.snapshot?.routes.has(model) === true);
@@ -314,7 +314,7 @@ export class Ticket {
   private open = true;
 
   constructor(
-    private readonly board: Board,
+    private readonly upstreams: UpstreamState,
     readonly candidate: Candidate,
     readonly probe: boolean,
     /** A breaker was open for it: a probe, or a last resort. */
@@ -327,31 +327,31 @@ export class Ticket {
 
   firstContent(nowMs: number): void {
     observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
-    if (this.suspect) this.board.probeAnswers(this, nowMs);
+    if (this.suspect) this.upstreams.probeAnswers(this, nowMs);
   }
 
   succeeded(nowMs: number): void {
     this.close();
-    this.board.succeeded(this, nowMs);
+    this.upstreams.succeeded(this, nowMs);
   }
 
   failed(failure: Failure, nowMs: number): void {
     this.close();
-    this.board.failed(this, failure, nowMs);
+    this.upstreams.failed(this, failure, nowMs);
     if (failure.kind === "timed_out") observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
   }
 
   /** It ended without a word about the upstream: the client left, or another attempt won. */
   abandoned(): void {
     this.close();
-    this.board.abandoned(this);
+    this.upstreams.abandoned(this);
   }
 
   private close(): void {
     if (!this.open) throw new Error("an attempt was ended twice");
     this.open = false;
     ended(this.load);
-    this.board.callEnded(this.candidate.deployment.channel.name);
+    this.upstreams.callEnded(this.candidate.deployment.channel.name);
   }
 }
 

@@ -1,15 +1,15 @@
 import type { Timeouts } from "../../channels/channel.ts";
-import type { Bell, Ports } from "../ports.ts";
+import type { Timer, Ports } from "../ports.ts";
 
-export type Alarm = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
+export type TimeoutKind = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
 
 /**
  * Every timer of one attempt in a single one. It is armed for the next thing that could be due and looks again when
  * it rings, so that a stream of a thousand chunks moves two numbers a chunk and touches no timer. While nobody reads
  * (the client is slow, not the upstream) the upstream's silence does not count.
  */
-export class Watch implements Bell {
-  place = 0;
+export class AttemptTimeouts implements Timer {
+  slot = 0;
   private phase: "waiting" | "reading" | "committed" | "finished" | "over" = "waiting";
   private readonly startedMs: number;
   private byteMs: number;
@@ -17,15 +17,15 @@ export class Watch implements Bell {
   private pausedMs: number | null = null;
   private armedMs = Infinity;
   /** What could be due next, and when. */
-  private next: Alarm = "first";
+  private next: TimeoutKind = "first";
   private nextMs = Infinity;
   /** When somebody wants to know that there is still no content. */
   private slowMs: number;
 
   constructor(
-    private readonly ports: Pick<Ports, "nowMs" | "bells">,
-    private readonly limits: WatchLimits,
-    private readonly watched: Watched,
+    private readonly ports: Pick<Ports, "nowMs" | "timers">,
+    private readonly limits: TimeoutLimits,
+    private readonly listener: TimeoutListener,
   ) {
     this.startedMs = limits.startedMs;
     this.byteMs = this.startedMs;
@@ -77,7 +77,7 @@ export class Watch implements Bell {
     this.phase = "over";
     if (this.armedMs === Infinity) return;
     this.armedMs = Infinity;
-    this.ports.bells.clear(this);
+    this.ports.timers.clear(this);
   }
 
   private arm(knownMs?: number): void {
@@ -85,20 +85,20 @@ export class Watch implements Bell {
     if (this.nextMs >= this.armedMs || this.phase === "over") return;
     this.armedMs = this.nextMs;
     const nowMs = knownMs ?? this.ports.nowMs();
-    this.ports.bells.set(this, Math.max(0, this.nextMs - nowMs), nowMs);
+    this.ports.timers.set(this, Math.max(0, this.nextMs - nowMs), nowMs);
   }
 
   /** Looks what is due. */
-  ring(): void {
+  fire(): void {
     this.armedMs = Infinity;
     if (this.phase === "over") return;
     this.look();
     const nowMs = this.ports.nowMs();
     if (this.nextMs <= nowMs) {
-      if (this.next === "slow") this.slowMs = nowMs + this.watched.slow();
+      if (this.next === "slow") this.slowMs = nowMs + this.listener.slow();
       else {
         this.phase = "over";
-        this.watched.alarm(this.next);
+        this.listener.timedOut(this.next);
       }
     }
     this.arm();
@@ -107,14 +107,14 @@ export class Watch implements Bell {
   private look(): void {
     const { timeouts, stream, patienceMs, deadlineMs } = this.limits;
     const first = this.startedMs + Math.min(deadlineMs, patienceMs);
-    const firstAlarm: Alarm = deadlineMs < patienceMs ? "deadline" : "first";
+    const firstKind: TimeoutKind = deadlineMs < patienceMs ? "deadline" : "first";
     const { slowMs } = this;
     const total = this.startedMs + timeouts.totalMs;
     switch (this.phase) {
       case "waiting":
-        return slowMs < first ? this.expect("slow", slowMs) : this.expect(firstAlarm, first);
+        return slowMs < first ? this.expect("slow", slowMs) : this.expect(firstKind, first);
       case "reading": {
-        if (stream) return slowMs < first ? this.expect("slow", slowMs) : this.expect(firstAlarm, first);
+        if (stream) return slowMs < first ? this.expect("slow", slowMs) : this.expect(firstKind, first);
         const idle = this.byteMs + timeouts.idleMs;
         const end = Math.min(total, this.startedMs + deadlineMs);
         if (slowMs < idle && slowMs < end) return this.expect("slow", slowMs);
@@ -137,20 +137,20 @@ export class Watch implements Bell {
     }
   }
 
-  private expect(alarm: Alarm, atMs: number): void {
-    this.next = alarm;
+  private expect(kind: TimeoutKind, atMs: number): void {
+    this.next = kind;
     this.nextMs = atMs;
   }
 }
 
-/** Whoever is watched, and told when it takes too long. */
-export interface Watched {
-  alarm(alarm: Exclude<Alarm, "slow">): void;
+/** Whoever is listener, and told when it takes too long. */
+export interface TimeoutListener {
+  timedOut(kind: Exclude<TimeoutKind, "slow">): void;
   /** There is no content yet. Says after how long it wants to be told again; Infinity: never. */
   slow(): number;
 }
 
-export interface WatchLimits {
+export interface TimeoutLimits {
   readonly startedMs: number;
   readonly timeouts: Timeouts;
   readonly stream: boolean;
