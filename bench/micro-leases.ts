@@ -2,10 +2,10 @@
  * What a call's limits cost, in microseconds and in commands to Redis: in memory, with leases, with a place, and exactly.
  * `sh bin/bun bench/micro-leases.ts [redis://…]`; without an address it starts a `redis-server` of its own.
  */
-import { MemoryRates } from "../src/state/memory-rate-limits.ts";
-import { ListedNeed } from "../src/limits/listed-need.ts";
-import type { RateKeeper } from "../src/limits/rate-limit-store.ts";
-import { LeasedRates } from "../src/state/leases/leased-rate-limits.ts";
+import { MemoryRateLimits } from "../src/state/memory-rate-limits.ts";
+import { ListedReservationRequest } from "../src/limits/listed-need.ts";
+import type { RateLimitStore } from "../src/limits/rate-limit-store.ts";
+import { LeasedRateLimits } from "../src/state/leases/leased-rate-limits.ts";
 import { RedisCounts } from "../src/state/redis/counts.ts";
 import { RedisLink } from "../src/state/redis/link.ts";
 import { StoreGuard } from "../src/state/store-guard.ts";
@@ -20,12 +20,12 @@ const after = (ms: number, then: () => void): (() => void) => {
   return () => clearTimeout(timer);
 };
 const guard = new StoreGuard({ nowMs, after, probe: () => counts.attend("bench", 15_000), overdue: () => link.drop() });
-const leased = new LeasedRates({ counts, guard, local: new MemoryRates(nowMs), processes: () => 4, nowMs, after });
+const leased = new LeasedRateLimits({ counts, guard, local: new MemoryRateLimits(nowMs), processes: () => 4, nowMs, after });
 
 const limit = 500_000_000;
 const loose = { requests: limit, tokens: limit };
 
-await measured("memory", new MemoryRates(nowMs), 300_000, loose, false);
+await measured("memory", new MemoryRateLimits(nowMs), 300_000, loose, false);
 await measured("leases", leased, 300_000, loose, false);
 await measured("leases, 100 keys", leased, 300_000, loose, false, 100);
 await measured("leases, with a place", leased, 10_000, loose, true);
@@ -40,7 +40,7 @@ started.stop();
 
 async function measured(
   name: string,
-  rates: RateKeeper,
+  rates: RateLimitStore,
   calls: number,
   limits: { readonly requests: number; readonly tokens: number },
   places: boolean,
@@ -53,7 +53,9 @@ async function measured(
         { id: `${key} rpm`, limit: limits.requests, amount: 1 },
         { id: `${key} tpm`, limit: limits.tokens, amount: 100 },
       ];
-      const answer = rates.take(new ListedNeed(claims, places ? { id: `${key} places`, limit: 100, call: `${name}-${call}` } : null));
+      const answer = rates.take(
+        new ListedReservationRequest(claims, places ? { id: `${key} places`, limit: 100, call: `${name}-${call}` } : null),
+      );
       const taking = answer instanceof Promise ? await answer : answer;
       if (taking.ok) taking.settle([1, 90]);
       // Calls come from sockets: the loop turns.
@@ -77,7 +79,7 @@ async function measuredPaced(name: string, perSecond: number, perMinute: number)
   while (nowMs() - beganMs < 3_000) {
     for (const due = ((nowMs() - beganMs) * perSecond) / 1_000; calls < due; calls += 1) {
       const began = nowMs();
-      const taking = leased.take(new ListedNeed([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null));
+      const taking = leased.take(new ListedReservationRequest([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null));
       busyMs += nowMs() - began;
       void Promise.resolve(taking).then((settled) => settled.ok && settled.settle([1]));
     }

@@ -9,7 +9,7 @@ import { unlimited, unlimitedRates, type Demand, type Limits } from "../src/limi
 import { adjust, fits, newWindow, take } from "../src/limits/minute-window.ts";
 import { BudgetLedger } from "../src/state/budgets/budget-ledger.ts";
 import { makeLimiter } from "../src/state/limiter.ts";
-import { MemoryRates } from "../src/state/memory-rate-limits.ts";
+import { MemoryRateLimits } from "../src/state/memory-rate-limits.ts";
 
 const nowMs = (): number => performance.now();
 
@@ -51,12 +51,12 @@ function measure(name: string, turns: number, run: (turn: number) => unknown): v
 
 function pair(limiter: Limiter, key: Key): void {
   const answer = limiter.admit(key, "some-model-large", estimate, "call");
-  if (answer instanceof Promise || answer.kind === "overrun") throw new Error("a call had to wait or was refused");
+  if (answer instanceof Promise || answer.kind === "limit_exceeded") throw new Error("a call had to wait or was refused");
   answer.settle(truth);
 }
 
 const ledger = new BudgetLedger({ storage: richStore, holder: "bench", nowMs, wallMs: Date.now, after: () => () => {} });
-const limiter = makeLimiter({ rates: new MemoryRates(nowMs), budgets: ledger, wallMs: Date.now });
+const limiter = makeLimiter({ rates: new MemoryRateLimits(nowMs), budgets: ledger, wallMs: Date.now });
 const large = 1e12;
 const money = { nanos: 9e15, period: "month" } as const;
 
@@ -94,7 +94,7 @@ measure("admit + settle, requests, tokens, concurrency", 100_000, () => pair(lim
 measure("admit + settle, the same and a budget with money held", 100_000, () => pair(limiter, budget));
 measure("admit + settle, every limit there is", 100_000, () => pair(limiter, all));
 measure("admit + settle, the same and a rule for the model", 100_000, () => pair(limiter, ruled));
-measure("bars", 100_000, () => limiter.bars(usual));
+measure("precheck", 100_000, () => limiter.precheck(usual));
 
 const many = Array.from({ length: 10_000 }, (_, at) => keyWith(`key-${at}`, { requests: large, tokens: large, concurrency: 64 }));
 measure("admit + settle over 10,000 keys", 100_000, (turn) => pair(limiter, many[(turn * 7) % many.length]!));

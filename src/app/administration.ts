@@ -148,7 +148,7 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
   const ask = askOf(asked);
   const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.upstreams);
   const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
-  const limited = asked.key === null ? null : gateway.ledger.bars(asked.key);
+  const limited = asked.key === null ? null : gateway.ledger.precheck(asked.key);
   if (limited !== null) refusals.push(shownAs(limited.failure));
   const reserve = route === null ? null : gateway.ledger.estimate(ask, route);
   const budgeted = asked.key !== null && hasBudget(asked.key) && asked.key.limits.unpriced === "refuse";

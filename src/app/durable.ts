@@ -3,14 +3,14 @@ import type { Settings } from "../config/settings.ts";
 import type { Limiter } from "../gateway/admission/limiter.ts";
 import type { ReceiptBook } from "../gateway/settlement/receipt-book.ts";
 import type { Storage } from "../gateway/storage.ts";
-import type { RateKeeper } from "../limits/rate-limit-store.ts";
+import type { RateLimitStore } from "../limits/rate-limit-store.ts";
 import { BudgetLedger } from "../state/budgets/budget-ledger.ts";
-import { Census } from "../state/membership.ts";
+import { Membership } from "../state/membership.ts";
 import { CoolDownHints } from "../state/cool-down-hints.ts";
 import { DrainedMark } from "../state/budgets/drained-mark.ts";
-import { LeasedRates } from "../state/leases/leased-rate-limits.ts";
+import { LeasedRateLimits } from "../state/leases/leased-rate-limits.ts";
 import { makeLimiter } from "../state/limiter.ts";
-import { MemoryRates } from "../state/memory-rate-limits.ts";
+import { MemoryRateLimits } from "../state/memory-rate-limits.ts";
 import { Partition } from "../state/partition.ts";
 import { RedisCounts } from "../state/redis/counts.ts";
 import { RedisHints } from "../state/redis/hints.ts";
@@ -132,7 +132,7 @@ export async function openDurable(needs: DurableNeeds): Promise<Durable> {
   const drained = (): number =>
     drainedMark.look(nowMs() - turnMs, { written: journal.written().receipts, behind: drain.lag().receipts, stuck: journal.full });
   const joint = jointParts(needs, store, after, holder);
-  const rates: RateKeeper = joint?.rates ?? new MemoryRates(nowMs);
+  const rates: RateLimitStore = joint?.rates ?? new MemoryRateLimits(nowMs);
   const budgets = new BudgetLedger({
     storage: store.storage.budgets,
     holder,
@@ -177,8 +177,8 @@ function databaseOptions({ store, dataDir }: StoreSettings, threaded: boolean): 
 
 interface JointParts {
   readonly kind: string;
-  readonly rates: LeasedRates;
-  readonly census: Census;
+  readonly rates: LeasedRateLimits;
+  readonly census: Membership;
   readonly hints: CoolDownHints;
   readonly guard: StoreGuard;
   stop(): Promise<void>;
@@ -200,7 +200,7 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
     notice: (lost, reason) => (lost ? log.warn("state_lost", { kind, detail: reason }) : log.info("state_back", { kind })),
     ...(link !== null ? { deadlineMs: redisMs } : { deadlineMs: sqlMs, stalledMs: sqlStalledMs }),
   });
-  const census: Census = new Census({ counts, guard, process: holder, nowMs, after });
+  const census: Membership = new Membership({ counts, guard, process: holder, nowMs, after });
   const partition =
     link === null || database.engine === "sqlite"
       ? null
@@ -214,10 +214,10 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
           nowMs,
           after,
         });
-  const rates = new LeasedRates({
+  const rates = new LeasedRateLimits({
     counts,
     guard,
-    local: new MemoryRates(nowMs),
+    local: new MemoryRateLimits(nowMs),
     ...(partition === null
       ? { processes: census.count }
       : { processes: partition.everybody, share: partition.share, unseen: partition.unseen }),

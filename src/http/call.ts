@@ -2,7 +2,7 @@ import type { Answer, AnswerUser } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
 import type { Admission } from "../gateway/admission/admission.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
-import type { Overrun, Place } from "../gateway/admission/limiter.ts";
+import type { LimitExceeded, ConcurrencySlot } from "../gateway/admission/limiter.ts";
 import type { LiveCalls } from "../gateway/admission/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
@@ -103,8 +103,8 @@ class InboundCall implements RequestObserver, AnswerUser {
     }
     const barred = rejectEarly(request, key, endpoint, gateway.calls.size, snapshot);
     if (barred !== null) return this.refuse(barred);
-    const spent = gateway.ledger.bars(key);
-    if (spent !== null) return this.overrun(spent);
+    const spent = gateway.ledger.precheck(key);
+    if (spent !== null) return this.limitExceeded(spent);
     const parsed = endpoint.read(context, key);
     if (parsed instanceof Promise) void this.enterLater(parsed, key);
     else this.enter(parsed, key);
@@ -113,13 +113,13 @@ class InboundCall implements RequestObserver, AnswerUser {
   /** What is still being read counts among the calls of its key: it costs the gateway as much, and the client sets its pace. */
   private async enterLater(reading: Promise<ParsedRequest | Failure>, key: Key): Promise<void> {
     const { context, cancellation } = this;
-    let place: Place | null = null;
+    let place: ConcurrencySlot | null = null;
     // Whoever waits for it below is told.
     reading.catch(() => {});
     try {
       const placing = context.services.gateway.ledger.place(key, context.receiptId);
       const placed = placing instanceof Promise ? await placing : placing;
-      if (placed.kind === "overrun") return this.unread(reading, placed);
+      if (placed.kind === "limit_exceeded") return this.unread(reading, placed);
       place = placed;
       const parsed = await unlessCancelled(reading, cancellation);
       place.leave();
@@ -132,10 +132,10 @@ class InboundCall implements RequestObserver, AnswerUser {
   }
 
   /** Its key has no place for it: whatever comes of the reading is let go. */
-  private unread(reading: Promise<ParsedRequest | Failure>, why: Overrun): void {
+  private unread(reading: Promise<ParsedRequest | Failure>, why: LimitExceeded): void {
     reading.then(letGo, () => {});
     this.context.request.body.leave();
-    this.overrun(why);
+    this.limitExceeded(why);
   }
 
   broke(error: unknown): void {
@@ -160,8 +160,8 @@ class InboundCall implements RequestObserver, AnswerUser {
   }
 
   /** Says how the key stands, and when asking again has a chance. */
-  private overrun({ failure: why, standing, retryAfterMs }: Overrun): void {
-    this.context.head.standing = standing;
+  private limitExceeded({ failure: why, rateLimitStatus, retryAfterMs }: LimitExceeded): void {
+    this.context.head.rateLimitStatus = rateLimitStatus;
     this.refuse(why, retryAfterMs);
   }
 
@@ -193,7 +193,7 @@ class InboundCall implements RequestObserver, AnswerUser {
     else this.admit(call, admitting);
   }
 
-  private async admitLater(call: Call, admitting: Promise<Admission | Overrun>): Promise<void> {
+  private async admitLater(call: Call, admitting: Promise<Admission | LimitExceeded>): Promise<void> {
     try {
       this.admit(call, await admitting);
     } catch (error) {
@@ -201,8 +201,8 @@ class InboundCall implements RequestObserver, AnswerUser {
     }
   }
 
-  private admit(call: Call, admission: Admission | Overrun): void {
-    if ("kind" in admission) this.overrun(admission);
+  private admit(call: Call, admission: Admission | LimitExceeded): void {
+    if ("kind" in admission) this.limitExceeded(admission);
     else if (admission.onRecord === null) this.serve(call, admission);
     else void this.serveOnRecord(call, admission, admission.onRecord);
   }
@@ -211,7 +211,7 @@ class InboundCall implements RequestObserver, AnswerUser {
     try {
       await onRecord;
     } catch {
-      return this.overrun(this.context.services.gateway.ledger.lost(admission));
+      return this.limitExceeded(this.context.services.gateway.ledger.lost(admission));
     }
     try {
       this.serve(call, admission);
@@ -222,7 +222,7 @@ class InboundCall implements RequestObserver, AnswerUser {
 
   private serve(call: Call, admission: Admission): void {
     this.facts.admission = admission;
-    this.context.head.standing = admission.grant.standing;
+    this.context.head.rateLimitStatus = admission.grant.rateLimitStatus;
     const { earlyHeadersMs } = call.snapshot.service;
     const isPatient = !call.facts.stream || call.ask.operation === "speech" || earlyHeadersMs === 0;
     if (isPatient) this.context.services.gateway.serveTo(this, call);

@@ -1,10 +1,10 @@
-import type { Claim, Need, Place } from "./rate-limit-store.ts";
+import type { Claim, ReservationRequest, SlotClaim } from "./rate-limit-store.ts";
 
 /** A need that is written down, claim by claim. */
-export class ListedNeed implements Need {
+export class ListedReservationRequest implements ReservationRequest {
   constructor(
     private readonly list: readonly Claim[],
-    readonly room: Place | null,
+    readonly room: SlotClaim | null,
   ) {}
 
   get claims(): number {
@@ -28,10 +28,10 @@ export class ListedNeed implements Need {
   }
 }
 
-export function claimsOf(need: Need): readonly Claim[] {
+export function claimsOf(need: ReservationRequest): readonly Claim[] {
   return Array.from({ length: need.claims }, (_, at) => ({ id: need.id(at), limit: need.limit(at), amount: need.amount(at) }));
 }
 
-export function placeOf({ room, call }: Need): Place | null {
+export function placeOf({ room, call }: ReservationRequest): SlotClaim | null {
   return room === null ? null : { id: room.id, limit: room.limit, call };
 }

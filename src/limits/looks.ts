@@ -1,8 +1,8 @@
-import type { Look, Standings } from "./rate-limit-store.ts";
+import type { LimitStatus, LimitStatuses } from "./rate-limit-store.ts";
 
 /** How limits stood, as it was seen. */
-export class Looks implements Standings {
-  constructor(private readonly looks: readonly Look[]) {}
+export class RecordedLimitStatuses implements LimitStatuses {
+  constructor(private readonly looks: readonly LimitStatus[]) {}
 
   remaining(at: number): number {
     return this.looks[at]!.remaining;

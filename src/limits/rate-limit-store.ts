@@ -1,17 +1,17 @@
 /** Keeps what was used in the last minute, and how many calls are under way, in this process or over several. */
-export interface RateKeeper {
+export interface RateLimitStore {
   /** All that a call needs, or nothing of it. */
-  take(need: Need): Taking | Promise<Taking>;
+  take(need: ReservationRequest): ReservationResult | Promise<ReservationResult>;
   /** Whether a claim fits for sure, told at next to no cost; where it may not, `look` knows more. */
   surelyFits(claim: Claim): boolean;
   /** What is left, as far as this process knows it without asking; for a refusal before anything is read. */
-  look(claim: Claim): Look;
+  look(claim: Claim): LimitStatus;
   /** How many calls hold a place, as far as this process knows. */
   placesTaken(id: string): number;
 }
 
 /** What a call needs of its limits. Every call asks for it, and answers for it itself: nothing is made for the question. */
-export interface Need {
+export interface ReservationRequest {
   /** Of so many limits per minute. */
   readonly claims: number;
   /** Names the limit: the same for every call that shares it. */
@@ -31,28 +31,28 @@ export interface Claim {
   readonly amount: number;
 }
 
-export interface Place {
+export interface SlotClaim {
   readonly id: string;
   readonly limit: number;
   readonly call: string;
 }
 
-export type Taking =
-  | (Standings & {
+export type ReservationResult =
+  | (LimitStatuses & {
       readonly ok: true;
       /** Puts the true amounts, in the order of the limits, in the place of the claimed ones, and frees the place. Once. */
       settle(amounts: readonly number[]): void;
     })
-  | (Standings & { readonly ok: false; readonly shortId: string; readonly waitMs: number });
+  | (LimitStatuses & { readonly ok: false; readonly shortId: string; readonly waitMs: number });
 
 /** How the limits stood after a taking, each by its place in the need. Every call asks, so that nothing is made for the answer. */
-export interface Standings {
+export interface LimitStatuses {
   remaining(at: number): number;
   /** Until all of the limit is free again. */
   resetMs(at: number): number;
 }
 
-export interface Look {
+export interface LimitStatus {
   readonly limit: number;
   readonly remaining: number;
   /** Until all of the limit is free again. */

@@ -7,7 +7,7 @@ import type { Claim } from "../limits/rate-limit-store.ts";
 import type { BudgetLine } from "./budgets/budget-account.ts";
 
 /** One limit per minute that a call of a key is held to. */
-export interface Gauge {
+export interface RateLimit {
   /** Names it in the keeper: the same for every call that shares it. */
   readonly id: string;
   readonly what: "requests" | "tokens" | "audio" | "characters";
@@ -29,17 +29,17 @@ export interface Room {
 }
 
 /** Everything that a call of a key is held to, the key's own first. */
-export interface Gauges {
-  readonly rates: readonly Gauge[];
+export interface CallLimits {
+  readonly rates: readonly RateLimit[];
   readonly rooms: readonly Room[];
   readonly budgets: readonly BudgetLine[];
   readonly isEmpty: boolean;
 }
 
 /** The limits of a key, laid out once, because every call asks for them. */
-export class KeyGauges {
-  readonly own: Gauges;
-  private readonly byRule: (Gauges | undefined)[] = [];
+export class KeyLimits {
+  readonly own: CallLimits;
+  private readonly byRule: (CallLimits | undefined)[] = [];
 
   constructor(private readonly key: Key) {
     const { id, limits } = key;
@@ -47,7 +47,7 @@ export class KeyGauges {
   }
 
   /** The first rule that fits counts, on top of the key's own limits. */
-  for(model: string): Gauges {
+  for(model: string): CallLimits {
     const { models } = this.key.limits;
     const at = models.findIndex(({ pattern }) => matchesPattern(pattern, model));
     if (at === -1) return this.own;
@@ -56,7 +56,7 @@ export class KeyGauges {
 }
 
 /** What a call counts for on a gauge; a figure that is none counts as `otherwise`. */
-export function amountOn({ what }: Gauge, demand: Demand, otherwise: number): number {
+export function amountOn({ what }: RateLimit, demand: Demand, otherwise: number): number {
   switch (what) {
     case "requests":
       return 1;
@@ -69,16 +69,16 @@ export function amountOn({ what }: Gauge, demand: Demand, otherwise: number): nu
   }
 }
 
-function ruleGauges(keyId: string, rules: readonly ModelLimits[], at: number): Gauges {
+function ruleGauges(keyId: string, rules: readonly ModelLimits[], at: number): CallLimits {
   const rule = rules[at]!;
   const earlier = rules.slice(0, at).map(({ pattern }) => pattern);
   const exceptModels = earlier.filter((pattern) => mayOverlap(pattern, rule.pattern));
   return gaugesOf(keyId, rule, rule.budget, rule.pattern, exceptModels);
 }
 
-function gaugesOf(keyId: string, rates: Rates, budget: Budget | null, pattern: string | null, exceptModels: readonly string[]): Gauges {
+function gaugesOf(keyId: string, rates: Rates, budget: Budget | null, pattern: string | null, exceptModels: readonly string[]): CallLimits {
   const suffix = pattern === null ? "" : ` ${pattern}`;
-  const gauge = (what: Gauge["what"], figure: number | null, unit = 1): readonly Gauge[] => {
+  const gauge = (what: RateLimit["what"], figure: number | null, unit = 1): readonly RateLimit[] => {
     if (figure === null) return [];
     const id = `${keyId} ${what}${suffix}`;
     const limit = Math.floor(figure * unit);
@@ -107,11 +107,11 @@ function gaugesOf(keyId: string, rates: Rates, budget: Budget | null, pattern: s
   );
 }
 
-function joined(own: Gauges, more: Gauges): Gauges {
+function joined(own: CallLimits, more: CallLimits): CallLimits {
   return laidOut([...own.rates, ...more.rates], [...own.rooms, ...more.rooms], [...own.budgets, ...more.budgets]);
 }
 
-function laidOut(rates: readonly Gauge[], rooms: readonly Room[], budgets: readonly BudgetLine[]): Gauges {
+function laidOut(rates: readonly RateLimit[], rooms: readonly Room[], budgets: readonly BudgetLine[]): CallLimits {
   return { rates, rooms, budgets, isEmpty: rates.length + rooms.length + budgets.length === 0 };
 }
 

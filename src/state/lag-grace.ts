@@ -7,7 +7,7 @@ export interface Clock {
  * Rings after so long, for those who wait for an answer. Where this process itself was held up meanwhile, by its own work or by a
  * busy machine, the answer may lie there unread: then it is looked at first.
  */
-export function afterHearing({ nowMs, after }: Clock, ms: number, then: () => void): () => void {
+export function timerWithLagGrace({ nowMs, after }: Clock, ms: number, then: () => void): () => void {
   const dueMs = nowMs() + ms;
   let cancel = after(ms, () => {
     if (nowMs() - dueMs < heldUpMs) then();

@@ -1,14 +1,21 @@
-import type { Grant, Limiter, Overrun, Place, Standing } from "../gateway/admission/limiter.ts";
+import type { Grant, Limiter, LimitExceeded, ConcurrencySlot, RateLimitStatus } from "../gateway/admission/limiter.ts";
 import type { Key } from "../keys/key.ts";
 import type { Demand } from "../limits/limits.ts";
-import { ListedNeed } from "../limits/listed-need.ts";
-import type { Need, RateKeeper, Standings, Taking } from "../limits/rate-limit-store.ts";
+import { ListedReservationRequest } from "../limits/listed-need.ts";
+import type { ReservationRequest, RateLimitStore, LimitStatuses, ReservationResult } from "../limits/rate-limit-store.ts";
 import type { BudgetLine, Refused, Reservation } from "./budgets/budget-account.ts";
-import { amountOn, KeyGauges, type Gauges, type Room } from "./key-limits.ts";
-import { budgetOverrun, neverFits, priceOverrun, rateOverrun, roomOverrun, storeOverrun } from "./admission-denied.ts";
+import { amountOn, KeyLimits, type CallLimits, type Room } from "./key-limits.ts";
+import {
+  budgetExceeded,
+  neverFits,
+  priceUnknown,
+  rateLimitExceeded,
+  concurrencyLimitExceeded,
+  storeUnavailable,
+} from "./limit-exceeded.ts";
 
 export interface LimiterParts {
-  readonly rates: RateKeeper;
+  readonly rates: RateLimitStore;
   readonly budgets: { reserve(line: BudgetLine, nanos: number): Reservation | Refused | Promise<Reservation | Refused> };
   /** Tells the day, for when a new period begins. */
   readonly wallMs: () => number;
@@ -21,18 +28,18 @@ export interface LimiterParts {
  */
 export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
   // A key that changes is another object, so what is laid out here never grows old.
-  const known = new WeakMap<Key, KeyGauges>();
+  const known = new WeakMap<Key, KeyLimits>();
 
-  function gaugesOf(key: Key): KeyGauges {
+  function gaugesOf(key: Key): KeyLimits {
     let gauges = known.get(key);
-    if (gauges === undefined) known.set(key, (gauges = new KeyGauges(key)));
+    if (gauges === undefined) known.set(key, (gauges = new KeyLimits(key)));
     return gauges;
   }
 
-  function admit(key: Key, model: string, demand: Demand, call: string): Grant | Overrun | Promise<Grant | Overrun> {
+  function admit(key: Key, model: string, demand: Demand, call: string): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
     const gauges = gaugesOf(key).for(model);
     if (gauges.isEmpty) return unlimitedGrant;
-    if (gauges.budgets.length > 0 && demand.nanos === null && key.limits.unpriced === "refuse") return priceOverrun(model, null);
+    if (gauges.budgets.length > 0 && demand.nanos === null && key.limits.unpriced === "refuse") return priceUnknown(model, null);
     const admission = new Admission(gauges, demand, call);
     const impossible = admission.impossible();
     if (impossible !== null) return impossible;
@@ -41,8 +48,8 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     return taking instanceof Promise ? afterLateRates(admission, taking) : afterRates(admission, taking);
   }
 
-  async function afterLateRates(admission: Admission, taking: Promise<Taking>): Promise<Grant | Overrun> {
-    let taken: Taking;
+  async function afterLateRates(admission: Admission, taking: Promise<ReservationResult>): Promise<Grant | LimitExceeded> {
+    let taken: ReservationResult;
     try {
       taken = await taking;
     } catch {
@@ -51,18 +58,18 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     return afterRates(admission, taken);
   }
 
-  function afterRates(admission: Admission, taking: Taking): Grant | Overrun | Promise<Grant | Overrun> {
+  function afterRates(admission: Admission, taking: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
     admission.see(taking);
-    if (!taking.ok) return admission.overrun(taking);
+    if (!taking.ok) return admission.limitExceeded(taking);
     admission.took(taking);
     const room = admission.gauges.rooms[1];
     if (room === undefined) return money(admission, 0);
-    const second = rates.take(new ListedNeed([], { id: room.id, limit: room.limit, call: admission.call }));
+    const second = rates.take(new ListedReservationRequest([], { id: room.id, limit: room.limit, call: admission.call }));
     return second instanceof Promise ? afterLateRoom(admission, second) : afterRoom(admission, second);
   }
 
-  async function afterLateRoom(admission: Admission, taking: Promise<Taking>): Promise<Grant | Overrun> {
-    let taken: Taking;
+  async function afterLateRoom(admission: Admission, taking: Promise<ReservationResult>): Promise<Grant | LimitExceeded> {
+    let taken: ReservationResult;
     try {
       taken = await taking;
     } catch {
@@ -71,21 +78,21 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     return afterRoom(admission, taken);
   }
 
-  function afterRoom(admission: Admission, taking: Taking): Grant | Overrun | Promise<Grant | Overrun> {
-    if (!taking.ok) return admission.withdrawn(admission.overrun(taking));
+  function afterRoom(admission: Admission, taking: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
+    if (!taking.ok) return admission.withdrawn(admission.limitExceeded(taking));
     admission.took(taking);
     return money(admission, 0);
   }
 
   /** Sets aside what the call may cost in each of its budgets, one after the other. */
-  function money(admission: Admission, from: number): Grant | Overrun | Promise<Grant | Overrun> {
+  function money(admission: Admission, from: number): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
     const { budgets: lines } = admission.gauges;
     for (let at = from; at < lines.length; at += 1) {
       const line = lines[at]!;
       const answer = budgets.reserve(line, admission.nanos);
       if (answer instanceof Promise) return lateMoney(admission, line, answer, at);
-      const overrun = admission.reserved(line, answer, wallMs);
-      if (overrun !== null) return overrun;
+      const limitExceeded = admission.reserved(line, answer, wallMs);
+      if (limitExceeded !== null) return limitExceeded;
     }
     return admission;
   }
@@ -95,20 +102,20 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     line: BudgetLine,
     answer: Promise<Reservation | Refused>,
     at: number,
-  ): Promise<Grant | Overrun> {
+  ): Promise<Grant | LimitExceeded> {
     return admission.reserved(line, await answer, wallMs) ?? money(admission, at + 1);
   }
 
-  function place(key: Key, call: string): Place | Overrun | Promise<Place | Overrun> {
+  function place(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
     const [room] = gaugesOf(key).own.rooms;
     if (room === undefined) return unlimitedPlace;
-    const taking = rates.take(new ListedNeed([], { id: room.id, limit: room.limit, call }));
+    const taking = rates.take(new ListedReservationRequest([], { id: room.id, limit: room.limit, call }));
     return taking instanceof Promise ? taking.then((taken) => placed(room, taken), storeLost) : placed(room, taking);
   }
 
-  function bars(key: Key): Overrun | null {
+  function precheck(key: Key): LimitExceeded | null {
     const { own } = gaugesOf(key);
-    for (const room of own.rooms) if (rates.placesTaken(room.id) >= room.limit) return roomOverrun(room, null);
+    for (const room of own.rooms) if (rates.placesTaken(room.id) >= room.limit) return concurrencyLimitExceeded(room, null);
     for (const gauge of own.rates) {
       if (gauge.what !== "requests" || rates.surelyFits(gauge.one)) continue;
       const look = rates.look(gauge.one);
@@ -116,28 +123,28 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
       // Without a better word: as if what is used were spread evenly.
       const waitMs = look.waitMs ?? look.resetMs / Math.max(1, gauge.limit);
       const { limit, remaining, resetMs } = look;
-      const standing = { ...noStanding, requestsLimit: limit, requestsRemaining: remaining, requestsResetMs: resetMs };
-      return rateOverrun(gauge, gauge.limit < 1 ? Infinity : waitMs, standing);
+      const rateLimitStatus = { ...noRateLimitStatus, requestsLimit: limit, requestsRemaining: remaining, requestsResetMs: resetMs };
+      return rateLimitExceeded(gauge, gauge.limit < 1 ? Infinity : waitMs, rateLimitStatus);
     }
     return null;
   }
 
-  return { bars, place, admit };
+  return { precheck, place, admit };
 }
 
-function placed(room: Room, taking: Taking): Place | Overrun {
-  return taking.ok ? { kind: "place", leave: () => taking.settle([]) } : roomOverrun(room, null);
+function placed(room: Room, taking: ReservationResult): ConcurrencySlot | LimitExceeded {
+  return taking.ok ? { kind: "place", leave: () => taking.settle([]) } : concurrencyLimitExceeded(room, null);
 }
 
-const unlimitedPlace: Place = { kind: "place", leave: () => {} };
+const unlimitedPlace: ConcurrencySlot = { kind: "place", leave: () => {} };
 
-type Taken = Taking & { readonly ok: true };
+type Taken = ReservationResult & { readonly ok: true };
 
 /**
  * A call on its way through its limits; once through, it is the grant. It is what it needs of them, and how its key stands: every call
  * has all three, so that nothing is made for them.
  */
-class Admission implements Grant, Need, Standing {
+class Admission implements Grant, ReservationRequest, RateLimitStatus {
   readonly kind = "grant";
   /** Of the rates and the first place, and of the second place. */
   private first: Taken | null = null;
@@ -153,7 +160,7 @@ class Admission implements Grant, Need, Standing {
   private reservations: Reservation[] | null = null;
 
   constructor(
-    readonly gauges: Gauges,
+    readonly gauges: CallLimits,
     private readonly demand: Demand,
     readonly call: string,
   ) {}
@@ -183,7 +190,7 @@ class Admission implements Grant, Need, Standing {
     return this.demand.nanos ?? 0;
   }
 
-  get standing(): Standing | null {
+  get rateLimitStatus(): RateLimitStatus | null {
     return this.requestsLimit === null && this.tokensLimit === null ? null : this;
   }
 
@@ -208,7 +215,7 @@ class Admission implements Grant, Need, Standing {
   }
 
   /** What no wait could make room for. */
-  impossible(): Overrun | null {
+  impossible(): LimitExceeded | null {
     for (let at = 0; at < this.claims; at += 1) {
       if (this.amount(at) > this.limit(at)) return neverFits(this.gauges.rates[at]!, null);
     }
@@ -216,7 +223,7 @@ class Admission implements Grant, Need, Standing {
   }
 
   /** Of the key's own limit and the one for the model, the tighter. */
-  see(standings: Standings): void {
+  see(standings: LimitStatuses): void {
     const { rates } = this.gauges;
     for (let at = 0; at < rates.length; at += 1) {
       const { what, limit } = rates[at]!;
@@ -236,35 +243,38 @@ class Admission implements Grant, Need, Standing {
     }
   }
 
-  overrun({ shortId, waitMs }: Taking & { readonly ok: false }): Overrun {
+  limitExceeded({ shortId, waitMs }: ReservationResult & { readonly ok: false }): LimitExceeded {
     const { rates, rooms } = this.gauges;
     const room = rooms.find(({ id }) => id === shortId);
-    if (room !== undefined) return roomOverrun(room, this.standing);
+    if (room !== undefined) return concurrencyLimitExceeded(room, this.rateLimitStatus);
     const gauge = rates.find(({ id }) => id === shortId);
-    return gauge === undefined ? storeOverrun(`no limit is called ${shortId}`, this.standing) : rateOverrun(gauge, waitMs, this.standing);
+    return gauge === undefined
+      ? storeUnavailable(`no limit is called ${shortId}`, this.rateLimitStatus)
+      : rateLimitExceeded(gauge, waitMs, this.rateLimitStatus);
   }
 
-  reserved(line: BudgetLine, answer: Reservation | Refused, wallMs: () => number): Overrun | null {
+  reserved(line: BudgetLine, answer: Reservation | Refused, wallMs: () => number): LimitExceeded | null {
     if (answer.ok) {
       if (this.reservation === null) this.reservation = answer;
       else (this.reservations ??= []).push(answer);
       return null;
     }
-    if (answer.why === "unavailable") return this.withdrawn(storeOverrun("no money is held, and the store does not answer", this.standing));
-    return this.withdrawn(budgetOverrun(line, this.nanos, answer, wallMs(), this.standing));
+    if (answer.why === "unavailable")
+      return this.withdrawn(storeUnavailable("no money is held, and the store does not answer", this.rateLimitStatus));
+    return this.withdrawn(budgetExceeded(line, this.nanos, answer, wallMs(), this.rateLimitStatus));
   }
 
   /** Gives everything back. */
-  withdrawn(overrun: Overrun): Overrun {
+  withdrawn(limitExceeded: LimitExceeded): LimitExceeded {
     this.settle(null);
-    return overrun;
+    return limitExceeded;
   }
 }
 
 /** One list for all calls: settling never waits. */
 const amounts: number[] = [];
 
-const noStanding: Standing = {
+const noRateLimitStatus: RateLimitStatus = {
   requestsLimit: null,
   requestsRemaining: 0,
   requestsResetMs: 0,
@@ -274,8 +284,8 @@ const noStanding: Standing = {
 };
 
 /** Nothing was taken, so there is nothing to settle. */
-const unlimitedGrant: Grant = { kind: "grant", standing: null, settle: () => {} };
+const unlimitedGrant: Grant = { kind: "grant", rateLimitStatus: null, settle: () => {} };
 
-function storeLost(): Overrun {
-  return storeOverrun("the counts that processes share cannot be reached", null);
+function storeLost(): LimitExceeded {
+  return storeUnavailable("the counts that processes share cannot be reached", null);
 }

@@ -1,7 +1,7 @@
 import type { DistributedCounts } from "../limits/distributed-counts.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
-export interface CensusOptions {
+export interface MembershipOptions {
   readonly counts: Pick<DistributedCounts, "attend" | "leave">;
   readonly guard: Pick<StoreGuard, "run">;
   /** Names this process among the others. */
@@ -15,13 +15,13 @@ export interface CensusOptions {
  * How many processes share the counts. The most that were seen of late: a store that restarts empty forgets the others for
  * a moment, and a lost one says nothing at all, which must not make anybody think it is alone.
  */
-export class Census {
+export class Membership {
   private readonly everyMs: number;
   private seen: readonly { readonly count: number; readonly atMs: number }[] = [];
   private stopped = false;
   private cancelTimer: () => void = () => {};
 
-  constructor(private readonly options: CensusOptions) {
+  constructor(private readonly options: MembershipOptions) {
     this.everyMs = options.everyMs ?? 2_000;
     void this.round();
   }

@@ -1,7 +1,14 @@
 import { wholeAmount } from "../limits/amount.ts";
-import { Refusal } from "../limits/refusal.ts";
+import { ReservationRefused } from "../limits/refusal.ts";
 import { claimsOf } from "../limits/listed-need.ts";
-import type { Claim, Look, Need, RateKeeper, Standings, Taking } from "../limits/rate-limit-store.ts";
+import type {
+  Claim,
+  LimitStatus,
+  ReservationRequest,
+  RateLimitStore,
+  LimitStatuses,
+  ReservationResult,
+} from "../limits/rate-limit-store.ts";
 import { adjust, fits, newWindow, resetMs, take, used, usedBySlot, waitMs, windowMs, type Window } from "../limits/minute-window.ts";
 
 /**
@@ -9,7 +16,7 @@ import { adjust, fits, newWindow, resetMs, take, used, usedBySlot, waitMs, windo
  * forgotten, as every newcomer has a look at the oldest ones; should all be in use and too many, the one that has been
  * quiet longest goes. Only one with a call under way stays in any case.
  */
-export class MemoryRates implements RateKeeper {
+export class MemoryRateLimits implements RateLimitStore {
   private readonly entries = new Map<string, Entry>();
   /** Where newcomers look next: round and round. To move what was looked at to the end instead would leave a trail of gaps to walk over. */
   private hand = this.entries.entries();
@@ -20,18 +27,18 @@ export class MemoryRates implements RateKeeper {
     private readonly entriesMax = 200_000,
   ) {}
 
-  take(need: Need): Taking {
+  take(need: ReservationRequest): ReservationResult {
     const nowMs = this.nowMs();
     const room = need.room === null ? null : this.entry(need.room.id, nowMs);
     if (need.room !== null && room !== null && room.taken >= need.room.limit) {
-      return new Refusal(need.room.id, placeWaitMs, this.looks(need, nowMs));
+      return new ReservationRefused(need.room.id, placeWaitMs, this.looks(need, nowMs));
     }
     const took = new Took(need, room, nowMs);
     for (let at = 0; at < need.claims; at += 1) {
       const { window } = this.entry(need.id(at), nowMs);
       const amount = wholeAmount(need.amount(at), 0);
       if (!fits(window, need.limit(at), amount, nowMs)) {
-        return new Refusal(need.id(at), waitMs(window, need.limit(at), amount, nowMs), this.looks(need, nowMs));
+        return new ReservationRefused(need.id(at), waitMs(window, need.limit(at), amount, nowMs), this.looks(need, nowMs));
       }
       took.add(window);
     }
@@ -45,7 +52,7 @@ export class MemoryRates implements RateKeeper {
     return used + wholeAmount(amount, 0) <= limit;
   }
 
-  look({ id, limit, amount }: Claim): Look {
+  look({ id, limit, amount }: Claim): LimitStatus {
     const entry = this.entries.get(id);
     if (entry === undefined) return { limit, remaining: limit, resetMs: 0, waitMs: amount > limit ? Infinity : 0 };
     const nowMs = this.nowMs();
@@ -73,7 +80,7 @@ export class MemoryRates implements RateKeeper {
     return this.entries.size;
   }
 
-  private looks(need: Need, nowMs: number): readonly Look[] {
+  private looks(need: ReservationRequest, nowMs: number): readonly LimitStatus[] {
     return claimsOf(need).map(({ id, limit }) => {
       const { window } = this.entry(id, nowMs);
       return { limit, remaining: left(window, limit, nowMs), resetMs: resetMs(window, nowMs) };
@@ -132,7 +139,7 @@ class Entry {
 }
 
 /** What a call takes. It holds the counts themselves, so they need not be found again; how they stand is asked in the moment of taking. */
-class Took implements Standings {
+class Took implements LimitStatuses {
   readonly ok = true;
   private open = true;
   private slot = 0;
@@ -142,7 +149,7 @@ class Took implements Standings {
   private others: Window[] | null = null;
 
   constructor(
-    private readonly need: Need,
+    private readonly need: ReservationRequest,
     private readonly room: Entry | null,
     private readonly nowMs: number,
   ) {}

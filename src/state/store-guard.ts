@@ -1,4 +1,4 @@
-import { afterHearing } from "./lag-grace.ts";
+import { timerWithLagGrace } from "./lag-grace.ts";
 
 /** Why a shared store was not asked, or did not answer in time. */
 export class StoreLost extends Error {
@@ -85,7 +85,7 @@ export class StoreGuard {
   private attempt<T>(work: () => Promise<T>, late: (value: T) => void): Promise<T> {
     const turn = Symbol("turn");
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const cancel = afterHearing(this.options, this.deadlineMs, () => {
+    const cancel = timerWithLagGrace(this.options, this.deadlineMs, () => {
       if (!this.waiting.delete(turn)) return;
       const message = `The shared store did not answer within ${this.deadlineMs} ms.`;
       this.failed(message);
@@ -118,7 +118,7 @@ export class StoreGuard {
   }
 
   private thinLater(ms: number): void {
-    this.cancelThinning ??= afterHearing(this.options, ms, () => {
+    this.cancelThinning ??= timerWithLagGrace(this.options, ms, () => {
       this.cancelThinning = null;
       this.thin();
     });

@@ -4,7 +4,7 @@ import type { ChatRequest } from "../operations/chat/chat.ts";
 import { secondsMax } from "../media/seconds-max.ts";
 import type { Metered } from "../operations/usage.ts";
 import { costNanos, isByTokens } from "./cost.ts";
-import { dearestRates } from "./highest-rates.ts";
+import { highestRates } from "./highest-rates.ts";
 import type { Rates } from "./price.ts";
 import { estimateTokens } from "./token-estimate.ts";
 
@@ -26,11 +26,11 @@ export function demandAt(nanos: number | null, ask: CallRequest, options: Demand
  * The most that a call may cost at any of those who could serve it, by the rates of each; null where one of them is not
  * known. Which one that is depends on the call: one has a dear prompt, another a dear answer.
  */
-export function dearestCost(ask: CallRequest, ratesOfAll: Iterable<Rates | null>, options: Omit<DemandOptions, "hard">): number | null {
+export function highestCost(ask: CallRequest, ratesOfAll: Iterable<Rates | null>, options: Omit<DemandOptions, "hard">): number | null {
   let most: number | null = null;
   for (const rates of ratesOfAll) {
     if (rates === null) return null;
-    const { nanos } = costNanos(dearestRates(rates, ask), expectedUse(ask, rates, options, true));
+    const { nanos } = costNanos(highestRates(rates, ask), expectedUse(ask, rates, options, true));
     if (nanos === null) return null;
     most = Math.max(most ?? 0, nanos);
   }

@@ -5,7 +5,7 @@ import type { Rates } from "./price.ts";
  * The same rates for a call of which nobody knows the parts yet: every token of its prompt and of its answer costs what the
  * dearest part costs that it may be.
  */
-export function dearestRates(rates: Rates, ask: CallRequest): Rates {
+export function highestRates(rates: Rates, ask: CallRequest): Rates {
   // Sound may be anywhere in the messages of a chat; an answer is spoken only where that is asked for.
   const hears = ask.operation !== "speech";
   const speaks = isSpoken(ask);

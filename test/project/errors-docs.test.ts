@@ -22,7 +22,7 @@ const sources = [
   "src/http/request-errors.ts",
   "src/http/authenticate.ts",
   "src/http/auth-failures.ts",
-  "src/state/admission-denied.ts",
+  "src/state/limit-exceeded.ts",
   "src/http/forms/form-errors.ts",
   "src/operations/chat/chat-request.ts",
   "src/operations/mistakes.ts",

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { DistributedCounts } from "../../src/limits/distributed-counts.ts";
-import type { Claim, Taking } from "../../src/limits/rate-limit-store.ts";
+import type { Claim, ReservationResult } from "../../src/limits/rate-limit-store.ts";
 import { RedisCounts } from "../../src/state/redis/counts.ts";
 import { RedisLink } from "../../src/state/redis/link.ts";
 import { eventually } from "../support/eventually.ts";
@@ -297,7 +297,7 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
   test("are refused for places that nobody uses only until they are back, wherever they were", async () => {
     const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
     const key = newKey();
-    const burst = async (at: number): Promise<readonly Taking[]> =>
+    const burst = async (at: number): Promise<readonly ReservationResult[]> =>
       Promise.all(Array.from({ length: 20 }, async (_, call) => take(processes[at]!.rates, [], place(key, 12, `${key}-${at}-${call}`))));
     for (const at of [0, 1, 2, 3, 0]) {
       const taken = (await burst(at)).filter(({ ok }) => ok);

@@ -1,7 +1,7 @@
 import type { CountSpan, DistributedCounts } from "../../src/limits/distributed-counts.ts";
-import type { Claim, Place, Taking } from "../../src/limits/rate-limit-store.ts";
-import { LeasedRates, type StoreLossRule } from "../../src/state/leases/leased-rate-limits.ts";
-import { MemoryRates } from "../../src/state/memory-rate-limits.ts";
+import type { Claim, SlotClaim, ReservationResult } from "../../src/limits/rate-limit-store.ts";
+import { LeasedRateLimits, type StoreLossRule } from "../../src/state/leases/leased-rate-limits.ts";
+import { MemoryRateLimits } from "../../src/state/memory-rate-limits.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
 import { take } from "./need.ts";
 
@@ -31,10 +31,10 @@ export function keeper(options: KeeperOptions): Keeper {
     probe: () => counts.attend("probe", 15_000),
     ...(drop === undefined ? {} : { overdue: drop }),
   });
-  const rates = new LeasedRates({
+  const rates = new LeasedRateLimits({
     counts,
     guard,
-    local: new MemoryRates(() => (nowMs() * 1_000) / slotMs),
+    local: new MemoryRateLimits(() => (nowMs() * 1_000) / slotMs),
     processes: () => processes,
     nowMs,
     after,
@@ -48,7 +48,7 @@ export function keeper(options: KeeperOptions): Keeper {
 }
 
 export interface Keeper {
-  readonly rates: LeasedRates;
+  readonly rates: LeasedRateLimits;
   readonly guard: StoreGuard;
 }
 
@@ -69,18 +69,18 @@ export function tokens(key: string, limit: number, amount: number): Claim {
   return { id: `${key} tpm`, limit, amount };
 }
 
-export function place(key: string, limit: number, call: string): Place {
+export function place(key: string, limit: number, call: string): SlotClaim {
   return { id: `${key} places`, limit, call };
 }
 
 /** Takes and settles at once, as estimated. */
-export async function admitted(rates: LeasedRates, claims: readonly Claim[]): Promise<boolean> {
+export async function admitted(rates: LeasedRateLimits, claims: readonly Claim[]): Promise<boolean> {
   const taking = await take(rates, claims, null);
   if (taking.ok) taking.settle(claims.map(({ amount }) => amount));
   return taking.ok;
 }
 
-export function granted(taking: Taking): Extract<Taking, { ok: true }> {
+export function granted(taking: ReservationResult): Extract<ReservationResult, { ok: true }> {
   if (!taking.ok) throw new Error(`refused: ${taking.shortId}`);
   return taking;
 }

@@ -5,9 +5,9 @@ import type { CallRecord } from "../../src/gateway/settlement/record.ts";
 export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledger {
   return new Ledger({
     limiter: {
-      bars: () => null,
+      precheck: () => null,
       place: () => ({ kind: "place", leave: () => {} }),
-      admit: () => ({ kind: "grant", standing: null, settle: () => {} }),
+      admit: () => ({ kind: "grant", rateLimitStatus: null, settle: () => {} }),
     },
     receipts: { full: false, open: () => Promise.resolve(), openSoon: () => {}, close: () => Promise.resolve() },
     ratesOf: () => null,

@@ -1,7 +1,7 @@
 import type { DistributedAbsences } from "../../src/limits/joint-absences.ts";
-import { Census } from "../../src/state/membership.ts";
-import { LeasedRates } from "../../src/state/leases/leased-rate-limits.ts";
-import { MemoryRates } from "../../src/state/memory-rate-limits.ts";
+import { Membership } from "../../src/state/membership.ts";
+import { LeasedRateLimits } from "../../src/state/leases/leased-rate-limits.ts";
+import { MemoryRateLimits } from "../../src/state/memory-rate-limits.ts";
 import { Partition } from "../../src/state/partition.ts";
 import { RedisCounts } from "../../src/state/redis/counts.ts";
 import { RedisLink } from "../../src/state/redis/link.ts";
@@ -33,7 +33,7 @@ export function joined({ name, port, absences, prefix, slotMs, deadlineMs = 100 
     skipMs: slotMs * 10,
     deadlineMs,
   });
-  const census: Census = new Census({ counts, guard, process: name, nowMs, after, everyMs: slotMs * 2 });
+  const census: Membership = new Membership({ counts, guard, process: name, nowMs, after, everyMs: slotMs * 2 });
   const partition = new Partition({
     absences,
     counts,
@@ -46,10 +46,10 @@ export function joined({ name, port, absences, prefix, slotMs, deadlineMs = 100 
     everyMs: slotMs,
     windowMs: slotMs * 61,
   });
-  const rates = new LeasedRates({
+  const rates = new LeasedRateLimits({
     counts,
     guard,
-    local: new MemoryRates(() => (nowMs() * 1_000) / slotMs),
+    local: new MemoryRateLimits(() => (nowMs() * 1_000) / slotMs),
     processes: partition.everybody,
     share: partition.share,
     unseen: partition.unseen,
@@ -69,9 +69,9 @@ export function joined({ name, port, absences, prefix, slotMs, deadlineMs = 100 
 }
 
 export interface Member {
-  readonly rates: LeasedRates;
+  readonly rates: LeasedRateLimits;
   readonly guard: StoreGuard;
-  readonly census: Census;
+  readonly census: Membership;
   readonly partition: Partition;
   readonly stop: () => Promise<void>;
 }

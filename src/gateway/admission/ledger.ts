@@ -3,12 +3,12 @@ import type { Demand } from "../../limits/limits.ts";
 import type { Key } from "../../keys/key.ts";
 import type { CallRequest } from "../../operations/call-request.ts";
 import { failure } from "../../operations/failure.ts";
-import { dearestCost, demandAt, truthOf } from "../../usage/demand.ts";
+import { highestCost, demandAt, truthOf } from "../../usage/demand.ts";
 import type { Rates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { Admission } from "./admission.ts";
 import type { CallFacts } from "../call.ts";
-import type { Grant, Limiter, Overrun, Place } from "./limiter.ts";
+import type { Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
 import type { ReceiptBook } from "../settlement/receipt-book.ts";
@@ -35,12 +35,12 @@ export class Ledger {
   constructor(private readonly ports: LedgerPorts) {}
 
   /** Refuses at once what has no chance. */
-  bars(key: Key): Overrun | null {
-    return this.ports.limiter.bars(key);
+  precheck(key: Key): LimitExceeded | null {
+    return this.ports.limiter.precheck(key);
   }
 
   /** A place among the calls of its key, for a call whose request is still being read. */
-  place(key: Key, receiptId: string): Place | Overrun | Promise<Place | Overrun> {
+  place(key: Key, receiptId: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
     return this.ports.limiter.place(key, receiptId);
   }
 
@@ -50,7 +50,13 @@ export class Ledger {
   }
 
   /** `receiptId` is unique, and rises with time. */
-  admit(receiptId: string, facts: CallFacts, key: Key, ask: CallRequest, route: Route): Admission | Overrun | Promise<Admission | Overrun> {
+  admit(
+    receiptId: string,
+    facts: CallFacts,
+    key: Key,
+    ask: CallRequest,
+    route: Route,
+  ): Admission | LimitExceeded | Promise<Admission | LimitExceeded> {
     const { limiter, receipts } = this.ports;
     const metered = hasBudget(key);
     if (metered && receipts.full) return noRoom;
@@ -78,16 +84,17 @@ export class Ledger {
   }
 
   private async enterLater(
-    granting: Promise<Grant | Overrun>,
+    granting: Promise<Grant | LimitExceeded>,
     admission: Entering,
     route: Route,
     metered: boolean,
-  ): Promise<Admission | Overrun> {
+  ): Promise<Admission | LimitExceeded> {
     return this.enter(await granting, admission, route, metered);
   }
 
-  private enter(grant: Grant | Overrun, admission: Entering, route: Route, metered: boolean): Admission | Overrun {
-    if (grant.kind === "overrun") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, admission.startedMs) : grant;
+  private enter(grant: Grant | LimitExceeded, admission: Entering, route: Route, metered: boolean): Admission | LimitExceeded {
+    if (grant.kind === "limit_exceeded")
+      return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, admission.startedMs) : grant;
     admission.grant = grant;
     // Money that may be spent must be on record before it can be.
     if (metered) admission.onRecord = this.ports.receipts.open(admission);
@@ -96,7 +103,7 @@ export class Ledger {
   }
 
   /** What was to be on record before its call is made cannot be: the call is not made. */
-  lost(admission: Admission): Overrun {
+  lost(admission: Admission): LimitExceeded {
     admission.grant.settle(null);
     return noRoom;
   }
@@ -136,23 +143,23 @@ export class Ledger {
   }
 
   /** Says which price is missing, by the names that a price is set with. */
-  private unpriced(overrun: Overrun, route: Route, atMs: number): Overrun {
+  private unpriced(limitExceeded: LimitExceeded, route: Route, atMs: number): LimitExceeded {
     const missing = route.tiers
       .flat()
       .find(({ deployment: { channel, model } }) => this.ports.ratesOf(channel.provider, model, atMs) === null);
-    if (missing === undefined) return overrun;
+    if (missing === undefined) return limitExceeded;
     const { channel, model } = missing.deployment;
     const provider = channel.provider === null ? "" : ` --provider ${channel.provider}`;
     const message =
       `This key has a budget, and the price of the model ${JSON.stringify(route.model)} is not known: channel ${channel.name} calls it ` +
       `${JSON.stringify(model)}. Set its price with \`sluice prices set ${model}${provider}\`, or allow models without a price for this key.`;
-    return { ...overrun, failure: { ...overrun.failure, publicMessage: message } };
+    return { ...limitExceeded, failure: { ...limitExceeded.failure, publicMessage: message } };
   }
 
   /** What is expected; only money needs a price before the call, and then the most that anybody of the route could ask for. */
   private demand(ask: CallRequest, route: Route, atMs: number, metered: boolean): Demand {
     const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
-    return demandAt(metered ? dearestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
+    return demandAt(metered ? highestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
   }
 
   /** Candidates are many, and prices few. */
@@ -172,7 +179,7 @@ export class Ledger {
 /** An admission whose limits are still being asked. */
 type Entering = { -readonly [Name in keyof Admission]: Admission[Name] };
 
-const nothingTaken: Grant = { kind: "grant", standing: null, settle: () => {} };
+const nothingTaken: Grant = { kind: "grant", rateLimitStatus: null, settle: () => {} };
 
 /** What counts against limits. Whoever leaves early, or is cut off, has still used what was made for it. */
 function countedOf({ state, delivered, attempts }: Receipt): Figures {
@@ -198,11 +205,11 @@ function ceilingOf({ tiers }: Route): number | null {
   return highest;
 }
 
-const noRoom: Overrun = {
-  kind: "overrun",
+const noRoom: LimitExceeded = {
+  kind: "limit_exceeded",
   failure: failure("store_unavailable", "the journal of receipts is full", {
     message: "The gateway has no room to write down what this call costs. Try again later.",
   }),
   retryAfterMs: 5000,
-  standing: null,
+  rateLimitStatus: null,
 };

@@ -5,14 +5,14 @@ import type { Failure } from "../../operations/failure.ts";
 /** Holds keys to their limits. Where a limit is shared with other processes, an answer may take a moment; it never hangs. */
 export interface Limiter {
   /** Refuses at once what has no chance, before a body is read; takes nothing. */
-  bars(key: Key): Overrun | null;
+  precheck(key: Key): LimitExceeded | null;
   /** A place among the calls of a key for one whose request is still being read; to be left in the moment in which it is admitted. */
-  place(key: Key, call: string): Place | Overrun | Promise<Place | Overrun>;
+  place(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded>;
   /** Takes what a call is expected to need, all of it or nothing. `call` names it, so that its place can be given back if we die. */
-  admit(key: Key, model: string, demand: Demand, call: string): Grant | Overrun | Promise<Grant | Overrun>;
+  admit(key: Key, model: string, demand: Demand, call: string): Grant | LimitExceeded | Promise<Grant | LimitExceeded>;
 }
 
-export interface Place {
+export interface ConcurrencySlot {
   readonly kind: "place";
   leave(): void;
 }
@@ -21,22 +21,22 @@ export interface Place {
 export interface Grant {
   readonly kind: "grant";
   /** How the key stands, for the `x-ratelimit-…` headers; null where it has no such limits. */
-  readonly standing: Standing | null;
+  readonly rateLimitStatus: RateLimitStatus | null;
   /** Puts the truth in the place of the estimate, and frees the call's place. `null`: it never reached an upstream. */
   settle(truth: Demand | null): void;
 }
 
 /** A limit that leaves no room. */
-export interface Overrun {
-  readonly kind: "overrun";
+export interface LimitExceeded {
+  readonly kind: "limit_exceeded";
   readonly failure: Failure;
   /** When asking again has a chance; null where waiting does not help. */
   readonly retryAfterMs: number | null;
-  readonly standing: Standing | null;
+  readonly rateLimitStatus: RateLimitStatus | null;
 }
 
 /** The figures of the convention's headers; null is the limit that the key does not have, and then its other figures say nothing. */
-export interface Standing {
+export interface RateLimitStatus {
   readonly requestsLimit: number | null;
   readonly requestsRemaining: number;
   /** Until all of the limit is free again. */

@@ -1,6 +1,6 @@
-import type { Standing } from "../../gateway/admission/limiter.ts";
+import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
 import { oneLine } from "../message/header-lines.ts";
-import { putStanding } from "./rate-limit-headers.ts";
+import { putRateLimitHeaders } from "./rate-limit-headers.ts";
 
 /** What a request is answered with, for the connection to write. */
 export interface HttpResponse {
@@ -52,7 +52,7 @@ export class ResponseHead {
   type: string | null = null;
   cacheControl: string = noStore;
   /** How the key that asked stands. */
-  standing: Standing | null = null;
+  rateLimitStatus: RateLimitStatus | null = null;
   /** The connection ends with this answer. */
   closes = false;
   private lines = "";
@@ -72,7 +72,7 @@ export class ResponseHead {
   /** All of it but what tells how the body is framed, from the request's id on; `sized`: with the name of the length that follows. */
   writeTo(out: HeadSink, sized: boolean): void {
     out.putText(this.requestId);
-    if (this.standing !== null) putStanding(out, this.standing);
+    if (this.rateLimitStatus !== null) putRateLimitHeaders(out, this.rateLimitStatus);
     if (this.lines !== "") out.putText(this.lines);
     if (this.type === json && this.cacheControl === noStore) return out.put(sized ? usualSized : usual);
     if (this.type !== null) out.putText(headerLine("content-type", this.type));

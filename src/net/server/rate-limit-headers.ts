@@ -1,4 +1,4 @@
-import type { Standing } from "../../gateway/admission/limiter.ts";
+import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
 import { goDuration } from "../../limits/go-duration.ts";
 import type { HeadSink } from "./http-response.ts";
 
@@ -6,13 +6,13 @@ import type { HeadSink } from "./http-response.ts";
  * How a key stands, in the header lines of the convention: three for each limit that it has, each beginning with the end of the
  * line before. Every call of such a key has them, so what the calls of a moment have in common is made once: all but what remains.
  */
-export function putStanding(out: HeadSink, standing: Standing): void {
-  if (!isCommonTo(standing)) make(standing);
+export function putRateLimitHeaders(out: HeadSink, rateLimitStatus: RateLimitStatus): void {
+  if (!isCommonTo(rateLimitStatus)) make(rateLimitStatus);
   out.put(common);
-  if (standing.requestsLimit !== null) out.putNumber(left(standing.requestsRemaining));
-  if (standing.tokensLimit === null) return;
-  if (standing.requestsLimit !== null) out.put(remainingTokens);
-  out.putNumber(left(standing.tokensRemaining));
+  if (rateLimitStatus.requestsLimit !== null) out.putNumber(left(rateLimitStatus.requestsRemaining));
+  if (rateLimitStatus.tokensLimit === null) return;
+  if (rateLimitStatus.requestsLimit !== null) out.put(remainingTokens);
+  out.putNumber(left(rateLimitStatus.tokensRemaining));
 }
 
 /** All lines but those of what remains, and the beginning of the first of these. */
@@ -23,20 +23,20 @@ let requestsResetMs = 0;
 let tokensLimit: number | null = Number.NaN;
 let tokensResetMs = 0;
 
-function isCommonTo(standing: Standing): boolean {
+function isCommonTo(rateLimitStatus: RateLimitStatus): boolean {
   return (
-    requestsLimit === standing.requestsLimit &&
-    tokensLimit === standing.tokensLimit &&
-    requestsResetMs === Math.ceil(standing.requestsResetMs) &&
-    tokensResetMs === Math.ceil(standing.tokensResetMs)
+    requestsLimit === rateLimitStatus.requestsLimit &&
+    tokensLimit === rateLimitStatus.tokensLimit &&
+    requestsResetMs === Math.ceil(rateLimitStatus.requestsResetMs) &&
+    tokensResetMs === Math.ceil(rateLimitStatus.tokensResetMs)
   );
 }
 
-function make(standing: Standing): void {
-  requestsLimit = standing.requestsLimit;
-  requestsResetMs = Math.ceil(standing.requestsResetMs);
-  tokensLimit = standing.tokensLimit;
-  tokensResetMs = Math.ceil(standing.tokensResetMs);
+function make(rateLimitStatus: RateLimitStatus): void {
+  requestsLimit = rateLimitStatus.requestsLimit;
+  requestsResetMs = Math.ceil(rateLimitStatus.requestsResetMs);
+  tokensLimit = rateLimitStatus.tokensLimit;
+  tokensResetMs = Math.ceil(rateLimitStatus.tokensResetMs);
   const lines = `${linesOf("requests", requestsLimit, requestsResetMs)}${linesOf("tokens", tokensLimit, tokensResetMs)}`;
   const first = requestsLimit === null && tokensLimit === null ? nothing : requestsLimit === null ? remainingTokens : remainingRequests;
   common = Buffer.concat([Buffer.from(lines), first]);

@@ -7,7 +7,7 @@ import {
   emptied,
   free,
   lost,
-  newPurse,
+  newBudgetLease,
   received,
   reserve,
   rowMax,
@@ -15,7 +15,7 @@ import {
   settle,
   takeBack,
   trimmed,
-  type Purse,
+  type BudgetLease,
 } from "../../limits/budget-lease.ts";
 
 /** A budget as calls come with it. */
@@ -69,7 +69,7 @@ export interface Bank {
  * at once. Otherwise they wait, in order, for the one request that is under way.
  */
 export class BudgetAccount {
-  private purse: Purse = newPurse();
+  private purse: BudgetLease = newBudgetLease();
   /** Until when the store surely holds what is held here. */
   private until: Moment = never;
   /** That moment has passed, and nothing was granted since. */
@@ -135,7 +135,7 @@ export class BudgetAccount {
   }
 
   /** Some money came free. */
-  settled(purse: Purse): void {
+  settled(purse: BudgetLease): void {
     if (this.waiting.size === 0) return;
     this.turnTo(this.line);
     if (purse === this.purse) this.serveWaiting();
@@ -241,7 +241,7 @@ export class BudgetAccount {
     this.endMs = periodEndMs(this.line.period, wallMs);
     if (sinceMs === this.sinceMs) return;
     this.sinceMs = sinceMs;
-    this.purse = newPurse();
+    this.purse = newBudgetLease();
     this.until = never;
     this.isLost = false;
     this.spentNanos = null;
@@ -463,7 +463,7 @@ class Reserved implements Reservation {
 
   constructor(
     private readonly account: BudgetAccount,
-    private readonly purse: Purse,
+    private readonly purse: BudgetLease,
     private readonly nanos: number,
   ) {}
 
@@ -488,7 +488,7 @@ interface Waiter {
 }
 
 interface Request {
-  purse: Purse;
+  purse: BudgetLease;
   need: number;
   wish: number;
   sharers: number;

@@ -6,7 +6,7 @@ import type { StoreGuard } from "../store-guard.ts";
  * What the store must still be told: what was given back, what was used beyond what was taken, and what was admitted without
  * asking while the store was lost. It goes out in batches, one command for each limit.
  */
-export class LeasedCorrections {
+export class CountCorrections {
   private readonly pending = new BoundedMap<string, Pending>(pendingMax);
   /** What the store is being told now of what is owed. */
   private readonly telling = new Map<string, number>();

@@ -9,17 +9,24 @@ import {
   type Taken,
   type Want,
 } from "../../limits/distributed-counts.ts";
-import { Looks } from "../../limits/looks.ts";
-import { claimsOf, ListedNeed, placeOf } from "../../limits/listed-need.ts";
-import type { Claim, Look, Need, Place, RateKeeper, Taking } from "../../limits/rate-limit-store.ts";
-import { Refusal } from "../../limits/refusal.ts";
-import { afterHearing } from "../lag-grace.ts";
+import { RecordedLimitStatuses } from "../../limits/looks.ts";
+import { claimsOf, ListedReservationRequest, placeOf } from "../../limits/listed-need.ts";
+import type {
+  Claim,
+  LimitStatus,
+  ReservationRequest,
+  SlotClaim,
+  RateLimitStore,
+  ReservationResult,
+} from "../../limits/rate-limit-store.ts";
+import { ReservationRefused } from "../../limits/refusal.ts";
+import { timerWithLagGrace } from "../lag-grace.ts";
 import { givenBack, inHand, isExact, isRefused, newAccount, partAlone, wishFor, type Account } from "./rate-lease.ts";
-import { LeasedCorrections } from "./count-corrections.ts";
-import { LeasedPlaces } from "./slot-leases.ts";
+import { CountCorrections } from "./count-corrections.ts";
+import { SlotLeases } from "./slot-leases.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
-export interface LeasedRatesOptions {
+export interface LeasedRateLimitsOptions {
   readonly counts: DistributedCounts;
   readonly guard: Pick<StoreGuard, "run" | "open" | "stalledMs" | "lostSinceMs">;
   /** Counts what this process admits, and is the limit's judge while the store is lost. */
@@ -43,8 +50,8 @@ export interface LeasedRatesOptions {
 export type StoreLossRule = "split" | "open" | "closed";
 
 /** A keeper that answers at once. */
-export interface LocalRates extends RateKeeper {
-  take(need: Need): Taking;
+export interface LocalRates extends RateLimitStore {
+  take(need: ReservationRequest): ReservationResult;
   /** What was used of a limit within the window, and how many slots ago. */
   usedBySlot(id: string): readonly { readonly ago: number; readonly amount: number }[];
 }
@@ -55,7 +62,7 @@ export interface LocalRates extends RateKeeper {
  * smaller the leases, down to one question for each call. Places are never guessed at: a call that needs one waits until the
  * store has answered, or is surely lost.
  */
-export class LeasedRates implements RateKeeper {
+export class LeasedRateLimits implements RateLimitStore {
   private readonly accounts = new Map<string, Account>();
   /** Those with a lease, in the order in which the leases end. */
   private readonly leased = new Set<Account>();
@@ -71,8 +78,8 @@ export class LeasedRates implements RateKeeper {
   private cappedUntilMs = Number.NEGATIVE_INFINITY;
   /** The places that calls have without the store's knowledge, by limit. */
   private readonly unseenPlaces = new Map<string, number>();
-  private readonly corrections: LeasedCorrections;
-  private readonly places: LeasedPlaces;
+  private readonly corrections: CountCorrections;
+  private readonly places: SlotLeases;
   private readonly nowMs: () => number;
   private readonly windowMs: number;
   private readonly accountsMax: number;
@@ -81,18 +88,18 @@ export class LeasedRates implements RateKeeper {
   private cancelTimer: (() => void) | null = null;
   private stopped = false;
 
-  constructor(private readonly options: LeasedRatesOptions) {
+  constructor(private readonly options: LeasedRateLimitsOptions) {
     const { counts, guard, nowMs } = options;
     this.nowMs = nowMs;
     this.windowMs = options.windowMs ?? minute.slotMs * minute.slots;
     this.accountsMax = options.accountsMax ?? 50_000;
     this.leaseMs = options.leaseMs ?? 500;
     this.tickMs = this.leaseMs / 5;
-    this.corrections = new LeasedCorrections(counts, guard, nowMs, this.windowMs, (id) => this.usedHere(id));
-    this.places = new LeasedPlaces(counts, guard, nowMs, options.holdMs ?? 30_000, this.tickMs);
+    this.corrections = new CountCorrections(counts, guard, nowMs, this.windowMs, (id) => this.usedHere(id));
+    this.places = new SlotLeases(counts, guard, nowMs, options.holdMs ?? 30_000, this.tickMs);
   }
 
-  take(need: Need): Taking | Promise<Taking> {
+  take(need: ReservationRequest): ReservationResult | Promise<ReservationResult> {
     const nowMs = this.nowMs();
     const claims = claimsOf(need);
     const place = placeOf(need);
@@ -107,7 +114,7 @@ export class LeasedRates implements RateKeeper {
       if (taking !== null) return taking;
     }
     if (!this.options.guard.open && this.mayGoAlone({ place, sinceMs: nowMs }, nowMs)) return this.alone(claims, place);
-    const { promise, resolve } = Promise.withResolvers<Taking>();
+    const { promise, resolve } = Promise.withResolvers<ReservationResult>();
     const waiter: Waiter = { key, claims, place, resolve, sinceMs: nowMs };
     if (isParked) this.park(waiter, place);
     else this.enter([waiter], key);
@@ -119,7 +126,7 @@ export class LeasedRates implements RateKeeper {
     return false;
   }
 
-  look({ id, limit, amount }: Claim): Look {
+  look({ id, limit, amount }: Claim): LimitStatus {
     const nowMs = this.nowMs();
     if (amount > limit) return { ...this.lookOf(id, limit, nowMs), waitMs: Infinity };
     const account = this.accounts.get(id);
@@ -190,7 +197,7 @@ export class LeasedRates implements RateKeeper {
     this.tick();
   }
 
-  private refusal(claims: readonly Claim[], place: Place | null, nowMs: number): Taking | null {
+  private refusal(claims: readonly Claim[], place: SlotClaim | null, nowMs: number): ReservationResult | null {
     for (const { id, limit, amount } of claims) {
       const account = this.accounts.get(id);
       if (amount > limit) return this.refused(claims, id, Infinity, nowMs);
@@ -215,12 +222,12 @@ export class LeasedRates implements RateKeeper {
     return { id, amount, limit: Math.min(limit, Math.max(amount, cap)) };
   }
 
-  private hasIdle({ id, limit }: Place): boolean {
+  private hasIdle({ id, limit }: SlotClaim): boolean {
     return this.places.hasIdle(id, this.jointly(limit, 1));
   }
 
-  private refused(claims: readonly Claim[], shortId: string, waitMs: number, nowMs: number): Taking {
-    return new Refusal(
+  private refused(claims: readonly Claim[], shortId: string, waitMs: number, nowMs: number): ReservationResult {
+    return new ReservationRefused(
       shortId,
       waitMs,
       claims.map(({ id, limit }) => this.lookOf(id, limit, nowMs)),
@@ -228,7 +235,7 @@ export class LeasedRates implements RateKeeper {
   }
 
   /** From what this process has: leases, and a place that a call has left. */
-  private atOnce(claims: readonly Claim[], place: Place | null, nowMs: number): Taking | null {
+  private atOnce(claims: readonly Claim[], place: SlotClaim | null, nowMs: number): ReservationResult | null {
     for (const { id, amount } of claims) if (wholeAmount(amount, 0) > inHand(this.accounts.get(id), nowMs)) return null;
     const hold = place === null ? null : this.places.takeIdle(place.id, this.jointly(place.limit, 1));
     if (place !== null && hold === null) return null;
@@ -254,7 +261,7 @@ export class LeasedRates implements RateKeeper {
   }
 
   /** It waits for a moment and asks again, out of the way of calls that need no place of this limit. */
-  private park(waiter: Waiter, { id }: Place): void {
+  private park(waiter: Waiter, { id }: SlotClaim): void {
     const parked = this.parked.get(id);
     if (parked !== undefined) parked.waiters.push(waiter);
     else this.parked.set(id, { waiters: [waiter], cancel: this.options.after(this.tickMs * parkedTicks, () => this.unpark(id)) });
@@ -307,7 +314,7 @@ export class LeasedRates implements RateKeeper {
     const { guard, after } = this.options;
     const { nowMs } = this;
     const leftMs = guard.stalledMs - (nowMs() - line[0]!.sinceMs);
-    afterHearing({ nowMs, after }, Math.max(1, leftMs), () => {
+    timerWithLagGrace({ nowMs, after }, Math.max(1, leftMs), () => {
       if (this.lines.get(key) !== line) return;
       this.leave(key, line, ({ sinceMs }) => nowMs() - sinceMs >= guard.stalledMs);
       if (this.lines.get(key) === line) this.watch(key, line);
@@ -389,7 +396,7 @@ export class LeasedRates implements RateKeeper {
     hold: Hold | null,
     own: Hold | null,
     askedMs: number,
-  ): Taking | null {
+  ): ReservationResult | null {
     const nowMs = this.nowMs();
     const { claims, place } = waiter;
     if (taken !== null && taken.ok) {
@@ -452,14 +459,14 @@ export class LeasedRates implements RateKeeper {
     this.tick();
   }
 
-  private admitted(claims: readonly Claim[], parts: readonly Parts[], hold: Hold | null, nowMs: number): Taking {
+  private admitted(claims: readonly Claim[], parts: readonly Parts[], hold: Hold | null, nowMs: number): ReservationResult {
     for (const { id, amount } of claims) {
       const account = this.accounts.get(id);
       if (account !== undefined) account.spent += wholeAmount(amount, 0);
     }
     const unlimited = claims.map(({ id, amount }) => ({ id, amount, limit: Infinity }));
     const shadow = this.options.local.take(
-      new ListedNeed(unlimited, hold === null ? null : { id: hold.id, call: hold.call, limit: Infinity }),
+      new ListedReservationRequest(unlimited, hold === null ? null : { id: hold.id, call: hold.call, limit: Infinity }),
     );
     if (!shadow.ok) throw new Error("a call without limits was refused");
     if (hold !== null) this.tick();
@@ -468,7 +475,7 @@ export class LeasedRates implements RateKeeper {
   }
 
   /** Without the store. It is told later what was admitted. */
-  private alone(claims: readonly Claim[], place: Place | null): Taking {
+  private alone(claims: readonly Claim[], place: SlotClaim | null): ReservationResult {
     const rule = this.options.onStoreLoss ?? "split";
     const nowMs = this.nowMs();
     if (rule === "closed") return this.refused(claims, claims[0]?.id ?? place?.id ?? "", lostWaitMs, nowMs);
@@ -481,7 +488,13 @@ export class LeasedRates implements RateKeeper {
     return taking;
   }
 
-  private takeAlone(claims: readonly Claim[], place: Place | null, own: Hold | null, rule: StoreLossRule, nowMs: number): Taking {
+  private takeAlone(
+    claims: readonly Claim[],
+    place: SlotClaim | null,
+    own: Hold | null,
+    rule: StoreLossRule,
+    nowMs: number,
+  ): ReservationResult {
     const ownPlace =
       place === null
         ? null
@@ -489,7 +502,7 @@ export class LeasedRates implements RateKeeper {
           ? { ...place, limit: Infinity }
           : { ...place, limit: this.ownPart({ ...place, amount: 1 }, rule, nowMs).limit };
     const ownClaims = claims.map((claim) => this.ownPart(claim, rule, nowMs));
-    const taking = this.options.local.take(new ListedNeed(ownClaims, ownPlace));
+    const taking = this.options.local.take(new ListedReservationRequest(ownClaims, ownPlace));
     if (!taking.ok) return taking;
     const looks = claims.map(({ limit }, at) => ({ limit, remaining: taking.remaining(at), resetMs: taking.resetMs(at) }));
     const parts = claims.map(({ id, amount }): Parts => {
@@ -518,7 +531,7 @@ export class LeasedRates implements RateKeeper {
     return owed > 0 && owed + wholeAmount(amount, 0) > limit * this.unseenPart(nowMs);
   }
 
-  private fullUnseen(place: Place | null, rule: StoreLossRule, nowMs: number): string | undefined {
+  private fullUnseen(place: SlotClaim | null, rule: StoreLossRule, nowMs: number): string | undefined {
     if (place === null || rule === "open") return undefined;
     const taken = this.unseenPlaces.get(place.id) ?? 0;
     return taken > 0 && taken + 1 > place.limit * this.unseenPart(nowMs) ? place.id : undefined;
@@ -548,7 +561,7 @@ export class LeasedRates implements RateKeeper {
     return share === 1 ? limit : Math.max(Math.floor(limit * share), Math.min(limit, need));
   }
 
-  private lookAlone(claim: Claim, nowMs: number): Look {
+  private lookAlone(claim: Claim, nowMs: number): LimitStatus {
     const rule = this.options.onStoreLoss ?? "split";
     const { limit } = claim;
     const { remaining, resetMs } = this.lookOf(claim.id, limit, nowMs);
@@ -622,7 +635,7 @@ export class LeasedRates implements RateKeeper {
     this.accounts.delete(account.id);
   }
 
-  private lookOf(id: string, limit: number, nowMs: number): Look {
+  private lookOf(id: string, limit: number, nowMs: number): LimitStatus {
     const account = this.accounts.get(id);
     const { resetMs } = this.options.local.look({ id, limit, amount: 0 });
     if (account === undefined) return { limit, remaining: limit, resetMs };
@@ -656,8 +669,8 @@ export class LeasedRates implements RateKeeper {
 interface Waiter {
   readonly key: string;
   readonly claims: readonly Claim[];
-  readonly place: Place | null;
-  readonly resolve: (taking: Taking) => void;
+  readonly place: SlotClaim | null;
+  readonly resolve: (taking: ReservationResult) => void;
   readonly sinceMs: number;
 }
 
@@ -683,19 +696,19 @@ interface Parts {
 }
 
 /** What was taken here, to be put right with the rest. */
-type Settled = Pick<Extract<Taking, { readonly ok: true }>, "settle">;
+type Settled = Pick<Extract<ReservationResult, { readonly ok: true }>, "settle">;
 
-class Admitted extends Looks {
+class Admitted extends RecordedLimitStatuses {
   readonly ok = true;
   private open = true;
 
   constructor(
-    private readonly rates: LeasedRates,
+    private readonly rates: LeasedRateLimits,
     private readonly claims: readonly Claim[],
     private readonly parts: readonly Parts[],
     private readonly shadow: Settled,
     private readonly hold: Hold | null,
-    looks: readonly Look[],
+    looks: readonly LimitStatus[],
   ) {
     super(looks);
   }

@@ -6,7 +6,7 @@ import type { StoreGuard } from "../store-guard.ts";
  * word to the store; then it goes back, together with others. The store is told of those that are held again and again, so that
  * those of a dead process come back soon, and so that it learns of the ones that were taken while it was lost or that it forgot.
  */
-export class LeasedPlaces {
+export class SlotLeases {
   /** By limit and name, in use or not. */
   private readonly held = new Map<string, Hold>();
   /** Those that no call uses, by limit, and since when; the last that came is the first to be used again. */

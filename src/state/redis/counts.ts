@@ -9,7 +9,7 @@ import {
   type Taken,
   type Want,
 } from "../../limits/distributed-counts.ts";
-import { runKinded, type KindedName } from "./typed-keys.ts";
+import { runOnTypedKeys, type TypedKey } from "./typed-keys.ts";
 import type { LinkSend, RedisLink } from "./link.ts";
 import { attendScript, correctScript, keepScript, takeScript } from "./scripts.ts";
 
@@ -44,12 +44,12 @@ export class RedisCounts implements DistributedCounts {
     if (hold !== null) values.push(hold.limit, hold.lifeMs, hold.call, ...(hold.more ?? []));
     const names = wants.map(({ id }) => this.rate(id));
     if (hold !== null) names.push(this.places(hold.id));
-    return takenOf(await runKinded(this.link, takeScript, names, values), wants, hold);
+    return takenOf(await runOnTypedKeys(this.link, takeScript, names, values), wants, hold);
   }
 
   async correct(id: string, corrections: readonly Correction[]): Promise<void> {
     const changes = corrections.flatMap(({ slot, ago = 0, by }) => [slot ?? (ago > 0 ? -ago : ""), by]);
-    await runKinded(this.link, correctScript, [this.rate(id)], [this.span.slotMs, this.span.slots, ...changes]);
+    await runOnTypedKeys(this.link, correctScript, [this.rate(id)], [this.span.slotMs, this.span.slots, ...changes]);
   }
 
   async keep(holds: readonly Hold[]): Promise<void> {
@@ -58,7 +58,7 @@ export class RedisCounts implements DistributedCounts {
       [...sorted].flatMap((alike) => {
         const { id, lifeMs } = alike[0]!;
         return chunks(alike.map(({ call }) => call)).map((calls) =>
-          runKinded(this.link, keepScript, [this.places(id)], [lifeMs, ...calls]),
+          runOnTypedKeys(this.link, keepScript, [this.places(id)], [lifeMs, ...calls]),
         );
       }),
     );
@@ -69,8 +69,8 @@ export class RedisCounts implements DistributedCounts {
   }
 
   async attend(process: string, withinMs: number): Promise<number> {
-    const names: readonly KindedName[] = [{ name: `${this.prefix}processes`, kind: "zset" }];
-    return whole(await runKinded(this.link, attendScript, names, [process, withinMs]));
+    const names: readonly TypedKey[] = [{ name: `${this.prefix}processes`, kind: "zset" }];
+    return whole(await runOnTypedKeys(this.link, attendScript, names, [process, withinMs]));
   }
 
   async leave(process: string): Promise<void> {
@@ -95,11 +95,11 @@ export class RedisCounts implements DistributedCounts {
     if (isOther) this.onEmptied();
   }
 
-  private rate(id: string): KindedName {
+  private rate(id: string): TypedKey {
     return { name: this.name("rate", id), kind: "hash" };
   }
 
-  private places(id: string): KindedName {
+  private places(id: string): TypedKey {
     return { name: this.name("places", id), kind: "zset" };
   }
 

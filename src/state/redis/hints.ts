@@ -1,11 +1,11 @@
 import { hintsMax, type Hint, type MarkedHint, type DistributedHints } from "../../limits/distributed-hints.ts";
-import { runKinded, type KindedName } from "./typed-keys.ts";
+import { runOnTypedKeys, type TypedKey } from "./typed-keys.ts";
 import type { RedisLink } from "./link.ts";
 import { readScript, tellScript } from "./scripts.ts";
 
 /** Hints in Redis, in one sorted set by the time until which they hold, on the server's clock. */
 export class RedisHints implements DistributedHints {
-  private readonly names: readonly KindedName[];
+  private readonly names: readonly TypedKey[];
 
   constructor(
     private readonly link: RedisLink,
@@ -16,12 +16,12 @@ export class RedisHints implements DistributedHints {
 
   async tell({ scope, cause, forMs }: Hint): Promise<string> {
     const text = JSON.stringify([scope, cause]);
-    const until = await runKinded(this.link, tellScript, this.names, [text, Math.ceil(forMs), hintsMax]);
+    const until = await runOnTypedKeys(this.link, tellScript, this.names, [text, Math.ceil(forMs), hintsMax]);
     return `${text} ${Number(until)}`;
   }
 
   async read(): Promise<readonly MarkedHint[]> {
-    const reply = await runKinded(this.link, readScript, this.names, [hintsMax]);
+    const reply = await runOnTypedKeys(this.link, readScript, this.names, [hintsMax]);
     if (!Array.isArray(reply)) throw new Error("Redis answered something that was not asked for.");
     const [now, ...pairs] = reply as readonly unknown[];
     const hints: MarkedHint[] = [];

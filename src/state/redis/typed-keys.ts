@@ -1,7 +1,7 @@
 import type { RedisLink, Script } from "./link.ts";
 
 /** A name in Redis, and what we keep under it. */
-export interface KindedName {
+export interface TypedKey {
   readonly name: string;
   readonly kind: "hash" | "zset";
 }
@@ -10,10 +10,10 @@ export interface KindedName {
  * Runs a script. Where something else than what we keep lies under one of its names, that goes: the names are ours, nothing in
  * Redis must survive, and a limit that fails for ever would be none.
  */
-export async function runKinded(
+export async function runOnTypedKeys(
   link: RedisLink,
   script: Script,
-  names: readonly KindedName[],
+  names: readonly TypedKey[],
   values: readonly (string | number)[],
 ): Promise<unknown> {
   const run = (): Promise<unknown> =>

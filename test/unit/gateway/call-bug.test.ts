@@ -22,11 +22,11 @@ class BrokenWorld {
   /** Statuses of calls that were let in and then given back. */
   readonly givenBack: number[] = [];
 
-  constructor(serveTo: (user: AnswerUser) => void, admit: () => unknown = () => ({ grant: { standing: null } })) {
+  constructor(serveTo: (user: AnswerUser) => void, admit: () => unknown = () => ({ grant: { rateLimitStatus: null } })) {
     const gateway = {
       ports: { nowMs: () => 0, dice: () => 0.5 },
       calls: this.calls,
-      ledger: { bars: () => null, admit },
+      ledger: { precheck: () => null, admit },
       refused: (_: unknown, __: unknown, status: number) => void this.givenBack.push(status),
       serveTo,
     } as unknown as Gateway;

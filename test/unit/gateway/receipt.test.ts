@@ -69,7 +69,7 @@ function recorded(attempts: readonly AttemptRecord[], facts: Partial<CallRecord>
 }
 
 const admission: Admission = {
-  grant: { kind: "grant", standing: null, settle: () => {} },
+  grant: { kind: "grant", rateLimitStatus: null, settle: () => {} },
   id: "0199",
   requestId: "req_1",
   keyId: "key",
@@ -282,9 +282,9 @@ describe("the books", () => {
     const receipts: Receipt[] = [];
     const ledger = new Ledger({
       limiter: {
-        bars: () => null,
+        precheck: () => null,
         place: () => ({ kind: "place", leave: () => {} }),
-        admit: () => ({ kind: "grant", standing: null, settle: (truth) => void settled.push(truth) }),
+        admit: () => ({ kind: "grant", rateLimitStatus: null, settle: (truth) => void settled.push(truth) }),
       },
       receipts: {
         full: false,
@@ -299,7 +299,7 @@ describe("the books", () => {
       wallMs: () => 1_700_000_000_000,
       log: () => {},
     });
-    const grant = { kind: "grant", standing: null, settle: (truth: Demand | null) => void settled.push(truth) } as const;
+    const grant = { kind: "grant", rateLimitStatus: null, settle: (truth: Demand | null) => void settled.push(truth) } as const;
     return { ledger, settled, receipts, entered: { ...admission, grant, closed: false } };
   }
 
@@ -341,6 +341,6 @@ describe("the books", () => {
     const { ledger, receipts } = books();
     expect(ledger.record(recorded([], { status: 401, state: "failed" }))).toBeNull();
     expect(receipts).toEqual([]);
-    expect(ledger.bars(key)).toBeNull();
+    expect(ledger.precheck(key)).toBeNull();
   });
 });

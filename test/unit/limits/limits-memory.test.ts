@@ -1,15 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Grant, Limiter, Overrun } from "../../../src/gateway/admission/limiter.ts";
+import type { Grant, Limiter, LimitExceeded } from "../../../src/gateway/admission/limiter.ts";
 import { errorResponse } from "../../../src/http/errors.ts";
 import { ResponseHead } from "../../../src/net/server/http-response.ts";
 import { asResponse } from "../../support/http-answer.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../../../src/limits/limits.ts";
-import type { Claim, Taking } from "../../../src/limits/rate-limit-store.ts";
+import type { Claim, ReservationResult } from "../../../src/limits/rate-limit-store.ts";
 import type { BudgetLine, Refused, Reservation } from "../../../src/state/budgets/budget-account.ts";
 import { makeLimiter } from "../../../src/state/limiter.ts";
-import { MemoryRates } from "../../../src/state/memory-rate-limits.ts";
+import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
 import { take } from "../../support/need.ts";
 
 function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number } {
@@ -19,14 +19,14 @@ function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number
 
 const claim = (id: string, limit: number, amount: number): Claim => ({ id, limit, amount });
 
-function taken(taking: Taking): Taking & { readonly ok: true } {
+function taken(taking: ReservationResult): ReservationResult & { readonly ok: true } {
   if (!taking.ok) throw new Error(`short of ${taking.shortId}`);
   return taking;
 }
 
 describe("rates in memory", () => {
   test("take all claims and the place, or none of them", () => {
-    const rates = new MemoryRates(clockAt().read);
+    const rates = new MemoryRateLimits(clockAt().read);
     const place = { id: "p", limit: 1, call: "c" };
     taken(take(rates, [claim("a", 10, 4), claim("b", 100, 30)], null));
     const short = take(rates, [claim("a", 10, 6), claim("b", 100, 71)], place);
@@ -41,7 +41,7 @@ describe("rates in memory", () => {
 
   test("say without looking at the clock that a claim fits, and never where it does not", () => {
     const clock = clockAt();
-    const rates = new MemoryRates(clock.read);
+    const rates = new MemoryRateLimits(clock.read);
     expect([rates.surelyFits(claim("a", 3, 3)), rates.surelyFits(claim("a", 3, 4))]).toEqual([true, false]);
     taken(take(rates, [claim("a", 3, 2)], null));
     expect([rates.surelyFits(claim("a", 3, 1)), rates.surelyFits(claim("a", 3, 2))]).toEqual([true, false]);
@@ -53,7 +53,7 @@ describe("rates in memory", () => {
 
   test("put the truth in the place of a claim, in the slot where it was made, and free the place once", () => {
     const clock = clockAt();
-    const rates = new MemoryRates(clock.read);
+    const rates = new MemoryRateLimits(clock.read);
     const taking = taken(take(rates, [claim("a", 10, 8)], { id: "p", limit: 3, call: "c" }));
     clock.nowMs += 30_000;
     expect(rates.placesTaken("p")).toBe(1);
@@ -65,7 +65,7 @@ describe("rates in memory", () => {
   });
 
   test("keep the claim where the truth is no figure, and count at most what can be counted", () => {
-    const rates = new MemoryRates(clockAt().read);
+    const rates = new MemoryRateLimits(clockAt().read);
     for (const truth of [Number.NaN, -3, Number.NEGATIVE_INFINITY]) {
       taken(take(rates, [claim(`a${truth}`, 10, 8)], null)).settle([truth]);
       expect(rates.look(claim(`a${truth}`, 10, 1)).remaining).toBe(2);
@@ -76,7 +76,7 @@ describe("rates in memory", () => {
 
   test("forget what has been idle, keep what is used, and never hold more than their bound", () => {
     const clock = clockAt();
-    const rates = new MemoryRates(clock.read, 100);
+    const rates = new MemoryRateLimits(clock.read, 100);
     const busy = taken(take(rates, [claim("busy", 10, 1)], { id: "busy place", limit: 5, call: "c" }));
     for (let id = 0; id < 1_000; id += 1) {
       clock.nowMs += 10;
@@ -95,7 +95,7 @@ describe("rates in memory", () => {
 
   test("cost a newcomer as much when there are many as when there are few", () => {
     // A look at each of those that are there, for each newcomer, would take minutes.
-    const rates = new MemoryRates(clockAt().read, 50_000);
+    const rates = new MemoryRateLimits(clockAt().read, 50_000);
     for (let id = 0; id < 400_000; id += 1) take(rates, [claim(`k${id}`, 10, 1)], null);
     expect(rates.size).toBe(50_000);
   });
@@ -103,8 +103,8 @@ describe("rates in memory", () => {
   test("give every call its place back, whatever the order, and never let more in than there are places", () => {
     fc.assert(
       fc.property(fc.array(fc.option(fc.nat(20)), { maxLength: 200 }), fc.integer({ min: 1, max: 5 }), (steps, limit) => {
-        const rates = new MemoryRates(clockAt().read);
-        const open: (Taking & { readonly ok: true })[] = [];
+        const rates = new MemoryRateLimits(clockAt().read);
+        const open: (ReservationResult & { readonly ok: true })[] = [];
         for (const at of steps) {
           if (at === null) {
             const taking = take(rates, [], { id: "p", limit, call: "c" });
@@ -153,20 +153,20 @@ class Till {
   }
 }
 
-function world(): { clock: ReturnType<typeof clockAt>; rates: MemoryRates; till: Till; limiter: Limiter } {
+function world(): { clock: ReturnType<typeof clockAt>; rates: MemoryRateLimits; till: Till; limiter: Limiter } {
   const clock = clockAt();
-  const rates = new MemoryRates(clock.read);
+  const rates = new MemoryRateLimits(clock.read);
   const till = new Till();
   return { clock, rates, till, limiter: makeLimiter({ rates, budgets: till, wallMs: () => Date.parse("2026-02-10T12:00:00Z") }) };
 }
 
-function grant(answer: Grant | Overrun | Promise<Grant | Overrun>): Grant {
+function grant(answer: Grant | LimitExceeded | Promise<Grant | LimitExceeded>): Grant {
   if (answer instanceof Promise) throw new Error("an answer at once was promised");
-  if (answer.kind === "overrun") throw new Error(answer.failure.publicMessage);
+  if (answer.kind === "limit_exceeded") throw new Error(answer.failure.publicMessage);
   return answer;
 }
 
-function overrun(answer: Grant | Overrun | Promise<Grant | Overrun> | null): Overrun {
+function limitExceeded(answer: Grant | LimitExceeded | Promise<Grant | LimitExceeded> | null): LimitExceeded {
   if (answer === null || answer instanceof Promise || answer.kind === "grant") throw new Error("a refusal at once was promised");
   return answer;
 }
@@ -174,7 +174,7 @@ function overrun(answer: Grant | Overrun | Promise<Grant | Overrun> | null): Ove
 async function shown({
   failure,
   retryAfterMs,
-}: Overrun): Promise<{ readonly status: number; readonly retry: string | null; readonly error: unknown }> {
+}: LimitExceeded): Promise<{ readonly status: number; readonly retry: string | null; readonly error: unknown }> {
   const response = asResponse(errorResponse(failure, new ResponseHead("r"), retryAfterMs));
   const { error } = (await response.json()) as { readonly error: unknown };
   const retry = response.headers.get("retry-after-ms") ?? response.headers.get("x-should-retry");
@@ -185,7 +185,7 @@ describe("a key's limits", () => {
   test("let a key without any through, at no cost", () => {
     const { limiter, rates } = world();
     const passed = grant(limiter.admit(keyWith({}), "m", demand({ tokens: 1e9, nanos: null }), "c"));
-    expect(passed.standing).toBeNull();
+    expect(passed.rateLimitStatus).toBeNull();
     passed.settle(demand());
     expect(rates.size).toBe(0);
   });
@@ -195,12 +195,12 @@ describe("a key's limits", () => {
     const key = keyWith({ requests: 2 });
     grant(limiter.admit(key, "m", demand(), "c")).settle(demand());
     clock.nowMs += 5_000;
-    expect(limiter.bars(key)).toBeNull();
-    const standing = { requestsLimit: 2, requestsRemaining: 0, requestsResetMs: 60_500, tokensLimit: null };
-    expect(grant(limiter.admit(key, "m", demand(), "c")).standing).toMatchObject(standing);
-    const refused = overrun(limiter.admit(key, "m", demand(), "c"));
-    expect(refused.standing).toMatchObject(standing);
-    expect(limiter.bars(key)?.standing).toEqual({ ...standing, tokensRemaining: 0, tokensResetMs: 0 });
+    expect(limiter.precheck(key)).toBeNull();
+    const rateLimitStatus = { requestsLimit: 2, requestsRemaining: 0, requestsResetMs: 60_500, tokensLimit: null };
+    expect(grant(limiter.admit(key, "m", demand(), "c")).rateLimitStatus).toMatchObject(rateLimitStatus);
+    const refused = limitExceeded(limiter.admit(key, "m", demand(), "c"));
+    expect(refused.rateLimitStatus).toMatchObject(rateLimitStatus);
+    expect(limiter.precheck(key)?.rateLimitStatus).toEqual({ ...rateLimitStatus, tokensRemaining: 0, tokensResetMs: 0 });
     expect(await shown(refused)).toMatchObject({
       status: 429,
       retry: "55500",
@@ -210,9 +210,9 @@ describe("a key's limits", () => {
         message: "This key is limited to 2 requests per minute, which leaves no room for this request now. Try again in 56 seconds.",
       },
     });
-    expect(await shown(overrun(limiter.bars(key)))).toEqual(await shown(refused));
+    expect(await shown(limitExceeded(limiter.precheck(key)))).toEqual(await shown(refused));
     clock.nowMs += 55_500;
-    expect(limiter.bars(key)).toBeNull();
+    expect(limiter.precheck(key)).toBeNull();
     grant(limiter.admit(key, "m", demand(), "c"));
   });
 
@@ -220,21 +220,23 @@ describe("a key's limits", () => {
     const { limiter } = world();
     const key = keyWith({ tokens: 100, audioSeconds: 2, characters: 50 });
     const first = grant(limiter.admit(key, "m", demand({ tokens: 60, audioSeconds: 1.5, characters: 10 }), "c"));
-    expect(first.standing).toMatchObject({ requestsLimit: null, tokensLimit: 100, tokensRemaining: 40, tokensResetMs: 60_500 });
-    expect(overrun(limiter.admit(key, "m", demand({ tokens: 41 }), "c")).failure.publicMessage).toContain("100 tokens per minute");
-    expect(overrun(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).failure.publicMessage).toContain(
+    expect(first.rateLimitStatus).toMatchObject({ requestsLimit: null, tokensLimit: 100, tokensRemaining: 40, tokensResetMs: 60_500 });
+    expect(limitExceeded(limiter.admit(key, "m", demand({ tokens: 41 }), "c")).failure.publicMessage).toContain("100 tokens per minute");
+    expect(limitExceeded(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).failure.publicMessage).toContain(
       "2 seconds of audio per minute",
     );
-    expect(overrun(limiter.admit(key, "m", demand({ characters: 41 }), "c")).failure.publicMessage).toContain("50 characters per minute");
+    expect(limitExceeded(limiter.admit(key, "m", demand({ characters: 41 }), "c")).failure.publicMessage).toContain(
+      "50 characters per minute",
+    );
     first.settle(demand({ tokens: 10, audioSeconds: Number.NaN, characters: 50 }));
-    expect(grant(limiter.admit(key, "m", demand({ tokens: 90 }), "c")).standing?.tokensRemaining).toBe(0);
-    expect(overrun(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).retryAfterMs).toBe(60_000);
-    expect(overrun(limiter.admit(key, "m", demand({ characters: 1 }), "c")).retryAfterMs).toBe(60_000);
+    expect(grant(limiter.admit(key, "m", demand({ tokens: 90 }), "c")).rateLimitStatus?.tokensRemaining).toBe(0);
+    expect(limitExceeded(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).retryAfterMs).toBe(60_000);
+    expect(limitExceeded(limiter.admit(key, "m", demand({ characters: 1 }), "c")).retryAfterMs).toBe(60_000);
   });
 
   test("refuse for good what is more than the whole limit", async () => {
     const { limiter } = world();
-    const refused = overrun(limiter.admit(keyWith({ tokens: 100 }), "m", demand({ tokens: 101 }), "c"));
+    const refused = limitExceeded(limiter.admit(keyWith({ tokens: 100 }), "m", demand({ tokens: 101 }), "c"));
     expect(refused.retryAfterMs).toBeNull();
     const { status, retry, error } = await shown(refused);
     expect([status, retry]).toEqual([429, "false"]);
@@ -242,19 +244,19 @@ describe("a key's limits", () => {
       code: "rate_limit_exceeded",
       message: expect.stringMatching(/100 tokens per minute.*never pass/) as string,
     });
-    expect(overrun(limiter.bars(keyWith({ requests: 0 }))).retryAfterMs).toBeNull();
+    expect(limitExceeded(limiter.precheck(keyWith({ requests: 0 }))).retryAfterMs).toBeNull();
   });
 
   test("never use words, where a wait helps, that make a client framework give up", () => {
     const { limiter } = world();
     const key = keyWith({ requests: 1, concurrency: 1, tokens: 10, audioSeconds: 1, characters: 1 });
     const held = grant(limiter.admit(key, "m", demand({ tokens: 10, audioSeconds: 1, characters: 1 }), "c"));
-    const said = [overrun(limiter.bars(key)), overrun(limiter.admit(key, "m", demand(), "c"))];
+    const said = [limitExceeded(limiter.precheck(key)), limitExceeded(limiter.admit(key, "m", demand(), "c"))];
     held.settle(demand({ tokens: 10, audioSeconds: 1, characters: 1 }));
     said.push(
-      overrun(limiter.bars(key)),
-      overrun(limiter.admit(key, "m", demand(), "c")),
-      overrun(limiter.admit(key, "m", demand({ tokens: 11 }), "c")),
+      limitExceeded(limiter.precheck(key)),
+      limitExceeded(limiter.admit(key, "m", demand(), "c")),
+      limitExceeded(limiter.admit(key, "m", demand({ tokens: 11 }), "c")),
     );
     for (const { failure } of said) expect(failure.publicMessage).not.toMatch(/billing|quota|credit/i);
   });
@@ -263,14 +265,14 @@ describe("a key's limits", () => {
     const { limiter } = world();
     const key = keyWith({ concurrency: 1 });
     const held = grant(limiter.admit(key, "m", demand(), "c"));
-    expect(await shown(overrun(limiter.admit(key, "m", demand(), "d")))).toMatchObject({
+    expect(await shown(limitExceeded(limiter.admit(key, "m", demand(), "d")))).toMatchObject({
       status: 429,
       retry: "1000",
       error: { type: "rate_limit_error", code: "concurrency_limit", message: expect.stringContaining("1 call at the same time") as string },
     });
-    expect(overrun(limiter.bars(key)).failure.code).toBe("concurrency_limit");
+    expect(limitExceeded(limiter.precheck(key)).failure.code).toBe("concurrency_limit");
     held.settle(null);
-    expect(limiter.bars(key)).toBeNull();
+    expect(limiter.precheck(key)).toBeNull();
     grant(limiter.admit(key, "m", demand(), "e"));
   });
 
@@ -282,19 +284,21 @@ describe("a key's limits", () => {
       models: [rule("big-*", { requests: 2, concurrency: 1 }), rule("*", { requests: 5 })],
     });
     const big = grant(limiter.admit(key, "big-1", demand(), "a"));
-    expect(big.standing).toMatchObject({ requestsLimit: 2, requestsRemaining: 1 });
-    const refused = overrun(limiter.admit(key, "big-2", demand(), "b"));
+    expect(big.rateLimitStatus).toMatchObject({ requestsLimit: 2, requestsRemaining: 1 });
+    const refused = limitExceeded(limiter.admit(key, "big-2", demand(), "b"));
     expect(refused.failure.code).toBe("concurrency_limit");
     expect(refused.failure.publicMessage).toContain('for the models "big-*"');
     // The refusal took nothing of the key's own: nine are left, of which the other rule allows five.
-    expect(grant(limiter.admit(key, "small", demand(), "c")).standing).toMatchObject({ requestsLimit: 5, requestsRemaining: 4 });
+    expect(grant(limiter.admit(key, "small", demand(), "c")).rateLimitStatus).toMatchObject({ requestsLimit: 5, requestsRemaining: 4 });
     big.settle(demand());
     grant(limiter.admit(key, "big-2", demand(), "d")).settle(demand());
-    expect(overrun(limiter.admit(key, "big-2", demand(), "e")).failure.publicMessage).toContain(
+    expect(limitExceeded(limiter.admit(key, "big-2", demand(), "e")).failure.publicMessage).toContain(
       '2 requests per minute for the models "big-*"',
     );
     for (let call = 0; call < 4; call += 1) grant(limiter.admit(key, "small", demand(), "f")).settle(demand());
-    expect(overrun(limiter.admit(key, "small", demand(), "g")).failure.publicMessage).toContain('5 requests per minute for the models "*"');
+    expect(limitExceeded(limiter.admit(key, "small", demand(), "g")).failure.publicMessage).toContain(
+      '5 requests per minute for the models "*"',
+    );
   });
 
   test("count nothing for a call that never reached an upstream", () => {
@@ -323,8 +327,8 @@ describe("a key's budgets", () => {
   test("that are spent refuse for good, name the budget and tell when the next period begins", async () => {
     const { limiter, till } = world();
     till.refusal = { ok: false, why: "spent", spentNanos: 10_000_000_000, held: null };
-    const refused = overrun(limiter.admit(keyWith({ requests: 5, budget }), "m", demand({ nanos: 9 }), "c"));
-    expect(refused.standing?.requestsLimit).toBe(5);
+    const refused = limitExceeded(limiter.admit(keyWith({ requests: 5, budget }), "m", demand({ nanos: 9 }), "c"));
+    expect(refused.rateLimitStatus?.requestsLimit).toBe(5);
     expect(await shown(refused)).toMatchObject({
       status: 429,
       retry: "false",
@@ -335,7 +339,7 @@ describe("a key's budgets", () => {
       },
     });
     till.refusal = { ok: false, why: "spent", spentNanos: 9_000_000_000, held: null };
-    const tight = overrun(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
+    const tight = limitExceeded(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
     expect(tight.failure.publicMessage).toContain("leaves too little for this request, which may cost $1.2,");
     till.refusal = {
       ok: false,
@@ -343,11 +347,13 @@ describe("a key's budgets", () => {
       spentNanos: 6_000_000_000,
       held: { heldNanos: 3_500_000_000, ownNanos: 500_000_000, others: 7 },
     };
-    const held = overrun(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
+    const held = limitExceeded(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
     expect(held.failure.publicMessage).toContain(
       "which may cost $1.2: $6 is spent, and $3.5 is held for calls under way or not counted yet ($0.5 by this process, $3 by 7 others).",
     );
-    const never = overrun(limiter.admit(keyWith({ budget: { ...budget, period: "total" } }), "m", demand({ nanos: 11_000_000_000 }), "c"));
+    const never = limitExceeded(
+      limiter.admit(keyWith({ budget: { ...budget, period: "total" } }), "m", demand({ nanos: 11_000_000_000 }), "c"),
+    );
     expect(never.failure.publicMessage).toContain("$10 in all, is less than the $11 that this request may cost.");
   });
 
@@ -356,7 +362,7 @@ describe("a key's budgets", () => {
     const key = keyWith({ requests: 5, concurrency: 1, budget, models: [rule("*", { budget, concurrency: 1 })] });
     till.refusal = { ok: false, why: "spent", spentNanos: 0, held: null };
     till.refuses = ({ models }) => models !== null;
-    overrun(limiter.admit(key, "m", demand({ nanos: 9 }), "c"));
+    limitExceeded(limiter.admit(key, "m", demand({ nanos: 9 }), "c"));
     expect(till.settled).toEqual([null]);
     expect(rates.look(claim("k1 requests", 5, 1)).remaining).toBe(5);
     expect([rates.placesTaken("k1 concurrency"), rates.placesTaken("k1 concurrency *")]).toEqual([0, 0]);
@@ -370,7 +376,7 @@ describe("a key's budgets", () => {
     expect(held.kind).toBe("grant");
     expect(till.reserved).toHaveLength(2);
     till.refusal = { ok: false, why: "unavailable", spentNanos: null, held: null };
-    expect(await shown(overrun(await limiter.admit(key, "m", demand({ nanos: 9 }), "c")))).toMatchObject({
+    expect(await shown(limitExceeded(await limiter.admit(key, "m", demand({ nanos: 9 }), "c")))).toMatchObject({
       status: 503,
       retry: "1000",
       error: { type: "service_unavailable_error", code: "store_unavailable" },
@@ -380,7 +386,7 @@ describe("a key's budgets", () => {
 
   test("refuse a model without a price and say how to mend it, unless the key allows it", async () => {
     const { limiter, till } = world();
-    const refused = overrun(limiter.admit(keyWith({ budget }), "mystery", demand({ nanos: null }), "c"));
+    const refused = limitExceeded(limiter.admit(keyWith({ budget }), "mystery", demand({ nanos: null }), "c"));
     expect(await shown(refused)).toMatchObject({
       status: 403,
       retry: "false",
@@ -396,14 +402,14 @@ describe("a key's budgets", () => {
 
 describe("rates that are kept elsewhere", () => {
   test("may answer later, and are not counted twice when a second place is refused", async () => {
-    const memory = new MemoryRates(clockAt().read);
-    const later = { take: (...asked: Parameters<MemoryRates["take"]>) => Promise.resolve(memory.take(...asked)) };
+    const memory = new MemoryRateLimits(clockAt().read);
+    const later = { take: (...asked: Parameters<MemoryRateLimits["take"]>) => Promise.resolve(memory.take(...asked)) };
     const rates = { ...later, surelyFits: () => false, look: memory.look.bind(memory), placesTaken: memory.placesTaken.bind(memory) };
     const limiter = makeLimiter({ rates, budgets: new Till(), wallMs: Date.now });
     const key = keyWith({ requests: 2, concurrency: 5, models: [rule("*", { concurrency: 1 })] });
     const first = await limiter.admit(key, "m", demand(), "a");
     expect(first.kind).toBe("grant");
-    expect(overrun(await limiter.admit(key, "m", demand(), "b")).failure.code).toBe("concurrency_limit");
+    expect(limitExceeded(await limiter.admit(key, "m", demand(), "b")).failure.code).toBe("concurrency_limit");
     expect(memory.look(claim("k1 requests", 2, 1)).remaining).toBe(1);
     expect(memory.placesTaken("k1 concurrency")).toBe(1);
   });
@@ -417,7 +423,7 @@ describe("rates that are kept elsewhere", () => {
     };
     const till = new Till();
     const limiter = makeLimiter({ rates, budgets: till, wallMs: Date.now });
-    const refused = overrun(await limiter.admit(keyWith({ requests: 2, budget: { nanos: 5, period: "day" } }), "m", demand(), "a"));
+    const refused = limitExceeded(await limiter.admit(keyWith({ requests: 2, budget: { nanos: 5, period: "day" } }), "m", demand(), "a"));
     expect(refused.failure.kind).toBe("store_unavailable");
     expect(till.reserved).toEqual([]);
   });

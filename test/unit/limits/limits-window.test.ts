@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Standing } from "../../../src/gateway/admission/limiter.ts";
-import { putStanding } from "../../../src/net/server/rate-limit-headers.ts";
+import type { RateLimitStatus } from "../../../src/gateway/admission/limiter.ts";
+import { putRateLimitHeaders } from "../../../src/net/server/rate-limit-headers.ts";
 import { amountMax, wholeAmount } from "../../../src/limits/amount.ts";
 import { goDuration } from "../../../src/limits/go-duration.ts";
 import { leaseSize } from "../../../src/limits/lease-size.ts";
@@ -180,10 +180,10 @@ describe("durations in headers", () => {
   });
 });
 
-describe("the headers of a standing", () => {
+describe("the headers of a rate limit status", () => {
   test("are three for each limit that the key has, and none without limits", () => {
-    const lines = (standing: Standing): string[] =>
-      textOf((out) => putStanding(out, standing))
+    const lines = (rateLimitStatus: RateLimitStatus): string[] =>
+      textOf((out) => putRateLimitHeaders(out, rateLimitStatus))
         .split("\r\n")
         .slice(1)
         .sort();
@@ -199,10 +199,10 @@ describe("the headers of a standing", () => {
     // Another key, and another moment.
     const later = { requestsLimit: 60, requestsRemaining: 3, requestsResetMs: 999.5 };
     const wider = { requestsLimit: 61, requestsRemaining: 3, requestsResetMs: 1_001 };
-    for (const standing of [later, wider, later, requests]) {
-      const spelled = [`limit-requests: ${standing.requestsLimit}`, `remaining-requests: ${standing.requestsRemaining}`];
-      expect(lines({ ...standing, ...tokens })).toEqual(
-        [...spelled, `reset-requests: ${goDuration(standing.requestsResetMs)}`]
+    for (const rateLimitStatus of [later, wider, later, requests]) {
+      const spelled = [`limit-requests: ${rateLimitStatus.requestsLimit}`, `remaining-requests: ${rateLimitStatus.requestsRemaining}`];
+      expect(lines({ ...rateLimitStatus, ...tokens })).toEqual(
+        [...spelled, `reset-requests: ${goDuration(rateLimitStatus.requestsResetMs)}`]
           .map((line) => `x-ratelimit-${line}`)
           .concat(ofTokens)
           .sort(),

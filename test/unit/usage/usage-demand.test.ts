@@ -8,7 +8,7 @@ import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
 import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
-import { dearestCost, demandAt, expectedUse, truthOf, type DemandOptions } from "../../../src/usage/demand.ts";
+import { highestCost, demandAt, expectedUse, truthOf, type DemandOptions } from "../../../src/usage/demand.ts";
 import { moved, newOutputAverage } from "../../../src/usage/output-average.ts";
 import type { Rates } from "../../../src/usage/price.ts";
 import { estimateTokens, TokenCount } from "../../../src/usage/token-estimate.ts";
@@ -21,7 +21,7 @@ const usual: DemandOptions = { outputAverage: null, ceiling: null, hard: true };
 function demandOf(ask: CallRequest, price: Rates | null, options: DemandOptions): Demand {
   if (price === null) return demandAt(null, ask, options);
   const use = expectedUse(ask, price, options, false);
-  return truthOf(use, options.hard === false ? costNanos(price, use).nanos : dearestCost(ask, [price], options));
+  return truthOf(use, options.hard === false ? costNanos(price, use).nanos : highestCost(ask, [price], options));
 }
 
 const japanese =
@@ -230,7 +230,7 @@ describe("speech is expected to take", () => {
 });
 
 describe("the most that a call may cost", () => {
-  const nanosAt = (ask: CallRequest, ...all: readonly (Rates | null)[]): number | null => dearestCost(ask, all, usual);
+  const nanosAt = (ask: CallRequest, ...all: readonly (Rates | null)[]): number | null => highestCost(ask, all, usual);
   const member = (key: string): ChatRequest["members"][number] => ({ key, kind: "object", empty: false, start: 0, end: 0, keyStart: 0 });
 
   test("is found for the call itself: whoever has the dearest prompt need not have the dearest answer", () => {

@@ -1,45 +1,49 @@
-import type { Overrun, Standing } from "../gateway/admission/limiter.ts";
+import type { LimitExceeded, RateLimitStatus } from "../gateway/admission/limiter.ts";
 import type { HeldMoney } from "../gateway/storage.ts";
 import type { BudgetPeriod } from "../limits/limits.ts";
 import { periodEndMs } from "../limits/period.ts";
 import { failure, type FailureFacts } from "../operations/failure.ts";
 import { dollarsOf } from "../usage/dollars.ts";
 import type { BudgetLine, Refused } from "./budgets/budget-account.ts";
-import type { Gauge, Room } from "./key-limits.ts";
+import type { RateLimit, Room } from "./key-limits.ts";
 
 /**
  * What a client is told when a limit of its key leaves no room. The words billing, quota and credit do not appear where a
  * wait helps: a client framework takes them for a reason never to try again.
  */
-export function rateOverrun(gauge: Gauge, waitMs: number, standing: Standing | null): Overrun {
-  if (!Number.isFinite(waitMs)) return neverFits(gauge, standing);
+export function rateLimitExceeded(gauge: RateLimit, waitMs: number, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
+  if (!Number.isFinite(waitMs)) return neverFits(gauge, rateLimitStatus);
   const message = `This key is limited to ${figureOf(gauge)}, which leaves no room for this request now. Try again in ${spoken(waitMs)}.`;
-  return limited(gauge.id, { ...rateFacts, message, retryAfterMs: Math.max(1, Math.min(Math.ceil(waitMs), minuteMs)) }, standing);
+  return limited(gauge.id, { ...rateFacts, message, retryAfterMs: Math.max(1, Math.min(Math.ceil(waitMs), minuteMs)) }, rateLimitStatus);
 }
 
 /** The call alone is more than the limit allows in a minute. */
-export function neverFits(gauge: Gauge, standing: Standing | null): Overrun {
+export function neverFits(gauge: RateLimit, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const message =
     gauge.what === "requests"
       ? `This key is limited to ${figureOf(gauge)}: it may not be used for this.`
       : `This request needs more than all of what this key is limited to, ${figureOf(gauge)}, so it can never pass. ` +
         `Make it smaller, or have the limit raised.`;
-  return limited(gauge.id, { ...rateFacts, message }, standing);
+  return limited(gauge.id, { ...rateFacts, message }, rateLimitStatus);
 }
 
-export function roomOverrun({ id, limit, pattern }: Room, standing: Standing | null): Overrun {
+export function concurrencyLimitExceeded({ id, limit, pattern }: Room, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const calls = limit === 1 ? "1 call" : `${limit} calls`;
   const message = `This key is limited to ${calls} at the same time${forModels(pattern)}, and as many are under way. Try again in a moment.`;
-  return limited(id, { status: 429, type: "rate_limit_error", code: "concurrency_limit", message, retryAfterMs: roomRetryMs }, standing);
+  return limited(
+    id,
+    { status: 429, type: "rate_limit_error", code: "concurrency_limit", message, retryAfterMs: roomRetryMs },
+    rateLimitStatus,
+  );
 }
 
-export function budgetOverrun(
+export function budgetExceeded(
   line: BudgetLine,
   nanos: number,
   refused: Pick<Refused, "spentNanos" | "held">,
   wallMs: number,
-  standing: Standing | null,
-): Overrun {
+  rateLimitStatus: RateLimitStatus | null,
+): LimitExceeded {
   const budget = `The budget of this key${forModels(line.models)}, $${dollarsOf(line.limitNanos)}${periodWords[line.period]},`;
   return limited(
     `budget ${line.budget}`,
@@ -49,32 +53,32 @@ export function budgetOverrun(
       code: "insufficient_quota",
       message: `${budget} ${whyNot(line, nanos, refused)} ${whatNext(line, nanos, wallMs)}`,
     },
-    standing,
+    rateLimitStatus,
   );
 }
 
-export function priceOverrun(model: string, standing: Standing | null): Overrun {
+export function priceUnknown(model: string, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const message =
     `This key has a budget, and the price of the model ${JSON.stringify(model)} is not known. ` +
     `Set one with \`sluice prices set\`, or allow models without a price for this key.`;
   return limited(
     `no price of ${model}`,
     { status: 403, type: "permission_error", code: "price_unknown", param: "model", message },
-    standing,
+    rateLimitStatus,
   );
 }
 
-export function storeOverrun(detail: string, standing: Standing | null): Overrun {
+export function storeUnavailable(detail: string, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   return {
-    kind: "overrun",
+    kind: "limit_exceeded",
     failure: failure("store_unavailable", detail, { retryAfterMs: storeRetryMs }),
     retryAfterMs: storeRetryMs,
-    standing,
+    rateLimitStatus,
   };
 }
 
-function limited(detail: string, facts: FailureFacts, standing: Standing | null): Overrun {
-  return { kind: "overrun", failure: failure("limited", detail, facts), retryAfterMs: facts.retryAfterMs ?? null, standing };
+function limited(detail: string, facts: FailureFacts, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
+  return { kind: "limit_exceeded", failure: failure("limited", detail, facts), retryAfterMs: facts.retryAfterMs ?? null, rateLimitStatus };
 }
 
 function whyNot({ limitNanos }: BudgetLine, nanos: number, { spentNanos, held }: Pick<Refused, "spentNanos" | "held">): string {
@@ -97,7 +101,7 @@ function whatNext({ limitNanos, period }: BudgetLine, nanos: number, wallMs: num
   return `The next ${period} begins at ${new Date(periodEndMs(period, wallMs)).toISOString().replace(".000Z", "Z")}.`;
 }
 
-function figureOf({ what, figure, pattern }: Gauge): string {
+function figureOf({ what, figure, pattern }: RateLimit): string {
   const unit = figure === 1 ? unitWords[what].replace(/s\b/, "") : unitWords[what];
   return `${figure} ${unit} per minute${forModels(pattern)}`;
 }
@@ -112,7 +116,7 @@ function spoken(waitMs: number): string {
 }
 
 const rateFacts = { status: 429, type: "rate_limit_error", code: "rate_limit_exceeded" };
-const unitWords: { readonly [W in Gauge["what"]]: string } = {
+const unitWords: { readonly [W in RateLimit["what"]]: string } = {
   requests: "requests",
   tokens: "tokens",
   audio: "seconds of audio",
