@@ -24,7 +24,7 @@ import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/reques
 import { makeToken } from "../keys/token.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure } from "../operations/failure.ts";
-import type { Refused } from "../routing/plan.ts";
+import type { PlanRefusal } from "../routing/plan.ts";
 import { discoverModels } from "./discovery/discover.ts";
 import type { Price } from "../usage/price.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
@@ -100,7 +100,7 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
   const nowMs = durable.clock.wallMs();
   const troubles = gateway.upstreams
     .troubles(candidates)
-    .map(({ scope, standing, cause, forMs }) => ({ scope, standing, cause, untilMs: nowMs + forMs }));
+    .map(({ scope, state, cause, forMs }) => ({ scope, standing: state, cause, untilMs: nowMs + forMs }));
   const anyModel = channel.models.kind === "any";
   const open = candidates.some((candidate) => gateway.upstreams.admits(candidate));
   const idle = candidates.length === 0 && !anyModel;
@@ -187,7 +187,7 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
       priced: parts.priced(candidate.deployment.channel.provider, candidate.deployment.model),
     })),
     skipped,
-    retryAfterMs: plan?.go === "refuse" ? Math.round((plan satisfies Refused).soonestMs) : null,
+    retryAfterMs: plan?.go === "refuse" ? Math.round((plan satisfies PlanRefusal).soonestMs) : null,
     reserve: reserve === null ? null : { tokens: reserve.tokens, nanos: reserve.nanos },
   };
 }

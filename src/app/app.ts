@@ -16,11 +16,11 @@ import { firstKey } from "./first-key.ts";
 import { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
 import { Follower } from "../gateway/follower.ts";
 import { Gateway } from "../gateway/gateway.ts";
-import { heard } from "../gateway/attempt/heard.ts";
+import { sanitizedFailure } from "../gateway/attempt/sanitized-failure.ts";
 import { KeyCache } from "../gateway/admission/key-cache.ts";
 import { Ledger } from "../gateway/admission/ledger.ts";
 import { forgetLessons } from "../gateway/upstream-state/lessons.ts";
-import { offeredNow, type Offered } from "../gateway/admission/offered.ts";
+import { modelTimes, type ModelTimes } from "../gateway/snapshot.ts";
 import type { Ports } from "../gateway/ports.ts";
 import { greeting, type StartFacts } from "./greeting.ts";
 import { AuthFailures } from "../http/auth-failures.ts";
@@ -57,7 +57,7 @@ export class App {
   private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
   private revision = 0;
   private priceBook: PriceBook;
-  private offered: Offered | null = null;
+  private modelTimes: ModelTimes | null = null;
   private current: Current;
   private rung: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
   private listener: Listener | null = null;
@@ -154,7 +154,7 @@ export class App {
       async (channel) => {
         const outcome = await discoverModels(channel, dialects.get(channel.dialect), ports.send);
         // Nobody's request is in it.
-        return isFailure(outcome) ? heard(outcome, "", (text) => redact(channel, text)) : outcome;
+        return isFailure(outcome) ? sanitizedFailure(outcome, "", (text) => redact(channel, text)) : outcome;
       },
       (channel, outcome) => {
         if (isFailure(outcome)) log.warn("discovery_failed", { channel, error: outcome.kind, detail: outcome.detail });
@@ -326,8 +326,8 @@ export class App {
   private build(): Current {
     const channels = this.channels();
     const snapshot = buildSnapshot({ ...this.settings, channels }, this.discovery.models);
-    this.offered = offeredNow(this.offered, snapshot.routes.keys(), this.durable.clock.wallMs());
-    return { snapshot: { ...snapshot, offered: this.offered }, ring: this.ring() };
+    this.modelTimes = modelTimes(this.modelTimes, snapshot.routes.keys(), this.durable.clock.wallMs());
+    return { snapshot: { ...snapshot, modelTimes: this.modelTimes }, ring: this.ring() };
   }
 
   /** Made anew only when the file has other keys: each of them is hashed for it. */

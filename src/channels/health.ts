@@ -113,9 +113,9 @@ const slowStartMs = 30_000;
 const slowStartFloor = 0.1;
 
 /** `open`: not now. `half_open`: one request at a time may try. */
-export type Standing = "closed" | "half_open" | "open";
+export type BreakerState = "closed" | "half_open" | "open";
 
-export function standing(health: Health | undefined, nowMs: number): Standing {
+export function breakerState(health: Health | undefined, nowMs: number): BreakerState {
   if (health === undefined) return "closed";
   if (nowMs < health.coolUntilMs) return "open";
   if (health.breaker.state === "closed") return "closed";
@@ -127,7 +127,7 @@ export function standing(health: Health | undefined, nowMs: number): Standing {
  * opens here, to be probed by ourselves. Whoever already knows of trouble of its own goes by that.
  */
 export function afterHint(health: Health = newHealth, kind: FailureKind, nowMs: number, forMs: number): Health {
-  if (standing(health, nowMs) !== "closed") return health;
+  if (breakerState(health, nowMs) !== "closed") return health;
   const untilMs = nowMs + Math.min(Math.max(0, forMs), openMaxMs);
   if (kind === "rate_limited") return { ...health, coolUntilMs: untilMs, cooledBy: kind };
   const costly = kind === "timed_out" || kind === "connect_timeout";

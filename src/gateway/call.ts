@@ -2,7 +2,7 @@ import type { Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { Admission } from "./admission/admission.ts";
+import type { Admission } from "./admission/limiter.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Snapshot } from "./snapshot.ts";
 

@@ -8,15 +8,15 @@ import type { Ports } from "./ports.ts";
 import type { CallRecord, Persisted } from "./settlement/record.ts";
 import { serveLongSpeech } from "./long-speech/long-speech.ts";
 import { serveLongTranscription } from "./long-transcription/long-transcription.ts";
-import { WaitingRoom } from "./admission/waiting-room.ts";
-import { serve, type Answer, type AnswerUser } from "./serve.ts";
+import { FairQueue } from "./admission/fair-queue.ts";
+import { serve, type CallResult, type AnswerUser } from "./serve.ts";
 
-export type { Answer, AnswerReader, AnswerUser } from "./serve.ts";
+export type { CallResult, OutputReader, AnswerUser } from "./serve.ts";
 
 /** The parts a call is served with, which outlive calls and reloads. */
 export class Gateway {
   readonly calls = new LiveCalls();
-  readonly room: WaitingRoom;
+  readonly fairQueue: FairQueue;
 
   constructor(
     readonly ports: Ports,
@@ -24,14 +24,14 @@ export class Gateway {
     readonly dialects: ReadonlyMap<string, Dialect>,
     readonly ledger: Ledger,
     readonly record: (record: CallRecord) => Persisted = ledger.record,
-    room: WaitingRoom | null = null,
+    fairQueue: FairQueue | null = null,
     /** It serves the parts of one call, which have an order of their own and wait for one another. */
     readonly servesParts = false,
   ) {
-    this.room = room ?? new WaitingRoom(ports);
+    this.fairQueue = fairQueue ?? new FairQueue(ports);
   }
 
-  serve(call: Call): Promise<Answer> {
+  serve(call: Call): Promise<CallResult> {
     if (call.split) return call.ask.operation === "transcription" ? serveLongTranscription(call, this) : serveLongSpeech(call, this);
     return new Promise((answered, broke) => serve(call, this, { answered, broke }));
   }
@@ -50,7 +50,7 @@ export class Gateway {
       records.push(record);
       return null;
     };
-    return new Gateway(this.ports, this.upstreams, this.dialects, this.ledger, collect, this.room, true);
+    return new Gateway(this.ports, this.upstreams, this.dialects, this.ledger, collect, this.fairQueue, true);
   }
 
   /** A request that never became a call is recorded all the same. */

@@ -9,7 +9,7 @@ import { endOf } from "../operations/chat/resume.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeAgainMs, hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type FailedAttempt, type Verdict } from "../routing/judge.ts";
-import type { Candidates, Choice, Plan, Refused } from "../routing/plan.ts";
+import type { Candidates, Choice, Plan, PlanRefusal } from "../routing/plan.ts";
 import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
@@ -18,16 +18,16 @@ import { together, type CallLesson } from "./upstream-state/lessons.ts";
 import type { LiveStream } from "./attempt/live-stream.ts";
 import { pause } from "./attempt/pause.ts";
 import type { CallRecord, Persisted, AttemptRecord } from "./settlement/record.ts";
-import { Relay, type Tally } from "./attempt/relay.ts";
+import { Relay, type StreamTotals } from "./attempt/relay.ts";
 import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
 import type { Outcome } from "./attempt/attempt-exchange.ts";
-import { patienceMs, Attempt, type Chosen, type Impatient, type AttemptUser } from "./attempt/attempt.ts";
+import { patienceMs, Attempt, type AttemptChoice, type HedgeTrigger, type AttemptUser } from "./attempt/attempt.ts";
 
 /** What became of a call, for the edge to write. */
-export type Answer = AnswerFacts &
+export type CallResult = CallResultFacts &
   (
     | { readonly kind: "whole"; readonly body: Uint8Array; readonly type: string }
-    | { readonly kind: "stream"; readonly source: AnswerSource; readonly type: string; readonly shape: "events" | "bytes" }
+    | { readonly kind: "stream"; readonly source: OutputSource; readonly type: string; readonly shape: "events" | "bytes" }
     /** `recorded` is told the status the client saw. */
     | {
         readonly kind: "failed";
@@ -38,20 +38,20 @@ export type Answer = AnswerFacts &
   );
 
 /** What a client is sent as it comes: bytes, the failure that interrupted them, or `null` at the end. */
-export interface AnswerSource {
+export interface OutputSource {
   next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
   cancel(reason: Failure): void;
   /** Whoever reads it, and sends it on. */
-  reader: AnswerReader | null;
+  reader: OutputReader | null;
 }
 
 /** Reads an answer and sends it to the client. */
-export interface AnswerReader {
+export interface OutputReader {
   /** How much of what it was given has not left. Where an answer breaks off in bytes, or its client is gone, that never will. */
   unsentBytes(): number;
 }
 
-interface AnswerFacts {
+interface CallResultFacts {
   readonly channel: string | null;
   readonly attempts: number;
   readonly clampedTo: number | null;
@@ -62,7 +62,7 @@ interface AnswerFacts {
 
 /** Whoever waits for what becomes of a call. It is told in the turn in which that is known. */
 export interface AnswerUser {
-  answered(answer: Answer): void;
+  answered(answer: CallResult): void;
   /** A bug: nothing becomes of it. */
   broke(error: unknown): void;
 }
@@ -72,7 +72,7 @@ export function serve(call: Call, gateway: Gateway, user: AnswerUser): void {
   void new CallExecution(call, gateway).run(user);
 }
 
-class CallExecution implements AttemptUser<Won | null>, Impatient {
+class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
   private failures: readonly FailedAttempt[] = none;
   private readonly attempts: Attempt[] = [];
   /** What this call was refused for, by deployment: the next attempt there does without. */
@@ -83,9 +83,9 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   /** As the present attempt was chosen from it. */
   private candidates: Candidates | null = null;
   /** The attempt beside the present one, which was slow. */
-  private mate: Mate | null = null;
+  private hedge: HedgeAttempt | null = null;
   /** It waited for its turn, and those behind it want to know how it went. */
-  private inTurn = false;
+  private wasQueued = false;
   /** However often it waits, not longer than this. */
   private waitsUntilMs: number | null = null;
 
@@ -102,7 +102,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   async run(user: AnswerUser): Promise<void> {
     try {
       const { call, gateway } = this;
-      const planning = this.planPatiently();
+      const planning = this.planOrWait();
       let plan = planning instanceof Promise ? await planning : planning;
       this.planned = plan;
       if (plan.go === "refuse") return user.answered(this.refused(plan));
@@ -110,7 +110,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
       let nowMs = planning instanceof Promise ? gateway.ports.nowMs() : this.plannedMs;
       gateway.upstreams.callBegins(call.route.model, clientRetries !== null && clientRetries !== "0", nowMs);
 
-      let choice: Chosen = plan.candidates[0]!;
+      let choice: AttemptChoice = plan.candidates[0]!;
       for (; ; nowMs = gateway.ports.nowMs()) {
         this.candidates = plan;
         const attempt = this.begin(choice, nowMs);
@@ -118,7 +118,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
         const sending = attempt.send();
         const reading = attempt.read(sending instanceof Promise ? await sending : sending);
         let won = this.tried(attempt, attempt.conclude(reading instanceof Promise ? await reading : reading));
-        if (this.mate !== null) won = await this.raced(won, this.mate);
+        if (this.hedge !== null) won = await this.raced(won, this.hedge);
         if (won !== null) {
           const persisted = this.keep(won);
           if (persisted !== null) await persisted;
@@ -150,7 +150,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
       if (verdict.go === "stop") return verdict;
       if (!verdict.free && look === 0) gateway.upstreams.takeRetry(call.route.model);
       if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
-      if (call.cancellation.failure !== null || gateway.upstreams.hasPlace(verdict.candidate) || look === looksMax) return verdict;
+      if (call.cancellation.failure !== null || gateway.upstreams.hasCapacity(verdict.candidate) || look === looksMax) return verdict;
     }
   }
 
@@ -163,20 +163,20 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** Where nobody may be asked now: the plan after a short wait, or, where calls may wait for longer, when it is their turn. */
-  private planPatiently(): Plan | Promise<Plan> {
+  private planOrWait(): Plan | Promise<Plan> {
     const first = this.plan();
     const shortMs = first.go === "refuse" ? first.waitMs : null;
     const { waitMs } = this.call.snapshot.routing;
     if (waitMs > 0) this.waitsUntilMs = this.gateway.ports.nowMs() + waitMs;
-    if (waitMs > (shortMs ?? 0)) return this.mayGo(first) ? first : this.planInTurn(first);
+    if (waitMs > (shortMs ?? 0)) return this.mayGo(first) ? first : this.planInQueue(first);
     if (shortMs !== null) return this.planAfter(first, shortMs);
     // The newest would go first, and a later part has no use for a place before an earlier one.
-    return isFull(first) && !this.gateway.servesParts ? this.planWithPlace(first) : first;
+    return isFull(first) && !this.gateway.servesParts ? this.planWithCapacity(first) : first;
   }
 
   /** Somebody may be asked now, and nobody waits for that already. */
   private mayGo(plan: Plan): boolean {
-    return plan.go === "ahead" && this.gateway.room.waiting(this.call.route.model) === 0;
+    return plan.go === "ahead" && this.gateway.fairQueue.waiting(this.call.route.model) === 0;
   }
 
   /** All that were asked said that it was too much for now. Where calls may wait, this one does too, for another try. */
@@ -186,7 +186,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
       return null;
     const now = this.plan(true);
     if (now.go === "ahead") return null;
-    const plan = await this.planInTurn(now);
+    const plan = await this.planInQueue(now);
     return plan.go === "ahead" ? plan : null;
   }
 
@@ -198,39 +198,46 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** Every channel that is well is full: the plan when one has a place, or after so long that it is better to try others, or say no. */
-  private async planWithPlace(first: Refused): Promise<Plan> {
+  private async planWithCapacity(first: PlanRefusal): Promise<Plan> {
     const { route, cancellation } = this.call;
-    const { places } = this.gateway.upstreams;
+    const { capacityQueue } = this.gateway.upstreams;
     const nowMs = this.gateway.ports.nowMs();
-    const untilMs = nowMs + Math.min(placeWaitMaxMs, this.remainingMs(nowMs));
+    const untilMs = nowMs + Math.min(capacityWaitMaxMs, this.remainingMs(nowMs));
     let plan: Plan = first;
     while (isFull(plan)) {
-      const freed = await places.wait({ route: route.model, channels: fullChannels(plan), untilMs, cancellation });
+      const freed = await capacityQueue.wait({ route: route.model, channels: fullChannels(plan), untilMs, cancellation });
       if (freed === null) return cancellation.failure === null ? this.plan(true, true) : plan;
       if (cancellation.failure === null) plan = this.plan(true);
       // Whoever leaves, or goes elsewhere, leaves the place to the next.
       const left = plan.go === "ahead" ? channelOf(plan) !== freed : !isFull(plan) || cancellation.failure !== null;
-      if (left) places.freed(freed);
+      if (left) capacityQueue.freed(freed);
       if (cancellation.failure !== null) return plan;
     }
     return plan;
   }
 
   /** Where nobody may be asked now, or others wait already, the call waits its turn: keys by turns, and not past its deadline. */
-  private async planInTurn(first: Plan): Promise<Plan> {
+  private async planInQueue(first: Plan): Promise<Plan> {
     const { call, gateway } = this;
-    const { room } = gateway;
+    const { fairQueue } = gateway;
     const { model } = call.route;
     const nowMs = gateway.ports.nowMs();
     this.waitsUntilMs ??= nowMs + call.snapshot.routing.waitMs;
     const deadlineMs = Math.min(this.waitsUntilMs, nowMs + this.remainingMs(nowMs));
     let plan = first;
     // Who had its turn and was turned away has its place at the head again.
-    for (let again = this.inTurn; plan.go === "refuse" || (!again && room.waiting(model) > 0); again = true) {
+    for (let again = this.wasQueued; plan.go === "refuse" || (!again && fairQueue.waiting(model) > 0); again = true) {
       const soonestMs = plan.go === "refuse" ? plan.againMs : 0;
-      const turn = await room.wait({ route: model, keyId: call.key.id, soonestMs, deadlineMs, cancellation: call.cancellation, again });
+      const turn = await fairQueue.wait({
+        route: model,
+        keyId: call.key.id,
+        soonestMs,
+        deadlineMs,
+        cancellation: call.cancellation,
+        again,
+      });
       if (turn !== "go") return plan.go === "refuse" ? plan : this.plan(true);
-      this.inTurn = true;
+      this.wasQueued = true;
       plan = this.plan(true, true);
     }
     return plan;
@@ -274,7 +281,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     if (call.cancellation.failure !== null) return Infinity;
     const { bodyBytes, choices, hostedTools } = retryCostOf(call.ask);
     const { model } = call.route;
-    const mate = hedgeWith({
+    const hedge = hedgeWith({
       plan: this.candidates!,
       asked: this.attempts.map(({ candidate }) => candidate),
       attemptsMax: call.snapshot.routing.attemptsMax,
@@ -284,18 +291,18 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
       canRetry: gateway.upstreams.mayRetry(model),
       admits: (candidate) => gateway.upstreams.admits(candidate),
     });
-    if (mate === "never") return Infinity;
-    if (mate === "later" || !gateway.upstreams.takeHedge(model)) return hedgeAgainMs;
+    if (hedge === "never") return Infinity;
+    if (hedge === "later" || !gateway.upstreams.takeHedge(model)) return hedgeAgainMs;
     gateway.upstreams.takeRetry(model);
     const nowMs = gateway.ports.nowMs();
-    const attempt = new Attempt(call, call.ask, gateway, { candidate: mate, probe: false }, nowMs, this.remainingMs(nowMs), true);
+    const attempt = new Attempt(call, call.ask, gateway, { candidate: hedge, probe: false }, nowMs, this.remainingMs(nowMs), true);
     this.attempts.push(attempt);
-    const beside: Mate = { attempt, running: attempt.run(this), won: null };
-    this.mate = beside;
+    const beside: HedgeAttempt = { attempt, running: attempt.run(this), won: null };
+    this.hedge = beside;
     // The first to have content wins, and the other is ended at once.
     beside.running.then(
       (won) => {
-        if (won === null || this.mate !== beside) return;
+        if (won === null || this.hedge !== beside) return;
         beside.won = won;
         first.lose();
       },
@@ -306,15 +313,15 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** The present attempt is over: it has won, or it has lost, or it failed and the other one may still win. */
-  private async raced(won: Won | null, mate: Mate): Promise<Won | null> {
-    this.mate = null;
-    if (mate.won !== null) return mate.won;
-    if (won === null) return mate.running;
-    mate.attempt.lose();
+  private async raced(won: Winner | null, hedge: HedgeAttempt): Promise<Winner | null> {
+    this.hedge = null;
+    if (hedge.won !== null) return hedge.won;
+    if (won === null) return hedge.running;
+    hedge.attempt.lose();
     return won;
   }
 
-  private begin(choice: Chosen, nowMs: number): Attempt {
+  private begin(choice: AttemptChoice, nowMs: number): Attempt {
     const { call, gateway } = this;
     const taught = this.lessons?.get(choice.candidate.deployment.id) ?? null;
     const attempt = new Attempt(call, call.ask, gateway, choice, nowMs, this.remainingMs(nowMs), false, this, taught);
@@ -322,7 +329,7 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     return attempt;
   }
 
-  tried(attempt: Attempt, outcome: Outcome): Won | null {
+  tried(attempt: Attempt, outcome: Outcome): Winner | null {
     if (!isFailure(outcome)) return { attempt, outcome };
     if (attempt.lesson !== null) this.learned(attempt.candidate.deployment.id, attempt.lesson);
     this.failures = [...this.failures, { candidate: attempt.candidate, failure: outcome, tookMs: attempt.record.tookMs }];
@@ -336,13 +343,13 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** A whole answer waits until its receipt is safe; a stream has none before its end. */
-  private keep({ outcome }: Won): Persisted {
-    this.gateway.room.opened(this.call.route.model);
+  private keep({ outcome }: Winner): Persisted {
+    this.gateway.fairQueue.opened(this.call.route.model);
     if (outcome.kind !== "whole") return null;
     return this.record(200, "complete", null, outcome);
   }
 
-  private answered({ attempt, outcome }: Won, plan: Candidates): Answer {
+  private answered({ attempt, outcome }: Winner, plan: Candidates): CallResult {
     const channel = attempt.candidate.deployment.channel.name;
     const count = this.attempts.length;
     const { clampedTo, voice, dropped } = attempt;
@@ -378,15 +385,18 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 
   /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
-  private settlement(last: { attempt: Attempt }, firstContentMs: number): (cause: Failure | null, tally: Readonly<Tally>) => Persisted {
+  private settlement(
+    last: { attempt: Attempt },
+    firstContentMs: number,
+  ): (cause: Failure | null, totals: Readonly<StreamTotals>) => Persisted {
     const { gateway, attempts, planned } = this;
     const { facts } = this.call;
-    return (cause, tally) => {
+    return (cause, totals) => {
       if (cause === null) last.attempt.succeed();
       else last.attempt.fail(cause);
       return gateway.record({
         ...facts,
-        ...tally,
+        ...totals,
         status: 200,
         state: cause === null ? "complete" : cause.kind === "client_gone" ? "abandoned" : "interrupted",
         failure: cause,
@@ -461,14 +471,14 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
     return named ? { ...final, code: "model_not_found", param: "model" } : final;
   }
 
-  private refused(plan: Refused): Answer {
+  private refused(plan: PlanRefusal): CallResult {
     const { cancellation } = this.call;
     if (cancellation.failure !== null) return this.failed(cancellation.failure);
     return this.failed(refusalOf(plan), null, plan.soonestMs);
   }
 
-  private failed(cause: Failure, because: string | null = null, soonestMs: number | null = null): Answer {
-    if (this.inTurn) this.gateway.room.failed(this.call.route.model);
+  private failed(cause: Failure, because: string | null = null, soonestMs: number | null = null): CallResult {
+    if (this.wasQueued) this.gateway.fairQueue.failed(this.call.route.model);
     const count = this.attempts.length;
     const explained =
       because === null || because === "client_fault" ? cause : { ...cause, detail: `${cause.detail} (stopped: ${because})` };
@@ -526,16 +536,16 @@ class CallExecution implements AttemptUser<Won | null>, Impatient {
   }
 }
 
-interface Won {
+interface Winner {
   readonly attempt: Attempt;
   readonly outcome: WholeAnswer | LiveStream;
 }
 
-interface Mate {
+interface HedgeAttempt {
   readonly attempt: Attempt;
-  readonly running: Promise<Won | null>;
+  readonly running: Promise<Winner | null>;
   /** What it won with, where it was the first to have content. */
-  won: Won | null;
+  won: Winner | null;
 }
 
 const none: readonly FailedAttempt[] = [];
@@ -550,9 +560,9 @@ function recordsOf(attempts: readonly Attempt[]): readonly AttemptRecord[] {
 const looksMax = 8;
 const retryJitter = 0.2;
 /** A place at a full channel is worth this much waiting. */
-const placeWaitMaxMs = 2_000;
+const capacityWaitMaxMs = 2_000;
 
-function isFull(plan: Plan): plan is Refused {
+function isFull(plan: Plan): plan is PlanRefusal {
   return plan.go === "refuse" && plan.kind === "saturated";
 }
 
@@ -560,7 +570,7 @@ function channelOf({ candidates }: Candidates): string {
   return candidates[0]!.candidate.deployment.channel.name;
 }
 
-function fullChannels({ skipped }: Refused): readonly string[] {
+function fullChannels({ skipped }: PlanRefusal): readonly string[] {
   const full = skipped.filter(({ because }) => because === "saturated");
   return [...new Set(full.map(({ candidate }) => candidate.deployment.channel.name))];
 }
@@ -577,7 +587,7 @@ const channelSaturated = {
 };
 
 /** Where every candidate is out for its credentials, waiting will not help, and the client is told what the first one was. */
-function refusalOf({ kind, skipped }: Refused): Failure {
+function refusalOf({ kind, skipped }: PlanRefusal): Failure {
   const named = skipped
     .slice(0, 4)
     .map(({ candidate, because, cause }) => `${candidate.deployment.id} ${because}${cause === null ? "" : ` (${cause})`}`);

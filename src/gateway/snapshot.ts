@@ -1,7 +1,6 @@
 import type { Channel, Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
 import type { RoutingPolicy } from "../routing/policy.ts";
-import type { Offered } from "./admission/offered.ts";
 
 /**
  * One version of the configuration, complete and immutable. It is built and validated aside, then swapped in; a call
@@ -16,7 +15,7 @@ export interface Snapshot {
   /** For models no route names: the channels that take any model (`models: "*"`), as a function of the asked name. */
   readonly wildcard: ((model: string) => Route | null) | null;
   /** Since when its models are there; absent where nobody asks for that. */
-  readonly offered?: Offered;
+  readonly modelTimes?: ModelTimes;
   readonly keys: readonly Key[];
   readonly routing: RoutingPolicy;
   readonly service: ServiceSettings;
@@ -52,4 +51,18 @@ export interface ServiceSettings {
   /** After SIGTERM: how long to keep accepting, and how long running streams may go on. */
   readonly lingerMs: number;
   readonly drainMs: number;
+}
+
+/** Since when models are offered, by the names that clients use. The list of models reports it as `created`. */
+export interface ModelTimes {
+  readonly sinceMs: ReadonlyMap<string, number>;
+  /** When the first models were offered: for a model that no list names (`models: "*"`). */
+  readonly firstMs: number;
+}
+
+/** A model keeps its time for as long as it is offered. A model that comes back gets a new one. */
+export function modelTimes(before: ModelTimes | null, models: Iterable<string>, wallMs: number): ModelTimes {
+  const sinceMs = new Map<string, number>();
+  for (const model of models) sinceMs.set(model, before?.sinceMs.get(model) ?? wallMs);
+  return { sinceMs, firstMs: before?.firstMs ?? wallMs };
 }

@@ -1,6 +1,6 @@
-import type { Answer, AnswerUser } from "../gateway/gateway.ts";
+import type { CallResult, AnswerUser } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
-import type { Admission } from "../gateway/admission/admission.ts";
+import type { Admission } from "../gateway/admission/limiter.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
 import type { LimitExceeded, ConcurrencySlot } from "../gateway/admission/limiter.ts";
 import type { LiveCalls } from "../gateway/admission/live-calls.ts";
@@ -242,12 +242,12 @@ class InboundCall implements RequestObserver, AnswerUser {
     }
   }
 
-  answered(answer: Answer): void {
+  answered(answer: CallResult): void {
     if (answer.kind === "failed") void this.failed(answer);
     else this.context.request.answer(answered(answer, this.cancellation, this.context));
   }
 
-  private async failed(answer: Extract<Answer, { kind: "failed" }>): Promise<void> {
+  private async failed(answer: Extract<CallResult, { kind: "failed" }>): Promise<void> {
     try {
       await answer.recorded(statusOf(answer.failure));
       this.context.request.answer(answered(answer, this.cancellation, this.context));
@@ -285,7 +285,7 @@ function rejectEarly(request: IncomingRequest, key: Key, endpoint: Endpoint, inF
   return encoding === null || encoding === "identity" ? null : encodedBody;
 }
 
-function answered(answer: Answer, cancellation: Cancellation, context: RequestContext): HttpResponse {
+function answered(answer: CallResult, cancellation: Cancellation, context: RequestContext): HttpResponse {
   const { head, snapshot, services } = context;
   tell(head, answer, snapshot);
   switch (answer.kind) {
@@ -302,7 +302,7 @@ function answered(answer: Answer, cancellation: Cancellation, context: RequestCo
 }
 
 /** The wait for content grew long: the head leaves now, and whatever comes of the call follows in the stream. */
-function answeredEarly(answering: Promise<Answer>, call: Call, context: RequestContext): HttpResponse {
+function answeredEarly(answering: Promise<CallResult>, call: Call, context: RequestContext): HttpResponse {
   const { cancellation } = call;
   const { gateway, onBug } = context.services;
   let source: ByteSource | null = null;
@@ -393,7 +393,7 @@ class StreamedCall implements ResponseStreamOwner {
 }
 
 /** Adds to the headers of this one request what the answer has to tell. */
-function tell(head: ResponseHead, answer: Answer, { service }: Snapshot): void {
+function tell(head: ResponseHead, answer: CallResult, { service }: Snapshot): void {
   if (answer.clampedTo !== null) head.add("x-sluice-max-tokens", String(answer.clampedTo));
   if (answer.dropped !== undefined && answer.dropped.length > 0) head.add("x-sluice-dropped-params", headerSafe(answer.dropped.join(", ")));
   if (answer.voice !== null) head.add("x-sluice-voice", headerSafe(answer.voice));

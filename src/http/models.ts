@@ -78,14 +78,14 @@ function operationsFor({ operations: allowed }: Key, { named, all }: RouteOperat
   return may.length > 0 ? may : all.filter((one) => allowed.includes(one));
 }
 
-function entry({ service, offered }: Snapshot, key: Key, id: string, route: Route): object {
+function entry({ service, modelTimes }: Snapshot, key: Key, id: string, route: Route): object {
   const first = route.tiers[0]?.[0]?.deployment;
   const owner = service.exposeChannels ? first?.channel.name : undefined;
   const description = first?.channel.capabilities.modelDescriptions.get(first.model);
   return {
     id,
     object: "model",
-    created: Math.floor((offered?.sinceMs.get(id) ?? offered?.firstMs ?? 0) / 1000),
+    created: Math.floor((modelTimes?.sinceMs.get(id) ?? modelTimes?.firstMs ?? 0) / 1000),
     owned_by: owner ?? "sluice",
     operations: operationsFor(key, routeOperations(route)),
     ...(description === undefined ? undefined : { description }),

@@ -1,5 +1,5 @@
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
-import type { AnswerReader } from "../gateway/gateway.ts";
+import type { OutputReader } from "../gateway/gateway.ts";
 import type { Timer, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
 import type { ResponseBodyStream, ResponseWriter } from "../net/server/http-response.ts";
@@ -10,7 +10,7 @@ export interface ByteSource {
   /** The client is gone, or is being cut off. */
   cancel(reason: Failure): void;
   /** Whoever reads it, and knows what of it has left. */
-  reader: AnswerReader | null;
+  reader: OutputReader | null;
 }
 
 export interface StreamOptions {
@@ -36,7 +36,7 @@ export interface ResponseStreamOwner {
  * Hands on each piece as it comes and asks for the next only when the client took the last one. In silence it sends a
  * comment; a client that takes nothing is cut off.
  */
-export class ResponseStream implements ResponseBodyStream, AnswerReader, Timer {
+export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
   slot = 0;
   private out: ResponseWriter | null = null;
   /** The client is ready and waits for us; otherwise we wait for the client. */

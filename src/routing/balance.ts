@@ -2,7 +2,7 @@ import type { Candidate } from "../channels/channel.ts";
 import { latencyMs, type Load } from "../channels/load.ts";
 
 /** A candidate that may be tried now, with the share of its weight that slow start leaves it. */
-export interface Contender {
+export interface WeightedCandidate {
   readonly candidate: Candidate;
   readonly share: number;
 }
@@ -10,23 +10,23 @@ export interface Contender {
 export type LoadOf = (deploymentId: string) => Load | undefined;
 
 /**
- * Orders contenders that come in drawn order by the power of two choices: the cheaper of the first two goes first, the
+ * Orders candidates that come in drawn order by the power of two choices: the cheaper of the first two goes first, the
  * other meets the third, and so on. Whoever was drawn earlier wins a draw, so that equals share by weight alone.
  */
-export function balanced<T extends Contender>(drawn: readonly T[], loadOf: LoadOf, nowMs: number): readonly T[] {
+export function balanced<T extends WeightedCandidate>(drawn: readonly T[], loadOf: LoadOf, nowMs: number): readonly T[] {
   if (drawn.length < 2) return drawn;
   const order: T[] = [];
   let held = drawn[0]!;
-  let heldBurden = burden(held, loadOf, nowMs);
+  let heldCost = loadCost(held, loadOf, nowMs);
   for (let at = 1; at < drawn.length; at += 1) {
     const next = drawn[at]!;
-    const nextBurden = burden(next, loadOf, nowMs);
-    if (isMuchLighter(nextBurden, heldBurden)) {
+    const nextCost = loadCost(next, loadOf, nowMs);
+    if (isMuchCheaper(nextCost, heldCost)) {
       order.push(next);
     } else {
       order.push(held);
       held = next;
-      heldBurden = nextBurden;
+      heldCost = nextCost;
     }
   }
   order.push(held);
@@ -34,13 +34,13 @@ export function balanced<T extends Contender>(drawn: readonly T[], loadOf: LoadO
 }
 
 /** What a comparison needs to know of a deployment. Of the deployment, not the credential: a pool of ten keys is not ten times as busy. */
-interface Burden {
+interface LoadCost {
   readonly latencyMs: number | null;
   readonly inFlight: number;
   readonly weight: number;
 }
 
-function burden({ candidate, share }: Contender, loadOf: LoadOf, nowMs: number): Burden {
+function loadCost({ candidate, share }: WeightedCandidate, loadOf: LoadOf, nowMs: number): LoadCost {
   const { deployment } = candidate;
   const load = loadOf(deployment.id);
   return {
@@ -55,7 +55,7 @@ const tolerance = 2;
 /** Calls in flight that everyone is taken to have already; otherwise one call more or less would outweigh any weight. */
 const inFlightSlack = 4;
 
-function isMuchLighter(a: Burden, b: Burden): boolean {
+function isMuchCheaper(a: LoadCost, b: LoadCost): boolean {
   // In flight counts against the weight, relative to the pair's: three times the weight may carry three times as much.
   const mean = (a.weight + b.weight) / 2;
   // Who was never heard of is taken to be as quick as the other.

@@ -8,7 +8,7 @@ import {
   isProbing,
   opensAgainMs,
   slowStartFactor,
-  standing,
+  breakerState,
 } from "../channels/health.ts";
 import type { FailureKind } from "../operations/failure.ts";
 
@@ -65,7 +65,7 @@ const ready: Condition = { kind: "ready", share: 1 };
 
 function worse(so: Condition, scope: string, health: Health | undefined, nowMs: number): Condition {
   if (health === undefined) return so;
-  switch (standing(health, nowMs)) {
+  switch (breakerState(health, nowMs)) {
     case "closed": {
       const share = slowStartFactor(health, nowMs);
       return so.kind === "ready" && share < so.share ? { kind: "ready", share } : so;

@@ -6,7 +6,7 @@ import { condition, type HealthOf, type Held } from "./condition.ts";
 import { drawOne, indexOf, inDrawnOrder } from "./draw.ts";
 
 /** With whom a call will be tried, in order and with the reasons for whom it will not; or why nobody may be asked now. */
-export type Plan = Candidates | Refused;
+export type Plan = Candidates | PlanRefusal;
 
 export interface Candidates {
   readonly go: "ahead";
@@ -19,7 +19,7 @@ export interface Candidates {
   readonly skipped: readonly Skipped[];
 }
 
-export interface Refused {
+export interface PlanRefusal {
   readonly go: "refuse";
   readonly kind: "rate_limited" | "no_channel" | "saturated";
   /** How long until the first candidate may be asked again: what clients are told. */
@@ -133,7 +133,7 @@ function isFull(channel: Channel, { channelInFlight }: PlanInput): boolean {
 }
 
 /** A candidate that may be asked now. */
-interface Contender {
+interface ReadyCandidate {
   readonly candidate: Candidate;
   readonly tier: number;
   readonly probe: boolean;
@@ -146,26 +146,26 @@ interface Contender {
  * A half-open candidate that is drawn first gets its probe now, if the tier is the first that has anyone: a lower tier
  * is there to be safe. The others come last, for when all else has failed. The cheaper of two sorts out the rest.
  */
-function placeTier(choices: Choice[], drawn: readonly Contender[], room: number, input: PlanInput): void {
+function placeTier(choices: Choice[], drawn: readonly ReadyCandidate[], room: number, input: PlanInput): void {
   if (drawn.length === 1) return void choices.push(drawn[0]!);
   const roomEnd = choices.length + room;
   const probing = choices.length === 0 && drawn[0]?.probe === true ? drawn[0] : null;
   if (probing !== null) choices.push(probing);
-  const well = drawn.filter((contender) => !contender.probe);
+  const well = drawn.filter((entry) => !entry.probe);
   const wanted = roomEnd - choices.length;
-  for (const contender of withOtherHost(balanced(well, input.load, input.nowMs), wanted)) choices.push(contender);
-  for (const contender of drawn) {
-    if (contender.probe && contender !== probing && choices.length < roomEnd) choices.push(contender);
+  for (const entry of withOtherHost(balanced(well, input.load, input.nowMs), wanted)) choices.push(entry);
+  for (const entry of drawn) {
+    if (entry.probe && entry !== probing && choices.length < roomEnd) choices.push(entry);
   }
 }
 
 /** The first so many; but where all of them hang on one host, the last place goes to the first who does not. */
-function withOtherHost(order: readonly Contender[], wanted: number): readonly Contender[] {
+function withOtherHost(order: readonly ReadyCandidate[], wanted: number): readonly ReadyCandidate[] {
   if (order.length <= wanted) return order;
   const kept = order.slice(0, wanted);
   const host = kept[0]?.candidate.scopes.host;
-  if (kept.some((contender) => contender.candidate.scopes.host !== host)) return kept;
-  const other = order.find((contender) => contender.candidate.scopes.host !== host);
+  if (kept.some((entry) => entry.candidate.scopes.host !== host)) return kept;
+  const other = order.find((entry) => entry.candidate.scopes.host !== host);
   return other === undefined ? kept : [...kept.slice(0, -1), other];
 }
 
@@ -222,49 +222,49 @@ const stepsMax = 64;
 const otherHostSteps = 4;
 
 /** The tier's candidates that may be asked now, in random order by weight. */
-function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: PlanInput, survey: Survey): Contender[] {
+function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: PlanInput, survey: Survey): ReadyCandidate[] {
   if (tier.length > wholeTierMax) return drawnFromLarge(tier, at, Math.min(room, drawnWanted), input, survey);
-  const contenders: Contender[] = [];
+  const entries: ReadyCandidate[] = [];
   for (const candidate of tier) {
-    const contender = assess(candidate, at, input, survey);
-    if (contender !== null) contenders.push(contender);
+    const entry = assess(candidate, at, input, survey);
+    if (entry !== null) entries.push(entry);
   }
-  return contenders.length < 2 ? contenders : inDrawnOrder(contenders, input.dice);
+  return entries.length < 2 ? entries : inDrawnOrder(entries, input.dice);
 }
 
 /**
  * Most of a large tier is well, as a rule, and a few draws find enough of them. Where they do not, because of skewed weights
  * or many that are down, the tier is looked through; to its end only as long as nobody at all was found.
  */
-function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, input: PlanInput, survey: Survey): Contender[] {
+function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, input: PlanInput, survey: Survey): ReadyCandidate[] {
   const { dice } = input;
   const index = indexOf(tier);
   const seen = new Set<Candidate>();
-  const drawn: Contender[] = [];
+  const drawn: ReadyCandidate[] = [];
   let well = 0;
-  const take = (contender: Contender): void => {
-    drawn.push(contender);
-    if (!contender.probe) well += 1;
+  const take = (entry: ReadyCandidate): void => {
+    drawn.push(entry);
+    if (!entry.probe) well += 1;
   };
-  const look = (candidate: Candidate): Contender | null => {
+  const look = (candidate: Candidate): ReadyCandidate | null => {
     if (seen.has(candidate)) return null;
     seen.add(candidate);
     return assess(candidate, at, input, survey);
   };
 
-  const slow: Contender[] = [];
+  const slow: ReadyCandidate[] = [];
   for (let draw = 0; draw < drawsMax && well < wanted; draw += 1) {
-    const contender = look(tier[drawOne(index, dice)]!);
-    if (contender === null) continue;
-    if (contender.share < 1 && dice() >= contender.share) slow.push(contender);
-    else take(contender);
+    const entry = look(tier[drawOne(index, dice)]!);
+    if (entry === null) continue;
+    if (entry.share < 1 && dice() >= entry.share) slow.push(entry);
+    else take(entry);
   }
   if (well === 0) slow.forEach(take);
 
   const start = Math.floor(dice() * tier.length);
   for (let step = 0; step < tier.length && (well === 0 || (well < wanted && step < stepsMax)); step += 1) {
-    const contender = look(tier[(start + step) % tier.length]!);
-    if (contender !== null) take(contender);
+    const entry = look(tier[(start + step) % tier.length]!);
+    if (entry !== null) take(entry);
   }
 
   // Neighbours fall together: one more, from elsewhere.
@@ -274,9 +274,9 @@ function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, 
     for (let step = 0; step < otherHostSteps; step += 1) {
       const other = index.hosts[(from + step) % index.hosts.length]!;
       const there = index.byHost.get(other)!;
-      const contender = other === host ? null : look(there[Math.floor(dice() * there.length)]!);
-      if (contender === null) continue;
-      take(contender);
+      const entry = other === host ? null : look(there[Math.floor(dice() * there.length)]!);
+      if (entry === null) continue;
+      take(entry);
       break;
     }
   }
@@ -284,7 +284,7 @@ function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, 
 }
 
 /** May this candidate be asked now? If not, the survey keeps the reason. */
-function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Survey): Contender | null {
+function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Survey): ReadyCandidate | null {
   const { channel } = candidate.deployment;
   survey.seen += 1;
   if (isTooSmall(channel, input)) {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { listenProblem } from "../../src/cli/process/listen-problem.ts";
 import { temporaryTrouble } from "../../src/cli/process/temporary-directory.ts";
-import { offeredNow } from "../../src/gateway/admission/offered.ts";
+import { modelTimes } from "../../src/gateway/snapshot.ts";
 import { errorEvent, shownAs } from "../../src/http/errors.ts";
 import { baseUrlMistake, servedRoutes } from "../../src/http/routes.ts";
 import { UnknownRoutes, type UnknownRoute } from "../../src/http/unknown-routes.ts";
@@ -131,14 +131,14 @@ describe("a list of models", () => {
   });
 
   test("keeps the time of a model while it is there", () => {
-    const first = offeredNow(null, ["a", "b"], 1000);
-    const second = offeredNow(first, ["b", "c"], 2000);
+    const first = modelTimes(null, ["a", "b"], 1000);
+    const second = modelTimes(first, ["b", "c"], 2000);
     expect([...second.sinceMs]).toEqual([
       ["b", 1000],
       ["c", 2000],
     ]);
     expect(second.firstMs).toBe(1000);
-    expect(offeredNow(second, ["a"], 3000).sinceMs.get("a")).toBe(3000);
+    expect(modelTimes(second, ["a"], 3000).sinceMs.get("a")).toBe(3000);
   });
 });
 

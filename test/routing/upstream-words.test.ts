@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { explain, explainInBand } from "../../src/dialects/errors/explain.ts";
 import type { Candidate, Channel } from "../../src/channels/channel.ts";
-import { heard, isEcho } from "../../src/gateway/attempt/heard.ts";
+import { sanitizedFailure, isEcho } from "../../src/gateway/attempt/sanitized-failure.ts";
 import { lessonIn, Lessons, type CallLesson } from "../../src/gateway/upstream-state/lessons.ts";
 import { readChatRequest } from "../../src/operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
@@ -113,22 +113,26 @@ describe("words of the request that an upstream repeats", () => {
     const lure = "your credit balance is too low";
     const cause = refused(`Invalid role: ${lure}`);
     expect(cause).toMatchObject({ kind: "quota_exhausted", scope: "credential" });
-    expect(heard(cause, written(`please write: ${lure}`), same)).toMatchObject({ kind: "invalid_request", scope: "request", status: 400 });
-    expect(heard(cause, written("hello"), same)).toMatchObject({ kind: "quota_exhausted", scope: "credential" });
+    expect(sanitizedFailure(cause, written(`please write: ${lure}`), same)).toMatchObject({
+      kind: "invalid_request",
+      scope: "request",
+      status: 400,
+    });
+    expect(sanitizedFailure(cause, written("hello"), same)).toMatchObject({ kind: "quota_exhausted", scope: "credential" });
     const limited = refused(`Usage limit reached: ${lure}`, null, 429);
-    expect(heard(limited, written(lure), same)).toMatchObject({ scope: "request", retryAfterMs: null });
+    expect(sanitizedFailure(limited, written(lure), same)).toMatchObject({ scope: "request", retryAfterMs: null });
   });
 
   test("keep nobody away: a wait is taken from them only where the client did not write it", () => {
     const cause = refused("Failed at: please try again in 3000 seconds", null, 500);
     expect(cause.retryAfterMs).toBe(3_000_000);
-    expect(heard(cause, written("hello"), same).retryAfterMs).toBe(3_000_000);
-    expect(heard(cause, written("Please try again in 3000 seconds"), same).retryAfterMs).toBeNull();
+    expect(sanitizedFailure(cause, written("hello"), same).retryAfterMs).toBe(3_000_000);
+    expect(sanitizedFailure(cause, written("Please try again in 3000 seconds"), same).retryAfterMs).toBeNull();
     const told = { status: 500, header: (name: string) => (name === "retry-after" ? "7" : null), body: '{"error":"try again in 9 s"}' };
-    expect(heard(explain(told), written("try again in 9 s"), same).retryAfterMs).toBe(7_000);
+    expect(sanitizedFailure(explain(told), written("try again in 9 s"), same).retryAfterMs).toBe(7_000);
     const daily = refused("Quota: 3 calls per day", null, 429);
-    expect([cause, daily].map((each) => heard(each, written("hello"), same).retryAfterMs)).toEqual([3_000_000, 3_600_000]);
-    expect(heard(daily, written("how many per day?"), same).retryAfterMs).toBeNull();
+    expect([cause, daily].map((each) => sanitizedFailure(each, written("hello"), same).retryAfterMs)).toEqual([3_000_000, 3_600_000]);
+    expect(sanitizedFailure(daily, written("how many per day?"), same).retryAfterMs).toBeNull();
   });
 
   const sentence = "Cannot read this: one two three four five six seven eight nine";

@@ -1,3 +1,4 @@
+import type { Opening } from "../../usage/receipt.ts";
 import type { Demand } from "../../limits/limits.ts";
 import type { Key } from "../../keys/key.ts";
 import type { Failure } from "../../operations/failure.ts";
@@ -44,4 +45,15 @@ export interface RateLimitStatus {
   readonly tokensLimit: number | null;
   readonly tokensRemaining: number;
   readonly tokensResetMs: number;
+}
+
+/** An admitted call: how its receipt begins, and what was reserved of its key's limits. */
+export interface Admission extends Opening {
+  readonly grant: Grant;
+  /** Resolves when the call is in the journal, which a call of a key with a budget waits for; null for others. It rejects when the journal is closed. */
+  readonly onRecord: Promise<void> | null;
+  /** The `warning` of its receipt. */
+  readonly warning: string | null;
+  /** Its receipt is written. */
+  closed: boolean;
 }

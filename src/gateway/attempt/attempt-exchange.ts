@@ -124,8 +124,8 @@ export class AttemptExchange implements CancellationListener, TimeoutListener, S
     return this.options.codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
   }
 
-  heard(cause: Failure): Failure {
-    return this.options.heard(cause);
+  sanitized(cause: Failure): Failure {
+    return this.options.sanitized(cause);
   }
 
   settle(): void {
@@ -164,7 +164,7 @@ export interface ExchangeOptions extends TimeoutLimits {
   /** As in `TimeoutListener`. */
   slow(): number;
   /** What an upstream said, as far as it may be repeated. */
-  heard(cause: Failure): Failure;
+  sanitized(cause: Failure): Failure;
 }
 
 /** What comes of an attempt. */

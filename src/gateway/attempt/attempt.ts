@@ -13,7 +13,7 @@ import type { Ticket } from "../upstream-state/upstream-state.ts";
 import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
-import { heard, isEcho } from "./heard.ts";
+import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
 import { lessonIn, lower, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
 import { LiveStream } from "./live-stream.ts";
 import { outputEstimate } from "./output-estimate.ts";
@@ -50,12 +50,12 @@ export class Attempt implements ExchangeOptions {
     call: Call,
     ask: CallRequest,
     private readonly gateway: Gateway,
-    choice: Chosen,
+    choice: AttemptChoice,
     readonly startedMs: number,
     /** What is left of the call's time before its first content. */
     readonly deadlineMs: number,
     private readonly hedge: boolean,
-    private readonly impatient: Impatient | null = null,
+    private readonly hedgeTrigger: HedgeTrigger | null = null,
     /** What the call has learned about this deployment before. */
     private readonly taught: CallLesson | null = null,
   ) {
@@ -77,7 +77,7 @@ export class Attempt implements ExchangeOptions {
     const sendable = isFailure(encoded) ? null : encoded;
     this.stream = sendable?.answer.kind === "stream";
     this.patienceMs = patienceMs(ask.operation, this.stream, channel.timeouts);
-    this.slowMs = impatient === null ? Infinity : impatient.slowMs(candidate, this.stream);
+    this.slowMs = hedgeTrigger === null ? Infinity : hedgeTrigger.slowMs(candidate, this.stream);
     this.codec = codecOf(dialect, ask.operation);
     this.cancellation = call.cancellation;
     this.encoded = encoded;
@@ -124,7 +124,7 @@ export class Attempt implements ExchangeOptions {
   /** A whole answer or a failure ends the attempt; a stream ends it through `succeed` or `fail`, whenever it does. */
   conclude(read: Outcome): Outcome {
     const concluded = this.exchange.conclude(read);
-    const outcome = isFailure(concluded) ? this.heard(concluded) : concluded;
+    const outcome = isFailure(concluded) ? this.sanitized(concluded) : concluded;
     this.ask = null;
     if (isFailure(outcome)) {
       const cause = this.mended(outcome);
@@ -145,16 +145,16 @@ export class Attempt implements ExchangeOptions {
   }
 
   slow(): number {
-    return this.impatient === null ? Infinity : this.impatient.slow(this);
+    return this.hedgeTrigger === null ? Infinity : this.hedgeTrigger.slow(this);
   }
 
   /** What an upstream said, as far as it may be repeated. */
-  heard(cause: Failure): Failure {
+  sanitized(cause: Failure): Failure {
     if (cause.said === null) return cause;
     const { ask, gateway, candidate } = this;
     const text = ask === null ? null : requestText(ask, Object.values(this.forwarded));
     if (text !== null) this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
-    return heard(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
+    return sanitizedFailure(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
   }
 
   /** The same failure, and whether there is another way to ask. */
@@ -232,10 +232,10 @@ function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
 }
 
 /** With whom an attempt is made, and in what way: see the plan. */
-export type Chosen = Pick<Choice, "candidate" | "probe" | "held">;
+export type AttemptChoice = Pick<Choice, "candidate" | "probe" | "held">;
 
 /** Whoever does not want to wait for it alone. */
-export interface Impatient {
+export interface HedgeTrigger {
   /** After how long without content to tell; Infinity: never. */
   slowMs(candidate: Candidate, streamed: boolean): number;
   /** It has no content yet. Says after how long to be told again; Infinity: never. */

@@ -195,7 +195,7 @@ export class LiveStream {
 
   /** What breaks after the commit interrupts the answer, whatever it was; unless it was not the upstream. */
   private fail(reason: Failure): Failure {
-    const cause = this.owner.heard(reason);
+    const cause = this.owner.sanitized(reason);
     this.owner.abandon(cause);
     if (!this.committed || cause.blame === "client" || cause.kind === "interrupted" || cause.blame === "gateway") {
       return this.owner.named(cause);
@@ -221,7 +221,7 @@ export interface StreamOwner {
   /** The failure in the words for whoever failed. */
   named(cause: Failure): Failure;
   /** What an upstream said, as far as it may be repeated. */
-  heard(cause: Failure): Failure;
+  sanitized(cause: Failure): Failure;
 }
 
 const nothing = new Uint8Array(0);

@@ -4,22 +4,22 @@ import type { Metered } from "../../operations/usage.ts";
 import type { CancellationListener } from "../cancellation.ts";
 import type { Persisted } from "../settlement/record.ts";
 import type { EmissionSource, Rescue } from "./rescue.ts";
-import type { AnswerReader, AnswerSource } from "../serve.ts";
+import type { OutputReader, OutputSource } from "../serve.ts";
 
 /**
  * A committed stream on its way to the client: the frames that came together leave together, usage is read in passing,
  * and however it ends, `settled` is told exactly once; the last bytes wait for what it makes of it. It holds nothing of the request,
  * unless another channel may have to go on with the answer.
  */
-export class Relay implements AnswerSource, CancellationListener {
-  private readonly tally: Tally = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
+export class Relay implements OutputSource, CancellationListener {
+  private readonly totals: StreamTotals = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
   private first: readonly Emission[] | null;
   private ended = false;
-  reader: AnswerReader | null = null;
+  reader: OutputReader | null = null;
 
   constructor(
     private stream: EmissionSource,
-    private readonly settled: (failure: Failure | null, tally: Readonly<Tally>) => Persisted,
+    private readonly settled: (failure: Failure | null, totals: Readonly<StreamTotals>) => Persisted,
     /** A break is told in words. Where it is not, the connection is cut, and at once: what came last may be what is wrong. */
     private readonly tellsBreaks = true,
     private readonly rescue: Rescue | null = null,
@@ -85,15 +85,15 @@ export class Relay implements AnswerSource, CancellationListener {
     this.ended = true;
     this.rescue?.end();
     // What breaks in words is told behind all that came before it.
-    if (cause !== null && (cause.kind === "client_gone" || !this.tellsBreaks)) this.tally.bytesOut = leftOf(this.tally.bytesOut, this);
-    return this.settled(cause, this.tally);
+    if (cause !== null && (cause.kind === "client_gone" || !this.tellsBreaks)) this.totals.bytesOut = leftOf(this.totals.bytesOut, this);
+    return this.settled(cause, this.totals);
   }
 
   private pass(emissions: readonly Emission[]): Uint8Array {
     this.rescue?.note(emissions);
     // Mostly one comes at a time.
     const bytes = emissions.length === 1 ? (this.frameOf(emissions[0]!) ?? nothing) : this.joinedFrames(emissions);
-    this.tally.bytesOut += bytes.length;
+    this.totals.bytesOut += bytes.length;
     return bytes;
   }
 
@@ -109,13 +109,13 @@ export class Relay implements AnswerSource, CancellationListener {
   private frameOf(emission: Emission): Uint8Array | null {
     switch (emission.kind) {
       case "usage":
-        this.tally.usage = emission.usage;
+        this.totals.usage = emission.usage;
         return emission.frame;
       case "end":
-        this.tally.finish = emission.finish;
+        this.totals.finish = emission.finish;
         return emission.frame;
       case "skipped":
-        this.tally.skippedEvents++;
+        this.totals.skippedEvents++;
         return null;
       case "delta":
         return emission.frame;
@@ -124,7 +124,7 @@ export class Relay implements AnswerSource, CancellationListener {
 }
 
 /** Of so many bytes that were handed on: those that left. What waits is counted with its framing. */
-export function leftOf(bytes: number, { reader }: Pick<AnswerSource, "reader">): number {
+export function leftOf(bytes: number, { reader }: Pick<OutputSource, "reader">): number {
   return Math.max(0, bytes - (reader?.unsentBytes() ?? 0));
 }
 
@@ -132,7 +132,7 @@ function endsWith(emissions: readonly Emission[]): boolean {
   return emissions.at(-1)?.kind === "end";
 }
 
-export interface Tally {
+export interface StreamTotals {
   usage: Metered | null;
   finish: string | null;
   bytesOut: number;

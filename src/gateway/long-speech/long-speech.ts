@@ -10,13 +10,13 @@ import { SpeechQueue } from "./queue.ts";
 import { longRecord } from "./record.ts";
 import { LongSpeechStream } from "./stream.ts";
 import type { CallRecord, Persisted } from "../settlement/record.ts";
-import type { Answer } from "../serve.ts";
+import type { CallResult } from "../serve.ts";
 
 /**
  * Speaks a text that is too long for one request: in parts, put together. Until the first part sounds it can fail like
  * any call; from then on it is whole or visibly broken.
  */
-export async function serveLongSpeech(call: Call, gateway: Gateway): Promise<Answer> {
+export async function serveLongSpeech(call: Call, gateway: Gateway): Promise<CallResult> {
   const { ask } = call;
   if (ask.operation !== "speech") throw new Error(`a long text cannot be spoken by a call for ${ask.operation}`);
   const tooMuch = tooMuchToRepeat(ask);
@@ -105,6 +105,6 @@ function record({ facts, ask }: Call, gateway: Gateway, parts: readonly CallReco
   return gateway.record(longRecord(facts, parts, { ...how, endedMs, finish, characters: (ask as SpeechRequest).characters }));
 }
 
-function failedAnswer(cause: Failure, recorded: (status: number) => Persisted): Answer {
+function failedAnswer(cause: Failure, recorded: (status: number) => Persisted): CallResult {
   return { kind: "failed", failure: cause, retryAfterMs: null, recorded, channel: null, attempts: 0, clampedTo: null, voice: null };
 }

@@ -4,7 +4,7 @@ import { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import type { HeldAudio } from "./held.ts";
 import type { CallRecord } from "../settlement/record.ts";
-import type { Answer, AnswerSource } from "../serve.ts";
+import type { CallResult, OutputSource } from "../serve.ts";
 
 /**
  * One part of a long text, being spoken: a call of its own, that ends with the whole one. Before its turn it is read
@@ -15,12 +15,12 @@ export class SpeechPart {
   /** Of the audio: how much came, and how much of it is still here. */
   receivedBytes = 0;
   heldBytes = 0;
-  readonly answer: Promise<Answer>;
+  readonly answer: Promise<CallResult>;
   /** Whether it was answered is known. */
-  readonly opening: Promise<AnswerSource | Failure>;
+  readonly opening: Promise<OutputSource | Failure>;
   private readonly cancellation = new Cancellation();
   private readonly unlink: () => void;
-  private source: AnswerSource | null = null;
+  private source: OutputSource | null = null;
   private held: Uint8Array[] = [];
   private outcome: Failure | "whole" | null = null;
   private reading: Promise<void> | null = null;
@@ -102,7 +102,7 @@ export class SpeechPart {
     this.held.push(bytes);
   }
 
-  private async opened(): Promise<AnswerSource | Failure> {
+  private async opened(): Promise<OutputSource | Failure> {
     const answer = await this.answer;
     if (answer.kind === "failed") {
       void answer.recorded(recordedStatus);

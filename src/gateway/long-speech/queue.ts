@@ -10,7 +10,7 @@ import { HeldAudio } from "./held.ts";
 import { SpeechPart } from "./part.ts";
 import { withSameVoice } from "./route.ts";
 import type { CallRecord } from "../settlement/record.ts";
-import type { Answer } from "../serve.ts";
+import type { CallResult } from "../serve.ts";
 import { partHeaders } from "../long-transcription/part-headers.ts";
 
 /**
@@ -42,7 +42,7 @@ export class SpeechQueue {
   }
 
   /** Begins the first part, whose answer is the beginning of the whole. It settles with whom the others are spoken. */
-  async begin(): Promise<Answer> {
+  async begin(): Promise<CallResult> {
     const first = this.add(this.following!, false);
     this.advance();
     const answer = await first.answer;

@@ -6,18 +6,18 @@ import type { SpeechQueue } from "./queue.ts";
 import { usageOf } from "./record.ts";
 import type { Persisted } from "../settlement/record.ts";
 import { joined, leftOf } from "../attempt/relay.ts";
-import type { AnswerReader, AnswerSource } from "../serve.ts";
+import type { OutputReader, OutputSource } from "../serve.ts";
 
 /**
  * A long text on its way to the client: its parts joined, encoded as one, and in events where they are wanted. However
  * it ends, everything that is still being spoken ends with it, and `settled` is told exactly once.
  */
-export class LongSpeechStream implements AnswerSource {
+export class LongSpeechStream implements OutputSource {
   private readonly speech = new JoinedSpeech();
   private bytesOut = 0;
   private over = false;
   private cause: Failure | null = null;
-  reader: AnswerReader | null = null;
+  reader: OutputReader | null = null;
 
   constructor(
     private readonly queue: SpeechQueue,

@@ -11,10 +11,10 @@ import { Parts, uncut, type PartFailure } from "./parts.ts";
 import { knownSpeakers, planParts } from "./plan.ts";
 import type { CallRecord, Persisted } from "../settlement/record.ts";
 import { joined, leftOf } from "../attempt/relay.ts";
-import type { Answer, AnswerReader, AnswerSource } from "../serve.ts";
+import type { CallResult, OutputReader, OutputSource } from "../serve.ts";
 
 /** Transcribes a recording that is too long for one request: in parts, put together. */
-export function serveLongTranscription(call: Call, gateway: Gateway): Promise<Answer> {
+export function serveLongTranscription(call: Call, gateway: Gateway): Promise<CallResult> {
   if (call.ask.operation !== "transcription") throw new Error(`a ${call.ask.operation} was to be transcribed`);
   return new LongTranscription(call, call.ask, gateway).run();
 }
@@ -33,7 +33,7 @@ class LongTranscription {
     this.merged = new MergedTranscript(knownSpeakers(ask));
   }
 
-  async run(): Promise<Answer> {
+  async run(): Promise<CallResult> {
     const { call, ask, gateway } = this;
     const plan = planParts(call, ask);
     if (plan === null) return this.failed(uncut(call, "no channel takes parts of a sensible length"), null);
@@ -44,7 +44,7 @@ class LongTranscription {
     return ask.stream ? this.stream(parts) : this.whole(parts);
   }
 
-  private async whole(parts: Parts): Promise<Answer> {
+  private async whole(parts: Parts): Promise<CallResult> {
     for (;;) {
       const part = await parts.next();
       if (part?.kind === "failed") return this.failedPart(part);
@@ -60,7 +60,7 @@ class LongTranscription {
   }
 
   /** The head waits for the first part: until then, a failure can still be told with a status. */
-  private async stream(parts: Parts): Promise<Answer> {
+  private async stream(parts: Parts): Promise<CallResult> {
     const first = await parts.next();
     if (first?.kind === "failed") return this.failedPart(first);
     const frames = first === null ? null : this.heard(first);
@@ -97,12 +97,12 @@ class LongTranscription {
     return this.record({ status: 200, state, failure: cause, firstContentMs, bytesOut });
   }
 
-  private async failedPart({ failure: cause, retryAfterMs }: Omit<PartFailure, "kind">): Promise<Answer> {
+  private async failedPart({ failure: cause, retryAfterMs }: Omit<PartFailure, "kind">): Promise<CallResult> {
     await this.parts?.ended();
     return this.failed(cause, retryAfterMs);
   }
 
-  private failed(cause: Failure, retryAfterMs: number | null): Answer {
+  private failed(cause: Failure, retryAfterMs: number | null): CallResult {
     const state = cause.kind === "client_gone" ? "abandoned" : "failed";
     return {
       kind: "failed",
@@ -114,7 +114,7 @@ class LongTranscription {
   }
 
   /** Whoever answered a part, in the order they came in. */
-  private facts(): Pick<Answer, "channel" | "attempts" | "clampedTo" | "voice"> {
+  private facts(): Pick<CallResult, "channel" | "attempts" | "clampedTo" | "voice"> {
     const attempts = this.attempts();
     const channels = new Set(attempts.filter(({ outcome }) => outcome === "answered").map(({ channel }) => channel));
     return { channel: channels.size === 0 ? null : [...channels].join(","), attempts: attempts.length, clampedTo: null, voice: null };
@@ -153,9 +153,9 @@ interface LongSourceOptions {
 }
 
 /** What is said of each part, as soon as all before it is said. */
-class LongSource implements AnswerSource {
+class LongSource implements OutputSource {
   private bytesOut = 0;
-  reader: AnswerReader | null = null;
+  reader: OutputReader | null = null;
   private ended = false;
 
   constructor(

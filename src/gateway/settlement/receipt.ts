@@ -4,7 +4,7 @@ import type { Plan } from "../../routing/plan.ts";
 import { costNanos } from "../../usage/cost.ts";
 import type { Rates } from "../../usage/price.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
-import type { Admission } from "../admission/admission.ts";
+import type { Admission } from "../admission/limiter.ts";
 import { answeredBy, lostRace, type CallRecord, type AttemptRecord } from "./record.ts";
 
 /** What a model costs at a moment of the wall clock; null where that is not known. */
@@ -66,8 +66,8 @@ function speakerOf(attempts: readonly AttemptRecord[]): AttemptRecord | null {
 }
 
 function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission, ratesOf: RatesOf): AttemptReceipt {
-  const burden = burdenOf(one);
-  const usage = burden === "none" || burden === "doubtful" ? null : used(one, burden, record);
+  const work = workDoneBy(one);
+  const usage = work === "none" || work === "doubtful" ? null : used(one, work, record);
   const cost = usage === null ? free : costNanos(ratesOf(one.provider, one.model, admission.startedMs), usage, one.expected);
   return {
     promptTokens: usage?.promptTokens ?? null,
@@ -81,12 +81,12 @@ function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission,
     afterMs: Math.max(0, Math.round(one.startedMs - record.startedMs)),
     tookMs: Math.round(one.tookMs),
     outcome: one.outcome,
-    status: one.failure?.status ?? (burden === "answered" || burden === "broken" ? 200 : null),
+    status: one.failure?.status ?? (work === "answered" || work === "broken" ? 200 : null),
     error: one.failure?.kind ?? null,
     blame: one.failure?.blame ?? null,
     hedge: one.hedge,
     nanos: cost.nanos,
-    costUncertain: burden === "doubtful" || burden === "begun" || burden === "broken",
+    costUncertain: work === "doubtful" || work === "begun" || work === "broken",
     estimated: usage !== null && (isGuessed(one, record) || cost.estimated),
   };
 }
@@ -95,9 +95,9 @@ function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission,
  * What an upstream may have done for an attempt. `answered`: all of it; `broken`: some, which arrived; `begun`: it was working
  * when we left; `doubtful`: it may have worked and nothing arrived; `none`: it refused, or was never reached.
  */
-type Burden = "answered" | "broken" | "begun" | "doubtful" | "none";
+type WorkDone = "answered" | "broken" | "begun" | "doubtful" | "none";
 
-function burdenOf({ outcome, failure, sent, outputTokens }: AttemptRecord): Burden {
+function workDoneBy({ outcome, failure, sent, outputTokens }: AttemptRecord): WorkDone {
   if (outcome === "answered") return "answered";
   if (outputTokens > 0) return "broken";
   if (!sent || failure === null) return "none";
@@ -121,13 +121,13 @@ const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
 /** What the upstream said, with our own estimates where it said nothing. */
 function used(
   { usage, expected, outputTokens, failure, tookMs }: AttemptRecord,
-  burden: Burden,
+  work: WorkDone,
   { operation, stream }: CallRecord,
 ): Metered {
   const chat = operation === "chat";
   if (chat && usage !== null && usage.promptTokens !== null && usage.completionTokens !== null) return usage;
   // Nothing is seen of an answer that comes whole until it is whole: whoever leaves before that has had some of it made.
-  const unseen = burden === "begun" && !stream && failure?.kind === "client_gone";
+  const unseen = work === "begun" && !stream && failure?.kind === "client_gone";
   const output = unseen ? Math.min(expected.completionTokens ?? 0, Math.ceil(tookMs * tokensPerMs)) : outputTokens;
   const figures: Metered = {
     promptTokens: usage?.promptTokens ?? (chat ? expected.promptTokens : null),

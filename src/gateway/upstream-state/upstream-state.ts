@@ -10,7 +10,7 @@ import {
   opensAgainMs,
   probeEnded,
   scopeIds,
-  standing,
+  breakerState,
   withProbe,
   type Health,
 } from "../../channels/health.ts";
@@ -25,7 +25,7 @@ import { hasOneDeployment, plan, type Choice, type Plan } from "../../routing/pl
 import { BoundedMap } from "./bounded-map.ts";
 import { HeldRequests } from "../attempt/held-requests.ts";
 import { Lessons, type CallLesson, type Lesson } from "./lessons.ts";
-import { PlaceQueue } from "../admission/place-queue.ts";
+import { CapacityQueue } from "../admission/capacity-queue.ts";
 import type { Ports } from "../ports.ts";
 import type { Snapshot } from "../snapshot.ts";
 
@@ -45,14 +45,14 @@ export class UpstreamState {
   /** The deployments that the configuration names; gathered when somebody has to make room. */
   private known: ReadonlySet<string> | null = null;
   /** Those whose channels are all full. */
-  readonly places: PlaceQueue;
+  readonly capacityQueue: CapacityQueue;
   readonly heldRequests = new HeldRequests();
 
   constructor(
     private readonly ports: Pick<Ports, "nowMs" | "dice" | "after">,
     private readonly notice: (event: string, fields: Readonly<Record<string, unknown>>) => void = () => {},
   ) {
-    this.places = new PlaceQueue(ports);
+    this.capacityQueue = new CapacityQueue(ports);
     this.lessons = new Lessons(entriesMax, ports.nowMs, (id) => this.isKnown(id));
   }
 
@@ -108,9 +108,9 @@ export class UpstreamState {
     const scopes = new Set(candidates.flatMap((candidate) => scopeIds(candidate.scopes)));
     return [...scopes].flatMap((scope) => {
       const health = this.healths.get(scope);
-      const now = standing(health, nowMs);
+      const now = breakerState(health, nowMs);
       if (health === undefined || now === "closed") return [];
-      return [{ scope, standing: now, cause: cause(health, nowMs), forMs: Math.max(0, Math.round(opensAgainMs(health) - nowMs)) }];
+      return [{ scope, state: now, cause: cause(health, nowMs), forMs: Math.max(0, Math.round(opensAgainMs(health) - nowMs)) }];
     });
   }
 
@@ -141,17 +141,17 @@ export class UpstreamState {
 
   /** It is well, and has a place. */
   admits(candidate: Candidate): boolean {
-    return this.hasPlace(candidate) && admits(candidate.scopes, this.health, this.ports.nowMs());
+    return this.hasCapacity(candidate) && admits(candidate.scopes, this.health, this.ports.nowMs());
   }
 
   /** It is not well, but as a last resort it may be asked now: it was not lately, and did not ask us to stay away. */
   mayResort(candidate: Candidate, route: Route): boolean {
     const nowMs = this.ports.nowMs();
-    if (!this.hasPlace(candidate) || isTold(candidate.scopes, this.health, nowMs)) return false;
+    if (!this.hasCapacity(candidate) || isTold(candidate.scopes, this.health, nowMs)) return false;
     return hasOneDeployment(route) || this.lastAsked.waitMs(candidate, nowMs) <= 0;
   }
 
-  hasPlace({ deployment: { channel } }: Candidate): boolean {
+  hasCapacity({ deployment: { channel } }: Candidate): boolean {
     return this.channelInFlight(channel) < channel.concurrencyMax;
   }
 
@@ -236,7 +236,7 @@ export class UpstreamState {
       }
       const after = afterFailure(before, failure, nowMs, this.ports.dice, beganMs);
       this.healths.set(scope, after);
-      if (standing(before, nowMs) !== "open" && standing(after, nowMs) === "open") {
+      if (breakerState(before, nowMs) !== "open" && breakerState(after, nowMs) === "open") {
         this.notice("cooling", {
           scope,
           channel: candidate.deployment.channel.name,
@@ -260,7 +260,7 @@ export class UpstreamState {
 
   callEnded(channel: string): void {
     this.channelCalls.set(channel, this.channelCalls.get(channel)! - 1);
-    if (this.places.size > 0) this.places.freed(channel);
+    if (this.capacityQueue.size > 0) this.capacityQueue.freed(channel);
   }
 
   /** From a start or a reload on: what belongs to nobody any more is dropped, and what belongs to somebody is kept. */
@@ -357,7 +357,7 @@ export class Ticket {
 
 export interface Trouble {
   readonly scope: string;
-  readonly standing: "half_open" | "open";
+  readonly state: "half_open" | "open";
   readonly cause: FailureKind;
   readonly forMs: number;
 }

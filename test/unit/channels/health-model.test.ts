@@ -8,7 +8,7 @@ import {
   opensAgainMs,
   probeEnded,
   slowStartFactor,
-  standing,
+  breakerState,
   withProbe,
 } from "../../../src/channels/health.ts";
 import { failure, type FailureKind } from "../../../src/operations/failure.ts";
@@ -28,7 +28,7 @@ class PlainBreaker {
   private passed = 0;
   private probeMs: number | null = null;
 
-  standing(nowMs: number): string {
+  state(nowMs: number): string {
     if (nowMs < this.coolUntilMs) return "open";
     if (this.openUntilMs === null) return "closed";
     return nowMs < this.openUntilMs ? "open" : "half_open";
@@ -209,7 +209,7 @@ function play(steps: readonly Step[], check: (health: Health | undefined, plain:
         }
         break;
       case "probe":
-        if (health === undefined || standing(health, nowMs) === "closed" || isProbing(health, nowMs)) break;
+        if (health === undefined || breakerState(health, nowMs) === "closed" || isProbing(health, nowMs)) break;
         health = withProbe(health, nowMs);
         plain.probe(nowMs);
         break;
@@ -230,7 +230,7 @@ describe("the breaker, over any story", () => {
       fc.property(stories, (steps) => {
         play(steps, (health, plain, nowMs) => {
           for (const laterMs of [0, 1_000, 5_000, 10_000, 60_000, 300_000]) {
-            expect(standing(health, nowMs + laterMs)).toBe(plain.standing(nowMs + laterMs) as ReturnType<typeof standing>);
+            expect(breakerState(health, nowMs + laterMs)).toBe(plain.state(nowMs + laterMs) as ReturnType<typeof breakerState>);
           }
         });
       }),
@@ -253,7 +253,7 @@ describe("the breaker, over any story", () => {
   test("lets requests in again within an hour of the last failure, whatever happened", () => {
     fc.assert(
       fc.property(stories, (steps) => {
-        play(steps, (health, _plain, nowMs) => expect(standing(health, nowMs + 3_600_001)).not.toBe("open"));
+        play(steps, (health, _plain, nowMs) => expect(breakerState(health, nowMs + 3_600_001)).not.toBe("open"));
       }),
       { numRuns: 500 },
     );

@@ -17,7 +17,7 @@ import {
   probeEnded,
   scopeIds,
   slowStartFactor,
-  standing,
+  breakerState,
   withProbe,
 } from "../../../src/channels/health.ts";
 import { failure, type Failure, type FailureKind } from "../../../src/operations/failure.ts";
@@ -55,70 +55,70 @@ const openForMs = (health: Health, sinceMs: number): number => opensAgainMs(heal
 
 describe("the breaker opens", () => {
   test("a scope nobody has heard of is healthy", () => {
-    expect(standing(undefined, 0)).toBe("closed");
-    expect(standing(newHealth, 0)).toBe("closed");
+    expect(breakerState(undefined, 0)).toBe("closed");
+    expect(breakerState(newHealth, 0)).toBe("closed");
     expect(slowStartFactor(undefined, 0)).toBe(1);
     expect(slowStartFactor(newHealth, 0)).toBe(1);
     expect(isHardCooled(undefined, 0)).toBe(false);
   });
 
   test("at the fifth failure in a row, not at the fourth", () => {
-    expect(standing(failed(undefined, 4, 1_000), 1_000)).toBe("closed");
-    expect(standing(failed(undefined, 5, 1_000), 1_000)).toBe("open");
+    expect(breakerState(failed(undefined, 4, 1_000), 1_000)).toBe("closed");
+    expect(breakerState(failed(undefined, 5, 1_000), 1_000)).toBe("open");
   });
 
   test("not at the fifth failure if a success came between", () => {
     const interrupted = failed(succeeded(failed(succeeded(undefined, 12, 1_000), 4, 1_000), 1, 1_000), 4, 1_000);
-    expect(standing(interrupted, 1_000)).toBe("closed");
+    expect(breakerState(interrupted, 1_000)).toBe("closed");
   });
 
   test("when half of ten requests failed, not when four of ten did", () => {
     let health: Health | undefined;
     for (let pair = 0; pair < 4; pair += 1) health = failed(succeeded(health, 1, pair * 3_000), 1, pair * 3_000);
-    expect(standing(succeeded(health, 2, 12_000), 12_000)).toBe("closed");
-    expect(standing(failed(succeeded(health, 1, 12_000), 1, 12_000), 12_000)).toBe("open");
+    expect(breakerState(succeeded(health, 2, 12_000), 12_000)).toBe("closed");
+    expect(breakerState(failed(succeeded(health, 1, 12_000), 1, 12_000), 12_000)).toBe("open");
   });
 
   test("not for half of the very first requests: a share needs a few seconds to mean something", () => {
     let health: Health | undefined;
     for (let pair = 0; pair < 50; pair += 1) health = failed(succeeded(health, 1, 1_000 + pair), 1, 1_000 + pair);
-    expect(standing(health, 1_100)).toBe("closed");
-    expect(standing(failed(health, 1, 9_999), 9_999)).toBe("closed");
-    expect(standing(failed(health, 1, 10_000), 10_000)).toBe("open");
+    expect(breakerState(health, 1_100)).toBe("closed");
+    expect(breakerState(failed(health, 1, 9_999), 9_999)).toBe("closed");
+    expect(breakerState(failed(health, 1, 10_000), 10_000)).toBe("open");
   });
 
   test("never when fewer than ten requests say so and no five in a row", () => {
     let health: Health | undefined;
     for (let pair = 0; pair < 2; pair += 1) health = succeeded(failed(health, 3, 1_000), 1, 1_000);
-    expect(standing(failed(health, 1, 1_000), 1_000)).toBe("closed");
+    expect(breakerState(failed(health, 1, 1_000), 1_000)).toBe("closed");
   });
 
   test("for what failed in the last half minute, not for what failed before", () => {
     const early = failed(succeeded(failed(undefined, 4, 1_000), 4, 2_000), 1, 3_000);
-    expect(standing(failed(early, 1, 20_000), 20_000)).toBe("open");
-    expect(standing(failed(early, 1, 36_000), 36_000)).toBe("closed");
+    expect(breakerState(failed(early, 1, 20_000), 20_000)).toBe("open");
+    expect(breakerState(failed(early, 1, 36_000), 36_000)).toBe("closed");
   });
 
   test("not for a burst of failures that the successes before it outweigh, though only so many of those were counted", () => {
     let health = succeeded(undefined, 1_000, 4_000);
     for (let burst = 0; burst < 12; burst += 1) {
       health = succeeded(failed(health, 3, 15_000), 1, 15_000);
-      expect(standing(health, 15_000)).toBe("closed");
+      expect(breakerState(health, 15_000)).toBe("closed");
     }
   });
 
   test("not at five in a row where three in ten always fail, but soon when they all do", () => {
     let health: Health | undefined;
     for (let call = 0; call < 200; call += 1) health = call % 10 < 3 ? failed(health, 1, 1_000 + call) : succeeded(health, 1, 1_000 + call);
-    expect(standing(failed(health, 11, 2_000), 2_000)).toBe("closed");
-    expect(standing(failed(health, 16, 2_000), 2_000)).toBe("open");
+    expect(breakerState(failed(health, 11, 2_000), 2_000)).toBe("closed");
+    expect(breakerState(failed(health, 16, 2_000), 2_000)).toBe("open");
   });
 
   test("not for a third of failures on top of earlier successes that nobody had kept a full count of", () => {
     let health = succeeded(undefined, 10_000, 4_000);
     for (let call = 0; call < 300; call += 1) {
       health = call % 10 < 3 ? failed(health, 1, 5_000 + call) : succeeded(health, 1, 5_000 + call);
-      expect(standing(health, 5_000 + call)).toBe("closed");
+      expect(breakerState(health, 5_000 + call)).toBe("closed");
     }
   });
 
@@ -206,7 +206,7 @@ describe("the breaker stays open", () => {
   test("in spite of successes of calls that were under way when it opened", () => {
     const health = failed(undefined, 5, 1_000);
     const after = afterSuccess(afterSuccess(health, 1_001, 900), 1_002, 900);
-    expect(standing(after, 1_002)).toBe("open");
+    expect(breakerState(after, 1_002)).toBe("open");
   });
 });
 
@@ -215,8 +215,8 @@ describe("half-open", () => {
   const againMs = opensAgainMs(open);
 
   test("begins when the time is over", () => {
-    expect(standing(open, againMs - 1)).toBe("open");
-    expect(standing(open, againMs)).toBe("half_open");
+    expect(breakerState(open, againMs - 1)).toBe("open");
+    expect(breakerState(open, againMs)).toBe("half_open");
   });
 
   test("one probe at a time", () => {
@@ -266,19 +266,19 @@ describe("half-open", () => {
 
   test("two successes close it", () => {
     const once = succeeded(open, 1, againMs);
-    expect(standing(once, againMs)).toBe("half_open");
-    expect(standing(succeeded(once, 1, againMs + 10), againMs + 10)).toBe("closed");
+    expect(breakerState(once, againMs)).toBe("half_open");
+    expect(breakerState(succeeded(once, 1, againMs + 10), againMs + 10)).toBe("closed");
   });
 
   test("a failure after one success opens it again, and the count starts over", () => {
     const reopened = probedInVain(succeeded(open, 1, againMs), 1);
-    expect(standing(reopened, againMs + 2)).toBe("open");
-    expect(standing(succeeded(reopened, 1, opensAgainMs(reopened)), opensAgainMs(reopened))).toBe("half_open");
+    expect(breakerState(reopened, againMs + 2)).toBe("open");
+    expect(breakerState(succeeded(reopened, 1, opensAgainMs(reopened)), opensAgainMs(reopened))).toBe("half_open");
   });
 
   test("failures from before it closed do not open it again", () => {
     const closed = succeeded(failed(open, 20, 1_500), 2, againMs);
-    expect(standing(failed(closed, 4, againMs + 6_000), againMs + 6_000)).toBe("closed");
+    expect(breakerState(failed(closed, 4, againMs + 6_000), againMs + 6_000)).toBe("closed");
   });
 
   test("the first content of an answer disproves what opened it, but for streams that broke off", () => {
@@ -289,7 +289,7 @@ describe("half-open", () => {
   });
 
   test("a last resort that succeeds while it is open opens it to probes at once", () => {
-    expect(standing(afterSuccess(open, 1_500, 1_400), 1_500)).toBe("half_open");
+    expect(breakerState(afterSuccess(open, 1_500, 1_400), 1_500)).toBe("half_open");
   });
 
   test("a last resort that fails while it is open does not put its probe off, and outweighs a success that began before", () => {
@@ -321,8 +321,8 @@ describe("the upstream's own word", () => {
 
   test("it ends by itself, without a probe, and with little weight at first", () => {
     const health = failed(undefined, 1, 1_000, limited(4_000));
-    expect(standing(health, 4_999)).toBe("open");
-    expect(standing(health, 5_000)).toBe("closed");
+    expect(breakerState(health, 4_999)).toBe("open");
+    expect(breakerState(health, 5_000)).toBe("closed");
     expect(isHardCooled(health, 5_000)).toBe(false);
     expect(slowStartFactor(health, 5_000)).toBeCloseTo(0.1);
     expect(slowStartFactor(health, 35_000)).toBe(1);
@@ -368,15 +368,15 @@ describe("the upstream's own word", () => {
     const once = failed(undefined, 1, 1_000, told);
     expect(isHardCooled(once, 1_000)).toBe(true);
     expect(cause(once, 1_000)).toBe("overloaded");
-    expect(standing(failed(failed(once, 4, 1_000), 0, 1_000), 31_500)).toBe("half_open");
+    expect(breakerState(failed(failed(once, 4, 1_000), 0, 1_000), 31_500)).toBe("half_open");
   });
 
   test("a probe answered with 429 is over, and the scope stays half-open after the wait", () => {
     const open = failed(undefined, 5, 1_000);
     const againMs = opensAgainMs(open);
     const after = afterFailure(withProbe(open, againMs), limited(2_000), againMs + 5, middling, againMs);
-    expect(standing(after, againMs + 6)).toBe("open");
-    expect(standing(after, againMs + 2_005)).toBe("half_open");
+    expect(breakerState(after, againMs + 6)).toBe("open");
+    expect(breakerState(after, againMs + 2_005)).toBe("half_open");
     expect(isProbing(after, againMs + 2_005)).toBe(false);
   });
 });
@@ -401,7 +401,7 @@ describe("what cannot work until it is mended", () => {
   test.each(["redirected", "misconfigured"] satisfies FailureKind[])("%s is off for a minute each time", (kind) => {
     const health = probedInVain(failed(undefined, 1, 1_000, failure(kind, "")), 3, failure(kind, ""));
     expect(openForMs(health, opensAgainMs(health) - 60_000)).toBe(60_000);
-    expect(standing(health, opensAgainMs(health))).toBe("half_open");
+    expect(breakerState(health, opensAgainMs(health))).toBe("half_open");
   });
 
   test("ten calls refused at once are one refusal", () => {

@@ -50,7 +50,7 @@ async function relayed(
     settle: () => {},
     abandon: () => {},
     named: (cause: Failure) => cause,
-    heard: (cause) => cause,
+    sanitized: (cause) => cause,
   });
   const unopened = await stream.open();
   if (unopened !== null) return { sent: "", failure: unopened };

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { Codec, Refusal } from "../../../src/dialects/dialect.ts";
 import { errorBody } from "../../../src/dialects/errors/error-body.ts";
 import { explain as explained, explainInBand as explainedInBand } from "../../../src/dialects/errors/explain.ts";
-import { heard } from "../../../src/gateway/attempt/heard.ts";
+import { sanitizedFailure } from "../../../src/gateway/attempt/sanitized-failure.ts";
 import { failure, type Failure, type FailureKind } from "../../../src/operations/failure.ts";
 import { slowed } from "../../support/slowed.ts";
 
@@ -17,8 +17,8 @@ interface Case {
 }
 
 /** As it is passed on where the client had written nothing of it. */
-const explain = (refused: Refusal, wallMs?: number): Failure => heard(explained(refused, wallMs), "", (text) => text);
-const explainInBand = (error: unknown): Failure => heard(explainedInBand(error), "", (text) => text);
+const explain = (refused: Refusal, wallMs?: number): Failure => sanitizedFailure(explained(refused, wallMs), "", (text) => text);
+const explainInBand = (error: unknown): Failure => sanitizedFailure(explainedInBand(error), "", (text) => text);
 
 const folder = new URL("../../fixtures/errors/", import.meta.url);
 const files = readdirSync(folder).filter((name) => name.endsWith(".json"));

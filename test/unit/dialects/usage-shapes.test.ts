@@ -3,7 +3,7 @@ import type { SseEvent } from "../../../src/dialects/dialect.ts";
 import { readAnswer } from "../../../src/dialects/openai/answer.ts";
 import { OpenAiStream } from "../../../src/dialects/openai/stream.ts";
 import { presets } from "../../../src/dialects/presets.ts";
-import type { Admission } from "../../../src/gateway/admission/admission.ts";
+import type { Admission } from "../../../src/gateway/admission/limiter.ts";
 import { receiptOf } from "../../../src/gateway/settlement/receipt.ts";
 import type { CallRecord, AttemptRecord } from "../../../src/gateway/settlement/record.ts";
 import { isFailure } from "../../../src/operations/failure.ts";

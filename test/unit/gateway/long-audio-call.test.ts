@@ -5,7 +5,7 @@ import { buildSnapshot } from "../../../src/config/snapshot.ts";
 import { UpstreamState } from "../../../src/gateway/upstream-state/upstream-state.ts";
 import type { Call } from "../../../src/gateway/call.ts";
 import { Cancellation } from "../../../src/gateway/cancellation.ts";
-import { Gateway, type Answer } from "../../../src/gateway/gateway.ts";
+import { Gateway, type CallResult } from "../../../src/gateway/gateway.ts";
 import { planParts } from "../../../src/gateway/long-transcription/plan.ts";
 import type { AudioPart, CutTrouble, Ports, Reply } from "../../../src/gateway/ports.ts";
 import { plainLedger } from "../../support/ledger.ts";
@@ -140,7 +140,7 @@ function reply(answer: object, status = 200): Reply {
   };
 }
 
-function failed(answer: Answer): Failure {
+function failed(answer: CallResult): Failure {
   if (answer.kind !== "failed") throw new Error(answer.kind);
   void answer.recorded(answer.failure.status ?? 500);
   return answer.failure;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Admission } from "../../../src/gateway/admission/admission.ts";
+import type { Admission } from "../../../src/gateway/admission/limiter.ts";
 import { Ledger } from "../../../src/gateway/admission/ledger.ts";
 import { receiptOf } from "../../../src/gateway/settlement/receipt.ts";
 import { lostRace, type CallRecord, type AttemptRecord } from "../../../src/gateway/settlement/record.ts";

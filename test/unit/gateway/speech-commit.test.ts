@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { StreamReader } from "../../../src/dialects/dialect.ts";
 import { LiveStream } from "../../../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../../../src/gateway/ports.ts";
-import { Relay, type Tally } from "../../../src/gateway/attempt/relay.ts";
+import { Relay, type StreamTotals } from "../../../src/gateway/attempt/relay.ts";
 import { AttemptTimeouts } from "../../../src/gateway/attempt/attempt-timeouts.ts";
 import { ResponseStream } from "../../../src/http/response-stream.ts";
 import type { ResponseWriter } from "../../../src/net/server/http-response.ts";
@@ -65,7 +65,7 @@ class World {
     };
     const limits = { startedMs: 0, timeouts: far, stream: true, patienceMs: 1e9, deadlineMs: 1e9, slowMs: 1e9 };
     const timeouts = new AttemptTimeouts(ports, limits, { timedOut: () => {}, slow: () => 1e9 });
-    const owner = { ports, timeouts, reason: null, settle: () => {}, abandon: () => {}, named: same, heard: same };
+    const owner = { ports, timeouts, reason: null, settle: () => {}, abandon: () => {}, named: same, sanitized: same };
     this.stream = new LiveStream(reply, new Bytes(shape, declaredBytes), owner);
   }
 
@@ -185,7 +185,7 @@ describe("the bytes of an answer that are counted", () => {
   /** A client that takes so many bytes of all that is written, and what is then recorded. */
   function sendingTo(takes: number, shape: "events" | "bytes" = "bytes") {
     const upstream: ((emissions: readonly Emission[] | Failure | null) => void)[] = [];
-    const settled: { cause: Failure | null; tally: Tally }[] = [];
+    const settled: { cause: Failure | null; totals: StreamTotals }[] = [];
     const source = {
       first: [] as Emission[],
       next: () => new Promise<readonly Emission[] | Failure | null>((resolve) => void upstream.push(resolve)),
@@ -193,8 +193,8 @@ describe("the bytes of an answer that are counted", () => {
     };
     const relay = new Relay(
       source,
-      (cause, tally) => {
-        settled.push({ cause, tally: { ...tally } });
+      (cause, totals) => {
+        settled.push({ cause, totals: { ...totals } });
         return null;
       },
       shape === "events",
@@ -228,7 +228,7 @@ describe("the bytes of an answer that are counted", () => {
     const { say, settled, written } = sendingTo(Infinity);
     await say(part);
     await say(broke);
-    expect([settled[0]?.tally.bytesOut, written()]).toEqual([0, 0]);
+    expect([settled[0]?.totals.bytesOut, written()]).toEqual([0, 0]);
   });
 
   test("are those that left where it is cut later, without the last ones, which may be what is wrong", async () => {
@@ -237,7 +237,7 @@ describe("the bytes of an answer that are counted", () => {
     await turn();
     await say(part);
     await say(broke);
-    expect([settled[0]?.tally.bytesOut, written()]).toEqual([1_000, 1_000]);
+    expect([settled[0]?.totals.bytesOut, written()]).toEqual([1_000, 1_000]);
   });
 
   test("are those that the client took where it does not read and then leaves", async () => {
@@ -245,7 +245,7 @@ describe("the bytes of an answer that are counted", () => {
     await say(part);
     await turn();
     outgoing.gone();
-    expect(settled[0]).toMatchObject({ cause: { kind: "client_gone" }, tally: { bytesOut: 400 } });
+    expect(settled[0]).toMatchObject({ cause: { kind: "client_gone" }, totals: { bytesOut: 400 } });
   });
 
   test("are all of them where the break is told in words, behind what came before", async () => {
@@ -253,13 +253,13 @@ describe("the bytes of an answer that are counted", () => {
     await say(part);
     await say(part);
     await say(broke);
-    expect(settled[0]?.tally.bytesOut).toBe(2_000);
+    expect(settled[0]?.totals.bytesOut).toBe(2_000);
   });
 
   test("are all of them where the answer is complete", async () => {
     const { say, settled } = sendingTo(2_000);
     await say(part);
     await say(null);
-    expect(settled[0]).toMatchObject({ cause: null, tally: { bytesOut: 1_000 } });
+    expect(settled[0]).toMatchObject({ cause: null, totals: { bytesOut: 1_000 } });
   });
 });

@@ -7,7 +7,7 @@ import { begun, newLoad, observed } from "../../../src/channels/load.ts";
 import { countRequest, newThrottle } from "../../../src/limits/throttle.ts";
 import { failure, type Failure } from "../../../src/operations/failure.ts";
 import { drawOne, indexOf } from "../../../src/routing/draw.ts";
-import { type Candidates, type Choice, hasOneDeployment, plan, type PlanInput, type Refused } from "../../../src/routing/plan.ts";
+import { type Candidates, type Choice, hasOneDeployment, plan, type PlanInput, type PlanRefusal } from "../../../src/routing/plan.ts";
 import { candidate, candidates, diceOf, planInput, route, type Tables, tables } from "../../support/plan-world.ts";
 
 const nowMs = 1_000_000;
@@ -41,7 +41,7 @@ function ahead(input: PlanInput): Candidates {
   return found;
 }
 
-function refused(input: PlanInput): Refused {
+function refused(input: PlanInput): PlanRefusal {
   const found = plan(input);
   if (found.go !== "refuse") throw new Error("went ahead");
   return found;

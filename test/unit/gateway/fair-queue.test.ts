@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Cancellation } from "../../../src/gateway/cancellation.ts";
-import { type Bounds, type Turn, type Waiting, WaitingRoom } from "../../../src/gateway/admission/waiting-room.ts";
+import { type QueueBounds, type QueueOutcome, type QueueRequest, FairQueue } from "../../../src/gateway/admission/fair-queue.ts";
 import { failure } from "../../../src/operations/failure.ts";
 
 /** A clock that stands still until it is moved, and then rings every timer at its time. */
@@ -41,22 +41,22 @@ async function settle(): Promise<void> {
 interface Told {
   readonly name: string;
   readonly keyId: string;
-  readonly turn: Turn;
+  readonly turn: QueueOutcome;
   readonly atMs: number;
 }
 
-function world(bounds?: Bounds) {
+function world(bounds?: QueueBounds) {
   const clock = new Clock();
-  const room = new WaitingRoom({ nowMs: () => clock.nowMs, after: clock.after }, bounds);
+  const room = new FairQueue({ nowMs: () => clock.nowMs, after: clock.after }, bounds);
   const told: Told[] = [];
-  const wait = (name: string, facts: Partial<Waiting> = {}): Cancellation => {
+  const wait = (name: string, facts: Partial<QueueRequest> = {}): Cancellation => {
     const cancellation = facts.cancellation ?? new Cancellation();
     const keyId = facts.keyId ?? "key";
     const waiting = { route: "route", soonestMs: 5_000, deadlineMs: clock.nowMs + 60_000, ...facts, keyId, cancellation };
     void room.wait(waiting).then((turn) => told.push({ name, keyId, turn, atMs: clock.nowMs }));
     return cancellation;
   };
-  const turns = (): Readonly<Record<string, Turn>> => Object.fromEntries(told.map(({ name, turn }) => [name, turn]));
+  const turns = (): Readonly<Record<string, QueueOutcome>> => Object.fromEntries(told.map(({ name, turn }) => [name, turn]));
   const gone = (): readonly string[] => told.filter(({ turn }) => turn === "go").map(({ name }) => name);
   return { clock, room, told, wait, turns, gone };
 }

@@ -6,10 +6,10 @@ import type { Ports } from "../ports.ts";
  * are served soon anyway, and under a load that lasts those who are served are served in time, while with the first in
  * front everybody would wait for nearly as long as anybody can.
  */
-export class PlaceQueue {
+export class CapacityQueue {
   /** Who waits for a channel, and who for a route; the newest are last. */
-  private readonly byChannel = new Map<string, Waiter[]>();
-  private readonly byRoute = new Map<string, Waiter[]>();
+  private readonly byChannel = new Map<string, CapacityWaiter[]>();
+  private readonly byRoute = new Map<string, CapacityWaiter[]>();
   private count = 0;
 
   constructor(
@@ -26,7 +26,7 @@ export class PlaceQueue {
    * The channel that has a place now; null: none had one in time, or others took the place in here. Whoever is told of a
    * place that it does not take says so, with `freed`.
    */
-  wait({ route, channels, untilMs, cancellation }: WaitingForPlace): Promise<string | null> {
+  wait({ route, channels, untilMs, cancellation }: CapacityRequest): Promise<string | null> {
     const waitMs = untilMs - this.ports.nowMs();
     if (waitMs <= 0 || channels.length === 0 || cancellation.failure !== null) return nobody;
     const line = this.byRoute.get(route);
@@ -41,11 +41,11 @@ export class PlaceQueue {
     this.byChannel.get(channel)?.at(-1)?.leave(channel);
   }
 
-  private enter({ route, channels, waitMs, cancellation, resolve }: Entrant): void {
+  private enter({ route, channels, waitMs, cancellation, resolve }: CapacityWait): void {
     let disarm = (): void => {};
     let unlisten = (): void => {};
     let waits = true;
-    const waiter: Waiter = {
+    const waiter: CapacityWaiter = {
       leave: (channel) => {
         if (!waits) return;
         waits = false;
@@ -65,7 +65,7 @@ export class PlaceQueue {
   }
 }
 
-export interface WaitingForPlace {
+export interface CapacityRequest {
   readonly route: string;
   /** Those that are full, each once. */
   readonly channels: readonly string[];
@@ -74,24 +74,24 @@ export interface WaitingForPlace {
   readonly cancellation: Cancellation;
 }
 
-interface Entrant extends Omit<WaitingForPlace, "untilMs"> {
+interface CapacityWait extends Omit<CapacityRequest, "untilMs"> {
   readonly waitMs: number;
   readonly resolve: (channel: string | null) => void;
 }
 
-interface Waiter {
+interface CapacityWaiter {
   readonly leave: (channel: string | null) => void;
 }
 
 const nobody = Promise.resolve(null);
 
-function append(lines: Map<string, Waiter[]>, name: string, waiter: Waiter): void {
+function append(lines: Map<string, CapacityWaiter[]>, name: string, waiter: CapacityWaiter): void {
   const line = lines.get(name);
   if (line === undefined) lines.set(name, [waiter]);
   else line.push(waiter);
 }
 
-function remove(lines: Map<string, Waiter[]>, name: string, waiter: Waiter): void {
+function remove(lines: Map<string, CapacityWaiter[]>, name: string, waiter: CapacityWaiter): void {
   const line = lines.get(name);
   const at = line?.lastIndexOf(waiter) ?? -1;
   if (line === undefined || at < 0) return;

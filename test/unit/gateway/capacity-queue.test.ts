@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Cancellation } from "../../../src/gateway/cancellation.ts";
-import { PlaceQueue, type WaitingForPlace } from "../../../src/gateway/admission/place-queue.ts";
+import { CapacityQueue, type CapacityRequest } from "../../../src/gateway/admission/capacity-queue.ts";
 import { failure } from "../../../src/operations/failure.ts";
 
 /** A queue on a clock that stands still until it is moved; `told` is what became of whom. */
-function world(bounds?: ConstructorParameters<typeof PlaceQueue>[1]) {
+function world(bounds?: ConstructorParameters<typeof CapacityQueue>[1]) {
   let nowMs = 1_000;
   const timers = new Set<{ readonly atMs: number; readonly ring: () => void }>();
   const after = (ms: number, ring: () => void): (() => void) => {
@@ -13,9 +13,9 @@ function world(bounds?: ConstructorParameters<typeof PlaceQueue>[1]) {
     timers.add(timer);
     return () => timers.delete(timer);
   };
-  const queue = new PlaceQueue({ nowMs: () => nowMs, after }, bounds);
+  const queue = new CapacityQueue({ nowMs: () => nowMs, after }, bounds);
   const told: Record<string, string | null> = {};
-  const wait = (name: string, facts: Partial<WaitingForPlace> = {}): Cancellation => {
+  const wait = (name: string, facts: Partial<CapacityRequest> = {}): Cancellation => {
     const cancellation = facts.cancellation ?? new Cancellation();
     const waiting = { route: "m", channels: ["a"], untilMs: nowMs + 2_000, ...facts, cancellation };
     void queue.wait(waiting).then((channel) => (told[name] = channel));

@@ -7,7 +7,7 @@ import { holdsFigure, requestFree } from "../../operations/request-text.ts";
  *
  * `text` is what the client wrote; null where that is not at hand any more.
  */
-export function heard(cause: Failure, text: string | null, redact: (text: string) => string): Failure {
+export function sanitizedFailure(cause: Failure, text: string | null, redact: (text: string) => string): Failure {
   if (cause.said === null) return cause;
   const sentence = redact(cause.said.sentence);
   const rest = requestFree(sentence, text);

@@ -6,15 +6,15 @@ import type { Ports } from "../ports.ts";
  * turns, and within a key who came first goes first. A route that opens again is not flooded: one call goes ahead, and
  * each that is served brings two more.
  */
-export class WaitingRoom {
-  private readonly queues = new Map<string, Queue>();
+export class FairQueue {
+  private readonly queues = new Map<string, RouteQueue>();
   /** How many calls of a key wait, over all routes. */
   private readonly totals = new Map<string, number>();
   private count = 0;
 
   constructor(
     private readonly ports: Pick<Ports, "nowMs" | "after">,
-    private readonly bounds: Bounds = { routeMax: 100, allMax: 1_000 },
+    private readonly bounds: QueueBounds = { routeMax: 100, allMax: 1_000 },
   ) {}
 
   /** How many wait, in all. */
@@ -31,7 +31,7 @@ export class WaitingRoom {
    * Waits for a turn. Whoever is told to go plans anew, and then tells how it went: `opened`, `failed`, or `wait` once
    * more with `again`, which gives back the place at the head.
    */
-  wait(call: Waiting): Promise<Turn> {
+  wait(call: QueueRequest): Promise<QueueOutcome> {
     const { route, keyId, cancellation, again = false } = call;
     if (again) this.failed(route);
     if (cancellation.failure !== null) return Promise.resolve("gone");
@@ -50,7 +50,7 @@ export class WaitingRoom {
     const queue = this.queues.get(route);
     if (queue === undefined) return;
     queue.admissionWindow = Math.min(this.bounds.routeMax, queue.admissionWindow + 1);
-    queue.ahead.shift()?.();
+    queue.admitted.shift()?.();
     this.release(queue, true);
   }
 
@@ -59,24 +59,24 @@ export class WaitingRoom {
     const queue = this.queues.get(route);
     if (queue === undefined) return;
     queue.admissionWindow = 1;
-    queue.ahead.shift()?.();
+    queue.admitted.shift()?.();
     this.release(queue, false);
   }
 
-  private queueOf(route: string): Queue {
+  private queueOf(route: string): RouteQueue {
     let queue = this.queues.get(route);
     if (queue === undefined) {
-      queue = { route, keys: new Map(), count: 0, admissionWindow: 1, ahead: [], disarm: null };
+      queue = { route, keys: new Map(), count: 0, admissionWindow: 1, admitted: [], disarm: null };
       this.queues.set(route, queue);
     }
     return queue;
   }
 
-  private enter(queue: Queue, call: Waiting, resolve: (turn: Turn) => void): void {
+  private enter(queue: RouteQueue, call: QueueRequest, resolve: (turn: QueueOutcome) => void): void {
     const { keyId, cancellation, again = false } = call;
     const nowMs = this.ports.nowMs();
     const opensMs = nowMs + Math.max(call.soonestMs, soonestMsMin, queue.count * lookMs);
-    const waiter: Waiter = { keyId, opensMs, again, leave: (turn) => this.leave(queue, waiter, turn), resolve, release: () => {} };
+    const waiter: QueuedCall = { keyId, opensMs, again, leave: (turn) => this.leave(queue, waiter, turn), resolve, release: () => {} };
     const line = queue.keys.get(keyId) ?? [];
     line.splice(again ? returned(line) : line.length, 0, waiter);
     queue.keys = again ? inFront(queue.keys, keyId, line) : queue.keys.set(keyId, line);
@@ -91,7 +91,7 @@ export class WaitingRoom {
     };
   }
 
-  private leave(queue: Queue, waiter: Waiter, turn: Turn): void {
+  private leave(queue: RouteQueue, waiter: QueuedCall, turn: QueueOutcome): void {
     const line = queue.keys.get(waiter.keyId);
     const at = line?.indexOf(waiter) ?? -1;
     if (line === undefined || at < 0) return;
@@ -108,23 +108,23 @@ export class WaitingRoom {
   }
 
   /** Lets go as many as may, and sets the clock for the next. `early`: also those whose time has not come. */
-  private release(queue: Queue, early: boolean): void {
+  private release(queue: RouteQueue, early: boolean): void {
     queue.disarm?.();
     queue.disarm = null;
     const nowMs = this.ports.nowMs();
-    while (queue.ahead.length < queue.admissionWindow) {
+    while (queue.admitted.length < queue.admissionWindow) {
       const next = nextOf(queue, early ? Number.POSITIVE_INFINITY : nowMs);
       if (next === null) break;
       this.letGo(queue, next);
     }
     // With nobody's place free, it is those ahead who will be heard of.
-    if (queue.count > 0 && queue.ahead.length < queue.admissionWindow) {
+    if (queue.count > 0 && queue.admitted.length < queue.admissionWindow) {
       queue.disarm = this.ports.after(Math.max(0, soonestOf(queue) - nowMs), () => this.release(queue, false));
     }
     this.tidy(queue);
   }
 
-  private letGo(queue: Queue, waiter: Waiter): void {
+  private letGo(queue: RouteQueue, waiter: QueuedCall): void {
     const { keyId } = waiter;
     // To the end of the round, with those of its calls that still wait.
     const line = queue.keys.get(keyId)!;
@@ -132,18 +132,18 @@ export class WaitingRoom {
     queue.keys.set(keyId, line);
     // One of whom nothing is heard was not refused either: it holds up the others for a while only.
     const forget = this.ports.after(silenceMs, () => {
-      queue.ahead.splice(queue.ahead.indexOf(forget), 1);
+      queue.admitted.splice(queue.admitted.indexOf(forget), 1);
       this.release(queue, false);
     });
-    queue.ahead.push(forget);
+    queue.admitted.push(forget);
     waiter.leave("go");
   }
 
-  private tidy(queue: Queue): void {
+  private tidy(queue: RouteQueue): void {
     if (queue.count > 0) return;
     queue.disarm?.();
     queue.disarm = null;
-    if (queue.ahead.length === 0 && this.queues.get(queue.route) === queue) this.queues.delete(queue.route);
+    if (queue.admitted.length === 0 && this.queues.get(queue.route) === queue) this.queues.delete(queue.route);
   }
 
   /** Whether there is a place. Where all are taken, whoever holds most of them has to give one to who holds fewer. */
@@ -165,9 +165,9 @@ export class WaitingRoom {
 }
 
 /** `late`: the deadline came, or will come before anybody may be asked. `gone`: the call was cancelled. */
-export type Turn = "go" | "full" | "late" | "gone";
+export type QueueOutcome = "go" | "full" | "late" | "gone";
 
-export interface Waiting {
+export interface QueueRequest {
   readonly route: string;
   readonly keyId: string;
   /** How long until the first candidate may be asked again. */
@@ -179,30 +179,30 @@ export interface Waiting {
   readonly again?: boolean;
 }
 
-export interface Bounds {
+export interface QueueBounds {
   readonly routeMax: number;
   readonly allMax: number;
 }
 
-interface Queue {
+interface RouteQueue {
   readonly route: string;
   /** Those who wait, by key, in the order in which the keys have their turn. */
-  keys: Map<string, Waiter[]>;
+  keys: Map<string, QueuedCall[]>;
   count: number;
   /** How many may be under way at once of whom nothing was heard yet. */
   admissionWindow: number;
   /** Those: each is the timer by which it is forgotten. */
-  readonly ahead: (() => void)[];
+  readonly admitted: (() => void)[];
   disarm: (() => void) | null;
 }
 
-interface Waiter {
+interface QueuedCall {
   readonly keyId: string;
   /** When somebody may be asked, by what it knows: not all calls of a route have the same candidates. */
   readonly opensMs: number;
   readonly again: boolean;
-  readonly leave: (turn: Turn) => void;
-  readonly resolve: (turn: Turn) => void;
+  readonly leave: (turn: QueueOutcome) => void;
+  readonly resolve: (turn: QueueOutcome) => void;
   /** Takes back its timer and its ear. */
   release: () => void;
 }
@@ -215,20 +215,20 @@ const lookMs = 10;
 const silenceMs = 2_000;
 
 /** How many at the head were sent back: the next who is comes behind them, and so they keep their order. */
-function returned(line: readonly Waiter[]): number {
+function returned(line: readonly QueuedCall[]): number {
   const at = line.findIndex(({ again }) => !again);
   return at < 0 ? line.length : at;
 }
 
 /** The key has its turn next, but after those who were sent back before it. */
-function inFront(keys: ReadonlyMap<string, Waiter[]>, keyId: string, line: Waiter[]): Map<string, Waiter[]> {
+function inFront(keys: ReadonlyMap<string, QueuedCall[]>, keyId: string, line: QueuedCall[]): Map<string, QueuedCall[]> {
   const others = [...keys].filter(([key]) => key !== keyId);
   const before = others.findIndex(([, [head]]) => head?.again !== true);
   return new Map(others.toSpliced(before < 0 ? others.length : before, 0, [keyId, line]));
 }
 
 /** The first whose time has come, in the order of the keys. */
-function nextOf(queue: Queue, nowMs: number): Waiter | null {
+function nextOf(queue: RouteQueue, nowMs: number): QueuedCall | null {
   for (const line of queue.keys.values()) {
     const waiter = line.find(({ opensMs }) => opensMs <= nowMs);
     if (waiter !== undefined) return waiter;
@@ -236,7 +236,7 @@ function nextOf(queue: Queue, nowMs: number): Waiter | null {
   return null;
 }
 
-function soonestOf(queue: Queue): number {
+function soonestOf(queue: RouteQueue): number {
   let soonestMs = Number.POSITIVE_INFINITY;
   for (const line of queue.keys.values()) for (const { opensMs } of line) soonestMs = Math.min(soonestMs, opensMs);
   return soonestMs;
