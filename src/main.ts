@@ -17,7 +17,7 @@ import { refusedCount, triedToListen, Workers } from "./cli/process/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
 import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
-import { engineEnvironment } from "./engines/environment.ts";
+import { engineEnvironment } from "./engines/command.ts";
 import { listenOverrides, overridden } from "./config/overrides.ts";
 import { loadConfig, renderProblem, type Problem, type Settings } from "./config/load.ts";
 import { nearest } from "./config/findings/nearest.ts";

@@ -11,7 +11,7 @@ import type { ChannelSetting, Settings } from "../config/settings.ts";
 import { buildSnapshot } from "../config/snapshot.ts";
 import { openDurable, type Durable } from "./durable.ts";
 import { engineCommand } from "../engines/command.ts";
-import { Engines } from "../engines/supervisor.ts";
+import { Engines } from "../engines/engines.ts";
 import { firstKey } from "./first-key.ts";
 import { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
 import { Follower } from "../gateway/follower.ts";

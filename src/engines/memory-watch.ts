@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
-import type { Engine } from "./engine.ts";
+import type { EngineKind } from "./command.ts";
 
-/** Looks at how much memory a process holds, and tells once when that is too much. Where the system does not say, it never does. */
+/** Polls the resident memory of a process and reports once when it is too large. Without /proc it never reports. */
 export function watchMemory(pid: number, bytesMax: number, onTooMuch: (bytes: number) => void): { stop(): void } {
   const timer = setInterval(() => {
     const bytes = residentBytes(pid);
@@ -18,7 +18,7 @@ export function watchMemory(pid: number, bytesMax: number, onTooMuch: (bytes: nu
  * What an engine may hold. A chat model may be of any size, and is chosen by whoever runs the gateway; the others are known, and
  * take a quarter of this.
  */
-export function engineMemoryMax(engine: Engine): number {
+export function engineMemoryMax(engine: EngineKind): number {
   return engine === "chat" ? Infinity : Math.min(4 * 1024 ** 3, totalmem() * 0.75);
 }
 

@@ -1,19 +1,19 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Engine } from "./engine.ts";
-import type { SocketPlace } from "./keeper.ts";
+import type { EngineKind } from "./command.ts";
+import type { SocketPath } from "./engine-supervisor.ts";
 
-/** A folder of our own for sockets, made when it is first needed. Nobody else can enter it. */
+/** A private directory for sockets, made when it is first needed. */
 export class SocketFolder {
   private made: string | null = null;
   private sockets = 0;
 
   constructor(private readonly under: string) {}
 
-  /** A path that was never given before: what is left of a dead engine is in nobody's way. */
-  place(engine: Engine): SocketPlace {
-    // Whoever cleans up behind temporary files may have taken it away.
+  /** Returns a path that was never used before, so that a socket left by a dead engine does not matter. */
+  newSocketPath(engine: EngineKind): SocketPath {
+    // A cleaner of temporary files may have removed it.
     if (this.made === null || !existsSync(this.made)) this.made = make(this.under);
     this.sockets++;
     return { directory: this.made, socket: join(this.made, `${engine}-${this.sockets}`) };
@@ -28,12 +28,12 @@ export class SocketFolder {
 function make(under: string): string {
   const parent = [under, tmpdir()].find(isShort) ?? "/tmp";
   mkdirSync(parent, { recursive: true, mode: 0o700 });
-  // The system gives it the mode 0700.
+  // mkdtemp creates it with mode 0700.
   return mkdtempSync(join(parent, prefix));
 }
 
 const prefix = "sluice-";
-/** The shortest that any system allows a socket's path to be, without its final zero. */
+/** The smallest limit of any system on the path of a unix socket (sun_path), without the final zero. */
 const pathBytesMax = 103;
 const longestName = `${prefix}XXXXXX/transcription-999999999`;
 

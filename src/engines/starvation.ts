@@ -9,13 +9,13 @@ export function makeStarvation(pid: number): () => number {
   return () => queuedMs(readProcFile(`/proc/${pid}/schedstat`)) + stolenMs(readProcFile("/proc/stat"), processors);
 }
 
-/** Of the three figures: nanoseconds on a processor, nanoseconds waiting for one, number of time slices. */
+/** The fields of schedstat: nanoseconds on a CPU, nanoseconds waiting in the run queue, number of time slices. */
 export function queuedMs(schedstat: string): number {
   const waited = Number(schedstat.split(" ")[1]);
   return Number.isFinite(waited) ? waited / 1e6 : 0;
 }
 
-/** The time that the host took away from each processor, on average: the system only tells the sum over all of them. */
+/** The steal time of each CPU on average: /proc/stat has the sum over all of them. */
 export function stolenMs(stat: string, processors: number): number {
   return ((parseProcStat(stat)?.stolenTicks ?? 0) * tickMs) / Math.max(1, processors);
 }

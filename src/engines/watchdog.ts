@@ -1,12 +1,12 @@
 export interface WatchdogOptions {
-  /** How long an engine that has work may give no sign of life. */
+  /** How long a busy engine may send no heartbeat. */
   readonly stuckMs: number;
   readonly onStuck: () => void;
-  /** For how long, in all, the engine could not run although it wanted to. That time does not count against it. */
+  /** For how long in total the engine was runnable without a CPU. That time is not counted. */
   readonly starvedMs: () => number;
-  /** Milliseconds on a clock that never jumps. */
+  /** Milliseconds of a monotonic clock. */
   readonly nowMs?: () => number;
-  /** Calls again and again until the returned function is called. */
+  /** Calls `act` repeatedly until the returned function is called. */
   readonly every?: (ms: number, act: () => void) => () => void;
 }
 
@@ -19,7 +19,7 @@ export class Watchdog {
   private stopLooking: (() => void) | null = null;
   private lookedMs = 0;
   private starvedMs = 0;
-  /** Since the last sign: what counts, and all of it. */
+  /** Time since the last heartbeat: the part that counts, and all of it. */
   private silentMs = 0;
   private passedMs = 0;
 
@@ -48,7 +48,7 @@ export class Watchdog {
     const { nowMs = monotonicMs, starvedMs, stuckMs, onStuck } = this.options;
     const now = nowMs();
     const starved = starvedMs();
-    // A look that comes late: it was us who stood still, and the signs of that time are yet to be read.
+    // When this timer is late, this process was stalled, and heartbeats of that time are still unread.
     const passedMs = Math.min(now - this.lookedMs, 2 * this.lookMs);
     this.silentMs += Math.max(0, passedMs - Math.max(0, starved - this.starvedMs));
     this.passedMs += passedMs;
@@ -61,7 +61,7 @@ export class Watchdog {
 }
 
 const looks = 20;
-/** However starved it is, an engine that gives no sign for so many times as long serves nobody. */
+/** An engine that is silent for this many times `stuckMs` is killed even if it had no CPU. */
 const starvedPatience = 10;
 
 function monotonicMs(): number {

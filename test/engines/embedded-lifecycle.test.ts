@@ -8,7 +8,7 @@ import { serveEngine, type EngineServer } from "../../packages/embedded/src/serv
 import { makeCutAudio } from "../../src/engines/audio/split.ts";
 import { explain } from "../../src/dialects/errors/explain.ts";
 import { engineCommand } from "../../src/engines/command.ts";
-import { Engines } from "../../src/engines/supervisor.ts";
+import { Engines } from "../../src/engines/engines.ts";
 import { eventually } from "../support/eventually.ts";
 
 // Processes start slowly on a busy machine.

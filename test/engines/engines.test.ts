@@ -7,11 +7,9 @@ import { dirname, join, resolve } from "node:path";
 import type { StreamedBody } from "../../src/dialects/dialect.ts";
 import type { Channel } from "../../src/channels/channel.ts";
 import { embeddedInstalled, engineCommand, installedEngines } from "../../src/engines/command.ts";
-import { makeAllowance } from "../../src/engines/allowance.ts";
-import { Lines } from "../../src/engines/lines.ts";
-import { messageIn } from "../../src/engines/message.ts";
-import { Tail } from "../../src/engines/tail.ts";
-import { Engines, type EnginesOptions } from "../../src/engines/supervisor.ts";
+import { makeLogLimit } from "../../src/engines/engine-output.ts";
+import { LineSplitter, parseEngineMessage, LastOutput } from "../../src/engines/engine-output.ts";
+import { Engines, type EnginesOptions } from "../../src/engines/engines.ts";
 import type { Exchange, Reply } from "../../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import { makeSend } from "../../src/net/client/send.ts";
@@ -386,7 +384,7 @@ describe("an engine that complains", () => {
 
   test("again and again is heard so often in a while, and again in the next", () => {
     let nowMs = 0;
-    const may = makeAllowance(3, 1_000, () => nowMs);
+    const may = makeLogLimit(3, 1_000, () => nowMs);
     const allowed = (): number => Array.from({ length: 20 }, may).filter(Boolean).length;
     expect(allowed()).toBe(3);
     nowMs = 999;
@@ -397,7 +395,7 @@ describe("an engine that complains", () => {
 
   test("of very much is cut short", () => {
     const line = JSON.stringify({ event: "failed", error: "x".repeat(10_000) });
-    expect(messageIn(line)?.error?.length).toBe(1_000);
+    expect(parseEngineMessage(line)?.error?.length).toBe(1_000);
   });
 });
 
@@ -433,7 +431,7 @@ describe("an engine that gives signs of life", () => {
 
 test("engines end when the gateway is killed without a word", async () => {
   const diary = join(folder, "diary-of-orphans");
-  const supervisor = resolve(import.meta.dir, "../../src/engines/supervisor.ts");
+  const supervisor = resolve(import.meta.dir, "../../src/engines/engines.ts");
   const parent = Bun.spawn(
     [
       process.execPath,
@@ -771,7 +769,7 @@ describe("what an engine says", () => {
     const text = Buffer.from(`one\n\nzw\u00f6lf\n${"x".repeat(100_000)}\nlast\nrest`);
     for (const size of [1, 2, 3, 7, 1_000, text.length]) {
       const lines: string[] = [];
-      const reader = new Lines((line) => lines.push(line));
+      const reader = new LineSplitter((line) => lines.push(line));
       for (let at = 0; at < text.length; at += size) reader.add(text.subarray(at, at + size));
       expect(lines).toEqual(["one", "", "zw\u00f6lf", "last"]);
     }
@@ -779,7 +777,7 @@ describe("what an engine says", () => {
 
   test("is remembered by its end, on one line", () => {
     for (const size of [1, 100, 5_000]) {
-      const tail = new Tail();
+      const tail = new LastOutput();
       const text = Buffer.from(`${"a\u00e4\r\n\u001b[31m".repeat(1_000)}the\nend\n`);
       for (let at = 0; at < text.length; at += size) tail.add(text.subarray(at, at + size));
       expect(tail.text).toEndWith("the end");

@@ -3,41 +3,41 @@ import { fileURLToPath } from "node:url";
 import type { AudioCutting, AudioPart, CutAudio, CutTrouble } from "../../gateway/ports.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import type { StoredFile } from "../../media/stored-file.ts";
-import { ByteReader } from "./split-bytes.ts";
-import { SplitFile } from "./split-file.ts";
-import { Turns, type Turn } from "./split-turns.ts";
+import { ByteReader } from "./byte-reader.ts";
+import { PartFile } from "./part-file.ts";
+import { Semaphore, type Permit } from "./semaphore.ts";
 
 export interface SplitOptions {
-  /** The program that cuts. Where it or a codec's package is not installed, nothing is cut. */
+  /** The program that splits recordings. Without it or a codec's package, no recording is split. */
   readonly program?: URL;
-  /** All that it may know of our environment, which is where secrets are. */
+  /** Its complete environment: ours holds secrets. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** How many recordings are cut at once, each by a process of its own, and how many may wait for that. */
+  /** How many recordings are split at once, each by its own process, and how many may wait for that. */
   readonly processesMax?: number;
   readonly waitingMax?: number;
-  /** How long the next part may take before the process is taken for stuck. */
+  /** How long the next part may take before the process counts as stuck. */
   readonly stallMs?: number;
 }
 
 const defaultProgram = new URL("../../../packages/embedded/src/split/main.ts", import.meta.url);
 
-/** Cuts, until it is stopped: then the processes that cut are killed at once, and no other is started. */
+/** `stop` kills the processes that split recordings, and no other is started. */
 export type StoppableCutAudio = CutAudio & { readonly stop: () => void };
 
-/** Cuts recordings in processes of their own: decoding is heavy, and a file may be made to break a decoder. */
+/** Splits recordings in separate processes: decoding is CPU-heavy, and a malicious file may crash a decoder. */
 export function makeCutAudio(options: SplitOptions = {}): StoppableCutAudio {
   const { program = defaultProgram, environment = {}, processesMax = 4, waitingMax = 64, stallMs = 300_000 } = options;
   const path = fileURLToPath(program);
-  const turns = new Turns(processesMax, waitingMax);
+  const semaphore = new Semaphore(processesMax, waitingMax);
   const running = new Set<AudioCutting>();
   let isStopped = false;
   const cut: CutAudio = (recording, secondsMax) => {
-    if (isStopped) return never({ kind: "failed", failure: failure("shutting_down", "no recording is cut any more") });
-    if (!existsSync(path)) return never({ kind: "absent", missing: "the package @sluice/embedded" });
-    const turn = turns.take();
-    if (turn === null) return never({ kind: "failed", failure: failure("saturated", "too many recordings wait to be cut") });
+    if (isStopped) return alwaysFails({ kind: "failed", failure: failure("shutting_down", "no recording is cut any more") });
+    if (!existsSync(path)) return alwaysFails({ kind: "absent", missing: "the package @sluice/embedded" });
+    const permit = semaphore.acquire();
+    if (permit === null) return alwaysFails({ kind: "failed", failure: failure("saturated", "too many recordings wait to be cut") });
     const command = [process.execPath, path, "--seconds", String(secondsMax)];
-    const cutting = new Cutting({ recording, turn, stallMs, environment, command, onEnd: () => running.delete(cutting) });
+    const cutting = new Cutting({ recording, permit, stallMs, environment, command, onEnd: () => running.delete(cutting) });
     running.add(cutting);
     return cutting;
   };
@@ -48,24 +48,24 @@ export function makeCutAudio(options: SplitOptions = {}): StoppableCutAudio {
   return Object.assign(cut, { stop });
 }
 
-function never(trouble: CutTrouble): AudioCutting {
+function alwaysFails(trouble: CutTrouble): AudioCutting {
   return { next: () => Promise.resolve(trouble), stop: () => {} };
 }
 
 interface CuttingOptions {
   readonly recording: StoredFile;
-  readonly turn: Turn;
+  readonly permit: Permit;
   readonly stallMs: number;
   readonly environment: Readonly<Record<string, string>>;
   readonly command: readonly string[];
   readonly onEnd: () => void;
 }
 
-type Child = Bun.Subprocess<"pipe", "pipe", "ignore">;
+type SplitProcess = Bun.Subprocess<"pipe", "pipe", "ignore">;
 
 class Cutting implements AudioCutting {
   readonly #options: CuttingOptions;
-  #child: Child | null = null;
+  #child: SplitProcess | null = null;
   #output: ByteReader | null = null;
   #trouble: CutTrouble | null = null;
   #over = false;
@@ -76,7 +76,7 @@ class Cutting implements AudioCutting {
 
   async next(): Promise<AudioPart | CutTrouble | null> {
     if (this.#output === null) {
-      await this.#options.turn.ready;
+      await this.#options.permit.ready;
       if (!this.#over) this.#begin();
     }
     if (this.#over || this.#output === null) return this.#trouble;
@@ -94,14 +94,14 @@ class Cutting implements AudioCutting {
 
   #begin(): void {
     const { command, environment, recording } = this.#options;
-    const child = spawned([...command, "--bytes", String(recording.length)], environment);
+    const child = spawnOrNull([...command, "--bytes", String(recording.length)], environment);
     if (child === null) return void this.#fail("the process that cuts recordings could not be started");
     this.#child = child;
     this.#output = new ByteReader(child.stdout);
     void this.#feed(child.stdin, recording);
   }
 
-  /** As fast as the process takes it, which is as fast as its parts are taken. */
+  /** Backpressure comes from the process, which reads as fast as its parts are consumed. */
   async #feed(input: Bun.FileSink, recording: StoredFile): Promise<void> {
     for (let at = 0; at < recording.length && !this.#over;) {
       let bytes: Uint8Array;
@@ -117,7 +117,7 @@ class Cutting implements AudioCutting {
         await input.write(bytes);
         await input.flush();
       } catch {
-        // It wants no more; why, it says itself.
+        // The process stopped reading; its output tells why.
         return;
       }
       at += bytes.length;
@@ -125,26 +125,26 @@ class Cutting implements AudioCutting {
   }
 
   async #part(output: ByteReader): Promise<AudioPart | null> {
-    const head = await readHead(output);
+    const message = await readMessage(output);
     if (this.#over) return null;
-    switch (head?.type) {
+    switch (message?.type) {
       case "part":
-        return this.#stored(head, output);
+        return this.#stored(message, output);
       case "end":
         return this.#end(null);
       case "failed":
-        return this.#end(troubleOf(head));
+        return this.#end(troubleOf(message));
       case undefined:
         return this.#fail("the process that cuts recordings ended early");
     }
   }
 
-  async #stored(head: PartHead, output: ByteReader): Promise<AudioPart | null> {
-    let file: SplitFile | null = null;
+  async #stored(message: PartMessage, output: ByteReader): Promise<AudioPart | null> {
+    let file: PartFile | null = null;
     try {
-      file = new SplitFile();
+      file = new PartFile();
       const into = file;
-      if (!(await output.pass(head.bytes, (bytes) => into.append(bytes)))) {
+      if (!(await output.pass(message.bytes, (bytes) => into.append(bytes)))) {
         file.dispose();
         return this.#over ? null : this.#fail("the process that cuts recordings ended early");
       }
@@ -157,7 +157,7 @@ class Cutting implements AudioCutting {
       kept.dispose();
       return null;
     }
-    const { start, end, overlap, goesOn } = head;
+    const { start, end, overlap, goesOn } = message;
     const content = { name: "part.wav", type: "audio/wav", content: kept.stored() };
     return { kind: "part", start, end, overlap, goesOn, file: content, dispose: () => kept.dispose() };
   }
@@ -166,19 +166,19 @@ class Cutting implements AudioCutting {
     return this.#end({ kind: "failed", failure: failure("internal", detail) });
   }
 
-  /** The first reason stands. */
+  /** Only the first reason is kept. */
   #end(trouble: CutTrouble | null): null {
     if (this.#over) return null;
     this.#over = true;
     this.#trouble = trouble;
     this.#child?.kill("SIGKILL");
-    this.#options.turn.giveBack();
+    this.#options.permit.release();
     this.#options.onEnd();
     return null;
   }
 }
 
-function spawned(command: readonly string[], environment: Readonly<Record<string, string>>): Child | null {
+function spawnOrNull(command: readonly string[], environment: Readonly<Record<string, string>>): SplitProcess | null {
   try {
     return Bun.spawn([...command], { env: environment, stdin: "pipe", stdout: "pipe", stderr: "ignore" });
   } catch {
@@ -187,10 +187,10 @@ function spawned(command: readonly string[], environment: Readonly<Record<string
 }
 
 const feedBytes = 256 * 1024;
-const headBytesMax = 64 * 1024;
+const messageBytesMax = 64 * 1024;
 const stopped = failure("deadline", "the cutting of a recording was stopped");
 
-interface PartHead {
+interface PartMessage {
   readonly type: "part";
   readonly start: number;
   readonly end: number;
@@ -199,28 +199,28 @@ interface PartHead {
   readonly bytes: number;
 }
 
-interface FailedHead {
+interface FailedMessage {
   readonly type: "failed";
   readonly reason: "undecodable" | "absent" | "broken";
   readonly message: string;
 }
 
-type Head = PartHead | FailedHead | { readonly type: "end" };
+type SplitMessage = PartMessage | FailedMessage | { readonly type: "end" };
 
-async function readHead(output: ByteReader): Promise<Head | null> {
+async function readMessage(output: ByteReader): Promise<SplitMessage | null> {
   const size = await output.take(4);
   if (size === null) return null;
   const length = new DataView(size.buffer, size.byteOffset, 4).getUint32(0, true);
-  if (length > headBytesMax) return null;
+  if (length > messageBytesMax) return null;
   const bytes = await output.take(length);
   try {
-    return bytes === null ? null : (JSON.parse(new TextDecoder().decode(bytes)) as Head);
+    return bytes === null ? null : (JSON.parse(new TextDecoder().decode(bytes)) as SplitMessage);
   } catch {
     return null;
   }
 }
 
-function troubleOf({ reason, message }: FailedHead): CutTrouble {
+function troubleOf({ reason, message }: FailedMessage): CutTrouble {
   if (reason === "absent") return { kind: "absent", missing: "a codec of the package @sluice/embedded" };
   if (reason === "broken") return { kind: "failed", failure: failure("internal", `the process that cuts recordings failed: ${message}`) };
   return { kind: "failed", failure: undecodable(message) };
@@ -236,7 +236,7 @@ function undecodable(message: string): Failure {
   });
 }
 
-/** The code of the system, such as ENOSPC, stays in our log. */
+/** The system's error code, such as ENOSPC, is only logged. */
 function notStored(error: unknown): Failure {
   const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
   return failure("internal", `a part of a recording could not be written to the temporary directory: ${code}`, {

@@ -4,39 +4,39 @@ import type { AudioFormat, MakeTranscoder, Transcoder } from "../../media/audio.
 import { TranscoderLost } from "../../operations/transcoder-lost.ts";
 
 export interface TranscodeOptions {
-  /** The worker's file. Where it or a codec's package is not installed, there are no transcoders. */
+  /** The worker's file. Without it or a codec's package, there are no transcoders. */
   readonly worker?: URL;
-  /** How long the worker stays when nobody transcodes. */
+  /** How long an idle worker is kept. */
   readonly idleMs?: number;
-  /** How long the worker may work without a word before it is taken for stuck and ended, with every call in it. */
+  /** How long the worker may send nothing before it counts as stuck. It is then terminated, and every call in it fails. */
   readonly stepMsMax?: number;
 }
 
 export interface Transcode {
   readonly make: MakeTranscoder;
-  /** Ends the worker; what is under way fails. */
+  /** Terminates the worker; calls in progress fail. */
   stop(): void;
 }
 
 const defaultWorker = new URL("../../../packages/embedded/src/codecs/worker.ts", import.meta.url);
 
-/** Transcodes in a worker of its own, for codecs are heavy and the gateway's thread serves everybody. */
+/** Transcodes in a worker: codecs are CPU-heavy, and the gateway's main thread serves every call. */
 export function makeTranscode({ worker = defaultWorker, idleMs = 60_000, stepMsMax = 60_000 }: TranscodeOptions = {}): Transcode {
-  let running: Running | null = null;
+  let running: CodecWorker | null = null;
   let lastId = 0;
   let idle: ReturnType<typeof setTimeout> | undefined;
 
-  const drop = (old: Running): void => {
+  const drop = (old: CodecWorker): void => {
     if (running === old) running = null;
   };
 
-  const started = (): Running => {
+  const started = (): CodecWorker => {
     clearTimeout(idle);
     running ??= start(worker, stepMsMax, drop);
     return running;
   };
 
-  const rest = (): void => {
+  const scheduleIdleStop = (): void => {
     clearTimeout(idle);
     if (running === null || running.live.size > 0) return;
     idle = setTimeout(() => running?.end("it had nothing to do"), idleMs);
@@ -48,52 +48,52 @@ export function makeTranscode({ worker = defaultWorker, idleMs = 60_000, stepMsM
     const server = started();
     const id = ++lastId;
     server.live.add(id);
-    const leave = (): void => {
+    const forget = (): void => {
       server.live.delete(id);
-      rest();
+      scheduleIdleStop();
     };
-    const ask = async (question: Question): Promise<Step | null> => {
+    const ask = async (request: WorkerRequest): Promise<TranscodedChunk | null> => {
       try {
-        return await server.ask(question);
+        return await server.ask(request);
       } catch (error) {
-        leave();
+        forget();
         throw error;
       }
     };
-    const step = async (question: Question): Promise<Step> => {
-      const answer = await ask(question);
-      if (answer !== null) return answer;
-      leave();
+    const step = async (request: WorkerRequest): Promise<TranscodedChunk> => {
+      const response = await ask(request);
+      if (response !== null) return response;
+      forget();
       throw new TranscoderLost("a codec is not installed");
     };
     if ((await ask({ type: "make", id, from, to })) === null) {
-      leave();
+      forget();
       return null;
     }
     let hasMore = false;
     return {
       async push(bytes) {
         for (let given = bytes; given.length > 0 || hasMore; given = nothing) {
-          const answer = await step({ type: "push", id, bytes: given });
-          hasMore = answer.more;
-          if (answer.bytes.length > 0) return answer.bytes;
+          const response = await step({ type: "push", id, bytes: given });
+          hasMore = response.more;
+          if (response.bytes.length > 0) return response.bytes;
         }
         return nothing;
       },
       async end() {
         const pieces: Uint8Array[] = [];
         for (let more = true; more;) {
-          const answer = await step({ type: "end", id });
-          pieces.push(answer.bytes);
-          ({ more } = answer);
+          const response = await step({ type: "end", id });
+          pieces.push(response.bytes);
+          ({ more } = response);
         }
-        leave();
+        forget();
         return pieces.length === 1 ? pieces[0]! : new Uint8Array(Buffer.concat(pieces));
       },
       destroy() {
         if (!server.live.has(id)) return;
         server.tell({ type: "destroy", id });
-        leave();
+        forget();
       },
     };
   };
@@ -107,57 +107,57 @@ export function makeTranscode({ worker = defaultWorker, idleMs = 60_000, stepMsM
   };
 }
 
-/** What the worker is asked; the answer bears the number of the call. */
-type Question =
+/** A request to the worker. The response has the same call number. */
+type WorkerRequest =
   | { readonly type: "make"; readonly id: number; readonly from: AudioFormat; readonly to: AudioFormat }
   | { readonly type: "push"; readonly id: number; readonly bytes: Uint8Array }
   | { readonly type: "end"; readonly id: number };
 
-type Answer =
-  | ({ readonly call: number; readonly type: "done" } & Step)
+type WorkerResponse =
+  | ({ readonly call: number; readonly type: "done" } & TranscodedChunk)
   | { readonly call: number; readonly type: "absent" }
   | { readonly call: number; readonly type: "failed"; readonly message: string; readonly audio: boolean }
   | { readonly type: "alive" };
 
-/** A bounded part of what there is to give. */
-interface Step {
+/** A bounded part of the output; `more` says that there is another. */
+interface TranscodedChunk {
   readonly bytes: Uint8Array;
   readonly more: boolean;
 }
 
 const nothing = new Uint8Array(0);
 
-interface Running {
-  /** The transcoders that are neither ended nor given up. */
+interface CodecWorker {
+  /** The transcoders that were neither ended nor destroyed. */
   readonly live: Set<number>;
   /** `null` where a package is not installed. */
-  ask(question: Question): Promise<Step | null>;
+  ask(request: WorkerRequest): Promise<TranscodedChunk | null>;
   tell(message: { readonly type: "destroy"; readonly id: number }): void;
   end(reason: string): void;
 }
 
-interface Call {
-  readonly resolve: (step: Step | null) => void;
+interface PendingRequest {
+  readonly resolve: (step: TranscodedChunk | null) => void;
   readonly reject: (error: Error) => void;
 }
 
-function start(file: URL, stepMsMax: number, onEnd: (running: Running) => void): Running {
+function start(file: URL, stepMsMax: number, onEnd: (running: CodecWorker) => void): CodecWorker {
   const worker = new Worker(file.href) as Worker & { ref(): void; unref(): void };
-  const calls = new Map<number, Call>();
+  const calls = new Map<number, PendingRequest>();
   let lastCall = 0;
   let ended: string | null = null;
-  let limit: ReturnType<typeof setTimeout> | undefined;
+  let stallTimer: ReturnType<typeof setTimeout> | undefined;
 
-  // A worker without calls shall not keep the program from ending.
-  const held = (): void => {
+  // An idle worker must not keep the process alive.
+  const updateRef = (): void => {
     if (calls.size > 0) worker.ref();
     else worker.unref();
   };
 
-  // A call may wait long for its turn, but then the worker speaks to others.
-  const heardOf = (): void => {
-    clearTimeout(limit);
-    if (calls.size > 0) limit = setTimeout(() => end(`a step took more than ${stepMsMax} ms`), stepMsMax);
+  // A call may wait long, but then the worker responds to others, which restarts the timer.
+  const restartStallTimer = (): void => {
+    clearTimeout(stallTimer);
+    if (calls.size > 0) stallTimer = setTimeout(() => end(`a step took more than ${stepMsMax} ms`), stepMsMax);
   };
 
   const end = (reason: string): void => {
@@ -166,32 +166,32 @@ function start(file: URL, stepMsMax: number, onEnd: (running: Running) => void):
     onEnd(running);
     for (const { reject } of calls.values()) reject(new TranscoderLost(ended));
     calls.clear();
-    clearTimeout(limit);
-    held();
+    clearTimeout(stallTimer);
+    updateRef();
     worker.terminate();
   };
 
-  const settle = (answer: Answer): void => {
-    const call = answer.type === "alive" ? undefined : calls.get(answer.call);
-    if (answer.type !== "alive") calls.delete(answer.call);
-    heardOf();
-    held();
-    if (answer.type === "alive" || call === undefined) return;
-    if (answer.type === "failed") call.reject(answer.audio ? new Error(answer.message) : new TranscoderLost(answer.message));
-    else call.resolve(answer.type === "absent" ? null : answer);
+  const settle = (response: WorkerResponse): void => {
+    const call = response.type === "alive" ? undefined : calls.get(response.call);
+    if (response.type !== "alive") calls.delete(response.call);
+    restartStallTimer();
+    updateRef();
+    if (response.type === "alive" || call === undefined) return;
+    if (response.type === "failed") call.reject(response.audio ? new Error(response.message) : new TranscoderLost(response.message));
+    else call.resolve(response.type === "absent" ? null : response);
   };
 
-  worker.addEventListener("message", ({ data }: MessageEvent<Answer>) => settle(data));
+  worker.addEventListener("message", ({ data }: MessageEvent<WorkerResponse>) => settle(data));
   worker.addEventListener("error", (event) => {
     event.preventDefault();
     end(event.message || "it failed");
   });
   worker.addEventListener("close", () => end("it was closed"));
-  held();
+  updateRef();
 
-  const running: Running = {
+  const running: CodecWorker = {
     live: new Set(),
-    ask: (question) =>
+    ask: (request) =>
       new Promise((resolve, reject) => {
         if (ended !== null) {
           reject(new TranscoderLost(ended));
@@ -199,9 +199,9 @@ function start(file: URL, stepMsMax: number, onEnd: (running: Running) => void):
         }
         const call = ++lastCall;
         calls.set(call, { resolve, reject });
-        if (calls.size === 1) heardOf();
-        held();
-        worker.postMessage({ ...question, call }, []);
+        if (calls.size === 1) restartStallTimer();
+        updateRef();
+        worker.postMessage({ ...request, call }, []);
       }),
     tell(message) {
       if (ended === null) worker.postMessage(message, []);

@@ -1,6 +1,6 @@
 import { failure, type Failure } from "../operations/failure.ts";
-import { engineFor, type Engine } from "./engine.ts";
-import { Keeper, type SocketPlace } from "./keeper.ts";
+import { engineFor, type EngineKind } from "./command.ts";
+import { EngineSupervisor, type SocketPath } from "./engine-supervisor.ts";
 import { engineMemoryMax } from "./memory-watch.ts";
 import { SocketFolder } from "./socket-folder.ts";
 
@@ -10,25 +10,25 @@ export interface EnginesOptions {
    * has printed `{"event":"beat"}` it does so every second or so until `{"event":"rest"}`; what fails, it tells as
    * `{"event":"failed","error":"…"}` on stderr.
    */
-  readonly start: (engine: Engine, socket: string) => readonly string[];
-  /** Where the folder with the sockets is made, unless its path is too long for a socket. */
+  readonly start: (engine: EngineKind, socket: string) => readonly string[];
+  /** The parent of the socket directory, unless its path is too long for a socket. */
   readonly directory: string;
   readonly onEvent: (event: string, fields: Record<string, unknown>) => void;
   /** How long an engine may take to be ready. */
   readonly startMs?: number;
-  /** How long an engine that has work may give no sign of life before it is killed. Time without a processor does not count. */
+  /** How long a busy engine may send no heartbeat before it is killed. Time without a CPU does not count. */
   readonly stuckMs?: number;
-  /** How many bytes of memory an engine may hold before it is killed. */
-  readonly memoryMax?: (engine: Engine) => number;
-  /** The whole environment of the engines; without it they have ours. */
+  /** How many bytes of resident memory an engine may use before it is killed. */
+  readonly memoryMax?: (engine: EngineKind) => number;
+  /** The complete environment of the engines; without it they inherit ours. */
   readonly environment?: Record<string, string>;
-  /** Milliseconds on a clock that never jumps. */
+  /** Milliseconds of a monotonic clock. */
   readonly nowMs?: () => number;
 }
 
-/** The local engines, each in a process of its own that runs while it is needed. */
+/** The local engines, each in its own process that runs while it is needed. */
 export class Engines {
-  private readonly keepers = new Map<Engine, Keeper>();
+  private readonly supervisors = new Map<EngineKind, EngineSupervisor>();
   private readonly folder: SocketFolder;
   private stopped = false;
 
@@ -44,30 +44,40 @@ export class Engines {
     if (this.stopped) return Promise.resolve(failure("shutting_down", "the engines are stopped"));
     const engine = engineFor(path);
     if (engine === null) return Promise.resolve(failure("misconfigured", "no local engine serves this path"));
-    let keeper = this.keepers.get(engine);
-    if (keeper === undefined) this.keepers.set(engine, (keeper = this.keeperOf(engine)));
-    return keeper.ask(lost, wasAlone);
+    let supervisor = this.supervisors.get(engine);
+    if (supervisor === undefined) this.supervisors.set(engine, (supervisor = this.makeSupervisor(engine)));
+    return supervisor.ask(lost, wasAlone);
   }
 
-  /** Ends them all, those that do not listen by force, and resolves when they are gone. */
+  /** Stops all engines, if necessary with SIGKILL, and resolves when they have exited. */
   async stop(): Promise<void> {
     this.stopped = true;
-    const gone = Array.from(this.keepers.values(), (keeper) => keeper.stop());
+    const gone = Array.from(this.supervisors.values(), (supervisor) => supervisor.stop());
     this.folder.remove();
     await Promise.all(gone);
   }
 
-  /** Ends them all at once, by force. */
+  /** Kills all engines at once. */
   kill(): void {
     this.stopped = true;
-    for (const keeper of this.keepers.values()) keeper.kill();
+    for (const supervisor of this.supervisors.values()) supervisor.kill();
     this.folder.remove();
   }
 
-  private keeperOf(engine: Engine): Keeper {
+  private makeSupervisor(engine: EngineKind): EngineSupervisor {
     const { start, onEvent, startMs = 30_000, stuckMs = 60_000, environment = null, nowMs = () => performance.now() } = this.options;
     const { memoryMax = engineMemoryMax } = this.options;
-    const place = (engine: Engine): SocketPlace => this.folder.place(engine);
-    return new Keeper({ engine, command: start, place, environment, startMs, stuckMs, memoryMax: memoryMax(engine), nowMs, onEvent });
+    const newSocketPath = (kind: EngineKind): SocketPath => this.folder.newSocketPath(kind);
+    return new EngineSupervisor({
+      engine,
+      command: start,
+      newSocketPath,
+      environment,
+      startMs,
+      stuckMs,
+      memoryMax: memoryMax(engine),
+      nowMs,
+      onEvent,
+    });
   }
 }

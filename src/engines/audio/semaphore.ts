@@ -1,5 +1,5 @@
-/** A few at a time, the others in the order they came. */
-export class Turns {
+/** A counting semaphore with a bounded FIFO queue. */
+export class Semaphore {
   readonly #max: number;
   readonly #waitingMax: number;
   #running = 0;
@@ -10,11 +10,11 @@ export class Turns {
     this.#waitingMax = waitingMax;
   }
 
-  /** A turn, which must be given back; null where too many wait for one already. */
-  take(): Turn | null {
+  /** Returns a permit, which must be released, or null when the queue is full. */
+  acquire(): Permit | null {
     if (this.#running < this.#max) {
       this.#running += 1;
-      return { ready: Promise.resolve(), giveBack: once(() => this.#next()) };
+      return { ready: Promise.resolve(), release: once(() => this.#next()) };
     }
     if (this.#waiting.length >= this.#waitingMax) return null;
     let wake = (): void => {};
@@ -22,7 +22,7 @@ export class Turns {
     this.#waiting.push(wake);
     return {
       ready,
-      giveBack: once(() => {
+      release: once(() => {
         const at = this.#waiting.indexOf(wake);
         if (at < 0) return this.#next();
         this.#waiting.splice(at, 1);
@@ -31,7 +31,7 @@ export class Turns {
     };
   }
 
-  /** A turn goes from hand to hand. */
+  /** Passes the permit on to the first in the queue. */
   #next(): void {
     const wake = this.#waiting.shift();
     if (wake === undefined) this.#running -= 1;
@@ -39,10 +39,10 @@ export class Turns {
   }
 }
 
-export interface Turn {
-  /** Resolves when it has come, or when it was given back. */
+export interface Permit {
+  /** Resolves when it was granted or released. */
   readonly ready: Promise<void>;
-  giveBack(): void;
+  release(): void;
 }
 
 function once(act: () => void): () => void {

@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { UnnamedFile } from "../../files/unnamed-file.ts";
 import type { StoredFile } from "../../media/stored-file.ts";
 
-/** A part of a recording on the disk. */
-export class SplitFile {
+/** A part of a recording in an unnamed temporary file. */
+export class PartFile {
   readonly #file: UnnamedFile;
   #head: Uint8Array = new Uint8Array(0);
 
-  /** It throws where there is no room. */
+  /** Throws when the file cannot be created. */
   constructor(directory: string = tmpdir()) {
     this.#file = new UnnamedFile(directory);
   }
@@ -20,7 +20,7 @@ export class SplitFile {
     await this.#file.append(bytes);
   }
 
-  /** To be read until it is disposed of. */
+  /** Readable until `dispose`. */
   stored(): StoredFile {
     const seal = randomBytes(16).toString("hex");
     return { length: this.#file.length, head: this.#head, seal, read: (from, length) => this.#file.read(from, length) };

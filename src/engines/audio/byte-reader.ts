@@ -1,4 +1,4 @@
-/** A stream of bytes, read in the lengths that its reader asks for. */
+/** Reads a byte stream in the lengths that the caller asks for. */
 export class ByteReader {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   #held: Uint8Array = new Uint8Array(0);
@@ -7,14 +7,14 @@ export class ByteReader {
     this.#reader = stream.getReader();
   }
 
-  /** Exactly so many bytes, or null where the stream ends before. For small things only. */
+  /** Reads exactly `length` bytes, or null when the stream ends before. They are held in memory. */
   async take(length: number): Promise<Uint8Array | null> {
     const pieces: Uint8Array[] = [];
     const whole = await this.pass(length, (bytes) => void pieces.push(bytes.slice()));
     return whole ? Buffer.concat(pieces) : null;
   }
 
-  /** Hands so many bytes on as they come; false where the stream ends before. */
+  /** Passes `length` bytes on as they come; false when the stream ends before. */
   async pass(length: number, to: (bytes: Uint8Array) => Promise<void> | void): Promise<boolean> {
     for (let left = length; left > 0;) {
       if (this.#held.length === 0) {

@@ -1,29 +1,28 @@
 import { existsSync, rmSync } from "node:fs";
 import { failure, type Failure } from "../operations/failure.ts";
-import { makeAllowance } from "./allowance.ts";
-import { Child, type ChildEnd } from "./child.ts";
-import type { Engine } from "./engine.ts";
+import { EngineProcess, type ProcessExit } from "./engine-process.ts";
+import type { EngineKind } from "./command.ts";
 import { watchMemory } from "./memory-watch.ts";
-import type { Message } from "./message.ts";
+import { type EngineMessage, makeLogLimit } from "./engine-output.ts";
 import { makeStarvation } from "./starvation.ts";
 import { Watchdog } from "./watchdog.ts";
 
-export interface KeeperOptions {
-  readonly engine: Engine;
-  readonly command: (engine: Engine, socket: string) => readonly string[];
-  /** A path for the next socket, in a folder that nobody else can enter. Throws when the disk fails. */
-  readonly place: (engine: Engine) => SocketPlace;
+export interface EngineSupervisorOptions {
+  readonly engine: EngineKind;
+  readonly command: (engine: EngineKind, socket: string) => readonly string[];
+  /** Makes a path for the next socket, in a directory of mode 0700. Throws when the disk fails. */
+  readonly newSocketPath: (engine: EngineKind) => SocketPath;
   readonly environment: Readonly<Record<string, string>> | null;
   readonly startMs: number;
-  /** How long one that has work may give no sign of life. */
+  /** How long a busy engine may send no heartbeat. */
   readonly stuckMs: number;
-  /** How much memory it may hold. */
+  /** How much resident memory it may use, in bytes. */
   readonly memoryMax: number;
   readonly nowMs: () => number;
   readonly onEvent: (event: string, fields: Record<string, unknown>) => void;
 }
 
-export interface SocketPlace {
+export interface SocketPath {
   readonly directory: string;
   readonly socket: string;
 }
@@ -32,27 +31,27 @@ export interface SocketPlace {
  * Keeps one engine at hand: started when it is asked for, and again when it has ended. One that keeps crashing is left
  * alone for a while that grows, in which whoever asks is told why.
  */
-export class Keeper {
+export class EngineSupervisor {
   private socket: Promise<string | Failure> | null = null;
-  private child: Child | null = null;
-  /** Where the child listens, while it is ready. */
+  private child: EngineProcess | null = null;
+  /** The socket of the process, while it is ready. */
   private ready: string | null = null;
-  /** Was ended by us, which is no crash. */
-  private dismissed: Child | null = null;
-  /** Was ended by us because it held too much memory. What it was asked is to blame and not the engine, which need not rest. */
-  private overgrown: Child | null = null;
-  /** The child has exited, and its last words are being heard. */
+  /** The process that we stopped: its exit is no crash. */
+  private stoppedByUs: EngineProcess | null = null;
+  /** The process that was killed for its memory use. The request is to blame, not the engine, so there is no backoff. */
+  private killedForMemory: EngineProcess | null = null;
+  /** The process has exited, and its last output is being read. */
   private ending: Promise<void> | null = null;
   private crashes = 0;
-  private restsUntilMs = -Infinity;
+  private backoffUntilMs = -Infinity;
   private lastCrash = "";
   private crashedSocket: string | null = null;
   private crashedForMemory = false;
-  private readonly mayComplain: () => boolean;
+  private readonly mayLogError: () => boolean;
   private stopped = false;
 
-  constructor(private readonly options: KeeperOptions) {
-    this.mayComplain = makeAllowance(complaintsMax, complaintsMs, options.nowMs);
+  constructor(private readonly options: EngineSupervisorOptions) {
+    this.mayLogError = makeLogLimit(errorLogsMax, errorLogsMs, options.nowMs);
   }
 
   /**
@@ -61,14 +60,14 @@ export class Keeper {
    * `wasAlone`: nobody else was being served there, so that what he asked is why it held too much memory.
    */
   async ask(lost: string | null = null, wasAlone = false): Promise<string | Failure> {
-    await this.leaving(lost);
+    await this.awaitExit(lost);
     await this.ending;
     if (this.stopped) return shuttingDown();
     if (lost !== null && lost === this.crashedSocket)
       return this.crashedForMemory && wasAlone ? tooLarge(this.lastCrash) : failure("disconnected", this.lastCrash);
-    const restMs = this.restsUntilMs - this.options.nowMs();
-    if (this.socket === null && restMs > 0) {
-      return failure("unreachable", `${this.lastCrash}; it is not started again for ${Math.ceil(restMs)} ms`, {
+    const backoffMs = this.backoffUntilMs - this.options.nowMs();
+    if (this.socket === null && backoffMs > 0) {
+      return failure("unreachable", `${this.lastCrash}; it is not started again for ${Math.ceil(backoffMs)} ms`, {
         scope: "deployment",
       });
     }
@@ -79,7 +78,7 @@ export class Keeper {
     return this.socket;
   }
 
-  /** Resolves when it is gone. */
+  /** Resolves when the process has exited. */
   async stop(): Promise<void> {
     this.stopped = true;
     if (this.child !== null) await ended(this.child);
@@ -90,23 +89,23 @@ export class Keeper {
     this.child?.kill("SIGKILL");
   }
 
-  /** Waits for one that is about to end by itself, and ends one that nobody can reach any more. */
-  private async leaving(lost: string | null): Promise<void> {
+  /** Waits for a process that is about to exit, and stops one whose socket is gone. */
+  private async awaitExit(lost: string | null): Promise<void> {
     const { child, ready } = this;
     if (child === null || ready === null) return;
-    // One that was killed goes in any case, though a process that holds much takes its time on a busy machine.
-    if (child === this.overgrown) await child.exited;
-    else if (lost === ready) await Promise.race([child.exited, Bun.sleep(leaveMs)]);
+    // A killed process always exits, but freeing much memory takes time on a busy machine.
+    if (child === this.killedForMemory) await child.exited;
+    else if (lost === ready) await Promise.race([child.exited, Bun.sleep(exitGraceMs)]);
     if (this.child !== child || existsSync(ready)) return;
-    this.dismissed = child;
+    this.stoppedByUs = child;
     await ended(child);
   }
 
   private async start(): Promise<string | Failure> {
-    const { engine, command, place, environment, startMs, stuckMs, memoryMax, nowMs, onEvent } = this.options;
+    const { engine, command, newSocketPath, environment, startMs, stuckMs, memoryMax, nowMs, onEvent } = this.options;
     const startedMs = nowMs();
     try {
-      const { directory, socket } = place(engine);
+      const { directory, socket } = newSocketPath(engine);
       const watchdog = new Watchdog({
         stuckMs,
         starvedMs: () => starvedMs(),
@@ -115,17 +114,17 @@ export class Keeper {
           child.kill("SIGKILL");
         },
       });
-      const onSign = ({ event }: Message): void => {
+      const onStatus = ({ event }: EngineMessage): void => {
         if (event === "beat") watchdog.beat();
         else if (event === "rest") watchdog.rest();
       };
-      const onComplaint = (message: Message): void => this.complained(message);
-      const child = new Child({ command: command(engine, socket), directory, environment, startMs, onSign, onComplaint });
+      const onError = (message: EngineMessage): void => this.reportError(message);
+      const child = new EngineProcess({ command: command(engine, socket), directory, environment, startMs, onStatus, onError });
       const starvedMs = makeStarvation(child.pid);
       this.child = child;
       const memory = watchMemory(child.pid, memoryMax, (bytes) => {
         onEvent("engine_too_large", { engine, pid: child.pid, bytes, max: memoryMax });
-        this.overgrown = child;
+        this.killedForMemory = child;
         child.kill("SIGKILL");
       });
       void child.ended.then(() => {
@@ -139,86 +138,86 @@ export class Keeper {
         void this.watch(child, startedMs, socket);
         return socket;
       }
-      // Where it has exited already, this has no effect.
+      // This has no effect when it has exited already.
       if (!this.stopped) child.kill("SIGKILL");
       const end = await child.ended;
       this.child = null;
       rmSync(socket, { force: true });
       if (this.stopped) return shuttingDown();
-      const what = start === "late" ? `was not ready within ${startMs} ms` : `ended with ${end.cause} before it was ready`;
-      return this.crashed(`the ${engine} engine ${what}`, end.tail, startedMs);
+      const cause = start === "late" ? `was not ready within ${startMs} ms` : `ended with ${end.cause} before it was ready`;
+      return this.crashed(`the ${engine} engine ${cause}`, end.lastOutput, startedMs);
     } catch (error) {
       return this.crashed(`the ${engine} engine cannot be started`, error instanceof Error ? error.message : String(error), startedMs);
     }
   }
 
-  private async watch(child: Child, startedMs: number, socket: string): Promise<void> {
+  private async watch(child: EngineProcess, startedMs: number, socket: string): Promise<void> {
     await child.exited;
     this.socket = null;
     this.child = null;
     this.ready = null;
     rmSync(socket, { force: true });
     this.ending = child.ended.then((end) => {
-      if (child === this.overgrown) return this.endedForMemory(socket);
-      this.ended(child === this.dismissed ? { ...end, inPeace: true } : end, startedMs, socket);
+      if (child === this.killedForMemory) return this.endedForMemory(socket);
+      this.ended(child === this.stoppedByUs ? { ...end, clean: true } : end, startedMs, socket);
     });
   }
 
-  private ended({ inPeace, cause, tail }: ChildEnd, startedMs: number, socket: string): void {
+  private ended({ clean, cause, lastOutput }: ProcessExit, startedMs: number, socket: string): void {
     const { engine, onEvent } = this.options;
     this.ending = null;
-    this.dismissed = null;
+    this.stoppedByUs = null;
     if (this.stopped) return;
-    this.crashedSocket = inPeace ? null : socket;
+    this.crashedSocket = clean ? null : socket;
     this.crashedForMemory = false;
-    if (!inPeace) return void this.crashed(`the ${engine} engine ended with ${cause}`, tail, startedMs);
+    if (!clean) return void this.crashed(`the ${engine} engine ended with ${cause}`, lastOutput, startedMs);
     this.crashes = 0;
     onEvent("engine_exited", { engine });
   }
 
-  /** The next call starts another at once: else a few such files would close the engine for everybody. */
+  /** No backoff: the next call restarts the engine at once. Otherwise a few such files would block it for all clients. */
   private endedForMemory(socket: string): void {
     const { engine, memoryMax } = this.options;
     this.ending = null;
-    this.overgrown = null;
+    this.killedForMemory = null;
     if (this.stopped) return;
     this.crashedSocket = socket;
     this.crashedForMemory = true;
     this.lastCrash = `the ${engine} engine was ended because it held more than ${Math.round(memoryMax / 1024 ** 2)} MiB of memory`;
   }
 
-  private complained({ event, error }: Message): void {
+  private reportError({ event, error }: EngineMessage): void {
     const { engine, onEvent } = this.options;
-    if (this.mayComplain()) onEvent(`engine_${event}`, { engine, detail: error ?? "" });
+    if (this.mayLogError()) onEvent(`engine_${event}`, { engine, detail: error ?? "" });
   }
 
-  private crashed(what: string, words: string, startedMs: number): Failure {
+  private crashed(cause: string, detail: string, startedMs: number): Failure {
     const { engine, nowMs, onEvent } = this.options;
     const now = nowMs();
     this.crashes = now - startedMs < steadyMs ? this.crashes + 1 : 1;
-    const restMs = restAfter(this.crashes);
-    this.restsUntilMs = now + restMs;
-    this.lastCrash = words === "" ? what : `${what}: ${words}`;
-    onEvent("engine_crashed", { engine, detail: this.lastCrash, crashes: this.crashes, rest_ms: restMs });
-    // The other engines are well: only this one's models are out.
+    const backoffMs = backoffAfter(this.crashes);
+    this.backoffUntilMs = now + backoffMs;
+    this.lastCrash = detail === "" ? cause : `${cause}: ${detail}`;
+    onEvent("engine_crashed", { engine, detail: this.lastCrash, crashes: this.crashes, rest_ms: backoffMs });
+    // Only the models of this engine are affected.
     return failure("unreachable", this.lastCrash, { scope: "deployment" });
   }
 }
 
-/** Asks it to end, insists after a while, and resolves when it is gone. */
-async function ended(child: Child): Promise<void> {
+/** Sends SIGTERM, then SIGKILL after a grace period, and resolves when the process has exited. */
+async function ended(child: EngineProcess): Promise<void> {
   child.kill("SIGTERM");
   const timer = setTimeout(() => child.kill("SIGKILL"), graceMs);
   await child.exited;
   clearTimeout(timer);
 }
 
-/** A single crash costs nothing; every further one twice as much as the one before. */
-function restAfter(crashes: number): number {
-  return crashes < 2 ? 0 : Math.min(restMsMax, firstRestMs * 2 ** (crashes - 2));
+/** A single crash costs no delay; each further one doubles it. */
+function backoffAfter(crashes: number): number {
+  return crashes < 2 ? 0 : Math.min(backoffMsMax, firstBackoffMs * 2 ** (crashes - 2));
 }
 
-/** Another channel may be able to do it. */
+/** `unsupported`, so that another channel is tried. */
 function tooLarge(detail: string): Failure {
   return failure("unsupported", detail, {
     message: "This request needs more memory than a local engine may use. Send a shorter or a simpler file.",
@@ -229,12 +228,12 @@ function shuttingDown(): Failure {
   return failure("shutting_down", "the engines are stopped");
 }
 
-const firstRestMs = 1_000;
-const restMsMax = 60_000;
-/** Who lived for so long has recovered from whatever happened before. */
+const firstBackoffMs = 1_000;
+const backoffMsMax = 60_000;
+/** After running for this long, earlier crashes are forgotten. */
 const steadyMs = 60_000;
 const graceMs = 2_000;
-/** How long the end of one that closed its connections may take to be noticed. */
-const leaveMs = 500;
-const complaintsMax = 10;
-const complaintsMs = 60_000;
+/** How long to wait for the exit of a process that closed its connections. */
+const exitGraceMs = 500;
+const errorLogsMax = 10;
+const errorLogsMs = 60_000;
