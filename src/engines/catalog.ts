@@ -3,8 +3,8 @@ import type { LocalModel } from "../channels/local-model.ts";
 import { installedEngines, type EngineKind } from "./command.ts";
 
 /**
- * Lists the models of this machine: those that came with this installation, and those that were added to a data
- * directory. None where it was made without them, or where they cannot run: the gateway serves all the same.
+ * Lists the local models: those of this installation, and those that were added to a data directory. The list is empty where
+ * the optional package is not installed or cannot run; the gateway works without it.
  */
 export async function localModels(): Promise<(dataDir: string) => readonly LocalModel[]> {
   try {

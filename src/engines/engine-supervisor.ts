@@ -28,8 +28,8 @@ export interface SocketPath {
 }
 
 /**
- * Keeps one engine at hand: started when it is asked for, and again when it has ended. One that keeps crashing is left
- * alone for a while that grows, in which whoever asks is told why.
+ * Starts one engine when it is needed, and again after it has exited. When it keeps crashing, restarts are delayed with
+ * exponential backoff; until then, calls fail with the reason of the last crash.
  */
 export class EngineSupervisor {
   private socket: Promise<string | Failure> | null = null;
@@ -55,9 +55,9 @@ export class EngineSupervisor {
   }
 
   /**
-   * The socket of the engine, as soon as it is ready. Whoever asks while it starts waits for the same start. Whoever found
-   * nobody at a socket that he was given says so, and gets another one, unless it was a crash: what he asked may be why.
-   * `wasAlone`: nobody else was being served there, so that what he asked is why it held too much memory.
+   * Resolves with the engine's socket when it is ready; concurrent callers share one start. `lost` is a socket returned before
+   * that no longer answers: the caller gets another one, unless the engine crashed there, for the request may be the reason.
+   * `wasAlone` says that no other request was being served there, so this one used too much memory.
    */
   async ask(lost: string | null = null, wasAlone = false): Promise<string | Failure> {
     await this.awaitExit(lost);

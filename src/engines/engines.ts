@@ -6,8 +6,8 @@ import { SocketFolder } from "./socket-folder.ts";
 
 export interface EnginesOptions {
   /**
-   * The command that runs an engine behind a socket. It prints `{"event":"ready"}` and ends when its stdin does. Once it
-   * has printed `{"event":"beat"}` it does so every second or so until `{"event":"rest"}`; what fails, it tells as
+   * The command that runs an engine on a socket. It prints `{"event":"ready"}` and exits when its stdin closes. After its
+   * first `{"event":"beat"}` it repeats that about every second until `{"event":"rest"}`. It reports errors as
    * `{"event":"failed","error":"…"}` on stderr.
    */
   readonly start: (engine: EngineKind, socket: string) => readonly string[];
@@ -37,8 +37,8 @@ export class Engines {
   }
 
   /**
-   * The socket of the engine that serves this path, started if need be. Never throws. `lost` is one that was given before,
-   * and where nobody answered; `wasAlone`: nobody else was waiting for an answer there.
+   * Resolves with the socket of the engine that serves this path, and starts the engine if necessary. Never throws. `lost` is
+   * a socket returned before that no longer answers; `wasAlone` says that no other request was waiting there.
    */
   socketFor(path: string, lost: string | null = null, wasAlone = false): Promise<string | Failure> {
     if (this.stopped) return Promise.resolve(failure("shutting_down", "the engines are stopped"));

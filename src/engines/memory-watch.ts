@@ -15,8 +15,8 @@ export function watchMemory(pid: number, bytesMax: number, onTooMuch: (bytes: nu
 }
 
 /**
- * What an engine may hold. A chat model may be of any size, and is chosen by whoever runs the gateway; the others are known, and
- * take a quarter of this.
+ * The memory limit of an engine. A chat model is chosen by the operator and may have any size; the others are known and
+ * use a quarter of this limit.
  */
 export function engineMemoryMax(engine: EngineKind): number {
   return engine === "chat" ? Infinity : Math.min(4 * 1024 ** 3, totalmem() * 0.75);

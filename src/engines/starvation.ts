@@ -2,8 +2,8 @@ import { availableParallelism } from "node:os";
 import { parseProcStat, readProcFile, tickMs } from "../files/proc-stat.ts";
 
 /**
- * Tells for how many milliseconds, in all, the main thread of a process was ready to run and got no processor: because others
- * had it, or because the host of a virtual machine had taken it away. 0 where the system does not tell.
+ * Measures for how many milliseconds in total the main thread of a process was runnable without a CPU: because of other
+ * processes (run delay), or because the hypervisor took it (steal time). 0 where /proc does not tell.
  */
 export function makeStarvation(pid: number): () => number {
   return () => queuedMs(readProcFile(`/proc/${pid}/schedstat`)) + stolenMs(readProcFile("/proc/stat"), processors);

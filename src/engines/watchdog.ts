@@ -11,9 +11,8 @@ export interface WatchdogOptions {
 }
 
 /**
- * Notices an engine that has work and gives no sign of life any more. It expects signs from the first one until a rest. Only
- * time in which the engine could have given one counts: neither time that it waited for a processor, nor time in which this
- * process stood still itself and read no signs.
+ * Detects a busy engine that hangs. Heartbeats are expected from the first one until `rest`. Time in which the engine waited
+ * for a CPU is not counted, nor time in which this process itself was stalled and could not read heartbeats.
  */
 export class Watchdog {
   private stopLooking: (() => void) | null = null;
