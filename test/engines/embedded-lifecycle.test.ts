@@ -149,7 +149,7 @@ describe("an engine process", () => {
   });
 
   test("leaves nothing behind of a gateway that was killed without a word", async () => {
-    const [supervisor, command] = ["supervisor", "command"].map((name) => resolve(import.meta.dir, `../../src/engines/${name}.ts`));
+    const [supervisor, command] = ["engines", "command"].map((name) => resolve(import.meta.dir, `../../src/engines/${name}.ts`));
     const gateway = Bun.spawn(
       [
         process.execPath,
