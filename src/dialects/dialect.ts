@@ -1,8 +1,10 @@
 import type { Address, Channel } from "../channels/channel.ts";
 import type { MakeTranscoder } from "../media/audio.ts";
+import type { CallRequest } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat.ts";
 import type { Emission, Output, WholeAnswer } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
+import type { Operation } from "../operations/operation.ts";
 import type { SpeechRequest } from "../operations/speech/speech.ts";
 import type { TranscriptionRequest } from "../operations/transcription/transcription.ts";
 
@@ -16,6 +18,24 @@ export interface Dialect {
   readonly transcription?: Codec<TranscriptionRequest>;
   readonly speech?: Codec<SpeechRequest>;
   readonly models?: ModelsCodec;
+}
+
+/** The request in the dialect of its target. A channel whose dialect lacks the operation is never chosen. */
+export function encode(dialect: Dialect | undefined, request: CallRequest, target: Target): Encoded | Failure {
+  switch (request.operation) {
+    case "chat":
+      return codecOf(dialect, "chat").encode(request, target);
+    case "transcription":
+      return codecOf(dialect, "transcription").encode(request, target);
+    case "speech":
+      return codecOf(dialect, "speech").encode(request, target);
+  }
+}
+
+export function codecOf<O extends Operation>(dialect: Dialect | undefined, operation: O): NonNullable<Dialect[O]> {
+  const codec = dialect?.[operation];
+  if (codec === undefined) throw new Error(`a channel was chosen whose dialect has no ${operation}: ${dialect?.name ?? "unknown"}`);
+  return codec;
 }
 
 export interface Codec<A> {

@@ -1,8 +1,9 @@
 import type { Candidate, Route } from "../channels/channel.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
-import type { CallRequest } from "../operations/call-request.ts";
+import { type CallRequest, promptTokensOf } from "../operations/call-request.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
+import { operationSpecs } from "../operations/operation.ts";
 import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
 import type { Plan } from "../routing/plan.ts";
@@ -39,9 +40,8 @@ export function dryRun(ask: CallRequest, key: Key | null, snapshot: Snapshot, up
   const able = eligible(bound, ask, key?.splits ?? noSplits, snapshot.service);
   if (isFailure(able)) return { barriers: [...barriers, { kind: "failure", failure: able }], plan: null, outOfBounds, route: null };
   const { streamDeadlineMs, wholeDeadlineMs } = snapshot.routing;
-  const streams = ask.operation === "chat" && ask.stream;
-  const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
-  const plan = upstreams.look(able.route, tokens, streams ? streamDeadlineMs : wholeDeadlineMs);
+  const streams = "stream" in ask && ask.stream && operationSpecs[ask.operation].startsEarly;
+  const plan = upstreams.look(able.route, promptTokensOf(ask), streams ? streamDeadlineMs : wholeDeadlineMs);
   return { barriers, plan, outOfBounds, route: able.route };
 }
 

@@ -1,11 +1,12 @@
 import type { Candidate } from "../channels/channel.ts";
-import { retryCostOf } from "../operations/call-request.ts";
+import { asksForReasoning, promptTokensOf, retryCostOf } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat.ts";
 import { continued } from "../operations/chat/continuation.ts";
 import type { WholeAnswer } from "../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
 import { endOf } from "../operations/chat/resume.ts";
+import { operationSpecs } from "../operations/operation.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeAgainMs, hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type FailedAttempt, type Verdict } from "../routing/judge.ts";
@@ -94,8 +95,7 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
     private readonly gateway: Gateway,
   ) {
     const { routing } = call.snapshot;
-    // Nobody can say the first word of a recording before having heard it.
-    const soon = call.facts.stream && call.ask.operation !== "transcription";
+    const soon = call.facts.stream && operationSpecs[call.ask.operation].startsEarly;
     this.deadlineMs = soon ? routing.streamDeadlineMs : routing.wholeDeadlineMs;
   }
 
@@ -156,10 +156,9 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
 
   private plan(again = false, waited = false): Plan {
     const { route, ask } = this.call;
-    const tokens = ask.operation === "chat" ? ask.promptTokensEstimate : 0;
     const nowMs = this.gateway.ports.nowMs();
     this.plannedMs = nowMs;
-    return this.gateway.upstreams.plan(route, tokens, this.remainingMs(nowMs), nowMs, again, waited);
+    return this.gateway.upstreams.plan(route, promptTokensOf(ask), this.remainingMs(nowMs), nowMs, again, waited);
   }
 
   /** Where nobody may be asked now: the plan after a short wait, or, where calls may wait for longer, when it is their turn. */
@@ -255,7 +254,7 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
       remainingMs: this.remainingMs(gateway.ports.nowMs()),
       attemptTimerMs: patienceMs(call.ask.operation, call.facts.stream, timeouts),
       bodyBytes,
-      upload: call.ask.operation === "transcription",
+      upload: operationSpecs[call.ask.operation].uploads,
       hostedTools,
       promptTokensEstimate,
       canRetry: gateway.upstreams.mayRetry(call.route.model),
@@ -270,9 +269,7 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
     const { call, gateway, candidates } = this;
     const { routing } = call.snapshot;
     if (routing.hedgeAfterMs === null || candidates!.candidates.length === 1) return Infinity;
-    const { ask } = call;
-    const reasons = ask.operation === "chat" && ask.reasons;
-    return hedgeDelayMs(routing, gateway.upstreams.loadOf(candidate), streamed, reasons) ?? Infinity;
+    return hedgeDelayMs(routing, gateway.upstreams.loadOf(candidate), streamed, asksForReasoning(call.ask)) ?? Infinity;
   }
 
   /** The present attempt has no content yet: another one is made beside it, now or when that is possible. */

@@ -10,7 +10,7 @@ import type { Key } from "../keys/key.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { mistake } from "../operations/mistakes.ts";
-import type { Operation } from "../operations/operation.ts";
+import { type Operation, operationSpecs } from "../operations/operation.ts";
 import { boundTo } from "../routing/bound.ts";
 import { eligible } from "../routing/eligible.ts";
 import type { RequestContext } from "./request-context.ts";
@@ -96,7 +96,11 @@ class InboundCall implements RequestObserver, AnswerUser {
     gateway.calls.begin(cancellation);
 
     if (isFailure(key)) return this.refuse(key, key.retryAfterMs);
-    const strained = shed(pressure(this.facts.startedMs), endpoint.operation === "transcription" ? "upload" : "call", gateway.ports.dice);
+    const strained = shed(
+      pressure(this.facts.startedMs),
+      operationSpecs[endpoint.operation].uploads ? "upload" : "call",
+      gateway.ports.dice,
+    );
     if (strained !== null) {
       if (strained === "memory_out") context.head.closes = true;
       return this.refuse(shedFailure(strained), shedRetryMs(gateway.ports.dice));
@@ -224,7 +228,7 @@ class InboundCall implements RequestObserver, AnswerUser {
     this.facts.admission = admission;
     this.context.head.rateLimitStatus = admission.grant.rateLimitStatus;
     const { earlyHeadersMs } = call.snapshot.service;
-    const isPatient = !call.facts.stream || call.ask.operation === "speech" || earlyHeadersMs === 0;
+    const isPatient = !call.facts.stream || !operationSpecs[call.ask.operation].earlyHeaders || earlyHeadersMs === 0;
     if (isPatient) this.context.services.gateway.serveTo(this, call);
     else void this.serveSoon(call, earlyHeadersMs);
   }

@@ -3,15 +3,26 @@ import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import { readChatRequest } from "../operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { readSpeechRequest } from "../operations/speech/speech-request.ts";
+import { operationSpecs } from "../operations/operation.ts";
 import { readBody, wholeBody } from "./body.ts";
 import type { Endpoint, ParsedRequest } from "./call.ts";
 import { maySplit, type RequestContext } from "./request-context.ts";
 import { notJson } from "./request-errors.ts";
 
 /** POST /v1/chat/completions. */
-export const chat: Endpoint = { operation: "chat", displayName: "chat completions", rejectEarly: rejectNotJson, read: readChat };
+export const chat: Endpoint = {
+  operation: "chat",
+  displayName: operationSpecs.chat.displayName,
+  rejectEarly: rejectNotJson,
+  read: readChat,
+};
 /** POST /v1/audio/speech. */
-export const speech: Endpoint = { operation: "speech", displayName: "speech", rejectEarly: rejectNotJson, read: readSpeech };
+export const speech: Endpoint = {
+  operation: "speech",
+  displayName: operationSpecs.speech.displayName,
+  rejectEarly: rejectNotJson,
+  read: readSpeech,
+};
 
 function readChat(context: RequestContext): ParsedRequest | Failure | Promise<ParsedRequest | Failure> {
   const body = readJsonBody(context);
@@ -28,7 +39,7 @@ async function readSpeech(context: RequestContext, key: Key): Promise<ParsedRequ
   const body = await readJsonBody(context);
   if (isFailure(body)) return body;
   const { speechCharactersMax, longSpeechCharactersMax } = context.snapshot.service;
-  const charactersMax = maySplit(key, context.snapshot, "input") ? longSpeechCharactersMax : speechCharactersMax;
+  const charactersMax = maySplit(key, context.snapshot, "speech") ? longSpeechCharactersMax : speechCharactersMax;
   const ask = readSpeechRequest(body, { charactersMax });
   return isFailure(ask) ? ask : { ask, stream: true, bytes: body.length, dispose: null };
 }

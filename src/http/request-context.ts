@@ -2,6 +2,7 @@ import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
+import { type Operation, operationSpecs } from "../operations/operation.ts";
 import type { ResponseHead } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import type { Pressure } from "./overload/load-shed.ts";
@@ -29,7 +30,9 @@ export interface ListenerServices {
 }
 
 /** Whether long ones may be worth reading: the model, and so the channel, is only known once they are. */
-export function maySplit(key: Key | Failure, { channels }: Snapshot, what: "audio" | "input"): boolean {
-  if (!isFailure(key) && key.splits[what]) return true;
-  return channels.some(({ capabilities }) => (what === "audio" ? capabilities.splitsAudio : capabilities.splitsInput));
+export function maySplit(key: Key | Failure, { channels }: Snapshot, operation: Operation): boolean {
+  const { split } = operationSpecs[operation];
+  if (split === null) return false;
+  if (!isFailure(key) && key.splits[split.setting]) return true;
+  return channels.some(({ capabilities }) => capabilities[split.capability]);
 }

@@ -1,6 +1,7 @@
 import { audioFacts } from "../media/length/audio-length.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { readTranscriptionRequest } from "../operations/transcription/transcription-request.ts";
+import { operationSpecs } from "../operations/operation.ts";
 import type { Key } from "../keys/key.ts";
 import { maySplit, type RequestContext } from "./request-context.ts";
 import type { Endpoint, ParsedRequest } from "./call.ts";
@@ -18,7 +19,7 @@ export const translation: Endpoint = endpoint("translate");
 function endpoint(task: "transcribe" | "translate"): Endpoint {
   return {
     operation: "transcription",
-    displayName: task === "transcribe" ? "transcriptions" : "translations",
+    displayName: task === "transcribe" ? operationSpecs.transcription.displayName : "translations",
     rejectEarly: rejectNotForm,
     read: (context, key) => read(context, key, task),
   };
@@ -30,7 +31,7 @@ async function read(
   task: "transcribe" | "translate",
 ): Promise<ParsedRequest | Failure> {
   const { audioBytesMax, longAudioBytesMax, uploadReadMs, uploadsMax } = snapshot.service;
-  const fileBytesMax = maySplit(key, snapshot, "audio") ? longAudioBytesMax : audioBytesMax;
+  const fileBytesMax = maySplit(key, snapshot, "transcription") ? longAudioBytesMax : audioBytesMax;
   const { after } = services.gateway.ports;
   const form = await uploads.read({ uploadsMax, keyId: key.id, after }, (place) =>
     readForm(request, { fileBytesMax, readMs: uploadReadMs, after, place }),

@@ -29,3 +29,18 @@ export function retryCostOf(ask: CallRequest): RetryCost {
       return { bodyBytes: ask.body.length, choices: 1, hostedTools: false, promptTokensEstimate: 0 };
   }
 }
+
+/** Roughly how many tokens its prompt has; zero where it has none. */
+export function promptTokensOf(request: CallRequest): number {
+  return request.operation === "chat" ? request.promptTokensEstimate : 0;
+}
+
+/** The most output tokens that the client allows, by either name; zero where it does not say. */
+export function maxOutputTokensOf(request: CallRequest): number {
+  return request.operation === "chat" ? Math.max(request.maxTokens ?? 0, request.maxCompletionTokens ?? 0) : 0;
+}
+
+/** The model is asked to reason before it answers. */
+export function asksForReasoning(request: CallRequest): boolean {
+  return request.operation === "chat" && request.reasons;
+}

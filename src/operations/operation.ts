@@ -1,4 +1,89 @@
 /** What a client may ask for. Each has its own request, its own answer and its own codecs. */
 export type Operation = "chat" | "transcription" | "speech";
 
-export const operations: readonly Operation[] = ["chat", "transcription", "speech"];
+/**
+ * What sets one operation apart from another, as far as it is data. Code that differs from operation to operation reads this table instead
+ * of comparing names. What needs code of its own (reading the request, encoding it, estimating its use, splitting it) has one dispatch
+ * each, on the type of the request.
+ */
+export interface OperationSpec {
+  /** How messages to clients call it. */
+  readonly displayName: string;
+  /** What it is metered in: the figure that an admission and a receipt have for every call of this operation. */
+  readonly unit: "tokens" | "audioSeconds" | "characters";
+  /** The figures that only the upstream knows. A receipt without one of them is an estimate. */
+  readonly reportedUsage: readonly ("promptTokens" | "completionTokens" | "audioSeconds")[];
+  /** Its request carries a file. It is sent from the disk, and counts as an upload when the gateway is short of memory. */
+  readonly uploads: boolean;
+  /**
+   * A stream of it can begin before all of the input has been processed, so a streamed call is held to the deadlines of a first content.
+   * The first word of a transcript follows after all of the audio was heard.
+   */
+  readonly startsEarly: boolean;
+  /** Headers may be sent before the first output of a stream. A stream of audio has no place for an error that comes after them. */
+  readonly earlyHeaders: boolean;
+  /** A complete stream of it says why it ended. */
+  readonly hasFinishReason: boolean;
+  /** Which setting of a key, and which capability of a channel, allow an input that is too large to be served in parts. Null: it is never split. */
+  readonly split: { readonly setting: "audio" | "input"; readonly capability: "splitsAudio" | "splitsInput" } | null;
+  /** Tokens of its input may be sound, which has a price of its own. */
+  readonly audioInput: boolean;
+  /** The same of its output. `maybe`: the request tells. */
+  readonly audioOutput: boolean | "maybe";
+}
+
+export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
+  chat: {
+    displayName: "chat completions",
+    unit: "tokens",
+    reportedUsage: ["promptTokens", "completionTokens"],
+    uploads: false,
+    startsEarly: true,
+    earlyHeaders: true,
+    hasFinishReason: true,
+    split: null,
+    audioInput: true,
+    audioOutput: "maybe",
+  },
+  transcription: {
+    displayName: "transcriptions",
+    unit: "audioSeconds",
+    reportedUsage: ["audioSeconds"],
+    uploads: true,
+    startsEarly: false,
+    earlyHeaders: true,
+    hasFinishReason: false,
+    split: { setting: "audio", capability: "splitsAudio" },
+    audioInput: true,
+    audioOutput: false,
+  },
+  speech: {
+    displayName: "speech",
+    unit: "characters",
+    // The gateway counts the characters of the text itself.
+    reportedUsage: [],
+    uploads: false,
+    startsEarly: true,
+    earlyHeaders: false,
+    hasFinishReason: false,
+    split: { setting: "input", capability: "splitsInput" },
+    audioInput: false,
+    audioOutput: true,
+  },
+};
+
+export const operations = Object.keys(operationSpecs) as readonly Operation[];
+
+/**
+ * Which of a channel's operations a model is for, as far as its name tells: providers with many operations list models that have one each,
+ * and do not say which. `isKnown` says that the provider is a known one, whose names can be relied on; elsewhere a name that tells nothing
+ * leaves every operation possible.
+ */
+export function operationsNamed(model: string, offered: readonly Operation[], isKnown: boolean): readonly Operation[] {
+  if (offered.length <= 1) return offered;
+  const named: Operation | null = transcribes.test(model) ? "transcription" : speaks.test(model) ? "speech" : isKnown ? "chat" : null;
+  return named !== null && offered.includes(named) ? [named] : offered;
+}
+
+const transcribes = /whisper|transcri|scribe|(?:^|[-_/.])(?:stt|asr)(?:$|[-_/.\d])|speech-to-text/i;
+const speaks = /(?:^|[-_/.])tts(?:$|[-_/.\d])|text-to-speech|kokoro|orpheus/i;

@@ -3,7 +3,7 @@ import { transcriptionFormatsOf, voicesOf, type Candidate, type Route } from "..
 import type { Splits } from "../keys/key.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
-import type { Operation } from "../operations/operation.ts";
+import { type Operation, operationSpecs } from "../operations/operation.ts";
 import type { SpeechRequest } from "../operations/speech/speech.ts";
 import { needsTimes, type TranscriptionRequest } from "../operations/transcription/transcription.ts";
 
@@ -35,9 +35,9 @@ function eligibleForAudio(
   if (isFailure(fit)) return fit;
   const whole = ask.operation === "transcription" ? wholeFile(fit, ask, limits) : wholeText(fit, ask, limits);
   if (!isFailure(whole)) return { route: whole, split: false };
-  const parted = splits[ask.operation === "transcription" ? "audio" : "input"]
-    ? fit
-    : narrowed(fit, ({ splitsAudio, splitsInput }) => (ask.operation === "transcription" ? splitsAudio : splitsInput));
+  const { split } = operationSpecs[ask.operation];
+  if (split === null) return whole;
+  const parted = splits[split.setting] ? fit : narrowed(fit, (capabilities) => capabilities[split.capability]);
   return parted === null ? whole : { route: parted, split: true };
 }
 
@@ -117,15 +117,9 @@ function kept(route: Route, fits: (candidate: Candidate) => boolean): Route | nu
   return size === 0 ? null : { model: route.model, tiers, size };
 }
 
-const called: { readonly [O in Operation]: string } = {
-  chat: "chat completions",
-  transcription: "transcriptions",
-  speech: "speech",
-};
-
 function notDone(model: string, operation: Operation): Failure {
   return refused("operation not supported", 400, "unsupported_operation", "model", {
-    message: `The model '${model.slice(0, 200)}' does not do ${called[operation]} here. Ask for a model that does.`,
+    message: `The model '${model.slice(0, 200)}' does not do ${operationSpecs[operation].displayName} here. Ask for a model that does.`,
   });
 }
 

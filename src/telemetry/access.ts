@@ -1,4 +1,5 @@
 import { answeredBy, type CallRecord, type AttemptRecord } from "../gateway/settlement/record.ts";
+import { operationSpecs } from "../operations/operation.ts";
 
 /**
  * The access line of a call: who, what, where, how long, how much. Never a prompt, an answer or a secret. Every call
@@ -50,9 +51,9 @@ export interface AccessLine {
   readonly [field: string]: unknown;
 }
 
-/** A stream of a chat that came to its end without a word on why. */
+/** A stream that came to its end without saying why, as it should have. */
 function isUnfinished({ operation, state, stream, finish }: CallRecord): boolean {
-  return operation === "chat" && state === "complete" && stream && finish === null;
+  return operationSpecs[operation].hasFinishReason && state === "complete" && stream && finish === null;
 }
 
 function attemptFields({ channel, outcome, tookMs, hedge, failure }: AttemptRecord): object {

@@ -1,4 +1,5 @@
 import type { CallRequest } from "../operations/call-request.ts";
+import { operationSpecs } from "../operations/operation.ts";
 import type { Rates } from "./price.ts";
 
 /**
@@ -7,7 +8,7 @@ import type { Rates } from "./price.ts";
  */
 export function highestRates(rates: Rates, ask: CallRequest): Rates {
   // Sound may be anywhere in the messages of a chat; an answer is spoken only where that is asked for.
-  const hears = ask.operation !== "speech";
+  const hears = operationSpecs[ask.operation].audioInput;
   const speaks = isSpoken(ask);
   let known = made.get(rates);
   if (known === undefined) made.set(rates, (known = []));
@@ -31,15 +32,10 @@ function dearestOf(rates: Rates, hears: boolean, speaks: boolean): Rates {
 }
 
 function isSpoken(ask: CallRequest): boolean {
-  switch (ask.operation) {
-    case "chat":
-      for (const { key } of ask.members) if (key === "modalities" || key === "audio") return true;
-      return false;
-    case "transcription":
-      return false;
-    case "speech":
-      return true;
-  }
+  const { audioOutput } = operationSpecs[ask.operation];
+  if (audioOutput !== "maybe") return audioOutput;
+  if ("members" in ask) for (const { key } of ask.members) if (key === "modalities" || key === "audio") return true;
+  return false;
 }
 
 /** Where the rate of the whole is not known, what its parts cost does not tell. */

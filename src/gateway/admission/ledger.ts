@@ -1,8 +1,9 @@
 import type { Route } from "../../channels/channel.ts";
 import type { Demand } from "../../limits/limits.ts";
 import type { Key } from "../../keys/key.ts";
-import type { CallRequest } from "../../operations/call-request.ts";
+import { type CallRequest, promptTokensOf } from "../../operations/call-request.ts";
 import { failure } from "../../operations/failure.ts";
+import { operationSpecs } from "../../operations/operation.ts";
 import { highestCost, demandAt, truthOf } from "../../usage/demand.ts";
 import type { Rates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
@@ -61,6 +62,7 @@ export class Ledger {
     if (metered && receipts.full) return noRoom;
     const startedMs = this.ports.wallMs();
     const demand = this.demand(ask, route, startedMs, metered);
+    const { unit } = operationSpecs[ask.operation];
     const admission: Entering = {
       id: receiptId,
       requestId: facts.id,
@@ -69,9 +71,9 @@ export class Ledger {
       model: ask.model,
       stream: facts.stream,
       startedMs,
-      promptTokens: ask.operation === "chat" ? ask.promptTokensEstimate : null,
-      audioSeconds: ask.operation === "transcription" ? demand.audioSeconds : null,
-      characters: ask.operation === "speech" ? ask.characters : null,
+      promptTokens: unit === "tokens" ? promptTokensOf(ask) : null,
+      audioSeconds: unit === "audioSeconds" ? demand.audioSeconds : null,
+      characters: unit === "characters" ? demand.characters : null,
       nanos: demand.nanos,
       grant: nothingTaken,
       onRecord: null,
@@ -116,7 +118,7 @@ export class Ledger {
     admission.closed = true;
     const receipt = this.receiptOf(record, admission);
     const { delivered } = receipt;
-    if (record.operation === "chat") this.outputs.learn(receipt.model, delivered.completionTokens);
+    if (operationSpecs[record.operation].unit === "tokens") this.outputs.learn(receipt.model, delivered.completionTokens);
     admission.grant.settle(record.attempts.length === 0 ? null : truthOf(countedOf(receipt), receipt.billedNanos));
     return this.persistedWhen(receipts.close(receipt));
   };

@@ -1,8 +1,8 @@
-import type { Dialect, Codec, Encoded, Target } from "../../dialects/dialect.ts";
+import { codecOf, encode, type Codec, type Encoded } from "../../dialects/dialect.ts";
 import type { Candidate, Timeouts } from "../../channels/channel.ts";
-import type { CallRequest } from "../../operations/call-request.ts";
+import { type CallRequest, maxOutputTokensOf } from "../../operations/call-request.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
-import type { Operation } from "../../operations/operation.ts";
+import { type Operation, operationSpecs } from "../../operations/operation.ts";
 import { requestText } from "../../operations/request-text.ts";
 import type { Choice } from "../../routing/plan.ts";
 import type { Metered } from "../../operations/usage.ts";
@@ -84,7 +84,7 @@ export class Attempt implements ExchangeOptions {
     this.clampedTo = sendable?.clampedTo ?? null;
     this.voice = sendable?.voice ?? null;
     this.dropped = sendable?.dropped ?? nothing;
-    this.askedTokens = ask.operation === "chat" ? Math.max(ask.maxTokens ?? 0, ask.maxCompletionTokens ?? 0) : 0;
+    this.askedTokens = maxOutputTokensOf(ask);
     this.operation = ask.operation;
     this.asksSubtitles = sendable?.subtitles === true;
     this.expected = expectedOf(ask);
@@ -203,7 +203,7 @@ export class Attempt implements ExchangeOptions {
 
   /** Of what is not a chat, nobody wants to know how many tokens a text has. */
   private outputOf(whole: WholeAnswer): number {
-    return this.operation === "chat" ? outputEstimate(whole) : 0;
+    return operationSpecs[this.operation].unit === "tokens" ? outputEstimate(whole) : 0;
   }
 
   private line(outcome: AttemptRecord["outcome"], cause: Failure | null, nowMs: number): AttemptRecord {
@@ -256,26 +256,9 @@ function expectedOf(ask: CallRequest): Metered {
 const anyTokens = { input: 0, output: 0 };
 const unheard = { outputAverage: null, ceiling: null };
 
-function encode(dialect: Dialect | undefined, ask: CallRequest, target: Target): Encoded | Failure {
-  switch (ask.operation) {
-    case "chat":
-      return codecOf(dialect, "chat").encode(ask, target);
-    case "transcription":
-      return codecOf(dialect, "transcription").encode(ask, target);
-    case "speech":
-      return codecOf(dialect, "speech").encode(ask, target);
-  }
-}
-
-function codecOf<O extends Operation>(dialect: Dialect | undefined, operation: O): NonNullable<Dialect[O]> {
-  const codec = dialect?.[operation];
-  if (codec === undefined) throw new Error(`a channel was chosen whose dialect has no ${operation}: ${dialect?.name ?? "unknown"}`);
-  return codec;
-}
-
-/** The first word of a transcript follows after all of the audio was heard, even where it then streams. */
+/** How long to wait for the first sign of an answer. */
 export function patienceMs(operation: Operation, stream: boolean, timeouts: Timeouts): number {
-  return stream && operation !== "transcription" ? timeouts.firstContentMs : timeouts.firstByteMs;
+  return stream && operationSpecs[operation].startsEarly ? timeouts.firstContentMs : timeouts.firstByteMs;
 }
 
 const nothing: readonly string[] = [];

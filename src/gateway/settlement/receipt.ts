@@ -1,5 +1,6 @@
 import type { FailureKind } from "../../operations/failure.ts";
 import type { Metered } from "../../operations/usage.ts";
+import { operationSpecs } from "../../operations/operation.ts";
 import type { Plan } from "../../routing/plan.ts";
 import { costNanos } from "../../usage/cost.ts";
 import type { Rates } from "../../usage/price.ts";
@@ -124,7 +125,7 @@ function used(
   work: WorkDone,
   { operation, stream }: CallRecord,
 ): Metered {
-  const chat = operation === "chat";
+  const chat = operationSpecs[operation].unit === "tokens";
   if (chat && usage !== null && usage.promptTokens !== null && usage.completionTokens !== null) return usage;
   // Nothing is seen of an answer that comes whole until it is whole: whoever leaves before that has had some of it made.
   const unseen = work === "begun" && !stream && failure?.kind === "client_gone";
@@ -144,8 +145,9 @@ function used(
 /** Whether a figure that counts is our own: one that nobody told, or that we made of a report that contradicts itself. */
 function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean {
   if (usage?.corrected === true) return true;
-  if (operation === "chat") return usage === null || usage.promptTokens === null || usage.completionTokens === null;
-  return usage?.estimated === true || (operation === "transcription" && usage?.audioSeconds == null);
+  if (usage?.estimated === true) return true;
+  for (const figure of operationSpecs[operation].reportedUsage) if (usage?.[figure] == null) return true;
+  return false;
 }
 
 /** Nothing but the figures that all have. */
