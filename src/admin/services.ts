@@ -1,15 +1,12 @@
 import type { ManageContext } from "../manage/context.ts";
 import type { Key } from "../keys/key.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { Price } from "../usage/price.ts";
 
 /** Everything the admin API needs from the rest, handed in by whoever builds the parts. */
 export interface Services extends ManageContext {
   /** Of this program. */
   readonly version: string;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** The prices that are not in the store. */
-  readonly prices: () => { readonly shipped: readonly Price[]; readonly file: readonly Price[] };
   /** How the parts are. Never waits longer than a moment, and does not reject. */
   readonly health: () => Promise<Health>;
   readonly channels: ChannelServices;

@@ -9,6 +9,7 @@ import type {
   Services,
 } from "../admin/services.ts";
 import { isLoopback } from "../admin/binding.ts";
+import { hashPassword } from "../admin/login/password.ts";
 import { dialects } from "../dialects/index.ts";
 import type { Candidate } from "../channels/channel.ts";
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
@@ -21,7 +22,7 @@ import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lesso
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { shownAs } from "../http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
-import { makeToken } from "../keys/token.ts";
+import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure } from "../operations/failure.ts";
 import type { PlanRefusal } from "../routing/plan.ts";
@@ -57,6 +58,8 @@ export function administration(parts: Administered): Services {
     digest: durable.masterKey.digest,
     adminDigest: durable.masterKey.adminDigest,
     makeKeyToken: () => makeToken(randomBytes),
+    makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
+    hashPassword,
     configName: "the configuration file",
     fileKeys: () => parts.settings().keys.map(({ key }) => key),
     opensFileKey: (token) => parts.settings().keys.some((key) => key.token === token),

@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { accountName } from "../admin/login/account-name.ts";
-import { hashPassword, passwordProblem } from "../admin/login/password.ts";
+import { hashPassword } from "../admin/login/password.ts";
 import type { CliStore, Keeping, StoreWorld } from "../cli/store-world.ts";
 import { processTerminal, type Terminal } from "../cli/terminal.ts";
 import { CommandTrouble, exitCodes } from "../cli/trouble.ts";
@@ -20,6 +19,7 @@ import { newId } from "../store/new-id.ts";
 import { openDatabase, storeFile } from "../store/open.ts";
 import { rotateMasterKey } from "../store/secrets/rewrap.ts";
 import { makeStorage } from "../store/storage.ts";
+import { shippedPrices } from "../usage/shipped-prices.ts";
 
 /** What the commands on the store are carried out with. */
 export function commandWorld(
@@ -33,13 +33,6 @@ export function commandWorld(
     by: { kind: "cli", name: userName() },
     wallMs: Date.now,
     configFile,
-    filePrices: settings.prices,
-    makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
-    accounts: {
-      nameOf: (text) => accountName.safeParse(text).data ?? null,
-      passwordProblem: (password, name) => passwordProblem(password, name)?.message ?? null,
-      hashPassword,
-    },
     keeping: keeping(settings, journalsOf(settings), givenMasterKey),
     open: () => keyTrouble(() => open(settings, configFile, givenMasterKey, terminal)),
   };
@@ -59,9 +52,12 @@ async function open(settings: Settings, configFile: string | null, givenMasterKe
     digest: masterKey.digest,
     adminDigest: masterKey.adminDigest,
     makeKeyToken: () => makeToken(randomBytes),
+    makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
+    hashPassword,
     configName: configFile ?? "the environment (SLUICE_KEY)",
     fileKeys: () => settings.keys.map(({ key }) => key),
     opensFileKey: (token) => settings.keys.some((key) => key.token === token),
+    prices: () => ({ shipped: shippedPrices(), file: settings.prices }),
     catchUp: () => caughtUp(journalsOf(settings), database, terminal),
     close: () => database.close(),
   };

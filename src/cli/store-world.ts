@@ -1,6 +1,5 @@
 import type { Actor } from "../gateway/storage.ts";
-import type { ManageContext, NewToken } from "../manage/context.ts";
-import type { Price } from "../usage/price.ts";
+import type { ManageContext } from "../manage/context.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** What the commands on the store need of the world. */
@@ -11,9 +10,6 @@ export interface StoreWorld {
   readonly wallMs: () => number;
   /** What the configuration says: its file, or null where it is the environment. */
   readonly configFile: string | null;
-  readonly filePrices: readonly Price[];
-  readonly makeAdminToken: () => NewToken;
-  readonly accounts: AccountRules;
   readonly keeping: Keeping;
   /** Rejects with a `StorageTrouble` or a `CommandTrouble`. */
   readonly open: () => Promise<CliStore>;
@@ -27,15 +23,6 @@ export interface CliStore extends ManageContext {
    */
   readonly catchUp: () => Promise<number>;
   readonly close: () => Promise<void>;
-}
-
-/** What holds for accounts wherever they are made. */
-export interface AccountRules {
-  /** The name as it is kept, or null where it cannot be one. */
-  readonly nameOf: (text: string) => string | null;
-  /** Why it may not be used, in words; null when it may. */
-  readonly passwordProblem: (password: string, name: string) => string | null;
-  readonly hashPassword: (password: string) => Promise<string>;
 }
 
 /** What is done with the store as a whole. */

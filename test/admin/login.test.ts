@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { bootstrapLifeMs, prepareBootstrap } from "../../src/admin/login/bootstrap.ts";
 import { givenTokenProblem } from "../../src/admin/login/given-token.ts";
 import { LoginGuard } from "../../src/admin/login/login-guard.ts";
-import { passwordProblem } from "../../src/admin/login/password.ts";
+import { passwordProblem } from "../../src/manage/accounts.ts";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
 import { codeOf, goodPassword, startAdmin, tester, type AdminWorld, type Called } from "../support/admin.ts";
 import { freshDataDir } from "../support/databases.ts";
@@ -295,7 +295,7 @@ describe("a password", () => {
     "admin-admin-admin",
     "changemechangeme",
   ])("that is easily guessed is refused: %p", (password) => {
-    expect(passwordProblem(password, "anna")).toMatchObject({ status: 400, param: "password" });
+    expect(passwordProblem(password, "anna")).toMatchObject({ code: "invalid_value", field: "password" });
   });
 
   test.each([goodPassword, "correct horse battery", "xK9#mQ2$vL7p", "größe-über-straße", "anna likes green tea"])(

@@ -156,6 +156,8 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     digest: (token) => new Bun.CryptoHasher("sha256", pepper).update(token).digest("hex"),
     adminDigest: (token) => new Bun.CryptoHasher("sha256", pepper).update(`admin ${token}`).digest("hex"),
     makeKeyToken: () => makeToken(randomBytes),
+    makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
+    hashPassword,
     configName: "the configuration file",
     fileKeys: () => [],
     opensFileKey: () => false,

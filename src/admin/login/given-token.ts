@@ -1,6 +1,6 @@
 import { isBearerToken } from "../../keys/bearer.ts";
 import { tokenPrefix } from "../../keys/token.ts";
-import { unguessableLength } from "./guessable.ts";
+import { unguessableLength } from "../../manage/guessable.ts";
 
 /** Why a token that the owner chose may not open the admin API, or null. The text is for whoever starts the program. */
 export function givenTokenProblem(token: string): string | null {

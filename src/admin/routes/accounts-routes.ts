@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { Account, AdminToken } from "../../gateway/storage.ts";
-import { adminTokenPrefix, makeToken } from "../../keys/token.ts";
+import { createAccount, createAdminToken, editAccount, removeAccount, revokeAdminToken } from "../../manage/accounts.ts";
+import { ManageError } from "../../manage/error.ts";
 import { accountName, password, role } from "../login/account-name.ts";
-import { hashPassword, passwordProblem } from "../login/password.ts";
-import { invalid, Refusal } from "../refusal.ts";
+import { invalid, Refusal, refusalOf } from "../refusal.ts";
 import { route, type Route } from "../route.ts";
 import { moment, momentOf, momentOrNull } from "../fields/times.ts";
 
@@ -30,10 +30,8 @@ export const accountsRoutes: readonly Route[] = [
     answer: account,
     status: 201,
     handle: async ({ body, services, actor }) => {
-      const problem = passwordProblem(body.password, body.name);
-      if (problem !== null) return problem;
-      const passwordHash = await hashPassword(body.password);
-      return shownAccount(await services.storage.accounts.create({ name: body.name, role: body.role, passwordHash }, actor));
+      const created = await createAccount(services, body, actor);
+      return created instanceof ManageError ? refusalOf(created) : shownAccount(created);
     },
   }),
   route({
@@ -46,17 +44,9 @@ export const accountsRoutes: readonly Route[] = [
     handle: async ({ params: { name }, body, caller, services, actor }) => {
       if (Object.values(body).every((value) => value === undefined))
         return invalid(null, "Nothing to change: give role, password or disabled.");
-      if (body.password !== undefined) {
-        if (caller.kind === "session" && caller.name === name) return ownPassword;
-        const problem = passwordProblem(body.password, name);
-        if (problem !== null) return problem;
-      }
-      const change = {
-        ...(body.role === undefined ? {} : { role: body.role }),
-        ...(body.disabled === undefined ? {} : { disabled: body.disabled }),
-        ...(body.password === undefined ? {} : { passwordHash: await hashPassword(body.password) }),
-      };
-      return shownAccount(await services.storage.accounts.change(name, change, actor));
+      if (body.password !== undefined && caller.kind === "session" && caller.name === name) return ownPassword;
+      const changed = await editAccount(services, name, body, actor);
+      return changed instanceof ManageError ? refusalOf(changed) : shownAccount(changed);
     },
   }),
   route({
@@ -66,7 +56,7 @@ export const accountsRoutes: readonly Route[] = [
     summary: "Removes an account and ends its sessions.",
     answer: removed,
     handle: async ({ params: { name }, services, actor }) => {
-      await services.storage.accounts.remove(name, actor);
+      await removeAccount(services, name, actor);
       return { removed: name };
     },
   }),
@@ -87,10 +77,8 @@ export const accountsRoutes: readonly Route[] = [
     answer: token.extend({ token: z.string() }),
     status: 201,
     handle: async ({ body, services, actor }) => {
-      const { token } = makeToken(services.randomBytes, adminTokenPrefix);
-      const mark = { digest: services.adminDigest(token), last4: token.slice(-4) };
-      const created = await services.storage.accounts.createToken({ name: body.name, role: body.role, mark }, actor);
-      return { ...shownToken(created), token };
+      const { created, secret } = await createAdminToken(services, body, actor);
+      return { ...shownToken(created), token: secret };
     },
   }),
   route({
@@ -100,7 +88,7 @@ export const accountsRoutes: readonly Route[] = [
     summary: "Revokes an admin token for good.",
     answer: z.strictObject({ revoked: z.string() }),
     handle: async ({ params: { name }, services, actor }) => {
-      await services.storage.accounts.revokeToken(name, actor);
+      await revokeAdminToken(services, name, actor);
       return { revoked: name };
     },
   }),

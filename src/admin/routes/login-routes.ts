@@ -3,8 +3,10 @@ import { accountName, password, role } from "../login/account-name.ts";
 import type { Caller } from "../caller.ts";
 import type { SessionCookie } from "../login/cookie.ts";
 import type { LoginGuard } from "../login/login-guard.ts";
-import { hashPassword, passwordProblem, verifyPassword } from "../login/password.ts";
-import { invalid, Refusal } from "../refusal.ts";
+import { hashPassword, verifyPassword } from "../login/password.ts";
+import { editAccount, passwordProblem } from "../../manage/accounts.ts";
+import { ManageError } from "../../manage/error.ts";
+import { invalid, Refusal, refusalOf } from "../refusal.ts";
 import { HeadedAnswer, route, type Route } from "../route.ts";
 import { openSession, sessionIdleMs, sessionLifeMs } from "../login/sessions.ts";
 import { moment, momentOf } from "../fields/times.ts";
@@ -41,7 +43,7 @@ export function loginRoutes(door: Door): readonly Route[] {
       status: 201,
       handle: async ({ body, actor, services, address }) => {
         const problem = passwordProblem(body.password, body.name);
-        if (problem !== null) return problem;
+        if (problem !== null) return refusalOf(problem);
         return guarded(door.guard, address, async () => {
           const passwordHash = await hashPassword(body.password);
           const account = { name: body.name, role: "admin", passwordHash } as const;
@@ -108,12 +110,13 @@ export function loginRoutes(door: Door): readonly Route[] {
       handle: async ({ body, caller, services, actor, address }) => {
         if (caller.kind !== "session") return onlySessions;
         const problem = passwordProblem(body.password, caller.name);
-        if (problem !== null) return problem;
+        if (problem !== null) return refusalOf(problem);
         return guarded(door.guard, address, async () => {
           const { accounts } = services.storage;
           const found = await accounts.passwordHash(caller.name);
           if (!(await verifyPassword(body.current, found?.hash ?? null))) return wrongCurrent;
-          await accounts.change(caller.name, { passwordHash: await hashPassword(body.password) }, actor);
+          const changed = await editAccount(services, caller.name, { password: body.password }, actor);
+          if (changed instanceof ManageError) return refusalOf(changed);
           return new HeadedAnswer({ done: true } as const, { "set-cookie": door.cookie.clear() });
         });
       },

@@ -1,11 +1,12 @@
 import { z } from "zod";
 import type { StoredPrice } from "../../gateway/storage.ts";
 import { rateNanosMax, type Price } from "../../usage/price.ts";
-import { periodStartMs } from "../../limits/period.ts";
+import { ManageError } from "../../manage/error.ts";
+import { listPrices, removePrice, setPrice } from "../../manage/prices.ts";
 import { rateWordList, rateWords, ratesOfWords, type RateWord } from "../../usage/price-fields.ts";
 import { dollarsField } from "../fields/dollars-field.ts";
 import { momentField } from "../fields/moment-field.ts";
-import { invalid } from "../refusal.ts";
+import { refusalOf } from "../refusal.ts";
 import { route, type Route } from "../route.ts";
 import { line, prose } from "../fields/text-field.ts";
 import { moment, momentOf, momentOrNull } from "../fields/times.ts";
@@ -52,10 +53,10 @@ export const pricesRoutes: readonly Route[] = [
     }),
     answer: z.strictObject({ prices: z.array(priceAnswer) }),
     handle: async ({ query: { search, source }, services }) => {
-      const { shipped, file } = services.prices();
+      const { shipped, store, file } = await listPrices(services);
       const all = [
         ...shipped.map((price) => ({ price, source: "shipped" as const })),
-        ...(await services.reports.prices.list()).map((price) => ({ price, source: "store" as const })),
+        ...store.map((price) => ({ price, source: "store" as const })),
         ...file.map((price) => ({ price, source: "file" as const })),
       ];
       const inForce = strongest(all, services.wallMs());
@@ -82,11 +83,9 @@ export const pricesRoutes: readonly Route[] = [
     }),
     answer: priceAnswer,
     handle: async ({ body, services, actor }) => {
-      const given = ratesOfWords(body.rates);
-      if (Object.keys(given).length === 0) return invalid("rates", `The field 'rates': give one of ${rateWordList.join(", ")}.`);
-      const { provider = null, model, note = null } = body;
-      const { from = periodStartMs("day", services.wallMs()) } = body;
-      const price = await services.storage.prices.set({ provider, model, fromMs: from, rates: given, note }, actor);
+      const { provider = null, model, from: fromMs = null, note = null } = body;
+      const price = await setPrice(services, { provider, model, fromMs, rates: ratesOfWords(body.rates), note }, actor);
+      if (price instanceof ManageError) return refusalOf(price);
       const { file } = services.prices();
       const stored = await services.storage.prices.list();
       const rivals = [
@@ -103,7 +102,7 @@ export const pricesRoutes: readonly Route[] = [
     summary: "Removes a price of the store. What it had replaced counts again.",
     answer: z.strictObject({ removed: z.string() }),
     handle: async ({ params: { id }, services, actor }) => {
-      await services.storage.prices.remove(id, actor);
+      await removePrice(services, id, actor);
       return { removed: id };
     },
   }),

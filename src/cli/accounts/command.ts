@@ -1,9 +1,18 @@
 import type { Account, AdminToken } from "../../gateway/storage.ts";
+import {
+  accountName,
+  createAccount,
+  createAdminToken,
+  editAccount,
+  passwordProblem,
+  removeAccount,
+  revokeAdminToken,
+} from "../../manage/accounts.ts";
 import type { AccountsRequest } from "./arguments.ts";
 import { isoMoment, isoOrNull, json, localMinute } from "../shown-text.ts";
 import type { CliStore, StoreWorld } from "../store-world.ts";
 import { table } from "../table.ts";
-import { CommandTrouble, exitCodes } from "../trouble.ts";
+import { CommandTrouble, exitCodes, orThrow } from "../trouble.ts";
 
 export async function runAccounts(request: AccountsRequest, store: CliStore, world: StoreWorld): Promise<void> {
   const { accounts } = store.storage;
@@ -17,30 +26,30 @@ export async function runAccounts(request: AccountsRequest, store: CliStore, wor
       return answer(all.map(accountJson), accountTable(all));
     }
     case "create": {
-      const name = nameOf(request.name, world);
+      const name = nameOf(request.name);
       if ((await accounts.list()).some((account) => account.name === name))
         throw new CommandTrouble(`There is an account ${name} already.`);
-      const passwordHash = await newPassword(name, world);
-      const created = await accounts.create({ name, role: request.role, passwordHash }, by);
+      const password = await newPassword(name, world);
+      const created = orThrow(await createAccount(store, { name, role: request.role, password }, by));
       return answer(accountJson(created), `Account ${name} is made, as ${created.role}.`);
     }
     case "password": {
-      const name = await existing(request.name, store, world);
-      const changed = await accounts.change(name, { passwordHash: await newPassword(name, world) }, by);
+      const name = await existing(request.name, store);
+      const changed = orThrow(await editAccount(store, name, { password: await newPassword(name, world) }, by));
       return answer(accountJson(changed), `Account ${name} has a new password, and its sessions are over.`);
     }
     case "disable":
     case "enable": {
-      const name = await existing(request.name, store, world);
+      const name = await existing(request.name, store);
       const disabled = request.act === "disable";
-      const changed = await accounts.change(name, { disabled }, by);
+      const changed = orThrow(await editAccount(store, name, { disabled }, by));
       return answer(accountJson(changed), `Account ${name} is ${disabled ? "disabled, and its sessions are over" : "enabled"}.`);
     }
     case "remove": {
-      const name = await existing(request.name, store, world);
+      const name = await existing(request.name, store);
       if (!request.yes && terminal.asks && !(await terminal.confirm(`Remove account ${name}?`)))
         throw new CommandTrouble("Nothing was changed.");
-      await accounts.remove(name, by);
+      await removeAccount(store, name, by);
       return answer({ removed: name }, `Account ${name} is removed.`);
     }
     case "tokens": {
@@ -49,49 +58,46 @@ export async function runAccounts(request: AccountsRequest, store: CliStore, wor
       return answer(all.map(tokenJson), tokenTable(all));
     }
     case "create-token": {
-      const name = nameOf(request.name, world);
-      const { token } = world.makeAdminToken();
-      const mark = { digest: store.adminDigest(token), last4: token.slice(-4) };
-      const created = await accounts.createToken({ name, role: request.role, mark }, by);
+      const name = nameOf(request.name);
+      const { created, secret } = await createAdminToken(store, { name, role: request.role }, by);
       if (request.json) {
         const { name: called, ...rest } = tokenJson(created);
-        return terminal.print(json({ name: called, token, ...rest }));
+        return terminal.print(json({ name: called, token: secret, ...rest }));
       }
       terminal.say(`Token ${name} is made, as ${created.role}. It is shown only now, so keep it somewhere safe:\n`);
-      return terminal.print(token);
+      return terminal.print(secret);
     }
     case "revoke-token": {
-      const name = nameOf(request.name, world);
+      const name = nameOf(request.name);
       if (!(await accounts.tokens()).some((token) => token.name === name)) {
         throw new CommandTrouble(`There is no token ${name}. See sluice accounts tokens list.`);
       }
-      await accounts.revokeToken(name, by);
+      await revokeAdminToken(store, name, by);
       return answer({ revoked: name }, `Token ${name} is revoked.`);
     }
   }
 }
 
-function nameOf(text: string, { accounts }: StoreWorld): string {
-  const name = accounts.nameOf(text);
+function nameOf(text: string): string {
+  const name = accountName(text);
   if (name !== null) return name;
   throw new CommandTrouble("A name has 1 to 64 letters, digits and . _ @ + -, and begins with a letter or digit.", exitCodes.usage);
 }
 
-async function existing(text: string, { storage }: CliStore, world: StoreWorld): Promise<string> {
-  const name = nameOf(text, world);
+async function existing(text: string, { storage }: CliStore): Promise<string> {
+  const name = nameOf(text);
   if ((await storage.accounts.list()).some((account) => account.name === name)) return name;
   throw new CommandTrouble(`There is no account ${name}. See sluice accounts list.`);
 }
 
 /** Asked twice where somebody types it: a mistyped one would open nothing. */
-async function newPassword(name: string, { terminal, accounts }: StoreWorld): Promise<string> {
+async function newPassword(name: string, { terminal }: StoreWorld): Promise<string> {
   const password = await terminal.secret(`Password for ${name} (it is not shown): `);
-  const problem = accounts.passwordProblem(password, name);
-  if (problem !== null) throw new CommandTrouble(problem, exitCodes.usage);
+  orThrow(passwordProblem(password, name));
   if (terminal.asks && (await terminal.secret("The same again: ")) !== password) {
     throw new CommandTrouble("The two are not the same: nothing was changed.", exitCodes.usage);
   }
-  return accounts.hashPassword(password);
+  return password;
 }
 
 function accountJson({ name, role, createdMs, disabledMs }: Account): Readonly<Record<string, unknown>> {

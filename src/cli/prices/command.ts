@@ -1,15 +1,15 @@
-import type { StoredPrice } from "../../gateway/storage.ts";
+import type { ManageContext } from "../../manage/context.ts";
+import { listPrices, removePrice, setPrice, type PriceSources } from "../../manage/prices.ts";
 import { matchesPattern } from "../../keys/allow.ts";
 import { dollarsOf } from "../../usage/dollars.ts";
 import { makePriceBook, priceOf } from "../../usage/price-book.ts";
 import type { Price } from "../../usage/price.ts";
 import { rateWords } from "../../usage/price-fields.ts";
-import { shippedPrices } from "../../usage/shipped-prices.ts";
 import type { PricesRequest } from "./arguments.ts";
 import { isoMoment, isoOrNull, json, shown } from "../shown-text.ts";
 import type { CliStore, StoreWorld } from "../store-world.ts";
 import { table, type Column } from "../table.ts";
-import { CommandTrouble, exitCodes } from "../trouble.ts";
+import { CommandTrouble, exitCodes, orThrow } from "../trouble.ts";
 
 type Of<Act extends PricesRequest["act"]> = Extract<PricesRequest, { readonly act: Act }>;
 
@@ -34,8 +34,8 @@ interface Listed {
   readonly state: "now" | "later" | "over" | "hidden";
 }
 
-async function list({ model, all, json: asJson }: Of<"list">, { storage }: CliStore, world: StoreWorld): Promise<void> {
-  const listed = standing(await storage.prices.list(), world).filter(
+async function list({ model, all, json: asJson }: Of<"list">, store: CliStore, world: StoreWorld): Promise<void> {
+  const listed = priceStates(await listPrices(store), world.wallMs()).filter(
     ({ price, state }) => (all || state === "now" || state === "later") && (model === null || concerns(price.model, model)),
   );
   if (asJson) return world.terminal.print(json(listed.map(priceJson)));
@@ -48,10 +48,8 @@ async function list({ model, all, json: asJson }: Of<"list">, { storage }: CliSt
 }
 
 /** Every price of every source, and what becomes of it. */
-function standing(stored: readonly StoredPrice[], { filePrices, wallMs }: StoreWorld): readonly Listed[] {
-  const nowMs = wallMs();
-  const shipped = shippedPrices();
-  const book = makePriceBook([shipped, stored, filePrices]);
+function priceStates({ shipped, store, file }: PriceSources, nowMs: number): readonly Listed[] {
+  const book = makePriceBook([shipped, store, file]);
   const state = ({ provider, model, fromMs, rates }: Price): Listed["state"] => {
     if (fromMs > nowMs) return "later";
     const held = priceOf(book, { provider, model }, nowMs);
@@ -63,8 +61,8 @@ function standing(stored: readonly StoredPrice[], { filePrices, wallMs }: StoreW
   };
   const plain = { id: null, note: null, createdMs: null };
   return [
-    ...filePrices.map((price) => ({ price, source: "file", state: state(price), ...plain }) as const),
-    ...stored.map(
+    ...file.map((price) => ({ price, source: "file", state: state(price), ...plain }) as const),
+    ...store.map(
       (price) => ({ price, source: "store", state: state(price), id: price.id, note: price.note, createdMs: price.createdMs }) as const,
     ),
     ...shipped.map((price) => ({ price, source: "shipped", state: state(price), ...plain }) as const),
@@ -136,15 +134,9 @@ const rateColumns = [
   { title: "CALL", of: "call" },
 ] as const;
 
-async function set(
-  { model, provider, fromMs, rates, note, json: asJson }: Of<"set">,
-  { storage }: CliStore,
-  world: StoreWorld,
-): Promise<void> {
-  const nowMs = world.wallMs();
-  const price = { model, provider, fromMs: fromMs ?? nowMs - (nowMs % dayMs), rates, note };
-  const kept = await storage.prices.set(price, world.by);
-  const state = standing(await storage.prices.list(), world).find(({ id }) => id === kept.id)?.state ?? "now";
+async function set({ model, provider, fromMs, rates, note, json: asJson }: Of<"set">, store: CliStore, world: StoreWorld): Promise<void> {
+  const kept = orThrow(await setPrice(store, { model, provider, fromMs, rates, note }, world.by));
+  const state = priceStates(await listPrices(store), world.wallMs()).find(({ id }) => id === kept.id)?.state ?? "now";
   const listed: Listed = { price: kept, source: "store", id: kept.id, note, createdMs: kept.createdMs, state };
   world.terminal.print(asJson ? json(priceJson(listed)) : priceTable([listed]));
   if (state === "hidden" || state === "over") {
@@ -152,26 +144,25 @@ async function set(
   }
 }
 
-const dayMs = 86_400_000;
-
-async function remove({ price, provider, json: asJson }: Of<"remove">, { storage }: CliStore, world: StoreWorld): Promise<void> {
-  const stored = await storage.prices.list();
+async function remove({ price, provider, json: asJson }: Of<"remove">, store: CliStore, world: StoreWorld): Promise<void> {
+  const stored = await store.storage.prices.list();
   const named = stored.filter((one) => one.model === price && (provider === null || one.provider === provider));
   const [found, ...others] = stored.some(({ id }) => id === price) ? stored.filter(({ id }) => id === price) : named;
-  if (found === undefined) throw notSet(price, world);
+  if (found === undefined) throw notSet(price, store, world);
   if (others.length > 0) {
     const ids = named.map((one) => `  ${one.id}  ${one.provider ?? "any provider"}, from ${isoMoment(one.fromMs).slice(0, 10)}`);
     throw new CommandTrouble(`There are several prices of that model: name one by its id.\n${ids.join("\n")}`, exitCodes.usage);
   }
-  await storage.prices.remove(found.id, world.by);
+  await removePrice(store, found.id, world.by);
   world.terminal.print(asJson ? json({ removed: found.id }) : `The price of ${shown(found.model)} (${found.id}) is removed.`);
 }
 
-function notSet(model: string, { filePrices, configFile }: StoreWorld): CommandTrouble {
-  if (filePrices.some((price) => price.model === model)) {
+function notSet(model: string, { prices }: ManageContext, { configFile }: StoreWorld): CommandTrouble {
+  const { file, shipped } = prices();
+  if (file.some((price) => price.model === model)) {
     return new CommandTrouble(`This price stands in ${configFile ?? "the configuration"}: change it there.`);
   }
-  if (shippedPrices().some((price) => price.model === model)) {
+  if (shipped.some((price) => price.model === model)) {
     return new CommandTrouble("This price comes along and cannot be removed: set another, which goes before it, with sluice prices set.");
   }
   return new CommandTrouble("No such price is set. See sluice prices list.");
