@@ -24,7 +24,18 @@ export function notFound(what: string): Refusal {
 
 /** A management action's error in the words of the API. */
 export function refusalOf({ code, message, field }: ManageError): Refusal {
-  return new Refusal(statuses[code], code, message, field);
+  return new Refusal(manageStatuses[code], code, message, field);
 }
 
-const statuses: Readonly<Record<ManageErrorCode, number>> = { invalid_value: 400, conflict: 409, in_file: 409, not_found: 404 };
+/** The status of each error that a management action can end with. */
+export const manageStatuses: Readonly<Record<ManageErrorCode, number>> = {
+  invalid_value: 400,
+  conflict: 409,
+  in_file: 409,
+  not_found: 404,
+  invalid_channel: 400,
+  url_not_allowed: 400,
+  secrets_needed: 400,
+  precondition_failed: 412,
+  not_in_use: 409,
+};

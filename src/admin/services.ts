@@ -1,15 +1,14 @@
-import type { ManageContext } from "../manage/context.ts";
+import type { ChannelContext, ChannelLesson } from "../manage/channel-context.ts";
 import type { Key } from "../keys/key.ts";
 import type { Operation } from "../operations/operation.ts";
 
 /** Everything the admin API needs from the rest, handed in by whoever builds the parts. */
-export interface Services extends ManageContext {
+export interface Services extends ChannelContext {
   /** Of this program. */
   readonly version: string;
   readonly randomBytes: (count: number) => Uint8Array;
   /** How the parts are. Never waits longer than a moment, and does not reject. */
   readonly health: () => Promise<Health>;
-  readonly channels: ChannelServices;
   /** What would be done with a request now. Takes nothing and changes nothing. */
   readonly explain: (ask: ExplainAsk) => Promise<Explained>;
 }
@@ -22,77 +21,6 @@ export interface Health {
   readonly journal: { readonly waitingBytes: number };
   /** Plain HTTP on an address others can reach. */
   readonly insecureTransport: boolean;
-}
-
-export interface ChannelServices {
-  /** Whether an entry, as the configuration file would hold it, is one the gateway can serve with; each problem names its mend. */
-  readonly check: (
-    entry: Readonly<Record<string, unknown>>,
-    secrets: readonly string[],
-  ) => Promise<readonly { readonly path: string; readonly message: string }[]>;
-  /** Encrypts the secrets of a channel for the store. */
-  readonly seal: (channel: string, secrets: readonly string[]) => string;
-  /** Every channel there is now, also those of the file, and how each one is. */
-  readonly status: () => readonly ChannelStatus[];
-  /** Asks the upstream for something small. Null: there is no such channel in this process. It ends by itself, and does not reject. */
-  readonly test: (name: string) => Promise<ChannelTest | null>;
-  /** Forgets what refusals of a channel taught, here and, within moments, in other processes. Returns how much it was here. */
-  readonly forget: (name: string) => number;
-}
-
-export interface ChannelStatus {
-  readonly name: string;
-  readonly source: "file" | "store";
-  readonly provider: string | null;
-  /** Where it leads, without anything secret. */
-  readonly baseUrl: string;
-  readonly tier: number;
-  readonly weight: number;
-  readonly tags: readonly string[];
-  /** As clients name them; null: it takes any. */
-  readonly models: readonly string[] | null;
-  /** `ready`: all of it; `impaired`: some of its scopes cool down; `cooling`: nobody is sent there; `idle`: it serves no model. */
-  readonly state: "ready" | "impaired" | "cooling" | "idle";
-  /** What is not well of it: hosts, credentials, deployments, quotas. */
-  readonly troubles: readonly ChannelTrouble[];
-  /** What refusals of its upstream taught this process. */
-  readonly learned: readonly ChannelLesson[];
-  /** Calls in flight, and how many there may be. */
-  readonly running: number;
-  readonly concurrencyMax: number;
-}
-
-/** What a model is asked for no more, because its upstream refused it. */
-export interface ChannelLesson {
-  /** The upstream's name of it. */
-  readonly model: string;
-  /** The most output tokens that it is asked for. */
-  readonly maxTokens: number | null;
-  /** An option that the gateway does not add to requests for it. */
-  readonly unsupported: string | null;
-  /** On the wall clock. */
-  readonly untilMs: number;
-}
-
-export interface ChannelTrouble {
-  /** Such as `host api.example.com:443`. */
-  readonly scope: string;
-  /** `half_open`: single requests try whether it is back. */
-  readonly standing: "half_open" | "open";
-  /** The kind of failure that did it. */
-  readonly cause: string;
-  /** On the wall clock. */
-  readonly untilMs: number;
-}
-
-/** What came of a test. Nothing an upstream wrote is in it. */
-export interface ChannelTest {
-  readonly ok: boolean;
-  /** The upstream's status; null where it did not come to that. */
-  readonly status: number | null;
-  /** `ok`, or the kind of failure, in our own words. */
-  readonly code: string;
-  readonly tookMs: number;
 }
 
 export interface ExplainAsk {

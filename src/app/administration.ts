@@ -1,13 +1,4 @@
-import type {
-  ChannelLesson,
-  ChannelStatus,
-  ChannelTest,
-  ExplainAsk,
-  Explained,
-  ExplainedRefusal,
-  Health,
-  Services,
-} from "../admin/services.ts";
+import type { ExplainAsk, Explained, ExplainedRefusal, Health, Services } from "../admin/services.ts";
 import { isLoopback } from "../admin/binding.ts";
 import { hashPassword } from "../admin/login/password.ts";
 import { dialects } from "../dialects/index.ts";
@@ -17,6 +8,7 @@ import type { ChannelSetting, Settings } from "../config/settings.ts";
 import type { Durable } from "./durable.ts";
 import { hasBudget } from "../gateway/admission/ledger.ts";
 import { dryRun, type Barrier } from "../gateway/dry-run.ts";
+import type { ChannelLesson, ChannelStatus, ChannelTest } from "../manage/channel-context.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lessons.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";

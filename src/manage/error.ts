@@ -1,5 +1,14 @@
 /** Why an action was not carried out. The codes are those of the admin API; the command line turns them into exit codes. */
-export type ManageErrorCode = "invalid_value" | "conflict" | "in_file" | "not_found";
+export type ManageErrorCode =
+  | "invalid_value"
+  | "conflict"
+  | "in_file"
+  | "not_found"
+  | "invalid_channel"
+  | "url_not_allowed"
+  | "secrets_needed"
+  | "precondition_failed"
+  | "not_in_use";
 
 /**
  * An expected outcome, so actions return it instead of throwing. What the store itself cannot do still rejects with a

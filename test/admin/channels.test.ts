@@ -1,7 +1,7 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
 import type { ChannelView } from "../../src/admin/views/channel-view.ts";
-import type { ChannelServices, ChannelStatus, ChannelTest } from "../../src/admin/services.ts";
+import type { ChannelStatus, ChannelTest, RunningChannels } from "../../src/manage/channel-context.ts";
 import { readRuntimeChannel } from "../../src/config/runtime-channel.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
@@ -23,9 +23,9 @@ interface Rig {
 }
 
 /** With the real rules for entries and the real vault. */
-async function rig(given: Partial<ChannelServices> = {}, start: StartOptions = {}): Promise<Rig> {
+async function rig(given: Partial<RunningChannels> = {}, start: StartOptions = {}): Promise<Rig> {
   const running: ChannelStatus[] = [];
-  const channels: ChannelServices = {
+  const channels: RunningChannels = {
     check: async (entry, secrets) => {
       const reading = readRuntimeChannel(entry, secrets, { allowPrivate: false, localModels: [], own: ["gateway.example.com:4400"] });
       return reading.ok ? [] : reading.problems;

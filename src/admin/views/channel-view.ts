@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { StoredChannel } from "../../gateway/storage.ts";
 import { learnedAnswer, shownLessons } from "./learned-view.ts";
-import type { ChannelStatus } from "../services.ts";
+import type { ChannelStatus } from "../../manage/channel-context.ts";
+import { headersOf, hiddenValue } from "../../manage/channel-secrets.ts";
 import { moment, momentOf, momentOrNull } from "../fields/times.ts";
 
 /** A channel as answers show it: what is said of it, how it is, and never what it is opened with. */
@@ -74,12 +75,4 @@ function shownEntry(entry: Readonly<Record<string, unknown>>): Record<string, un
   const headers = headersOf(entry);
   if (headers === null) return { ...entry };
   return { ...entry, headers: Object.fromEntries(Object.keys(headers).map((name) => [name, hiddenValue])) };
-}
-
-/** In the place of a header's value, in answers; given back in a change, it stands for the value that is there. */
-export const hiddenValue = "****";
-
-export function headersOf(entry: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> | null {
-  const { headers } = entry;
-  return typeof headers === "object" && headers !== null && !Array.isArray(headers) ? (headers as Record<string, unknown>) : null;
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ChannelLesson } from "../services.ts";
+import type { ChannelLesson } from "../../manage/channel-context.ts";
 import { moment, momentOf } from "../fields/times.ts";
 
 export const learnedAnswer = z

@@ -1,0 +1,129 @@
+import type { Actor, StoredChannel } from "../gateway/storage.ts";
+import type { ChannelContext, ChannelStatus, ChannelTest } from "./channel-context.ts";
+import {
+  hiddenHeaderProblem,
+  misplacedProblem,
+  placeholderSecrets,
+  redirectedSecretsProblem,
+  secretEnd,
+  withHiddenHeaders,
+  type ChannelEdit,
+  type ChannelEntry,
+} from "./channel-secrets.ts";
+import { ManageError } from "./error.ts";
+
+/** Every process uses it within moments. */
+export async function addChannel(
+  context: ChannelContext,
+  { name, entry, secrets }: { readonly name: string; readonly entry: ChannelEntry; readonly secrets: readonly string[] },
+  actor: Actor,
+): Promise<StoredChannel | ManageError> {
+  if (isInFile(context, name)) {
+    return new ManageError("conflict", "A channel in the configuration file already has this name: choose another.", "name");
+  }
+  const problem = misplacedProblem(entry) ?? hiddenHeaderProblem(entry) ?? (await entryProblem(context, name, entry, secrets));
+  return problem ?? context.storage.channels.create({ name, entry, ...sealed(context, name, secrets) }, actor);
+}
+
+/** `isExpected` is asked with the revision that would be changed: whoever read an older one may want to decide anew. */
+export async function editChannel(
+  context: ChannelContext,
+  name: string,
+  edit: ChannelEdit,
+  isExpected: (revision: string) => boolean,
+  actor: Actor,
+): Promise<StoredChannel | ManageError> {
+  if (isInFile(context, name)) return channelInFile(context);
+  const secrets = edit.secrets === undefined ? {} : sealed(context, name, edit.secrets);
+  let problem: ManageError | null = null;
+  const changed = await context.storage.channels.revise(
+    name,
+    async (before) => {
+      const entry = edit.entry === undefined ? before.entry : withHiddenHeaders(before.entry, merged(before.entry, edit.entry));
+      problem =
+        (isExpected(channelRevision(context, before)) ? null : changedMeanwhile) ??
+        misplacedProblem(entry) ??
+        hiddenHeaderProblem(entry) ??
+        redirectedSecretsProblem(before, entry, edit) ??
+        (await entryProblem(context, name, entry, edit.secrets ?? placeholderSecrets(before)));
+      return problem === null ? { ...(edit.entry === undefined ? {} : { entry }), ...secrets } : null;
+    },
+    actor,
+  );
+  return changed ?? problem ?? noSuchChannel;
+}
+
+/** Calls that are under way on it go on. */
+export async function removeChannel(context: ChannelContext, name: string, actor: Actor): Promise<ManageError | null> {
+  // A stored channel that one of the file hides can be removed.
+  if (isInFile(context, name) && (await context.storage.channels.get(name)) === null) return channelInFile(context);
+  await context.storage.channels.remove(name, actor);
+  return null;
+}
+
+export async function testChannel({ channels, storage }: ChannelContext, name: string): Promise<ChannelTest | ManageError> {
+  const outcome = await channels.test(name);
+  if (outcome !== null) return outcome;
+  if ((await storage.channels.get(name)) === null) return noSuchChannel;
+  return new ManageError("not_in_use", "The gateway does not use this channel: it was just added, or cannot be used as it is.");
+}
+
+/** Returns how many lessons of the channel this process had. */
+export async function forgetChannelLessons(context: ChannelContext, name: string, actor: Actor): Promise<number | ManageError> {
+  const { channels, storage } = context;
+  if (channelStatus(context, name) === null && (await storage.channels.get(name)) === null) return noSuchChannel;
+  const forgotten = channels.forget(name);
+  await storage.audit.note("channel.forget", name, { forgotten }, actor);
+  return forgotten;
+}
+
+export function channelStatus({ channels }: ChannelContext, name: string): ChannelStatus | null {
+  return channels.status().find((status) => status.name === name) ?? null;
+}
+
+/** It changes with the channel. It is a keyed hash, because the channel holds what viewers may not see. */
+export function channelRevision({ adminDigest }: ChannelContext, channel: StoredChannel): string {
+  return adminDigest(`channel ${JSON.stringify(channel)}`).slice(0, revisionCharacters);
+}
+
+const revisionCharacters = 32;
+
+export const noSuchChannel: ManageError = new ManageError("not_found", "There is no such channel.");
+
+function isInFile(context: ChannelContext, name: string): boolean {
+  return channelStatus(context, name)?.source === "file";
+}
+
+function channelInFile({ configName }: ChannelContext): ManageError {
+  return new ManageError("in_file", `This channel is defined in ${configName}: change it there. The gateway reloads it by itself.`);
+}
+
+function merged(before: ChannelEntry, given: ChannelEntry): ChannelEntry {
+  return Object.fromEntries(Object.entries({ ...before, ...given }).filter(([, value]) => value !== null));
+}
+
+async function entryProblem(
+  { channels }: ChannelContext,
+  name: string,
+  entry: ChannelEntry,
+  secrets: readonly string[],
+): Promise<ManageError | null> {
+  const problems = await channels.check({ ...entry, name }, secrets);
+  const [first] = problems;
+  if (first === undefined) return null;
+  const told = problems.slice(0, problemsMax).map(({ path, message }) => (path === "" ? message : `${path}: ${message}`));
+  const code = first.path === "base_url" ? "url_not_allowed" : "invalid_channel";
+  return new ManageError(code, told.join(" "), first.path === "" ? "entry" : `entry.${first.path}`);
+}
+
+const problemsMax = 5;
+
+function sealed({ channels }: ChannelContext, name: string, secrets: readonly string[]): Pick<StoredChannel, "sealed" | "last4"> {
+  return { sealed: secrets.length === 0 ? null : channels.seal(name, secrets), last4: secrets.map(secretEnd) };
+}
+
+const changedMeanwhile = new ManageError(
+  "precondition_failed",
+  "The channel has changed since you read it: read it again before you change it.",
+  "if-match",
+);
