@@ -9,9 +9,9 @@ import type { CallRecord, Persisted } from "./settlement/record.ts";
 import { serveLongSpeech } from "./long-speech/long-speech.ts";
 import { serveLongTranscription } from "./long-transcription/long-transcription.ts";
 import { FairQueue } from "./admission/fair-queue.ts";
-import { serve, type CallResult, type AnswerUser } from "./serve.ts";
+import { serve, type CallResult } from "./serve.ts";
 
-export type { CallResult, OutputReader, AnswerUser } from "./serve.ts";
+export type { CallResult, OutputReader } from "./serve.ts";
 
 /** The parts a call is served with, which outlive calls and reloads. */
 export class Gateway {
@@ -32,16 +32,8 @@ export class Gateway {
   }
 
   serve(call: Call): Promise<CallResult> {
-    if (call.split) return call.ask.operation === "transcription" ? serveLongTranscription(call, this) : serveLongSpeech(call, this);
-    return new Promise((answered, broke) => serve(call, this, { answered, broke }));
-  }
-
-  /** The same, for whoever can be told: most calls need no promise for it. */
-  serveTo(user: AnswerUser, call: Call): void {
-    if (!call.split) return serve(call, this, user);
-    this.serve(call)
-      .then((answer) => user.answered(answer))
-      .catch((error: unknown) => user.broke(error));
+    if (!call.split) return serve(call, this);
+    return call.ask.operation === "transcription" ? serveLongTranscription(call, this) : serveLongSpeech(call, this);
   }
 
   /** The same gateway for the parts of one call: they are recorded with the call and not each for itself. */

@@ -22,7 +22,7 @@ import type { CallRecord, Persisted, AttemptRecord } from "./settlement/record.t
 import { Relay, type StreamTotals } from "./attempt/relay.ts";
 import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
 import type { Outcome } from "./attempt/attempt-exchange.ts";
-import { patienceMs, Attempt, type AttemptChoice, type HedgeTrigger, type AttemptUser } from "./attempt/attempt.ts";
+import { patienceMs, Attempt, type AttemptChoice, type HedgeTrigger } from "./attempt/attempt.ts";
 
 /** What became of a call, for the edge to write. */
 export type CallResult = CallResultFacts &
@@ -61,19 +61,13 @@ interface CallResultFacts {
   readonly dropped?: readonly string[];
 }
 
-/** Whoever waits for what becomes of a call. It is told in the turn in which that is known. */
-export interface AnswerUser {
-  answered(answer: CallResult): void;
-  /** A bug: nothing becomes of it. */
-  broke(error: unknown): void;
+/** Serves one call: plan, attempt, judge, until there is a result or another attempt makes no sense. It rejects only for a bug. */
+export function serve(call: Call, gateway: Gateway): Promise<CallResult> {
+  return new CallExecution(call, gateway).run();
 }
 
-/** Serves one call: plan, try, judge, until there is an answer or no sense in trying on. */
-export function serve(call: Call, gateway: Gateway, user: AnswerUser): void {
-  void new CallExecution(call, gateway).run(user);
-}
-
-class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
+/** One admitted call while it is served. */
+class CallExecution implements HedgeTrigger {
   private failures: readonly FailedAttempt[] = none;
   private readonly attempts: Attempt[] = [];
   /** What this call was refused for, by deployment: the next attempt there does without. */
@@ -99,46 +93,42 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
     this.deadlineMs = soon ? routing.streamDeadlineMs : routing.wholeDeadlineMs;
   }
 
-  async run(user: AnswerUser): Promise<void> {
-    try {
-      const { call, gateway } = this;
-      const planning = this.planOrWait();
-      let plan = planning instanceof Promise ? await planning : planning;
-      this.planned = plan;
-      if (plan.go === "refuse") return user.answered(this.refused(plan));
-      const clientRetries = call.headers.header("x-stainless-retry-count");
-      let nowMs = planning instanceof Promise ? gateway.ports.nowMs() : this.plannedMs;
-      gateway.upstreams.callBegins(call.route.model, clientRetries !== null && clientRetries !== "0", nowMs);
+  async run(): Promise<CallResult> {
+    const { call, gateway } = this;
+    const planning = this.planOrWait();
+    let plan = planning instanceof Promise ? await planning : planning;
+    this.planned = plan;
+    if (plan.go === "refuse") return this.refused(plan);
+    const clientRetries = call.headers.header("x-stainless-retry-count");
+    let nowMs = planning instanceof Promise ? gateway.ports.nowMs() : this.plannedMs;
+    gateway.upstreams.callBegins(call.route.model, clientRetries !== null && clientRetries !== "0", nowMs);
 
-      let choice: AttemptChoice = plan.candidates[0]!;
-      for (; ; nowMs = gateway.ports.nowMs()) {
-        this.candidates = plan;
-        const attempt = this.begin(choice, nowMs);
-        // As `Attempt.run` does, in the same turns: every call comes by here, and one function that waits is enough for it.
-        const sending = attempt.send();
-        const reading = attempt.read(sending instanceof Promise ? await sending : sending);
-        let won = this.tried(attempt, attempt.conclude(reading instanceof Promise ? await reading : reading));
-        if (this.hedge !== null) won = await this.raced(won, this.hedge);
-        if (won !== null) {
-          const persisted = this.keep(won);
-          if (persisted !== null) await persisted;
-          return user.answered(this.answered(won, plan));
-        }
-        if (call.cancellation.failure !== null) return user.answered(this.failed(call.cancellation.failure));
-        const verdict = await this.decide(plan);
-        if (call.cancellation.failure !== null) return user.answered(this.failed(call.cancellation.failure));
-        if (verdict.go === "stop") {
-          const later = await this.planAgain();
-          if (call.cancellation.failure !== null) return user.answered(this.failed(call.cancellation.failure));
-          if (later === null) return user.answered(this.failed(this.finalFailure(), verdict.because));
-          plan = later;
-          choice = plan.candidates[0]!;
-          continue;
-        }
-        choice = verdict;
+    let choice: AttemptChoice = plan.candidates[0]!;
+    for (; ; nowMs = gateway.ports.nowMs()) {
+      this.candidates = plan;
+      const attempt = this.begin(choice, nowMs);
+      // The same as `attempt.run()`, written out: every call passes here, and this saves it a promise and an async frame.
+      const sending = attempt.send();
+      const reading = attempt.read(sending instanceof Promise ? await sending : sending);
+      let won = this.concluded(attempt, attempt.conclude(reading instanceof Promise ? await reading : reading));
+      if (this.hedge !== null) won = await this.raced(won, this.hedge);
+      if (won !== null) {
+        const persisted = this.persist(won);
+        if (persisted !== null) await persisted;
+        return this.answered(won, plan);
       }
-    } catch (error) {
-      user.broke(error);
+      if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
+      const verdict = await this.decide(plan);
+      if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
+      if (verdict.go === "stop") {
+        const later = await this.planAgain();
+        if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
+        if (later === null) return this.failed(this.finalFailure(), verdict.because);
+        plan = later;
+        choice = plan.candidates[0]!;
+        continue;
+      }
+      choice = verdict;
     }
   }
 
@@ -294,18 +284,19 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
     const nowMs = gateway.ports.nowMs();
     const attempt = new Attempt(call, call.ask, gateway, { candidate: hedge, probe: false }, nowMs, this.remainingMs(nowMs), true);
     this.attempts.push(attempt);
-    const beside: HedgeAttempt = { attempt, running: attempt.run(this), won: null };
-    this.hedge = beside;
-    // The first to have content wins, and the other is ended at once.
-    beside.running.then(
-      (won) => {
-        if (won === null || this.hedge !== beside) return;
+    // The first to have content wins, and the other one is ended at once.
+    const running = attempt.run().then((outcome) => {
+      const won = this.concluded(attempt, outcome);
+      if (won !== null && this.hedge === beside) {
         beside.won = won;
         first.lose();
-      },
-      // Whoever waits for it is told.
-      () => {},
-    );
+      }
+      return won;
+    });
+    const beside: HedgeAttempt = { attempt, running, won: null };
+    this.hedge = beside;
+    // `raced` awaits it, unless the first attempt has won by then.
+    running.catch(() => {});
     return Infinity;
   }
 
@@ -326,7 +317,7 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
     return attempt;
   }
 
-  tried(attempt: Attempt, outcome: Outcome): Winner | null {
+  private concluded(attempt: Attempt, outcome: Outcome): Winner | null {
     if (!isFailure(outcome)) return { attempt, outcome };
     if (attempt.lesson !== null) this.learned(attempt.candidate.deployment.id, attempt.lesson);
     this.failures = [...this.failures, { candidate: attempt.candidate, failure: outcome, tookMs: attempt.record.tookMs }];
@@ -340,7 +331,7 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
   }
 
   /** A whole answer waits until its receipt is safe; a stream has none before its end. */
-  private keep({ outcome }: Winner): Persisted {
+  private persist({ outcome }: Winner): Persisted {
     this.gateway.fairQueue.opened(this.call.route.model);
     if (outcome.kind !== "whole") return null;
     return this.record(200, "complete", null, outcome);
@@ -447,18 +438,15 @@ class CallExecution implements AttemptUser<Winner | null>, HedgeTrigger {
     const { timeouts } = choice.candidate.deployment.channel;
     const attempt = new Attempt(call, ask, gateway, choice, gateway.ports.nowMs(), timeouts.firstContentMs, false);
     this.attempts.push(attempt);
-    return attempt.run({
-      tried: (_, outcome) => {
-        if (isFailure(outcome)) return outcome;
-        if (outcome.kind === "whole") return noSuccessor;
-        last.attempt = attempt;
-        const leave = (reason: Failure): void => {
-          outcome.abandon(reason);
-          attempt.fail(reason);
-        };
-        return { stream: outcome, expects, leave };
-      },
-    });
+    const outcome = await attempt.run();
+    if (isFailure(outcome)) return outcome;
+    if (outcome.kind === "whole") return noSuccessor;
+    last.attempt = attempt;
+    const leave = (reason: Failure): void => {
+      outcome.abandon(reason);
+      attempt.fail(reason);
+    };
+    return { stream: outcome, expects, leave };
   }
 
   private finalFailure(): Failure {

@@ -1,4 +1,4 @@
-import type { CallResult, AnswerUser } from "../gateway/gateway.ts";
+import type { CallResult } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
 import type { Admission } from "../gateway/admission/limiter.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
@@ -50,7 +50,7 @@ export function handleCall(context: RequestContext, endpoint: Endpoint, key: Key
 type Facts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
 
 /** One request of one client, until it is a call with an answer, or refused. It answers the request itself. */
-class InboundCall implements RequestObserver, AnswerUser {
+class InboundCall implements RequestObserver {
   private readonly cancellation = new Cancellation();
   private readonly facts: Facts;
 
@@ -142,7 +142,7 @@ class InboundCall implements RequestObserver, AnswerUser {
     this.limitExceeded(why);
   }
 
-  broke(error: unknown): void {
+  private broke(error: unknown): void {
     const { context, cancellation, facts } = this;
     const { gateway, onBug } = context.services;
     onBug(error);
@@ -207,7 +207,7 @@ class InboundCall implements RequestObserver, AnswerUser {
 
   private admit(call: Call, admission: Admission | LimitExceeded): void {
     if ("kind" in admission) this.limitExceeded(admission);
-    else if (admission.onRecord === null) this.serve(call, admission);
+    else if (admission.onRecord === null) void this.serve(call, admission);
     else void this.serveOnRecord(call, admission, admission.onRecord);
   }
 
@@ -217,44 +217,23 @@ class InboundCall implements RequestObserver, AnswerUser {
     } catch {
       return this.limitExceeded(this.context.services.gateway.ledger.lost(admission));
     }
-    try {
-      this.serve(call, admission);
-    } catch (error) {
-      this.broke(error);
-    }
+    void this.serve(call, admission);
   }
 
-  private serve(call: Call, admission: Admission): void {
+  /** Where the head of a stream may leave before its content (`earlyHeadersMs`), the answer is not waited for longer than that. */
+  private async serve(call: Call, admission: Admission): Promise<void> {
     this.facts.admission = admission;
-    this.context.head.rateLimitStatus = admission.grant.rateLimitStatus;
-    const { earlyHeadersMs } = call.snapshot.service;
-    const isPatient = !call.facts.stream || !operationSpecs[call.ask.operation].earlyHeaders || earlyHeadersMs === 0;
-    if (isPatient) this.context.services.gateway.serveTo(this, call);
-    else void this.serveSoon(call, earlyHeadersMs);
-  }
-
-  private async serveSoon(call: Call, earlyHeadersMs: number): Promise<void> {
     const { context } = this;
     const { gateway } = context.services;
+    context.head.rateLimitStatus = admission.grant.rateLimitStatus;
+    const { earlyHeadersMs } = call.snapshot.service;
+    const waits = !call.facts.stream || !operationSpecs[call.ask.operation].earlyHeaders || earlyHeadersMs === 0;
     try {
-      const answering = gateway.serve(call);
-      const answer = await within(answering, earlyHeadersMs, gateway.ports.after);
-      if (answer === null) context.request.answer(answeredEarly(answering, call, context));
-      else this.answered(answer);
-    } catch (error) {
-      this.broke(error);
-    }
-  }
-
-  answered(answer: CallResult): void {
-    if (answer.kind === "failed") void this.failed(answer);
-    else this.context.request.answer(answered(answer, this.cancellation, this.context));
-  }
-
-  private async failed(answer: Extract<CallResult, { kind: "failed" }>): Promise<void> {
-    try {
-      await answer.recorded(statusOf(answer.failure));
-      this.context.request.answer(answered(answer, this.cancellation, this.context));
+      const serving = gateway.serve(call);
+      const result = waits ? await serving : await within(serving, earlyHeadersMs, gateway.ports.after);
+      if (result === null) return context.request.answer(answeredEarly(serving, call, context));
+      if (result.kind === "failed") await result.recorded(statusOf(result.failure));
+      context.request.answer(answered(result, this.cancellation, context));
     } catch (error) {
       this.broke(error);
     }

@@ -100,11 +100,11 @@ export class Attempt implements ExchangeOptions {
     return this.candidate.deployment.channel.timeouts;
   }
 
-  /** All of it: asked, read, concluded. What comes of it is handed on in the same turn. */
-  async run<Then>(user: AttemptUser<Then>): Promise<Then> {
+  /** Sends the request, reads the answer and concludes the attempt. */
+  async run(): Promise<Outcome> {
     const sending = this.send();
     const reading = this.read(sending instanceof Promise ? await sending : sending);
-    return user.tried(this, this.conclude(reading instanceof Promise ? await reading : reading));
+    return this.conclude(reading instanceof Promise ? await reading : reading);
   }
 
   /** Asks, and gives the head of the answer. */
@@ -240,11 +240,6 @@ export interface HedgeTrigger {
   slowMs(candidate: Candidate, streamed: boolean): number;
   /** It has no content yet. Says after how long to be told again; Infinity: never. */
   slow(attempt: Attempt): number;
-}
-
-/** Whoever waits for it. */
-export interface AttemptUser<Then> {
-  tried(attempt: Attempt, outcome: Outcome): Then;
 }
 
 /** What it will take to answer, as far as can be told by what was asked for. */

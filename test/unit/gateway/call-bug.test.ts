@@ -3,9 +3,8 @@ import type { RequestContext } from "../../../src/http/request-context.ts";
 import { handleCall, type Endpoint } from "../../../src/http/call.ts";
 import { ResponseHead, type HttpResponse } from "../../../src/net/server/http-response.ts";
 import { IncomingRequest } from "../../../src/net/server/incoming-request.ts";
-import type { Gateway } from "../../../src/gateway/gateway.ts";
+import type { CallResult, Gateway } from "../../../src/gateway/gateway.ts";
 import { LiveCalls } from "../../../src/gateway/admission/live-calls.ts";
-import type { AnswerUser } from "../../../src/gateway/serve.ts";
 import type { Snapshot } from "../../../src/gateway/snapshot.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { readChatRequest } from "../../../src/operations/chat/chat-request.ts";
@@ -22,13 +21,13 @@ class BrokenWorld {
   /** Statuses of calls that were let in and then given back. */
   readonly givenBack: number[] = [];
 
-  constructor(serveTo: (user: AnswerUser) => void, admit: () => unknown = () => ({ grant: { rateLimitStatus: null } })) {
+  constructor(serve: () => Promise<CallResult>, admit: () => unknown = () => ({ grant: { rateLimitStatus: null } })) {
     const gateway = {
       ports: { nowMs: () => 0, dice: () => 0.5 },
       calls: this.calls,
       ledger: { precheck: () => null, admit },
       refused: (_: unknown, __: unknown, status: number) => void this.givenBack.push(status),
-      serveTo,
+      serve,
     } as unknown as Gateway;
     const route = { model: "m", tiers: [[{ deployment: { channel: { capabilities } } }]], size: 1 };
     const snapshot = { routes: new Map([["m", route]]), service: { inFlightMax: 10, earlyHeadersMs: 0 } } as unknown as Snapshot;
@@ -67,28 +66,17 @@ const failed = {
   clampedTo: null,
   voice: null,
 };
+const never = (): Promise<CallResult> => new Promise(() => {});
 const thrown = (): never => {
   throw bug;
 };
 
 test.each<[string, () => BrokenWorld, number[]]>([
-  ["before it is let in", () => new BrokenWorld(() => {}, thrown), []],
-  [
-    "while it is let in",
-    () =>
-      new BrokenWorld(
-        () => {},
-        () => Promise.reject(bug),
-      ),
-    [],
-  ],
+  ["before it is let in", () => new BrokenWorld(never, thrown), []],
+  ["while it is let in", () => new BrokenWorld(never, () => Promise.reject(bug)), []],
   ["when it is to be served", () => new BrokenWorld(thrown), [500]],
-  ["while it is served", () => new BrokenWorld((user) => queueMicrotask(() => user.broke(bug))), [500]],
-  [
-    "when its failure is recorded",
-    () => new BrokenWorld((user) => user.answered({ ...failed, recorded: () => Promise.reject(bug) })),
-    [500],
-  ],
+  ["while it is served", () => new BrokenWorld(() => Promise.reject(bug)), [500]],
+  ["when its failure is recorded", () => new BrokenWorld(() => Promise.resolve({ ...failed, recorded: () => Promise.reject(bug) })), [500]],
 ])("a call that meets a bug %s is told so once, ended and given back", async (_, make, givenBack) => {
   const world = make();
   await eventually("it is answered", () => world.answers.length > 0);
