@@ -24,9 +24,9 @@ export interface Failure {
   /** The upstream did its work, and only its answer was of no use. */
   readonly served?: true;
   /** Asked in another way, which the next attempt will be, the same deployment may do it. */
-  readonly mended?: true;
+  readonly retryAdapted?: true;
   /** What the upstream said, until it is decided how much of it may be repeated; null where it said nothing. */
-  readonly said: UpstreamWords | null;
+  readonly upstreamWords: UpstreamWords | null;
 }
 
 /** Words of an upstream. They may be an echo of the request: neither the log nor a decision about others may rest on them before that is ruled out. */
@@ -140,7 +140,7 @@ export function failure(kind: FailureKind, detail: string, facts: FailureFacts =
     code: facts.code ?? null,
     param: facts.param ?? null,
     ceiling: facts.ceiling ?? null,
-    said: facts.said ?? null,
+    upstreamWords: facts.upstreamWords ?? null,
   };
 }
 

@@ -84,7 +84,7 @@ export function judge(input: JudgeInput): Verdict {
   if (input.hostedTools && !isSurelyUnprocessed(last.failure)) return stop("hosted_tools");
 
   // What is asked again in another way is asked so once by each deployment, however large its body is.
-  const counted = tried.filter(({ failure }) => failure.kind !== "stale_socket" && failure.mended !== true).length;
+  const counted = tried.filter(({ failure }) => failure.kind !== "stale_socket" && failure.retryAdapted !== true).length;
   const attemptsMax = Math.min(input.policy.attemptsMax, input.bodyBytes > largeBodyBytes ? largeBodyAttemptsMax : Infinity);
   if (counted >= attemptsMax) return stop("attempts");
 
@@ -139,7 +139,7 @@ function chosen(input: JudgeInput, last: FailedAttempt, attemptsLeft: number): V
       if (failure.ceiling !== null && timesFailed(input, last, "ceiling") === 1) return again(input, last, 0, false);
       return toAnotherChannelOnce(input, last);
     case "unsupported":
-      if (failure.mended === true) return again(input, last, 0, false);
+      if (failure.retryAdapted === true) return again(input, last, 0, false);
       if (asksForStreamOptions(failure) && timesFailed(input, last, "unsupported") === 1) return again(input, last, 0, false);
       return toAnotherChannelOnce(input, last);
     case "context_length":

@@ -73,7 +73,7 @@ function told(seen: Evidence): Failure {
   const sentence = presentable(seen.body.message, summaryMaxChars);
   const plain = failure(kind, sentence === "" ? `${label(seen)}: no message (${seen.body.form})` : label(seen), {
     status: seen.status,
-    said: sentence === "" && basis === null ? null : { sentence, basis, wait: null },
+    upstreamWords: sentence === "" && basis === null ? null : { sentence, basis, wait: null },
     ...(scope !== null && { scope }),
     ...(ceiling !== undefined && { ceiling }),
   });
@@ -84,7 +84,7 @@ function told(seen: Evidence): Failure {
   const otherwiseMs = waitMs(kind, { ...seen, text: "", retryAfterMs: seen.toldMs });
   if (waits === otherwiseMs) return { ...plain, retryAfterMs: waits };
   const words = [...(waitInWords(seen.body.message)?.words ?? []), perDay];
-  return { ...plain, retryAfterMs: waits, said: { sentence, basis, wait: { words, otherwiseMs } } };
+  return { ...plain, retryAfterMs: waits, upstreamWords: { sentence, basis, wait: { words, otherwiseMs } } };
 }
 
 const perDay = "per day";

@@ -116,7 +116,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
 
   /** Before the first output a failure keeps its kind, so that it can be judged; after it, the answer was interrupted. */
   private broken(cause: Failure, detail = cause.detail): Failure {
-    return this.spoke ? failure("interrupted", detail, { status: cause.status, said: cause.said }) : cause;
+    return this.spoke ? failure("interrupted", detail, { status: cause.status, upstreamWords: cause.upstreamWords }) : cause;
   }
 }
 

@@ -127,7 +127,7 @@ export class Attempt implements ExchangeOptions {
     const outcome = isFailure(concluded) ? this.sanitized(concluded) : concluded;
     this.ask = null;
     if (isFailure(outcome)) {
-      const cause = this.mended(outcome);
+      const cause = this.adapted(outcome);
       this.fail(cause);
       return cause;
     }
@@ -150,7 +150,7 @@ export class Attempt implements ExchangeOptions {
 
   /** What an upstream said, as far as it may be repeated. */
   sanitized(cause: Failure): Failure {
-    if (cause.said === null) return cause;
+    if (cause.upstreamWords === null) return cause;
     const { ask, gateway, candidate } = this;
     const text = ask === null ? null : requestText(ask, Object.values(this.forwarded));
     if (text !== null) this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
@@ -158,11 +158,11 @@ export class Attempt implements ExchangeOptions {
   }
 
   /** The same failure, and whether there is another way to ask. */
-  private mended(cause: Failure): Failure {
+  private adapted(cause: Failure): Failure {
     const lesson = this.asksSubtitles ? subtitlesLesson(cause) : null;
     if (lesson === null) return cause;
     this.lesson = lesson;
-    return { ...cause, mended: true };
+    return { ...cause, retryAdapted: true };
   }
 
   succeed(nowMs = this.gateway.ports.nowMs()): void {

@@ -8,11 +8,11 @@ import { holdsFigure, requestFree } from "../../operations/request-text.ts";
  * `text` is what the client wrote; null where that is not at hand any more.
  */
 export function sanitizedFailure(cause: Failure, text: string | null, redact: (text: string) => string): Failure {
-  if (cause.said === null) return cause;
-  const sentence = redact(cause.said.sentence);
+  if (cause.upstreamWords === null) return cause;
+  const sentence = redact(cause.upstreamWords.sentence);
   const rest = requestFree(sentence, text);
   const detail = rest === "" ? cause.detail : `${redact(cause.detail)}: ${rest}`;
-  const { wait } = cause.said;
+  const { wait } = cause.upstreamWords;
   const isWaitEcho = wait !== null && text !== null && wait.words.some((words) => text.includes(words));
   const clean: Failure = {
     ...cause,
@@ -22,7 +22,7 @@ export function sanitizedFailure(cause: Failure, text: string | null, redact: (t
     type: redactWord(cause.type, redact),
     code: redactWord(cause.code, redact),
     param: redactWord(cause.param, redact),
-    said: null,
+    upstreamWords: null,
   };
   if (text === null || cause.blame === "client" || cause.scope === "request" || !isEcho(cause, text)) return clean;
   // The upstream refuses what the client wrote, in the client's words.
@@ -33,8 +33,8 @@ export function sanitizedFailure(cause: Failure, text: string | null, redact: (t
 }
 
 /** Whether what a failure rests on may be the client's own words: then nothing is learned from it, and nobody else suffers for it. */
-export function isEcho({ kind, ceiling, said }: Failure, text: string): boolean {
-  const basis = said?.basis ?? null;
+export function isEcho({ kind, ceiling, upstreamWords }: Failure, text: string): boolean {
+  const basis = upstreamWords?.basis ?? null;
   if (basis === null) return false;
   if (kind !== "ceiling") return text.includes(basis);
   return holdsFigure(text, basis) || (ceiling !== null && holdsFigure(text, String(ceiling)));

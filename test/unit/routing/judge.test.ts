@@ -118,7 +118,7 @@ describe("what can be asked for in another way", () => {
   const otherwise: FailedAttempt = { ...tried(a, "unsupported", { param: "response_format" }), failure: mended() };
 
   function mended(): Failure {
-    return { ...failure("unsupported", "", { param: "response_format" }), mended: true };
+    return { ...failure("unsupported", "", { param: "response_format" }), retryAdapted: true };
   }
 
   test("is asked of the same channel again, at once, and then of another", () => {
