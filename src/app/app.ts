@@ -26,7 +26,7 @@ import { greeting, type StartFacts } from "./greeting.ts";
 import { AuthFailures } from "../http/auth-failures.ts";
 import { watchPressure } from "../http/overload/load-shed.ts";
 import { KeyRing } from "../http/key-ring.ts";
-import { listen, type Current, type Listener } from "../http/server.ts";
+import { listen, type CurrentConfig, type Listener } from "../http/server.ts";
 import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { KeyUse } from "./key-use.ts";
@@ -58,7 +58,7 @@ export class App {
   private revision = 0;
   private priceBook: PriceBook;
   private modelTimes: ModelTimes | null = null;
-  private current: Current;
+  private current: CurrentConfig;
   private rung: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
   private listener: Listener | null = null;
   private adminDoor: AdminDoor | null = null;
@@ -209,7 +209,7 @@ export class App {
       current: () => this.current,
       ready: () => !this.stopping,
       degraded: () => this.degraded(),
-      strangers: new AuthFailures(this.gateway.ports.nowMs, undefined, this.surroundings.workers),
+      authFailures: new AuthFailures(this.gateway.ports.nowMs, undefined, this.surroundings.workers),
       unknownRoutes: new UnknownRoutes(this.gateway.ports.nowMs, (fact) => this.surroundings.log.warn("unknown_route", { ...fact })),
       pressure: pressure.pressure,
       hasRoom: pressure.hasRoom,
@@ -323,7 +323,7 @@ export class App {
     this.transcode.stop();
   }
 
-  private build(): Current {
+  private build(): CurrentConfig {
     const channels = this.channels();
     const snapshot = buildSnapshot({ ...this.settings, channels }, this.discovery.models);
     this.modelTimes = modelTimes(this.modelTimes, snapshot.routes.keys(), this.durable.clock.wallMs());

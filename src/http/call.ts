@@ -18,7 +18,7 @@ import { errorResponse, statusOf } from "./errors.ts";
 import { headerLine, type ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { RequestObserver, IncomingRequest } from "../net/server/incoming-request.ts";
 import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
-import { ResponseStream, type ByteSource, type ResponseStreamOwner } from "./response-stream.ts";
+import { ResponseStream, type ResponseSource, type ResponseStreamOwner } from "./response-stream.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
 
 /** One operation at the services: what its requests look like. The rest of a call is the same for all. */
@@ -47,12 +47,12 @@ export function handleCall(context: RequestContext, endpoint: Endpoint, key: Key
 }
 
 /** What is known of a call, as it becomes known. */
-type Facts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
+type MutableCallFacts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
 
 /** One request of one client, until it is a call with an answer, or refused. It answers the request itself. */
 class InboundCall implements RequestObserver {
   private readonly cancellation = new Cancellation();
-  private readonly facts: Facts;
+  private readonly facts: MutableCallFacts;
 
   constructor(
     private readonly context: RequestContext,
@@ -95,20 +95,20 @@ class InboundCall implements RequestObserver {
     if (request.isGone) cancellation.cancel(clientGone);
     gateway.calls.begin(cancellation);
 
-    if (isFailure(key)) return this.refuse(key, key.retryAfterMs);
-    const strained = shed(
+    if (isFailure(key)) return this.reject(key, key.retryAfterMs);
+    const shedReason = shed(
       pressure(this.facts.startedMs),
       operationSpecs[endpoint.operation].uploads ? "upload" : "call",
       gateway.ports.dice,
     );
-    if (strained !== null) {
-      if (strained === "memory_out") context.head.closes = true;
-      return this.refuse(shedFailure(strained), shedRetryMs(gateway.ports.dice));
+    if (shedReason !== null) {
+      if (shedReason === "memory_out") context.head.closes = true;
+      return this.reject(shedFailure(shedReason), shedRetryMs(gateway.ports.dice));
     }
-    const barred = rejectEarly(request, key, endpoint, gateway.calls.size, snapshot);
-    if (barred !== null) return this.refuse(barred);
-    const spent = gateway.ledger.precheck(key);
-    if (spent !== null) return this.limitExceeded(spent);
+    const rejected = rejectEarly(request, key, endpoint, gateway.calls.size, snapshot);
+    if (rejected !== null) return this.reject(rejected);
+    const overLimit = gateway.ledger.precheck(key);
+    if (overLimit !== null) return this.rejectOverLimit(overLimit);
     const parsed = endpoint.read(context, key);
     if (parsed instanceof Promise) void this.enterLater(parsed, key);
     else this.enter(parsed, key);
@@ -123,7 +123,7 @@ class InboundCall implements RequestObserver {
     try {
       const placing = context.services.gateway.ledger.place(key, context.receiptId);
       const placed = placing instanceof Promise ? await placing : placing;
-      if (placed.kind === "limit_exceeded") return this.unread(reading, placed);
+      if (placed.kind === "limit_exceeded") return this.rejectUnread(reading, placed);
       place = placed;
       const parsed = await unlessCancelled(reading, cancellation);
       place.leave();
@@ -136,10 +136,10 @@ class InboundCall implements RequestObserver {
   }
 
   /** Its key has no place for it: whatever comes of the reading is let go. */
-  private unread(reading: Promise<ParsedRequest | Failure>, why: LimitExceeded): void {
-    reading.then(letGo, () => {});
+  private rejectUnread(reading: Promise<ParsedRequest | Failure>, why: LimitExceeded): void {
+    reading.then(disposeParsed, () => {});
     this.context.request.body.leave();
-    this.limitExceeded(why);
+    this.rejectOverLimit(why);
   }
 
   private broke(error: unknown): void {
@@ -153,7 +153,7 @@ class InboundCall implements RequestObserver {
     context.request.answer(errorResponse(internalError, context.head));
   }
 
-  private refuse(why: Failure, waitMs: number | null = null): void {
+  private reject(why: Failure, waitMs: number | null = null): void {
     const { request, head, services } = this.context;
     void services.gateway.refused(this.facts, why, statusOf(why));
     services.gateway.calls.end(this.cancellation);
@@ -164,9 +164,9 @@ class InboundCall implements RequestObserver {
   }
 
   /** Says how the key stands, and when asking again has a chance. */
-  private limitExceeded({ failure: why, rateLimitStatus, retryAfterMs }: LimitExceeded): void {
+  private rejectOverLimit({ failure: why, rateLimitStatus, retryAfterMs }: LimitExceeded): void {
     this.context.head.rateLimitStatus = rateLimitStatus;
-    this.refuse(why, retryAfterMs);
+    this.reject(why, retryAfterMs);
   }
 
   /** A request that was read becomes a call, unless something speaks against it. */
@@ -176,21 +176,21 @@ class InboundCall implements RequestObserver {
     if (isFailure(parsed)) {
       // The rest of the body may still be on its way.
       if (parsed === cancellation.failure) context.head.closes = true;
-      return this.refuse(parsed);
+      return this.reject(parsed);
     }
     const { ask } = parsed;
     if (parsed.dispose !== null) cancellation.onceOver(parsed.dispose);
     facts.model = ask.model;
     facts.stream = parsed.stream;
     facts.bytesIn = parsed.bytes;
-    if (ask.operation === "chat" && ask.choices > choicesMax) return this.refuse(tooManyChoices);
-    if (!allowsModel(key, ask.model)) return this.refuse(forbiddenModel(ask.model));
+    if (ask.operation === "chat" && ask.choices > choicesMax) return this.reject(tooManyChoices);
+    if (!allowsModel(key, ask.model)) return this.reject(forbiddenModel(ask.model));
     const route = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
-    if (route === null) return this.refuse(unknownModel(ask.model));
+    if (route === null) return this.reject(unknownModel(ask.model));
     const bound = boundTo(route, key.channels);
-    if (bound === null) return this.refuse(forbiddenModel(ask.model));
+    if (bound === null) return this.reject(forbiddenModel(ask.model));
     const able = eligible(bound, ask, key.splits, snapshot.service);
-    if (isFailure(able)) return this.refuse(able);
+    if (isFailure(able)) return this.reject(able);
     const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation };
     const admitting = context.services.gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
     if (admitting instanceof Promise) void this.admitLater(call, admitting);
@@ -206,16 +206,16 @@ class InboundCall implements RequestObserver {
   }
 
   private admit(call: Call, admission: Admission | LimitExceeded): void {
-    if ("kind" in admission) this.limitExceeded(admission);
+    if ("kind" in admission) this.rejectOverLimit(admission);
     else if (admission.onRecord === null) void this.serve(call, admission);
-    else void this.serveOnRecord(call, admission, admission.onRecord);
+    else void this.serveOnceRecorded(call, admission, admission.onRecord);
   }
 
-  private async serveOnRecord(call: Call, admission: Admission, onRecord: Promise<void>): Promise<void> {
+  private async serveOnceRecorded(call: Call, admission: Admission, onRecord: Promise<void>): Promise<void> {
     try {
       await onRecord;
     } catch {
-      return this.limitExceeded(this.context.services.gateway.ledger.lost(admission));
+      return this.rejectOverLimit(this.context.services.gateway.ledger.lost(admission));
     }
     void this.serve(call, admission);
   }
@@ -230,17 +230,17 @@ class InboundCall implements RequestObserver {
     const waits = !call.facts.stream || !operationSpecs[call.ask.operation].earlyHeaders || earlyHeadersMs === 0;
     try {
       const serving = gateway.serve(call);
-      const result = waits ? await serving : await within(serving, earlyHeadersMs, gateway.ports.after);
-      if (result === null) return context.request.answer(answeredEarly(serving, call, context));
+      const result = waits ? await serving : await withTimeout(serving, earlyHeadersMs, gateway.ports.after);
+      if (result === null) return context.request.answer(earlyResponse(serving, call, context));
       if (result.kind === "failed") await result.recorded(statusOf(result.failure));
-      context.request.answer(answered(result, this.cancellation, context));
+      context.request.answer(toHttpResponse(result, this.cancellation, context));
     } catch (error) {
       this.broke(error);
     }
   }
 }
 
-function letGo(late: ParsedRequest | Failure): void {
+function disposeParsed(late: ParsedRequest | Failure): void {
   if (!isFailure(late)) late.dispose?.();
 }
 
@@ -249,7 +249,7 @@ function unlessCancelled(reading: Promise<ParsedRequest | Failure>, cancellation
   return new Promise((resolve, reject) => {
     const unlisten = cancellation.listen(() => {
       resolve(cancellation.failure!);
-      reading.then(letGo, () => {});
+      reading.then(disposeParsed, () => {});
     });
     reading.then((parsed) => {
       unlisten();
@@ -262,15 +262,15 @@ function unlessCancelled(reading: Promise<ParsedRequest | Failure>, cancellation
 function rejectEarly(request: IncomingRequest, key: Key, endpoint: Endpoint, inFlight: number, snapshot: Snapshot): Failure | null {
   if (!allowsOperation(key, endpoint.operation)) return forbiddenOperation(endpoint.displayName);
   if (inFlight > snapshot.service.inFlightMax) return failure("saturated", "too many calls in flight");
-  const barred = endpoint.rejectEarly(request);
-  if (barred !== null) return barred;
+  const rejected = endpoint.rejectEarly(request);
+  if (rejected !== null) return rejected;
   const encoding = request.header("content-encoding");
   return encoding === null || encoding === "identity" ? null : encodedBody;
 }
 
-function answered(answer: CallResult, cancellation: Cancellation, context: RequestContext): HttpResponse {
+function toHttpResponse(answer: CallResult, cancellation: Cancellation, context: RequestContext): HttpResponse {
   const { head, snapshot, services } = context;
-  tell(head, answer, snapshot);
+  addResultHeaders(head, answer, snapshot);
   switch (answer.kind) {
     case "whole":
       services.gateway.calls.end(cancellation);
@@ -280,15 +280,15 @@ function answered(answer: CallResult, cancellation: Cancellation, context: Reque
       services.gateway.calls.end(cancellation);
       return errorResponse(answer.failure, head, answer.retryAfterMs);
     case "stream":
-      return stream(answer.source, { type: answer.type, shape: answer.shape, early: false }, cancellation, context);
+      return streamResponse(answer.source, { type: answer.type, shape: answer.shape, early: false }, cancellation, context);
   }
 }
 
 /** The wait for content grew long: the head leaves now, and whatever comes of the call follows in the stream. */
-function answeredEarly(answering: Promise<CallResult>, call: Call, context: RequestContext): HttpResponse {
+function earlyResponse(answering: Promise<CallResult>, call: Call, context: RequestContext): HttpResponse {
   const { cancellation } = call;
   const { gateway, onBug } = context.services;
-  let source: ByteSource | null = null;
+  let source: ResponseSource | null = null;
   // Recorded here and not when it is read: a client may leave before anything is read for it.
   const recorded = answering.then(async (answer) => {
     if (answer.kind === "failed") await answer.recorded(200);
@@ -299,22 +299,22 @@ function answeredEarly(answering: Promise<CallResult>, call: Call, context: Requ
     onBug(error);
     void gateway.refused(call.facts, internalError, 200);
   });
-  const later: ByteSource = {
+  const later: ResponseSource = {
     async next() {
       if (source !== null) return source.next();
       const answer = await recorded;
       if (answer.kind === "failed") return answer.failure;
-      source = answer.kind === "whole" ? once(answer.body) : answer.source;
+      source = answer.kind === "whole" ? singleChunk(answer.body) : answer.source;
       source.reader = later.reader;
       return source.next();
     },
     cancel: (reason) => cancellation.cancel(reason),
     reader: null,
   };
-  return stream(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, context);
+  return streamResponse(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, context);
 }
 
-function once(bytes: Uint8Array): ByteSource {
+function singleChunk(bytes: Uint8Array): ResponseSource {
   let left: Uint8Array | null = bytes;
   return {
     next: () => {
@@ -327,7 +327,7 @@ function once(bytes: Uint8Array): ByteSource {
   };
 }
 
-interface Look {
+interface StreamFormat {
   readonly type: string;
   readonly shape: "events" | "bytes";
   /** The head leaves before there is content. */
@@ -335,9 +335,9 @@ interface Look {
 }
 
 /** Takes no call: a long stream must not hold its request in memory. */
-function stream(
-  source: ByteSource,
-  { type, shape, early }: Look,
+function streamResponse(
+  source: ResponseSource,
+  { type, shape, early }: StreamFormat,
   cancellation: Cancellation,
   { head, snapshot, services: { gateway } }: RequestContext,
 ): HttpResponse {
@@ -376,34 +376,34 @@ class StreamedCall implements ResponseStreamOwner {
 }
 
 /** Adds to the headers of this one request what the answer has to tell. */
-function tell(head: ResponseHead, answer: CallResult, { service }: Snapshot): void {
+function addResultHeaders(head: ResponseHead, answer: CallResult, { service }: Snapshot): void {
   if (answer.clampedTo !== null) head.add("x-sluice-max-tokens", String(answer.clampedTo));
   if (answer.dropped !== undefined && answer.dropped.length > 0) head.add("x-sluice-dropped-params", headerSafe(answer.dropped.join(", ")));
   if (answer.voice !== null) head.add("x-sluice-voice", headerSafe(answer.voice));
   if (!service.exposeChannels) return;
-  if (answer.channel !== null && answer.attempts === 1) return head.addLines(atOnceLines(answer.channel));
+  if (answer.channel !== null && answer.attempts === 1) return head.addLines(firstAttemptLines(answer.channel));
   if (answer.channel !== null) head.add("x-sluice-channel", answer.channel);
   if (answer.attempts > 0) head.add("x-sluice-attempts", String(answer.attempts));
 }
 
 /** Nearly every answer comes from one of few channels, and at the first attempt. */
-function atOnceLines(channel: string): string {
-  let lines = atOnce.get(channel);
+function firstAttemptLines(channel: string): string {
+  let lines = firstAttempt.get(channel);
   if (lines === undefined) {
-    if (atOnce.size >= atOnceMax) atOnce.clear();
-    atOnce.set(channel, (lines = `${headerLine("x-sluice-channel", channel)}${headerLine("x-sluice-attempts", "1")}`));
+    if (firstAttempt.size >= firstAttemptMax) firstAttempt.clear();
+    firstAttempt.set(channel, (lines = `${headerLine("x-sluice-channel", channel)}${headerLine("x-sluice-attempts", "1")}`));
   }
   return lines;
 }
 
-const atOnce = new Map<string, string>();
-const atOnceMax = 10_000;
+const firstAttempt = new Map<string, string>();
+const firstAttemptMax = 10_000;
 
 function headerSafe(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, "?");
 }
 
-function within<T>(promise: Promise<T>, ms: number, after: (ms: number, then: () => void) => () => void): Promise<T | null> {
+function withTimeout<T>(promise: Promise<T>, ms: number, after: (ms: number, then: () => void) => () => void): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const disarm = after(ms, () => resolve(null));
     promise.then(

@@ -31,7 +31,7 @@ export function shownAs(failure: Failure): { readonly status: number; readonly c
   return { status, code: code ?? failure.kind, message: failure.publicMessage };
 }
 
-interface Shown {
+interface ErrorShape {
   readonly status: number;
   readonly type: string;
   readonly code: string | null;
@@ -39,7 +39,7 @@ interface Shown {
   readonly final: boolean;
 }
 
-const shown: { readonly [K in FailureKind]: Shown } = {
+const shown: { readonly [K in FailureKind]: ErrorShape } = {
   unreachable: { status: 502, type: "api_error", code: "upstream_unreachable", final: true },
   tls_failed: { status: 502, type: "api_error", code: "upstream_tls_error", final: true },
   connect_timeout: { status: 502, type: "api_error", code: "upstream_unreachable", final: true },
@@ -74,7 +74,7 @@ const shown: { readonly [K in FailureKind]: Shown } = {
 };
 
 /** The table, except where the upstream's own words on a client's mistake say more. */
-function shownOf(failure: Failure): Shown {
+function shownOf(failure: Failure): ErrorShape {
   const usual = shown[failure.kind];
   if (failure.kind === "overloaded") return overload(failure, usual);
   if (failure.kind === "model_missing" && failure.code === "model_not_found")
@@ -93,18 +93,18 @@ function shownOf(failure: Failure): Shown {
 }
 
 /** The codes of the table that blame an upstream are not for an engine of this machine. */
-function ofLocalEngine(usual: Shown): Shown {
+function ofLocalEngine(usual: ErrorShape): ErrorShape {
   return usual.code?.startsWith("upstream_") === true ? { ...usual, type: "api_error", code: "local_engine_failed" } : usual;
 }
 
-function overload(failure: Failure, usual: Shown): Shown {
+function overload(failure: Failure, usual: ErrorShape): ErrorShape {
   const unavailable = failure.status === 503 || failure.status === 529;
   if (failure.local === true) return { ...ofLocalEngine(usual), status: unavailable ? 503 : usual.status };
   return unavailable ? { ...usual, status: 503, type: "service_unavailable_error", code: "upstream_unavailable" } : usual;
 }
 
 /** Which limit it was is known to whoever keeps it. Where no wait helps, a client that asks again gains nothing. */
-function limitation(failure: Failure, usual: Shown): Shown {
+function limitation(failure: Failure, usual: ErrorShape): ErrorShape {
   return {
     status: failure.status ?? usual.status,
     type: failure.type ?? usual.type,

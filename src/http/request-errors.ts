@@ -3,21 +3,21 @@ import { baseUrlMistake, servedRoutes } from "./routes.ts";
 import { severalHosts } from "../net/server/request-parser.ts";
 
 /** What the data plane refuses by itself, before any call exists. Each message names the mend. */
-export const keyInUrl = refusal(
+export const keyInUrl = requestError(
   400,
   "key_in_url",
   "API keys do not belong in a URL. Send yours as 'Authorization: Bearer <key>', and replace it: it may have been logged.",
 );
 
-export const noResponses = refusal(
+export const noResponses = requestError(
   404,
   "unknown_route",
   "This gateway speaks chat completions: use POST /v1/chat/completions. In the AI SDK that is openai.chat('model') or @ai-sdk/openai-compatible.",
 );
 
-export const notJson = refusal(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
+export const notJson = requestError(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
 
-export const encodedBody = refusal(
+export const encodedBody = requestError(
   415,
   "unsupported_media_type",
   "Compressed request bodies are not accepted: send it without 'Content-Encoding'.",
@@ -28,21 +28,21 @@ export const internalError = failure("internal", "a bug");
 /** What could not be read as a request at all. */
 export function unreadable(problem: string, status: number): Failure {
   const message = `The request cannot be read: ${problem}.`;
-  if (problem === severalHosts) return refusal(status, "ambiguous_host", message);
-  if (status === 505) return refusal(status, "http_version_not_supported", message);
-  if (status === 431) return refusal(status, "headers_too_large", message);
-  return status === 408 ? refusal(status, "request_timeout", message) : refusal(status, "malformed_request", message);
+  if (problem === severalHosts) return requestError(status, "ambiguous_host", message);
+  if (status === 505) return requestError(status, "http_version_not_supported", message);
+  if (status === 431) return requestError(status, "headers_too_large", message);
+  return status === 408 ? requestError(status, "request_timeout", message) : requestError(status, "malformed_request", message);
 }
 
 export function unknownRoute(method: string, path: string): Failure {
   const hint = baseUrlMistake(path);
   const there = `There are ${servedRoutes.join(", ")}.`;
   const message = [`Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}.`, ...(hint === null ? [] : [hint]), there].join(" ");
-  return refusal(404, "unknown_route", message);
+  return requestError(404, "unknown_route", message);
 }
 
 export function wrongMethod(method: string, path: string): Failure {
-  return refusal(405, null, `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}.`);
+  return requestError(405, null, `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}.`);
 }
 
 export function unknownModel(model: string): Failure {
@@ -74,6 +74,6 @@ export function forbiddenOperation(operation: string): Failure {
   });
 }
 
-function refusal(status: number, code: string | null, message: string): Failure {
+function requestError(status: number, code: string | null, message: string): Failure {
   return failure("invalid_request", message, { message, status, type: "invalid_request_error", code });
 }

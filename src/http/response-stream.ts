@@ -5,7 +5,7 @@ import { errorEvent } from "./errors.ts";
 import type { ResponseBodyStream, ResponseWriter } from "../net/server/http-response.ts";
 
 /** Where the bytes of a stream come from: frames ready to be sent, a failure to be told in-band, or `null` at its end. */
-export interface ByteSource {
+export interface ResponseSource {
   next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
   /** The client is gone, or is being cut off. */
   cancel(reason: Failure): void;
@@ -49,7 +49,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
   private wroteMs: number;
 
   constructor(
-    private readonly source: ByteSource,
+    private readonly source: ResponseSource,
     private readonly owner: ResponseStreamOwner,
     private readonly options: StreamOptions,
   ) {
@@ -66,7 +66,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
 
   room(): void {
     this.blocked = false;
-    this.letGo();
+    this.flushHeld();
     if (!this.pulling && !this.over && !this.blocked) void this.pull();
   }
 
@@ -97,7 +97,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
       this.pulling = false;
       if (this.over) return;
       if (part === null || isFailure(part)) return this.finish(part);
-      this.pass(part);
+      this.forward(part);
     } while (!this.blocked && !this.over);
   }
 
@@ -108,7 +108,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
       this.out?.cut(false);
       return;
     }
-    this.letGo();
+    this.flushHeld();
     // An error is told in-band and no end mark follows it; the transport itself ends cleanly, so that it arrives.
     if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId));
     this.end(null);
@@ -119,20 +119,20 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
    * Events are known to be good. Of bytes, the last ones may be what is wrong: an error that an upstream says in the middle of
    * its audio comes with the end of it, and the client must not hear it.
    */
-  private pass(part: Uint8Array): void {
+  private forward(part: Uint8Array): void {
     if (this.options.shape === "events") this.blocked = !this.write(part);
     else {
-      this.letGo();
+      this.flushHeld();
       this.held = part;
-      this.letGoSoon();
+      this.flushHeldSoon();
     }
   }
 
-  private letGoSoon(): void {
-    setImmediate(() => this.letGo());
+  private flushHeldSoon(): void {
+    setImmediate(() => this.flushHeld());
   }
 
-  private letGo(): void {
+  private flushHeld(): void {
     const { held } = this;
     if (held === null || this.over || this.blocked) return;
     this.held = null;

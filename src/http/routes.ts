@@ -1,12 +1,12 @@
 /** Every path the data plane answers, and who may ask: the router and the authority read the same table. */
-export type Route =
+export type HttpRoute =
   | { readonly name: "chat" | "transcription" | "translation" | "speech"; readonly method: "POST"; readonly access: "key" }
   | { readonly name: "models"; readonly method: "GET"; readonly access: "key" }
   | { readonly name: "model"; readonly method: "GET"; readonly access: "key"; readonly id: string }
   | { readonly name: "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" }
   | { readonly name: "responses"; readonly method: "POST"; readonly access: "key" };
 
-export const fixed: ReadonlyMap<string, Route> = new Map<string, Route>([
+export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>([
   ["/v1/chat/completions", { name: "chat", method: "POST", access: "key" }],
   ["/v1/audio/transcriptions", { name: "transcription", method: "POST", access: "key" }],
   ["/v1/audio/translations", { name: "translation", method: "POST", access: "key" }],
@@ -38,7 +38,7 @@ export function baseUrlMistake(path: string): string | null {
 }
 
 /** The route of a path, exactly as it was sent: no dot segments, no doubled slashes, no case folding. */
-export function routeOf(path: string): Route | null {
+export function routeOf(path: string): HttpRoute | null {
   const known = fixed.get(path);
   if (known !== undefined) return known;
   if (!path.startsWith(modelPrefix)) return null;

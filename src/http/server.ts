@@ -15,7 +15,7 @@ import { listModels, showModel } from "./models.ts";
 import { internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
 import { statusFor } from "../net/server/request-parser.ts";
-import { pathOf, queryOf, routeOf, type Route } from "./routes.ts";
+import { pathOf, queryOf, routeOf, type HttpRoute } from "./routes.ts";
 import { transcription, translation } from "./transcription.ts";
 import type { UnknownRoutes } from "./unknown-routes.ts";
 
@@ -33,7 +33,7 @@ export function listen(options: ListenOptions): Listener {
     {
       nowMs: options.gateway.ports.nowMs,
       answer: (request) => handle(request, options, ids),
-      refusal: (problem, status) => errorResponse(unreadable(problem, status ?? statusFor(problem)), newHead()),
+      rejection: (problem, status) => errorResponse(unreadable(problem, status ?? statusFor(problem)), newHead()),
       bug: (error) => {
         options.onBug(error);
         return errorResponse(internalError, newHead());
@@ -48,18 +48,18 @@ export interface ListenOptions extends ListenerServices {
   readonly reusePort: boolean;
   readonly connectionsMax: number;
   /** What the gateway serves with at this moment; a call keeps what it began with. */
-  readonly current: () => Current;
+  readonly current: () => CurrentConfig;
   readonly ready: () => boolean;
   /** What does not work at the moment, though calls are served. */
   readonly degraded: () => readonly string[];
   /** Counts wrong keys by where they come from. */
-  readonly strangers: AuthFailures;
+  readonly authFailures: AuthFailures;
   /** Tells of requests to paths that nobody serves. */
   readonly unknownRoutes: UnknownRoutes;
   readonly wallMs: () => number;
 }
 
-export interface Current {
+export interface CurrentConfig {
   readonly snapshot: Snapshot;
   readonly ring: KeyRing;
 }
@@ -93,7 +93,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const { snapshot, ring } = options.current();
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
-  if (query !== "" && mentionsKey(query)) return errorResponse(keyInUrl, head);
+  if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head);
 
   const key = authenticate(request, ring, wallMs);
   const context: RequestContext = { request, receiptId, head, snapshot, services: options };
@@ -112,19 +112,19 @@ const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 async function answerLater(
   context: RequestContext,
-  route: Route,
-  opened: Promise<Key | Failure>,
+  route: HttpRoute,
+  authenticated: Promise<Key | Failure>,
   options: ListenOptions,
 ): Promise<HttpResponse | null> {
-  return answer(context, route, await opened, options);
+  return answer(context, route, await authenticated, options);
 }
 
 /** Null where it is a call, which answers its request itself. */
-function answer(context: RequestContext, route: Route, opened: Key | Failure, options: ListenOptions): HttpResponse | null {
+function answer(context: RequestContext, route: HttpRoute, authenticated: Key | Failure, options: ListenOptions): HttpResponse | null {
   const { request, head, snapshot } = context;
   // Whoever guesses keys is slowed down; whoever has one is not, wherever it comes from.
-  const guessed = isFailure(opened) && opened.status === 401 ? tooManyWrong(snapshot, options, request) : null;
-  const key = guessed ?? opened;
+  const throttled = isFailure(authenticated) && authenticated.status === 401 ? tooManyAuthFailures(snapshot, options, request) : null;
+  const key = throttled ?? authenticated;
   const endpoint = endpoints.get(route.name);
   if (endpoint !== undefined) {
     handleCall(context, endpoint, key);
@@ -142,8 +142,8 @@ function answer(context: RequestContext, route: Route, opened: Key | Failure, op
   }
 }
 
-function tooManyWrong({ service }: Snapshot, { strangers }: ListenOptions, { address }: IncomingRequest): Failure | null {
-  return service.wrongKeysMax === null ? null : strangers.note(address, service.wrongKeysMax);
+function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOptions, { address }: IncomingRequest): Failure | null {
+  return service.wrongKeysMax === null ? null : authFailures.note(address, service.wrongKeysMax);
 }
 
 const endpoints: ReadonlyMap<string, Endpoint> = new Map([
@@ -165,7 +165,7 @@ function readiness(ready: boolean, version: string, degraded: readonly string[],
 }
 
 /** A key in a URL ends up in logs and histories; the sooner its owner learns, the better. */
-function mentionsKey(query: string): boolean {
+function hasKeyParameter(query: string): boolean {
   return query
     .split("&")
     .some((pair) => ["api_key", "apikey", "api-key", "key", "access_token"].includes(pair.slice(0, pair.indexOf("=")).toLowerCase()));

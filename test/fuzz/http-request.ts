@@ -51,8 +51,8 @@ export const httpRequestTarget: FuzzTarget = {
       if (other === undefined && reference.refused && isBeyondReference(request)) break;
       if (other === undefined || !other.ended)
         throw new Error(`taken for a request, but not by llhttp: ${JSON.stringify({ request, reference })}`);
-      const { modern } = request;
-      const told: Request = { ...pick(other), headers: joined(other.headers), modern, persistent: modern && other.keepsAlive };
+      const { isHttp11 } = request;
+      const told: Request = { ...pick(other), headers: joined(other.headers), isHttp11, persistent: isHttp11 && other.keepsAlive };
       if (!Bun.deepEquals(told, request)) throw new Error(`read in two ways: ${JSON.stringify({ request, told })}`);
       // It closes: nobody looks at what follows.
       if (!request.persistent) break;
@@ -64,7 +64,7 @@ export const httpRequestTarget: FuzzTarget = {
 interface Request {
   readonly method: string;
   readonly target: string;
-  readonly modern: boolean;
+  readonly isHttp11: boolean;
   readonly persistent: boolean;
   /** Sorted by name. */
   readonly headers: readonly Header[];
@@ -89,8 +89,8 @@ function read(pieces: readonly Buffer[]): { readonly requests: readonly Request[
   const note = (ended: boolean): void => {
     if (head === null) return;
     const { line, headers } = head;
-    const { method, target, modern } = line;
-    requests.push({ method, target, modern, persistent: isPersistent(line, headers), headers: headersOf(headers), body, ended });
+    const { method, target, isHttp11 } = line;
+    requests.push({ method, target, isHttp11, persistent: isPersistent(line, headers), headers: headersOf(headers), body, ended });
     head = null;
   };
   let refusal: string | null = null;

@@ -1,5 +1,5 @@
-import { formSplitter } from "../../src/http/forms/form-body.ts";
-import { readPart } from "../../src/http/forms/part.ts";
+import { formSplitter } from "../../src/http/forms/form-splitter.ts";
+import { readPart } from "../../src/http/forms/form-part.ts";
 import { isFailure } from "../../src/operations/failure.ts";
 import { cutAtRandom, type FuzzTarget } from "./target.ts";
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import fc from "fast-check";
-import { formSplitter } from "../../src/http/forms/form-body.ts";
-import { FormPace } from "../../src/http/forms/pace.ts";
+import { formSplitter } from "../../src/http/forms/form-splitter.ts";
+import { UploadPace } from "../../src/http/forms/upload-pace.ts";
 import { isFailure } from "../../src/operations/failure.ts";
 import { eventually } from "../support/eventually.ts";
 import { field, file, framed, hashOf, openFormServer, type FormServer, type Seen, type SentPart } from "../support/form-server.ts";
@@ -591,7 +591,7 @@ describe("a body that does not come", () => {
 
   test("is not late as long as some of it comes, and not while only the disk is slow", async () => {
     const clock = handClock();
-    const pace = new FormPace({ readMs: 300_000, after: clock.after }, () => {});
+    const pace = new UploadPace({ readMs: 300_000, after: clock.after }, () => {});
     for (let chunk = 0; chunk < 100; chunk += 1) {
       pace.waits();
       expect(clock.waiting(20_000)).toBe(1);
@@ -606,7 +606,7 @@ describe("a body that does not come", () => {
   test("is ended where less than 1 KiB a second comes, but not at its beginning, and not while only the disk is slow", () => {
     const clock = handClock();
     let stopped = 0;
-    const pace = new FormPace({ readMs: 300_000, after: clock.after }, () => (stopped += 1));
+    const pace = new UploadPace({ readMs: 300_000, after: clock.after }, () => (stopped += 1));
     pace.waits();
     clock.ring(15_000);
     pace.came(15 * 1024);
@@ -639,7 +639,7 @@ describe("a body that does not come", () => {
     ] as const) {
       const clock = handClock();
       let stopped = 0;
-      const pace = new FormPace({ readMs: 300_000, after: clock.after }, () => (stopped += 1));
+      const pace = new UploadPace({ readMs: 300_000, after: clock.after }, () => (stopped += 1));
       pace.waits();
       pace.came(mebibytes * mebibyte);
       clock.ring(300_000);

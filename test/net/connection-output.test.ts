@@ -2,19 +2,19 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
 import tls from "node:tls";
-import { below, ConnectionOutput, type OutputSocket } from "../../src/net/client/connection-output.ts";
+import { nativeHandle, ConnectionOutput, type UpstreamSocket } from "../../src/net/client/connection-output.ts";
 import { eventually } from "../support/eventually.ts";
 import { makeCertificates } from "../support/tls.ts";
 
 /** A socket whose system takes so many bytes at once, and whose stream keeps what it is given. */
-class Socket implements OutputSocket {
+class Socket implements UpstreamSocket {
   readonly straight: string[] = [];
   readonly streamed: Uint8Array[] = [];
   writableLength = 0;
 
   constructor(private readonly takes: (length: number) => number) {}
 
-  readonly [below]: OutputSocket[typeof below] = {
+  readonly [nativeHandle]: UpstreamSocket[typeof nativeHandle] = {
     write: (bytes, offset, length) => {
       const taken = this.takes(length);
       if (taken > 0) this.straight.push(Buffer.from(bytes.subarray(offset, offset + taken)).toString("latin1"));
@@ -82,7 +82,7 @@ describe("a small request", () => {
 
   test("goes through the stream where the socket has nothing below it, or is closed", () => {
     for (const nothing of [undefined, null, {}]) {
-      const socket = Object.assign(new Socket(all), { [below]: nothing });
+      const socket = Object.assign(new Socket(all), { [nativeHandle]: nothing });
       new ConnectionOutput(socket).request(lines, 4, body);
       expect(socket.stream).toBe(request);
     }

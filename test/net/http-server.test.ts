@@ -7,7 +7,7 @@ import { Connections } from "../../src/net/server/connections.ts";
 import type { Timer, TimerQueue } from "../../src/gateway/ports.ts";
 import { ResponseHead, type HttpResponse } from "../../src/net/server/http-response.ts";
 import type { IncomingRequest } from "../../src/net/server/incoming-request.ts";
-import { ResponseStream, type ByteSource } from "../../src/http/response-stream.ts";
+import { ResponseStream, type ResponseSource } from "../../src/http/response-stream.ts";
 import { statusFor } from "../../src/net/server/request-parser.ts";
 import { RawConnection, RawResponse } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
@@ -39,7 +39,7 @@ class Edge {
       { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
       {
         answer: (request) => this.#answer(request),
-        refusal: (problem, status) => plain(`refused: ${problem}`, status ?? statusFor(problem)),
+        rejection: (problem, status) => plain(`refused: ${problem}`, status ?? statusFor(problem)),
         bug: (error) => plain(`bug: ${String(error)}`, 500),
         nowMs: () => this.#now(),
       },
@@ -151,7 +151,7 @@ class Edge {
   #stream(bytes: number, partBytes: number, everyMs: number): ResponseStream {
     let at = 0;
     this.live += 1;
-    const source: ByteSource = {
+    const source: ResponseSource = {
       next: async () => {
         if (everyMs > 0) await pause(everyMs);
         if (at === bytes) return null;
@@ -430,7 +430,7 @@ describe("requests on one connection", () => {
     await pause(100);
     const [only] = [...edge.server["open"]];
     // As much as was allowed, and what one read of the network brings beyond it.
-    expect(only!["behind"]!.length).toBeLessThan(700_000);
+    expect(only!["pipelined"]!.length).toBeLessThan(700_000);
     expect([edge.seen.length, left]).toEqual([1, left]);
     edge.letGo();
     expect((await next(connection)).text).toBe("/held");
@@ -531,7 +531,7 @@ describe("requests on one connection", () => {
     await stuck;
     clearInterval(look);
     expect(edge.seen.length).toBeLessThan(count);
-    const [{ behind } = { behind: null }] = [...edge.server["open"]].map((one) => ({ behind: one["behind"] }));
+    const [{ behind } = { behind: null }] = [...edge.server["open"]].map((one) => ({ behind: one["pipelined"] }));
     expect(behind?.length ?? 0).toBeLessThan(2 * 1024 * 1024);
     connection.close();
     await sent.catch(() => {});

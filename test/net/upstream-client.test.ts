@@ -10,7 +10,7 @@ import fc from "fast-check";
 import type { Channel } from "../../src/channels/channel.ts";
 import type { Exchange, Reply } from "../../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
-import { replyOf, type ByteSource } from "../../src/net/client/reply.ts";
+import { replyOf, type BodySource } from "../../src/net/client/reply.ts";
 import { makeSend } from "../../src/net/client/send.ts";
 import { digBlackHole } from "../support/black-hole.ts";
 import { eventually } from "../support/eventually.ts";
@@ -790,7 +790,7 @@ describe("a body", () => {
       const memory = new Uint8Array(200_000).fill(0x78);
       let at = 0;
       let held = 0;
-      const source: ByteSource = {
+      const source: BodySource = {
         next: () => {
           if (at < memory.length) return Promise.resolve(memory.subarray(at, ++at));
           held = partsHeld();

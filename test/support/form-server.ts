@@ -58,7 +58,7 @@ export function openFormServer(limits: Partial<FormLimits> = {}): FormServer {
   const broken = (detail: string): HttpResponse => errorResponse(failure("internal", detail), new ResponseHead("r"));
   const server = new Connections(
     { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
-    { answer, refusal: broken, bug: (error) => broken(String(error)), nowMs: () => performance.now() },
+    { answer, rejection: broken, bug: (error) => broken(String(error)), nowMs: () => performance.now() },
   );
   return {
     url: `${server.url}/v1/audio/transcriptions`,

@@ -1,72 +1,72 @@
 import { failure, type Failure } from "../../operations/failure.ts";
 
 /** What is wrong with a form, in words that name the mend. */
-export const notForm = refusal("not a form", {
+export const notForm = formError("not a form", {
   message: "The request body must be a form: send 'Content-Type: multipart/form-data' with the audio as 'file' (curl -F file=@audio.mp3).",
   status: 415,
   code: "unsupported_media_type",
 });
 
-export const badBoundary = refusal("a form without a usable boundary", {
+export const badBoundary = formError("a form without a usable boundary", {
   message:
     "The 'Content-Type: multipart/form-data' has no valid boundary. Do not set this header by hand: your HTTP client knows its boundary.",
 });
 
-export const cutOff = refusal("a form without its end", {
+export const cutOff = formError("a form without its end", {
   message: "The form is not complete: it ended before its closing boundary. Every line of its framing must end with CR LF.",
 });
 
-export const partHeadersTooLong = refusal("part headers too long", { message: "The headers of a part of the form are too long." });
+export const partHeadersTooLong = formError("part headers too long", { message: "The headers of a part of the form are too long." });
 
-export const partMalformed = refusal("a malformed part", {
+export const partMalformed = formError("a malformed part", {
   message: "A part of the form is malformed: each needs a header such as 'Content-Disposition: form-data; name=\"model\"'.",
 });
 
-export const partUnnamed = refusal("a part without a name", {
+export const partUnnamed = formError("a part without a name", {
   message: "A part of the form has no name: each needs a header such as 'Content-Disposition: form-data; name=\"model\"'.",
 });
 
-export const nameTooLong = refusal("a field name too long", { message: "The name of a field of the form is too long." });
+export const nameTooLong = formError("a field name too long", { message: "The name of a field of the form is too long." });
 
-export const tooManyFields = refusal("too many fields", { message: "The form has too many fields." });
+export const tooManyFields = formError("too many fields", { message: "The form has too many fields." });
 
-export const fieldsTooLarge = refusal("fields too large together", { message: "The fields of the form are too large, all together." });
+export const fieldsTooLarge = formError("fields too large together", { message: "The fields of the form are too large, all together." });
 
-export const noFile = refusal("no file", {
+export const noFile = formError("no file", {
   message: "The form has no 'file': send the audio as a file part (curl -F file=@audio.mp3).",
   code: "missing_required_parameter",
   param: "file",
 });
 
-export const fileTwice = refusal("more than one file", {
+export const fileTwice = formError("more than one file", {
   message: "The form has more than one 'file': send one for each request.",
   param: "file",
 });
 
-export const fileEmpty = refusal("an empty file", { message: "The file is empty.", param: "file" });
+export const fileEmpty = formError("an empty file", { message: "The file is empty.", param: "file" });
 
-export const fileAsText = refusal("the file as a plain field", {
+export const fileAsText = formError("the file as a plain field", {
   message: "The field 'file' holds plain text: send it as a file part, with a file name (curl -F file=@audio.mp3, with the @).",
   param: "file",
 });
 
 export function otherFile(name: string): Failure {
-  return refusal("an unknown file part", {
+  return formError("an unknown file part", {
     message: `The form has a file named '${shown(name)}', which is not known here: send the audio as 'file', and everything else as plain fields.`,
     param: shown(name),
   });
 }
 
 export function fieldTooLarge(name: string): Failure {
-  return refusal("a field too large", { message: `The field '${shown(name)}' is too large.`, param: shown(name) });
+  return formError("a field too large", { message: `The field '${shown(name)}' is too large.`, param: shown(name) });
 }
 
 export function fieldNotText(name: string): Failure {
-  return refusal("a field that is not UTF-8", { message: `The field '${shown(name)}' is not valid UTF-8.`, param: shown(name) });
+  return formError("a field that is not UTF-8", { message: `The field '${shown(name)}' is not valid UTF-8.`, param: shown(name) });
 }
 
 export function encodedPart(name: string, encoding: string): Failure {
-  return refusal("an encoded part", {
+  return formError("an encoded part", {
     message: `The part '${shown(name)}' has the content-transfer-encoding '${shown(encoding)}': send it as it is, in binary.`,
     param: shown(name),
   });
@@ -112,15 +112,15 @@ export function notStored(error: unknown): Failure {
   });
 }
 
-interface Words {
+interface ErrorFields {
   readonly message: string;
   readonly status?: number;
   readonly code?: string;
   readonly param?: string;
 }
 
-function refusal(detail: string, words: Words): Failure {
-  return failure("invalid_request", detail, { status: 400, type: "invalid_request_error", ...words });
+function formError(detail: string, fields: ErrorFields): Failure {
+  return failure("invalid_request", detail, { status: 400, type: "invalid_request_error", ...fields });
 }
 
 function shown(name: string): string {

@@ -1,9 +1,9 @@
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import type { FormField, FormFile } from "../../media/stored-file.ts";
 import { release } from "../../net/message/message-parser.ts";
-import { formSplitter } from "./form-body.ts";
-import { FormDraft } from "./draft.ts";
-import { FormPace, type PaceLimits } from "./pace.ts";
+import { formSplitter } from "./form-splitter.ts";
+import { FormCollector } from "./form-collector.ts";
+import { UploadPace, type PaceLimits } from "./upload-pace.ts";
 import { badBoundary, clientLeft, cutOff, fileTooLarge, notForm } from "./form-errors.ts";
 import { readHeaderValue } from "./header-value.ts";
 import type { IncomingRequest, IncomingBody } from "../../net/server/incoming-request.ts";
@@ -53,10 +53,10 @@ export async function readForm(request: IncomingRequest, limits: FormLimits): Pr
   const spool = new Spool(limits.directory, declaredBytes);
   const { body } = request;
   // To leave wakes the read that waits, as if the body had ended.
-  const pace = new FormPace(limits, () => body.leave());
+  const pace = new UploadPace(limits, () => body.leave());
   let form: Form | Failure | null = null;
   try {
-    const read = await gather(body, boundary, new FormDraft(spool, fileBytesMax), fileBytesMax, pace);
+    const read = await gather(body, boundary, new FormCollector(spool, fileBytesMax), fileBytesMax, pace);
     form = pace.failure ?? (isFailure(read) ? read : { ...read, dispose: () => spool.dispose() });
     return form;
   } finally {
@@ -71,9 +71,9 @@ export async function readForm(request: IncomingRequest, limits: FormLimits): Pr
 async function gather(
   body: IncomingBody,
   boundary: string,
-  draft: FormDraft,
+  draft: FormCollector,
   fileBytesMax: number,
-  pace: FormPace,
+  pace: UploadPace,
 ): Promise<Omit<Form, "dispose"> | Failure> {
   const splitter = formSplitter(boundary);
   let bytes = 0;

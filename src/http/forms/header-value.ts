@@ -23,7 +23,7 @@ export function readHeaderValue(text: string): HeaderValue | null {
   return { value: text.slice(0, semicolon).trim().toLowerCase(), parameters };
 }
 
-interface Parameter {
+interface HeaderParameter {
   readonly name: string;
   readonly value: string;
   /** Where the next semicolon is, or the end of the text. */
@@ -31,7 +31,7 @@ interface Parameter {
 }
 
 /** An empty parameter, as after a last semicolon, has an empty name. */
-function parameterAt(text: string, from: number): Parameter | null {
+function parameterAt(text: string, from: number): HeaderParameter | null {
   const equals = text.indexOf("=", from);
   const semicolon = endOfToken(text, from);
   if (equals === -1 || equals > semicolon)
@@ -54,7 +54,7 @@ function endOfToken(text: string, from: number): number {
  * A backslash escapes quotes and backslashes only, since some clients put paths of Windows here as they are. Others leave
  * quotes in a name as they are, so a quote ends the text only where the parameter can end.
  */
-function quotedAt(text: string, from: number): Omit<Parameter, "name"> | null {
+function quotedAt(text: string, from: number): Omit<HeaderParameter, "name"> | null {
   let value = "";
   for (let at = from; at < text.length; at += 1) {
     const character = text[at] ?? "";

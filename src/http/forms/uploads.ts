@@ -8,12 +8,12 @@ import { failure, type Failure } from "../../operations/failure.ts";
  * place may become free by itself, an upload of the key that has most is ended, the one of which least has come.
  */
 export class Uploads {
-  readonly #reading: Upload[] = [];
-  readonly #waiting: Waiting[] = [];
+  readonly #reading: ActiveUpload[] = [];
+  readonly #waiting: QueuedUpload[] = [];
 
   /** Reads one more, unless there are too many: then none of its body is read. */
   async read<T>({ uploadsMax, keyId, after }: UploadOptions, upload: (place: UploadSlot) => Promise<T>): Promise<T | Failure> {
-    const one = new Upload(keyId);
+    const one = new ActiveUpload(keyId);
     if (this.#reading.length >= uploadsMax || this.#waiting.length > 0) {
       if (!this.#mayWait(keyId, uploadsMax) || !(await this.#freed(one, uploadsMax, after))) return tooManyUploads;
     } else this.#reading.push(one);
@@ -34,14 +34,14 @@ export class Uploads {
   }
 
   /** Whether a place became free for it. */
-  #freed(upload: Upload, uploadsMax: number, after: UploadOptions["after"]): Promise<boolean> {
+  #freed(upload: ActiveUpload, uploadsMax: number, after: UploadOptions["after"]): Promise<boolean> {
     const { keyId } = upload;
     return new Promise((resolve) => {
       const end = (isFree: boolean): void => {
         disarm();
         resolve(isFree);
       };
-      const waiting: Waiting = { keyId, upload, end };
+      const waiting: QueuedUpload = { keyId, upload, end };
       const giveUp = (): void => {
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
         end(false);
@@ -54,7 +54,7 @@ export class Uploads {
     });
   }
 
-  #left(upload: Upload): void {
+  #left(upload: ActiveUpload): void {
     const at = this.#reading.indexOf(upload);
     const next = this.#waiting.shift();
     if (next === undefined) this.#reading.splice(at, 1);
@@ -71,12 +71,12 @@ export class Uploads {
   }
 
   /** Of the key that has most places, and more than its share, the upload of which least has come. */
-  #greediest(share: number): Upload | null {
+  #greediest(share: number): ActiveUpload | null {
     const lists = [...Map.groupBy(this.#reading, (one) => (one.isEnding ? "" : one.keyId)).entries()];
     const most = lists
       .filter(([keyId, list]) => keyId !== "" && list.length > share)
-      .reduce<readonly Upload[]>((longest, [, list]) => (list.length > longest.length ? list : longest), []);
-    return most.reduce<Upload | null>((least, one) => (least === null || one.bytes < least.bytes ? one : least), null);
+      .reduce<readonly ActiveUpload[]>((longest, [, list]) => (list.length > longest.length ? list : longest), []);
+    return most.reduce<ActiveUpload | null>((least, one) => (least === null || one.bytes < least.bytes ? one : least), null);
   }
 }
 
@@ -94,7 +94,7 @@ export interface UploadSlot {
   onEnd: (why: Failure) => void;
 }
 
-class Upload implements UploadSlot {
+class ActiveUpload implements UploadSlot {
   bytes = 0;
   isEnding = false;
   onEnd: (why: Failure) => void = () => {};
@@ -107,9 +107,9 @@ class Upload implements UploadSlot {
   }
 }
 
-interface Waiting {
+interface QueuedUpload {
   readonly keyId: string;
-  readonly upload: Upload;
+  readonly upload: ActiveUpload;
   readonly end: (isFree: boolean) => void;
 }
 

@@ -14,7 +14,7 @@ export interface Pressure {
 }
 
 /** What is asked for. Whether the process is well (`/healthz`, `/readyz`) and the admin's questions are always answered. */
-export type Work = "call" | "upload";
+export type WorkKind = "call" | "upload";
 
 /** Why new work is turned away, to be said in the log; null where it is taken. */
 export type Shed = "loop_delay" | "memory_short" | "memory_out" | null;
@@ -24,7 +24,7 @@ export type Shed = "loop_delay" | "memory_short" | "memory_out" | null;
  * that the rest is served in time; never all of them, for then nobody would notice that it is over. Memory is kept for the
  * calls under way: large bodies are refused first, then everything, and then connections should not be kept either.
  */
-export function shed({ loopDelayMs, memoryShare }: Pressure, work: Work, dice: () => number): Shed {
+export function shed({ loopDelayMs, memoryShare }: Pressure, work: WorkKind, dice: () => number): Shed {
   if (memoryShare >= memoryOutShare) return "memory_out";
   if (memoryShare >= memoryShortShare && work === "upload") return "memory_short";
   return loopDelayMs > loopDelayMsMax && dice() < shedShare(loopDelayMs) ? "loop_delay" : null;
@@ -73,7 +73,7 @@ export interface LoopFacts {
  * that sleeps make it late as well, and then to turn work away would help nobody.
  */
 export class LoopDelay {
-  private readonly samples: Sample[] = [];
+  private readonly samples: LoopSample[] = [];
   private dueMs: number;
   private tickedMs: number;
   private usedMs: number;
@@ -137,7 +137,7 @@ export class LoopDelay {
   }
 }
 
-interface Sample {
+interface LoopSample {
   readonly atMs: number;
   readonly lateMs: number;
   /** As far as it was our own doing. */

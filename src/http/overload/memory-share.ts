@@ -6,7 +6,7 @@ import { join } from "node:path";
  * How much of the memory it may have is used, or would be with some more, from 0 to 1: by the whole container where one sets the limit, because the
  * system ends whoever is in it, else by this process, of the whole machine's.
  */
-export function memoryShareOf(surroundings: Surroundings = here): MemoryShare {
+export function memoryShareOf(surroundings: MemorySources = here): MemoryShare {
   const { totalBytes, rssBytes } = surroundings;
   const group = tightest(surroundings);
   if (group === null || group.limitBytes >= totalBytes) return (moreBytes = 0) => (rssBytes() + moreBytes) / totalBytes;
@@ -18,7 +18,7 @@ export function memoryShareOf(surroundings: Surroundings = here): MemoryShare {
 
 export type MemoryShare = (moreBytes?: number) => number;
 
-export interface Surroundings {
+export interface MemorySources {
   /** Where the system shows control groups, and which one is ours. */
   readonly groups: string;
   readonly ours: string;
@@ -26,7 +26,7 @@ export interface Surroundings {
   readonly rssBytes: () => number;
 }
 
-const here: Surroundings = {
+const here: MemorySources = {
   groups: "/sys/fs/cgroup",
   ours: "/proc/self/cgroup",
   totalBytes: totalmem(),
@@ -42,7 +42,7 @@ function ownBytes(): number {
   }
 }
 
-interface Group {
+interface MemoryCgroup {
   readonly limitBytes: number;
   readonly current: string;
   readonly statistics: string;
@@ -51,7 +51,7 @@ interface Group {
 }
 
 /** The limits of all groups around us count; the tightest is met first. */
-function tightest({ groups, ours }: Surroundings): Group | null {
+function tightest({ groups, ours }: MemorySources): MemoryCgroup | null {
   const lines = (text(ours) ?? "").split("\n").map((line) => line.split(":"));
   const second = lines.find(([number, controllers]) => number === "0" && controllers === "")?.[2];
   const first = lines.find(([, controllers]) => controllers?.split(",").includes("memory") === true)?.[2];
@@ -71,13 +71,13 @@ function folders(root: string, path: string | undefined): readonly string[] {
   return Array.from({ length: parts.length + 1 }, (_, length) => join(root, ...parts.slice(0, length)));
 }
 
-function group(folder: string, limit: string, current: string, reclaimable: readonly string[]): Group | null {
+function group(folder: string, limit: string, current: string, reclaimable: readonly string[]): MemoryCgroup | null {
   const limitBytes = bytes(text(join(folder, limit)));
   if (!(limitBytes > 0)) return null;
   return { limitBytes, current: join(folder, current), statistics: join(folder, "memory.stat"), reclaimable };
 }
 
-function usedBytes({ limitBytes, current, statistics, reclaimable }: Group): number {
+function usedBytes({ limitBytes, current, statistics, reclaimable }: MemoryCgroup): number {
   const allBytes = bytes(text(current));
   // The statistics cost the system far more than the sum.
   if (!(allBytes >= limitBytes * closeLookShare)) return allBytes;

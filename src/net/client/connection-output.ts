@@ -7,7 +7,7 @@ import { putDecimal } from "../message/decimal.ts";
  * as does whatever comes behind it.
  */
 export class ConnectionOutput {
-  constructor(private readonly socket: OutputSocket) {}
+  constructor(private readonly socket: UpstreamSocket) {}
 
   /** The system has taken everything. */
   get isEmpty(): boolean {
@@ -53,7 +53,7 @@ export class ConnectionOutput {
 
   /** How much the system takes at once; less than nothing where it will take no more. */
   private straight(bytes: Uint8Array, length: number): number {
-    return this.isEmpty ? (this.socket[below]?.write?.(bytes, 0, length) ?? 0) : 0;
+    return this.isEmpty ? (this.socket[nativeHandle]?.write?.(bytes, 0, length) ?? 0) : 0;
   }
 }
 
@@ -81,14 +81,14 @@ const lengthName = Buffer.from("content-length: ");
 const lengthBytesMax = 64;
 
 /** What the runtime calls that which lies below the stream of a socket. */
-export const below = "_handle";
+export const nativeHandle = "_handle";
 
-export interface OutputSocket extends Pick<net.Socket, "writableLength" | "write"> {
+export interface UpstreamSocket extends Pick<net.Socket, "writableLength" | "write"> {
   /** Null once it is closed. */
-  readonly [below]?: Below | null | undefined;
+  readonly [nativeHandle]?: NativeHandle | null | undefined;
 }
 
-interface Below {
+interface NativeHandle {
   /** Returns how many bytes the system took; less than nothing where it takes none. */
   write?(bytes: Uint8Array, offset: number, length: number): number;
 }

@@ -233,16 +233,16 @@ export class Connection {
 const nobody: ResponseSink = { head() {}, body() {}, end() {} };
 
 /** A connection on its way, and how to call it off. */
-export interface Dial {
+export interface PendingConnection {
   readonly opened: Promise<Connection | Failure>;
-  callOff(): void;
+  abandon(): void;
 }
 
 /** Opens a connection, with its TLS handshake, within a bound. */
-export function connect(origin: Origin, withinMs: number): Dial {
+export function connect(origin: Origin, withinMs: number): PendingConnection {
   const barred = net.isIP(origin.hostname) === 0 ? null : barredAddress(origin.hostname, origin.reach);
-  if (barred !== null) return { opened: Promise.resolve(failure("misconfigured", `the channel leads to ${barred}`)), callOff: () => {} };
-  const socket = dial(origin);
+  if (barred !== null) return { opened: Promise.resolve(failure("misconfigured", `the channel leads to ${barred}`)), abandon: () => {} };
+  const socket = openSocket(origin);
   let settle: (outcome: Connection | Failure) => void = () => {};
   const opened = new Promise<Connection | Failure>((resolve) => {
     settle = (outcome) => {
@@ -263,19 +263,19 @@ export function connect(origin: Origin, withinMs: number): Dial {
     };
     const closed = (): void =>
       settle(failure(origin.secure ? "tls_failed" : "disconnected", "the connection was closed while it was opened"));
-    const patience = new Patience(withinMs, () => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)));
+    const patience = new ConnectTimeout(withinMs, () => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)));
     socket.once("error", refused);
     socket.once("close", closed);
     socket.once(origin.secure ? "secureConnect" : "connect", () => settle(new Connection(origin, socket)));
   });
-  return { opened, callOff: () => settle(failure("client_gone", "called off while connecting")) };
+  return { opened, abandon: () => settle(failure("client_gone", "called off while connecting")) };
 }
 
 /**
  * A process that stood still finds its timer due before it has seen what came of the connection meanwhile, and what has to
  * follow, such as a handshake, has not had its time. So whoever is told late waits as long again, once.
  */
-class Patience {
+class ConnectTimeout {
   private timer: ReturnType<typeof setTimeout>;
 
   constructor(withinMs: number, over: () => void) {
@@ -294,7 +294,7 @@ class Patience {
 /** Longer than a busy loop is late. */
 const standstillMs = 250;
 
-function dial({ hostname, port, secure, socketPath, reach }: Origin): net.Socket {
+function openSocket({ hostname, port, secure, socketPath, reach }: Origin): net.Socket {
   if (socketPath !== null) return net.connect({ path: socketPath, ...stopsAtOnce });
   const lookup = guardedLookup(reach);
   const socket = secure

@@ -1,15 +1,15 @@
 import { failure, isFailure } from "../../operations/failure.ts";
-import type { ByteSource } from "./reply.ts";
+import type { BodySource } from "./reply.ts";
 
 /**
  * A body without its content encoding. We ask for none, but some upstreams compress anyway. One known encoding is
  * undone as it streams, with a bound on how much a little input may become; anything else is a bad answer.
  */
-export function decoded(source: ByteSource, encoding: string | null): ByteSource {
+export function decoded(source: BodySource, encoding: string | null): BodySource {
   const name = encoding?.trim().toLowerCase() ?? "";
   if (name === "" || name === "identity") return source;
   const format = formats.get(name);
-  if (format === undefined) return new Refused(source);
+  if (format === undefined) return new UnsupportedEncoding(source);
   return new Decompressed(source, format);
 }
 
@@ -21,10 +21,10 @@ const formats: ReadonlyMap<string, string> = new Map([
   ["zstd", "zstd"],
 ]);
 
-class Refused implements ByteSource {
-  constructor(private readonly source: ByteSource) {}
+class UnsupportedEncoding implements BodySource {
+  constructor(private readonly source: BodySource) {}
 
-  next(): ReturnType<ByteSource["next"]> {
+  next(): ReturnType<BodySource["next"]> {
     this.source.cancel();
     return Promise.resolve(failure("bad_response", "the answer has an encoding that was not asked for"));
   }
@@ -34,14 +34,14 @@ class Refused implements ByteSource {
   }
 }
 
-class Decompressed implements ByteSource {
+class Decompressed implements BodySource {
   private readonly reader: ReadableStreamDefaultReader<Uint8Array>;
   private bytesIn = 0;
   private bytesOut = 0;
   private cancelled = false;
 
   constructor(
-    private readonly source: ByteSource,
+    private readonly source: BodySource,
     format: string,
   ) {
     const compressed = new ReadableStream<Uint8Array<ArrayBuffer>>({
@@ -58,7 +58,7 @@ class Decompressed implements ByteSource {
     this.reader = compressed.pipeThrough(new DecompressionStream(format as CompressionFormat)).getReader();
   }
 
-  async next(): ReturnType<ByteSource["next"]> {
+  async next(): ReturnType<BodySource["next"]> {
     try {
       const { done, value } = await this.reader.read();
       // A reader that is cancelled says that it is done, which is not to be taken for the end of the answer.

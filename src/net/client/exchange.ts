@@ -4,15 +4,15 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { HeaderLines } from "../message/header-lines.ts";
 import { copiedBytesMax } from "../message/message-parser.ts";
 import { BodyEnd, endsUnproven } from "./body-end.ts";
-import { connect, type Connection, type ConnectionUser, type Dial, type Origin } from "./connection.ts";
+import { connect, type Connection, type ConnectionUser, type PendingConnection, type Origin } from "./connection.ts";
 import { detached, PartQueue } from "./part-queue.ts";
 import type { Pool } from "./pool.ts";
-import { replyOf, type ByteSource } from "./reply.ts";
+import { replyOf, type BodySource } from "./reply.ts";
 import type { ResponseParser, ResponseSink } from "./response-parser.ts";
-import { Upload } from "./upload.ts";
+import { BodySender } from "./body-sender.ts";
 
 /** How an upstream is reached. Many exchanges go the same way. */
-export interface Way {
+export interface UpstreamTarget {
   /** Where it leads; a place that moves is asked for whenever a connection is needed. */
   readonly origin: Origin | (() => Promise<Origin | Failure>);
   readonly pool: Pool;
@@ -36,12 +36,12 @@ export interface SendClock {
  * says that it waited too long for a request (408). A streamed body is then read from its beginning. A request that was
  * taken, and went unanswered for longer, may have been worked on: that is a failure, to be counted and paid for.
  */
-export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, ByteSource {
+export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, BodySource {
   readonly reply: Promise<Reply | Failure>;
   private answer: ((reply: Reply | Failure) => void) | null = null;
   private connection: Connection | null = null;
-  private dial: Dial | null = null;
-  private upload: Upload | null = null;
+  private pending: PendingConnection | null = null;
+  private upload: BodySender | null = null;
   private parser: ResponseParser | null = null;
   private heard = false;
   /** When the request was written to a connection from the pool. */
@@ -63,7 +63,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
 
   constructor(
-    private readonly way: Way,
+    private readonly target: UpstreamTarget,
     /** The head of the request, without what follows from its body. */
     private readonly lines: Uint8Array,
     private content: Uint8Array | StreamedBody | null,
@@ -71,7 +71,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     const { promise, resolve } = Promise.withResolvers<Reply | Failure>();
     this.reply = promise;
     this.answer = resolve;
-    this.find(way.pool);
+    this.find(target.pool);
   }
 
   abort(): void {
@@ -125,7 +125,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   closed(cause: Failure | null): void {
-    const unseen = !this.heard && this.isReused && this.wasUnseen();
+    const unseen = !this.heard && this.isReused && this.wasNeverSeen();
     this.connection = null;
     this.upload?.stop();
     if (this.over || this.broken !== null) return;
@@ -189,10 +189,10 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   /** Whether the upstream closed before it saw the request, as far as that can be told. */
-  private wasUnseen(): boolean {
-    const { content, upload, way } = this;
+  private wasNeverSeen(): boolean {
+    const { content, upload, target } = this;
     if (content === null || upload?.hasBegun === false) return true;
-    const clock = way.clock ?? realClock;
+    const clock = target.clock ?? realClock;
     const tookMs = clock.nowMs() - this.writtenMs;
     // What came while nobody looked may have come at once.
     return tookMs <= unseenMs || tookMs <= unseenMs + clock.standstillMs(this.writtenMs);
@@ -213,7 +213,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
 
   /** Looks for a connection: one that waits in the pool, or a fresh one. */
   private find(pool: Pool | null): void {
-    const { origin } = this.way;
+    const { origin } = this.target;
     if (typeof origin === "function") void this.locate(origin, pool);
     else this.take(origin, pool);
   }
@@ -233,9 +233,9 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   }
 
   private async open(origin: Origin): Promise<void> {
-    this.dial = connect(origin, this.way.connectMs);
-    const connection = await this.dial.opened;
-    this.dial = null;
+    this.pending = connect(origin, this.target.connectMs);
+    const connection = await this.pending.opened;
+    this.pending = null;
     if (isFailure(connection)) return this.fail(connection);
     if (this.broken !== null) return connection.destroy();
     this.begin(connection);
@@ -245,14 +245,14 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     const { lines, content } = this;
     this.connection = connection;
     this.parser = connection.begin(this);
-    if (connection.requests > 1) this.writtenMs = (this.way.clock ?? realClock).nowMs();
+    if (connection.requests > 1) this.writtenMs = (this.target.clock ?? realClock).nowMs();
     const isThere = content instanceof Uint8Array;
     connection.output.request(lines, content === null ? null : content.length, isThere ? content : nothing);
     if (content !== null && !isThere) this.beginUpload(connection, content);
   }
 
   private beginUpload(connection: Connection, content: StreamedBody): void {
-    this.upload = new Upload(connection, content, (cause) => this.unsent(cause), this.way.sendMs ?? usualSendMs);
+    this.upload = new BodySender(connection, content, (cause) => this.unsent(cause), this.target.sendMs ?? usualSendMs);
   }
 
   /** An upstream that answers already may have no use for the rest: how long that may take is not for the upload to say. */
@@ -268,7 +268,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
     if (connection === null) return;
     connection.leave();
     if (this.paused) connection.resume();
-    if (this.persistent && !this.parser!.tainted && connection.isFlushed && upload?.isDone !== false) this.way.pool.give(connection);
+    if (this.persistent && !this.parser!.hasExcessBytes && connection.isFlushed && upload?.isDone !== false)
+      this.target.pool.give(connection);
     else connection.destroy();
   }
 
@@ -295,7 +296,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Byt
   private fail(cause: Failure): void {
     if (this.over || this.broken !== null) return;
     this.broken = cause;
-    this.dial?.callOff();
+    this.pending?.abandon();
     this.upload?.stop();
     const { connection, answer, waiting } = this;
     this.connection = null;

@@ -3,7 +3,7 @@ import type { Exchange, Reply } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { connectionFailure } from "./connection-failure.ts";
 import { pieces } from "./pieces.ts";
-import { replyOf, type ByteSource } from "./reply.ts";
+import { replyOf, type BodySource } from "./reply.ts";
 
 /** An exchange through an HTTP proxy, which the runtime's own client knows how to talk to. */
 export function proxiedExchange(request: UpstreamRequest, headers: Readonly<Record<string, string>>, proxy: string): Exchange {
@@ -11,7 +11,7 @@ export function proxiedExchange(request: UpstreamRequest, headers: Readonly<Reco
   return { reply: exchange.begin(request, headers, proxy), abort: () => exchange.cancel() };
 }
 
-class ProxiedExchange implements ByteSource {
+class ProxiedExchange implements BodySource {
   private readonly controller = new AbortController();
   private reader: ReadableStreamDefaultReader<Uint8Array> | null = null;
   /** What was wrong with the body that was sent. */
@@ -39,7 +39,7 @@ class ProxiedExchange implements ByteSource {
     }
   }
 
-  async next(): ReturnType<ByteSource["next"]> {
+  async next(): ReturnType<BodySource["next"]> {
     try {
       const part = await this.reader?.read();
       return part === undefined || part.done ? null : part.value;

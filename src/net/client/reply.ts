@@ -3,7 +3,7 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { decoded } from "./decoded.ts";
 
 /** A body as it comes. Never throws. */
-export interface ByteSource {
+export interface BodySource {
   /** The next part; `null` at the clean end. */
   next(): Promise<Uint8Array | null | Failure>;
   /** The next part, where it is there already, and null where that is not so. */
@@ -14,7 +14,7 @@ export interface ByteSource {
 }
 
 /** The head of an answer with its body, whatever carries it, freed of any content encoding. */
-export function replyOf(status: number, headers: Headers, source: ByteSource): Reply {
+export function replyOf(status: number, headers: Headers, source: BodySource): Reply {
   return new BoundedReply(status, headers, decoded(source, headers.get("content-encoding") ?? null));
 }
 
@@ -29,7 +29,7 @@ class BoundedReply implements Reply {
   constructor(
     readonly status: number,
     private readonly headers: Headers,
-    private readonly source: ByteSource,
+    private readonly source: BodySource,
   ) {}
 
   header(name: string): string | null {

@@ -1,5 +1,5 @@
 import { HeaderCache } from "../message/header-cache.ts";
-import { hasOption, type HeaderLines } from "../message/header-lines.ts";
+import { hasConnectionOption, type HeaderLines } from "../message/header-lines.ts";
 import { MessageParser, type BodySink } from "../message/message-parser.ts";
 
 /** What a parser finds in a response, told in order: one head, parts of the body, the end. */
@@ -15,7 +15,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   private line = "";
   private said: Status | null = null;
   /** Bytes came behind the end: whatever they are, the connection cannot be trusted with another request. */
-  tainted = false;
+  hasExcessBytes = false;
 
   constructor(sink: ResponseSink) {
     super(sink, new HeaderCache(headersMax), headBytesMax, "allowed");
@@ -32,7 +32,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   feed(chunk: Buffer): string | null {
     const taken = this.take(chunk, 0);
     if (typeof taken === "string") return `the response cannot be read: ${taken}`;
-    this.tainted ||= taken < chunk.length;
+    this.hasExcessBytes ||= taken < chunk.length;
     return null;
   }
 
@@ -50,7 +50,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   protected readHead(headers: HeaderLines): string | null {
     const status = this.statusOf(headers.first);
     if (status === null) return notHttp;
-    const { code, modern } = status;
+    const { code, isHttp11 } = status;
     if (code === 101) return "the upstream switched protocols";
     if (code < 200) {
       this.interims++;
@@ -64,8 +64,8 @@ export class ResponseParser extends MessageParser<ResponseSink> {
     const connection = headers.get("connection");
     const framed = encoding !== undefined || length !== undefined || isBodiless(code);
     // The old version knows no chunks, and closes unless it says otherwise.
-    const keeps = modern || (encoding === undefined && hasOption(connection, "keep-alive"));
-    const persistent = framed && keeps && !hasOption(connection, "close");
+    const keeps = isHttp11 || (encoding === undefined && hasConnectionOption(connection, "keep-alive"));
+    const persistent = framed && keeps && !hasConnectionOption(connection, "close");
     this.frame(isBodiless(code) ? 0 : encoding !== undefined ? "chunked" : framed ? Number(length) : "until_close");
     this.sink.head(code, headers, persistent);
     this.settleFrame();
@@ -75,7 +75,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   private statusOf(line: string): Status | null {
     if (line === this.line) return this.said;
     const said = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(line);
-    const status = said === null ? null : { code: Number(said[2]), modern: said[1] === "1" };
+    const status = said === null ? null : { code: Number(said[2]), isHttp11: said[1] === "1" };
     if (line.length > knownLineMax) return status;
     this.line = line;
     this.said = status;
@@ -86,7 +86,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
 interface Status {
   readonly code: number;
   /** It knows chunks, and keeps its connection unless it says otherwise. */
-  readonly modern: boolean;
+  readonly isHttp11: boolean;
 }
 
 const notHttp = "it is not HTTP";

@@ -4,7 +4,7 @@ import type { Exchange, Reply, Send } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../../operations/failure.ts";
 import { oneLine } from "../message/header-lines.ts";
 import type { Origin } from "./connection.ts";
-import { HttpExchange, type SendClock, type Way } from "./exchange.ts";
+import { HttpExchange, type SendClock, type UpstreamTarget } from "./exchange.ts";
 import { Pool } from "./pool.ts";
 import { proxiedExchange } from "./proxied.ts";
 
@@ -19,41 +19,41 @@ export function makeSend(
   standstillMs: SendClock["standstillMs"] = () => 0,
 ): Send {
   const pool = new Pool(nowMs);
-  const waitingAt = new WaitingAt();
+  const engineWaiters = new EngineWaiters();
   const clock: SendClock = { nowMs, standstillMs };
-  const lasts = new WeakMap<UpstreamRequest["headers"], LastRequest>();
-  const places = { any: new Map<string, Place>(), public: new Map<string, Place>() };
+  const lasts = new WeakMap<UpstreamRequest["headers"], PreparedRequest>();
+  const parsedUrls = { any: new Map<string, ParsedUrl>(), public: new Map<string, ParsedUrl>() };
 
   return function send(request, channel, credential) {
     const key = secret(channel, credential);
     // Most requests of a channel have the same headers, and then go the same way with the same head but for their length.
     const last = lasts.get(request.headers);
-    if (last !== undefined && isLike(last, request, channel, key)) return new HttpExchange(last.way, last.lines, request.body);
+    if (last !== undefined && isLike(last, request, channel, key)) return new HttpExchange(last.target, last.lines, request.body);
     return channel.proxy === null ? direct(request, channel, key) : proxied(request, channel, channel.proxy, key);
   };
 
   function direct(request: UpstreamRequest, channel: Channel, key: string | undefined): Exchange {
     const { url, method } = request;
     const { connectMs } = channel.timeouts;
-    const { origin, path } = placeOf(url, channel.reach);
+    const { origin, path } = parsedUrlOf(url, channel.reach);
     if (origin === null) return engineExchange(request, path, connectMs);
     const { authHeader, authPrefix, host } = channel.address;
     const lines = headLines(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
-    const way = { origin, pool, connectMs, clock };
-    lasts.set(request.headers, { channel, url, key, method, way, lines });
-    return new HttpExchange(way, lines, request.body);
+    const target = { origin, pool, connectMs, clock };
+    lasts.set(request.headers, { channel, url, key, method, target, lines });
+    return new HttpExchange(target, lines, request.body);
   }
 
   /** Few addresses are asked over and over; those that hold a model's name may be many. */
-  function placeOf(url: string, reach: Origin["reach"]): Place {
-    const known = reach === "public" ? places.public : places.any;
+  function parsedUrlOf(url: string, reach: Origin["reach"]): ParsedUrl {
+    const known = reach === "public" ? parsedUrls.public : parsedUrls.any;
     const place = known.get(url);
     if (place !== undefined) return place;
     const pathAt = pathStart(url);
     const address = url.slice(0, pathAt);
     const origin = address.startsWith(engineScheme) ? null : originOf(address, reach === "public" ? `${reach} ${address}` : address, reach);
     const made = { origin, path: url.slice(pathAt) };
-    if (known.size >= placesMax) known.clear();
+    if (known.size >= parsedUrlsMax) known.clear();
     known.set(url, made);
     return made;
   }
@@ -70,9 +70,9 @@ export function makeSend(
     const attempt = (lost: string | null, wasAlone: boolean): HttpExchange => {
       const origin = async (): Promise<Origin | Failure> => {
         const socket = await engineSocket(path, lost, wasAlone);
-        if (asked !== null) waitingAt.leave(asked, false);
+        if (asked !== null) engineWaiters.leave(asked, false);
         asked = typeof socket === "string" ? socket : null;
-        if (asked !== null) waitingAt.enter(asked);
+        if (asked !== null) engineWaiters.enter(asked);
         return typeof socket === "string" ? engineOrigin(socket) : socket;
       };
       return new HttpExchange({ origin, pool, connectMs, clock }, lines, request.body);
@@ -80,7 +80,7 @@ export function makeSend(
     let exchange = attempt(null, false);
     const leave = (reply: Reply | Failure): boolean => {
       const isLost = isFailure(reply) && lostKinds.includes(reply.kind);
-      return asked !== null && waitingAt.leave(asked, isLost);
+      return asked !== null && engineWaiters.leave(asked, isLost);
     };
     const reply = exchange.reply.then((first) => {
       const wasAlone = leave(first);
@@ -105,7 +105,7 @@ export function makeSend(
 export type EngineSocket = (path: string, lost: string | null, wasAlone: boolean) => Promise<string | Failure>;
 
 /** Who waits for an answer at which socket: where one of several made an engine end, it is not known which. */
-class WaitingAt {
+class EngineWaiters {
   private readonly sockets = new Map<string, { count: number; lostTogether: boolean }>();
 
   enter(socket: string): void {
@@ -136,13 +136,13 @@ function noEngines(): Promise<Failure> {
 }
 
 /** What an address says. */
-interface Place {
+interface ParsedUrl {
   /** Null where an engine of this process is meant. */
   readonly origin: Origin | null;
   readonly path: string;
 }
 
-const placesMax = 1024;
+const parsedUrlsMax = 1024;
 
 /** What every request says of itself. */
 const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };
@@ -158,28 +158,28 @@ function authValue(prefix: string, secret: string | undefined): string | null {
   return secret === undefined || secret === "" ? null : prefix + secret;
 }
 
-interface OwnWords {
+interface HeadFields {
   readonly host: string;
   readonly authHeader: string;
   readonly auth: string | null;
 }
 
 /** The last request with the same headers, and what was made of it. */
-interface LastRequest {
+interface PreparedRequest {
   readonly channel: Channel;
   readonly url: string;
   readonly key: string | undefined;
   readonly method: string;
-  readonly way: Way;
+  readonly target: UpstreamTarget;
   readonly lines: Uint8Array;
 }
 
-function isLike(last: LastRequest, { url, method }: UpstreamRequest, channel: Channel, key: string | undefined): boolean {
+function isLike(last: PreparedRequest, { url, method }: UpstreamRequest, channel: Channel, key: string | undefined): boolean {
   return last.channel === channel && last.url === url && last.key === key && last.method === method;
 }
 
 /** The head of a request but for the length of its body. Each of its characters is one byte. */
-function headLines({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: OwnWords): Uint8Array {
+function headLines({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: HeadFields): Uint8Array {
   let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
   if (auth !== null) head += `${authHeader}: ${oneLine(auth, "")}\r\n`;
   for (const name in headers) {

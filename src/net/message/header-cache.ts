@@ -6,7 +6,7 @@ import { HeaderLines } from "./header-lines.ts";
  * carries one long answer often carries no second; nor is any credential.
  */
 export class HeaderCache {
-  private known: Known | null = null;
+  private known: CachedHead | null = null;
   private heads = 0;
 
   constructor(
@@ -19,7 +19,7 @@ export class HeaderCache {
   read(bytes: Buffer, start: number, end: number): HeaderLines | string {
     const familiar = this.known === null ? null : likeKnown(this.known, bytes, start, end);
     if (familiar !== null) return familiar;
-    const lines: Line[] = [];
+    const lines: ParsedLine[] = [];
     for (let at = start; at < end - 2;) {
       if (lines.length > this.headersMax) return tooManyHeaders;
       const feed = bytes.indexOf(lineFeed, at);
@@ -43,7 +43,7 @@ function isWorthKnowing(heads: number): boolean {
 
 /** A head that has the names of the known one, in the same order; null where it has not. One that is the same in every byte is not made again. */
 function likeKnown(
-  { lines, head, values: knownValues, bytes: knownBytes, distinct }: Known,
+  { lines, head, values: knownValues, bytes: knownBytes, distinct }: CachedHead,
   bytes: Buffer,
   start: number,
   end: number,
@@ -99,9 +99,9 @@ function textIn(bytes: Buffer, from: number, end: number): string | null {
 export const tooManyHeaders = "there are too many headers";
 export const malformedLine = "a line of the head is malformed";
 
-interface Known {
+interface CachedHead {
   readonly bytes: Buffer;
-  readonly lines: readonly Line[];
+  readonly lines: readonly ParsedLine[];
   /** Of all lines but the first; without what is secret. */
   readonly values: readonly string[];
   /** What was read in them. Where something is secret, no other head is the same. */
@@ -110,7 +110,7 @@ interface Known {
   readonly distinct: boolean;
 }
 
-interface Line {
+interface ParsedLine {
   /** In lower case; empty for the first line, which is not a header. */
   readonly name: string;
   readonly value: string;
@@ -119,7 +119,7 @@ interface Line {
   readonly secret: boolean;
 }
 
-function remembered(bytes: Buffer, start: number, end: number, lines: readonly Line[]): Known {
+function remembered(bytes: Buffer, start: number, end: number, lines: readonly ParsedLine[]): CachedHead {
   const kept = Buffer.from(bytes.subarray(start, end));
   let at = 0;
   const known = lines.map((line) => {
@@ -140,7 +140,7 @@ function isSame(bytes: Buffer, at: number, end: number, known: Buffer, knownAt: 
   return true;
 }
 
-function lineOf(text: string, length: number, isFirst: boolean): Line | null {
+function lineOf(text: string, length: number, isFirst: boolean): ParsedLine | null {
   if (unprintable.test(text)) return null;
   if (isFirst) return { name: "", value: text, length, secret: false };
   const colon = text.indexOf(":");
@@ -162,7 +162,7 @@ const ends: ReadonlySet<string> = new Set(["content-length", "transfer-encoding"
 /** What is forgotten as soon as it was used. */
 const secrets: ReadonlySet<string> = new Set(["authorization", "x-api-key", "cookie", "set-cookie", "proxy-authorization"]);
 
-function headOf(lines: readonly Line[], joinsLengths: boolean): HeaderLines | string {
+function headOf(lines: readonly ParsedLine[], joinsLengths: boolean): HeaderLines | string {
   const names: string[] = [];
   const values: string[] = [];
   for (let at = 1; at < lines.length; at++) {

@@ -1,16 +1,16 @@
 import type { HeaderLines } from "../message/header-lines.ts";
 import { release } from "../message/message-parser.ts";
-import { ClientOutput, type OutputOwner } from "./client-output.ts";
+import { ClientOutput, type ClientOutputOwner } from "./client-output.ts";
 import { IncomingRequest, type RequestConnection } from "./incoming-request.ts";
 import type { ResponseHead, ResponseBodyStream, HttpResponse, ResponseWriter } from "./http-response.ts";
-import { asksFirst, isPersistent, RequestParser, type RequestLine, type RequestSink } from "./request-parser.ts";
+import { expectsContinue, isPersistent, RequestParser, type RequestLine, type RequestSink } from "./request-parser.ts";
 
 /** What a connection needs of whoever listens. */
 export interface ConnectionHost {
   /** Null where the request itself is told its answer, at once or later. */
   answer(request: IncomingRequest): HttpResponse | Promise<HttpResponse | null> | null;
   /** The answer to what could not be read, or did not come in time. */
-  refusal(problem: string, status: number | null): HttpResponse;
+  rejection(problem: string, status: number | null): HttpResponse;
   /** The answer where ours cannot be made. */
   bug(error: unknown): HttpResponse;
   /** No connection is kept for another request. */
@@ -20,24 +20,24 @@ export interface ConnectionHost {
   /** On a clock that never jumps. */
   nowMs(): number;
   /** The lines that an answer with this status begins with. */
-  opening(status: number, nowMs: number): Uint8Array;
+  responsePrefix(status: number, nowMs: number): Uint8Array;
 }
 
 export type ClientSocket = Bun.Socket<ClientConnection>;
 
 /** One client's connection: its requests are read, answered and forgotten one after the other. */
-export class ClientConnection implements RequestSink, RequestConnection, ResponseWriter, OutputOwner {
+export class ClientConnection implements RequestSink, RequestConnection, ResponseWriter, ClientOutputOwner {
   private readonly parser: RequestParser = new RequestParser(this);
   /** The request that is being answered. */
   private request: IncomingRequest | null = null;
-  private arrived = false;
+  private hasNewRequest = false;
   /** Its client waits to be told that its body is wanted. */
-  private asksFirst = false;
-  /** What came behind the request that is being answered, and whether anything did. */
-  private behind: Buffer | null = null;
+  private expectsContinue = false;
+  /** What came pipelined the request that is being answered, and whether anything did. */
+  private pipelined: Buffer | null = null;
   private hasMore = false;
-  /** It has had its share of this turn of the event loop; what came behind waits for the next. */
-  private hasYielded = false;
+  /** It has had its share of this turn of the event loop; what came pipelined waits for the next. */
+  private isYielding = false;
   private readonly output: ClientOutput;
   private stream: ResponseBodyStream | null = null;
   /** The answer whose head has not left yet: that of a stream leaves with its first bytes. */
@@ -47,7 +47,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
   private answered = false;
   private closes = false;
   /** The client will send nothing more. */
-  private isHalf = false;
+  private clientHasEnded = false;
   /** Nothing more is answered. What still comes is thrown away, so that the last answer is not lost with it. */
   private lingering = false;
   private isClosed = false;
@@ -74,18 +74,18 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
 
   received(chunk: Buffer): void {
     if (this.lingering) return this.discard(chunk);
-    if (this.hasYielded || (this.request !== null && this.parser.isOver)) return this.hold(chunk);
+    if (this.isYielding || (this.request !== null && this.parser.isOver)) return this.hold(chunk);
     const { request } = this;
     const unwanted = this.answered && request !== null;
     this.feed(chunk);
-    if (unwanted && this.request === request && this.behind === null) release(chunk);
+    if (unwanted && this.request === request && this.pipelined === null) release(chunk);
   }
 
   /** The client closed, or the connection broke. */
   closed(): void {
     if (this.isClosed) return;
     this.isClosed = true;
-    this.behind = null;
+    this.pipelined = null;
     const { request, stream } = this;
     this.request = null;
     this.stream = null;
@@ -101,12 +101,12 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
    */
   clientEnded(): boolean {
     if (this.isClosed) return false;
-    this.isHalf = true;
+    this.clientHasEnded = true;
     if (!this.output.isEmpty && (this.lingering || this.answered)) return true;
-    if (this.hasYielded) return true;
+    if (this.isYielding) return true;
     if (this.lingering || this.request === null || !this.parser.isOver) return false;
     if (this.stream !== null && this.streamHead === null) return !this.output.isEmpty || this.stream.sendKeepAlive();
-    if (!this.request.line.modern) return false;
+    if (!this.request.line.isHttp11) return false;
     this.output.text("HTTP/1.1 102 Processing\r\n\r\n");
     return true;
   }
@@ -114,7 +114,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
   /** The system has room again. */
   drained(): void {
     if (this.isClosed || !this.output.flush()) return;
-    if (this.lingering) this.farewell();
+    if (this.lingering) this.shutDownWrites();
     else if (this.stream !== null) this.stream.room();
     else if (this.answered && this.request?.body.isOver !== false) this.finish();
   }
@@ -147,7 +147,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
       if (this.parser.isInHead && waitedMs > headMs) {
         // Whoever has been told that its time is over does not gain more of it by sending on.
         this.lingersLongestMs = lingerMs;
-        this.refuse("its head did not come in time", 408);
+        this.reject("its head did not come in time", 408);
       } else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
     } else if (this.answered) {
       const isOverdue = this.output.isEmpty && nowMs - this.answeredMs > lingerLongestMs;
@@ -157,7 +157,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
 
   /** No request is under way: it may go. */
   closeIdle(): void {
-    if (this.request === null && !this.lingering && !this.hasYielded && this.output.isEmpty) this.linger();
+    if (this.request === null && !this.lingering && !this.isYielding && this.output.isEmpty) this.linger();
   }
 
   /** What the system has taken may still reach the client; what it has not is lost. */
@@ -176,15 +176,15 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
 
   head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void {
     this.request = new IncomingRequest(line, headers, bodyBytes, this);
-    this.arrived = true;
-    this.asksFirst = asksFirst(line, headers, bodyBytes);
+    this.hasNewRequest = true;
+    this.expectsContinue = expectsContinue(line, headers, bodyBytes);
     this.used = true;
     this.answered = false;
     this.discardedBytes = 0;
   }
 
   body(bytes: Uint8Array): void {
-    this.asksFirst = false;
+    this.expectsContinue = false;
     this.request?.body.push(bytes);
     if (!this.answered) return;
     this.sinceMs = this.host.nowMs();
@@ -203,8 +203,8 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
   }
 
   wanted(): void {
-    if (!this.asksFirst || this.answered || this.isClosed) return;
-    this.asksFirst = false;
+    if (!this.expectsContinue || this.answered || this.isClosed) return;
+    this.expectsContinue = false;
     this.output.text("HTTP/1.1 100 Continue\r\n\r\n");
   }
 
@@ -277,39 +277,39 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
       }
       from = taken;
       this.hasMore = from < chunk.length;
-      if (this.arrived) this.dispatch();
+      if (this.hasNewRequest) this.dispatch();
       if (this.request !== null && this.answered && this.parser.isOver && this.output.isEmpty) this.finish();
       if (from === chunk.length) break;
       if (this.request === null && this.parser.isIdle && ++answers === answersPerTurn) this.yield();
-      if (this.hasYielded || (this.request !== null && this.parser.isOver)) {
+      if (this.isYielding || (this.request !== null && this.parser.isOver)) {
         this.hold(from === 0 ? chunk : chunk.subarray(from));
         break;
       }
     }
     this.feeding = false;
-    if (this.hasYielded) return;
-    const isLast = this.host.stopping || this.isHalf;
+    if (this.isYielding) return;
+    const isLast = this.host.stopping || this.clientHasEnded;
     if (isLast && this.request === null && !this.parser.isInHead) this.linger();
     // Half of a request, and its other half will never come.
-    else if (this.isHalf && !this.parser.isOver) this.terminate();
+    else if (this.clientHasEnded && !this.parser.isOver) this.terminate();
   }
 
   /** Others have something to ask as well, however much this client has sent without waiting. */
   private yield(): void {
-    this.hasYielded = true;
+    this.isYielding = true;
     this.pause();
     setImmediate(() => {
-      this.hasYielded = false;
-      const { behind } = this;
-      if (this.isClosed || this.lingering || behind === null) return;
-      this.behind = null;
+      this.isYielding = false;
+      const { pipelined } = this;
+      if (this.isClosed || this.lingering || pipelined === null) return;
+      this.pipelined = null;
       this.resume();
-      this.feed(behind);
+      this.feed(pipelined);
     });
   }
 
   private dispatch(): void {
-    this.arrived = false;
+    this.hasNewRequest = false;
     const request = this.request!;
     let answer: HttpResponse | Promise<HttpResponse | null> | null;
     try {
@@ -349,9 +349,10 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     }
     const { line, headers } = request;
     // Nobody knows whether a client that was not told to go on will send its body all the same.
-    this.closes = head.closes || !isPersistent(line, headers) || this.host.stopping || this.asksFirst || (this.isHalf && !this.hasMore);
+    this.closes =
+      head.closes || !isPersistent(line, headers) || this.host.stopping || this.expectsContinue || (this.clientHasEnded && !this.hasMore);
     if (typeof body === "object" && "begin" in body) {
-      this.chunked = line.modern;
+      this.chunked = line.isHttp11;
       this.stream = body;
       this.streamHead = answer;
       body.begin(this);
@@ -375,7 +376,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
 
   private putHead(status: number, head: ResponseHead, nowMs: number, sized: boolean): void {
     const { output } = this;
-    output.put(this.host.opening(status, nowMs));
+    output.put(this.host.responsePrefix(status, nowMs));
     head.writeTo(output, sized);
   }
 
@@ -412,19 +413,19 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     this.answered = false;
     this.parser.next();
     this.sinceMs = nowMs;
-    const { behind } = this;
-    if (behind === null && (this.host.stopping || this.isHalf) && !this.feeding) return this.linger();
-    if (behind === null || this.feeding) return;
-    this.behind = null;
+    const { pipelined } = this;
+    if (pipelined === null && (this.host.stopping || this.clientHasEnded) && !this.feeding) return this.linger();
+    if (pipelined === null || this.feeding) return;
+    this.pipelined = null;
     this.resume();
-    this.feed(behind);
+    this.feed(pipelined);
   }
 
   private hold(chunk: Buffer): void {
     this.hasMore = true;
-    this.behind = this.behind === null ? chunk : Buffer.concat([this.behind, chunk]);
+    this.pipelined = this.pipelined === null ? chunk : Buffer.concat([this.pipelined, chunk]);
     // Who does not take what was answered has nothing more to ask.
-    if (this.behind.length > behindBytesMax || (this.answered && !this.output.isEmpty)) this.pause();
+    if (this.pipelined.length > pipelinedBytesMax || (this.answered && !this.output.isEmpty)) this.pause();
   }
 
   private unreadable(problem: string): void {
@@ -436,15 +437,15 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
       this.stream = null;
       request.gone();
       stream?.gone();
-      // Part of an answer is on its way: another one behind it would be taken for its end.
+      // Part of an answer is on its way: another one pipelined it would be taken for its end.
       if (stream !== null) return this.terminate();
     }
     if (this.answered) return this.linger();
-    this.refuse(problem, null);
+    this.reject(problem, null);
   }
 
-  private refuse(problem: string, status: number | null): void {
-    const answer = this.host.refusal(problem, status);
+  private reject(problem: string, status: number | null): void {
+    const answer = this.host.rejection(problem, status);
     const { body } = answer;
     this.closes = true;
     this.sendWhole(
@@ -462,17 +463,17 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     this.lingering = true;
     this.lingersMs = unsentMs;
     this.request = null;
-    this.behind = null;
+    this.pipelined = null;
     this.discardedBytes = 0;
     this.sinceMs = this.host.nowMs();
     this.resume();
-    if (this.output.isEmpty) this.farewell();
+    if (this.output.isEmpty) this.shutDownWrites();
   }
 
-  private farewell(): void {
+  private shutDownWrites(): void {
     this.lingeringMs = this.host.nowMs();
     this.host.done(this);
-    if (this.isHalf) this.close();
+    if (this.clientHasEnded) this.close();
     else this.socket.shutdown();
   }
 
@@ -508,7 +509,7 @@ const lingerLongestMs = 300_000;
 /** How long a client that was answered may send nothing of the rest of its request. */
 const discardIdleMs = 20_000;
 const discardedBytesMax = 1024 * 1024 * 1024;
-const behindBytesMax = 64 * 1024;
+const pipelinedBytesMax = 64 * 1024;
 /** A client that waits for its answers asks once in a turn. */
 const answersPerTurn = 16;
 const lineEndsMax = 4;

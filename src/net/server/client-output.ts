@@ -1,13 +1,13 @@
 import { putDecimal } from "../message/decimal.ts";
 
 /** Where the bytes go. */
-export interface OutputSocket {
+export interface ClientOutputSocket {
   /** Returns how many bytes the system took; less than nothing where it takes none. */
   write(bytes: Uint8Array, offset?: number, length?: number): number;
 }
 
 /** Whoever waits for the client to take them. */
-export interface OutputOwner {
+export interface ClientOutputOwner {
   /** The client has just taken something, or has just begun to take nothing. */
   moved(): void;
   /** The client will take no more, for ever. */
@@ -19,8 +19,8 @@ export class ClientOutput {
   private unsent: Uint8Array | null = null;
 
   constructor(
-    private readonly socket: OutputSocket,
-    private readonly owner: OutputOwner,
+    private readonly socket: ClientOutputSocket,
+    private readonly owner: ClientOutputOwner,
   ) {}
 
   /** The system has taken everything. */
@@ -60,7 +60,7 @@ export class ClientOutput {
   put(bytes: Uint8Array): void {
     if (bytes.length > scratch.length - filled) {
       this.send();
-      this.sendOwned(bytes);
+      this.sendUncopied(bytes);
       return;
     }
     scratch.set(bytes, filled);
@@ -117,7 +117,7 @@ export class ClientOutput {
     if (written < length) this.keep(Buffer.from(scratch.subarray(written, length)));
   }
 
-  private sendOwned(bytes: Uint8Array): void {
+  private sendUncopied(bytes: Uint8Array): void {
     if (this.unsent !== null) return this.keep(bytes);
     const written = this.taken(this.socket.write(bytes));
     if (written < bytes.length) this.keep(bytes.subarray(written));

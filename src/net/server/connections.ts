@@ -2,7 +2,7 @@ import { ResponsePrefixes } from "./response-prefixes.ts";
 import { ClientConnection, type ClientSocket, type ConnectionHost } from "./client-connection.ts";
 import { ConnectionsByNetwork } from "./connections-by-network.ts";
 
-export interface ListenAt {
+export interface BindOptions {
   readonly host: string;
   readonly port: number;
   readonly reusePort: boolean;
@@ -21,21 +21,21 @@ export class Connections {
   private readonly sweeper: ReturnType<typeof setInterval>;
   private readonly connectionsMax: number;
   private readonly perAddressMax: () => number | null;
-  private readonly places = new ConnectionsByNetwork<ClientConnection>();
+  private readonly byNetwork = new ConnectionsByNetwork<ClientConnection>();
   private readonly busy = new Set<ClientConnection>();
   private readonly allDone = Promise.withResolvers<void>();
-  private readonly openings = new ResponsePrefixes();
+  private readonly prefixes = new ResponsePrefixes();
 
   constructor(
-    { host, port, reusePort, connectionsMax, perAddressMax = () => null }: ListenAt,
-    answers: Omit<ConnectionHost, "stopping" | "opening" | "done">,
+    { host, port, reusePort, connectionsMax, perAddressMax = () => null }: BindOptions,
+    answers: Omit<ConnectionHost, "stopping" | "responsePrefix" | "done">,
   ) {
     this.connectionsMax = connectionsMax;
     this.perAddressMax = perAddressMax;
     this.host = {
       ...answers,
       stopping: false,
-      opening: (status, nowMs) => this.openings.of(status, nowMs),
+      responsePrefix: (status, nowMs) => this.prefixes.of(status, nowMs),
       done: (connection) => this.done(connection),
     };
     this.listener = Bun.listen<ClientConnection>({
@@ -86,18 +86,18 @@ export class Connections {
 
   private accept(socket: ClientSocket): void {
     socket.data = new ClientConnection(socket, this.host);
-    if (this.open.size < this.connectionsMax && this.hasPlace(socket)) this.open.add(socket.data);
+    if (this.open.size < this.connectionsMax && this.isWithinNetworkLimit(socket)) this.open.add(socket.data);
     else socket.terminate();
   }
 
-  private hasPlace({ data, remoteAddress }: ClientSocket): boolean {
+  private isWithinNetworkLimit({ data, remoteAddress }: ClientSocket): boolean {
     const max = this.perAddressMax();
-    return max === null || this.places.enter(data, remoteAddress, max);
+    return max === null || this.byNetwork.enter(data, remoteAddress, max);
   }
 
   private gone({ data }: ClientSocket): void {
     this.open.delete(data);
-    this.places.leave(data);
+    this.byNetwork.leave(data);
     data.closed();
     this.done(data);
   }

@@ -1,5 +1,5 @@
 import { HeaderCache, tooManyHeaders } from "../message/header-cache.ts";
-import { hasOption, type HeaderLines } from "../message/header-lines.ts";
+import { hasConnectionOption, type HeaderLines } from "../message/header-lines.ts";
 import { headTooLarge, MessageParser, type BodySink } from "../message/message-parser.ts";
 
 /** What a parser finds in a request, told in order: its head, parts of its body, its end. */
@@ -13,17 +13,17 @@ export interface RequestLine {
   /** Exactly as it was sent. */
   readonly target: string;
   /** The client knows chunks, and keeps its connection unless it says otherwise. */
-  readonly modern: boolean;
+  readonly isHttp11: boolean;
 }
 
 /** Whether the client keeps the connection open after this request. */
-export function isPersistent({ modern }: RequestLine, headers: HeaderLines): boolean {
-  return modern && !hasOption(headers.get("connection"), "close");
+export function isPersistent({ isHttp11 }: RequestLine, headers: HeaderLines): boolean {
+  return isHttp11 && !hasConnectionOption(headers.get("connection"), "close");
 }
 
 /** Whether the client sends its body only when it is told to go on. */
-export function asksFirst({ modern }: RequestLine, headers: HeaderLines, bodyBytes: number | null): boolean {
-  return modern && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue";
+export function expectsContinue({ isHttp11 }: RequestLine, headers: HeaderLines, bodyBytes: number | null): boolean {
+  return isHttp11 && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue";
 }
 
 /** Reads the requests of one connection, one after the other: the next one when it is told to. */
@@ -62,10 +62,10 @@ export class RequestParser extends MessageParser {
     }
     const { line } = this;
     if (line === null) return laterVersion.test(first) ? notThisVersion : notHttp;
-    const { modern } = line;
+    const { isHttp11 } = line;
     const host = headers.get("host");
     if (host === undefined) {
-      if (modern) return "there is no Host header";
+      if (isHttp11) return "there is no Host header";
     } else if (host !== this.host) {
       if (host.includes(",")) return severalHosts;
       if (!hostWithPort.test(host)) return "its Host is not the name of a host";
@@ -75,7 +75,7 @@ export class RequestParser extends MessageParser {
     const length = headers.get("content-length");
     if (encoding !== undefined) {
       if (length !== undefined) return "there are both a Content-Length and a Transfer-Encoding";
-      if (!modern || encoding.toLowerCase() !== "chunked") return "there is an unknown Transfer-Encoding";
+      if (!isHttp11 || encoding.toLowerCase() !== "chunked") return "there is an unknown Transfer-Encoding";
     } else if (length !== undefined && !lengthDigits.test(length)) return "there is no valid Content-Length";
     const bodyBytes = encoding === undefined ? Number(length ?? 0) : null;
     this.frame(bodyBytes ?? "chunked");
@@ -87,7 +87,7 @@ export class RequestParser extends MessageParser {
 
 function lineOf(first: string): RequestLine | null {
   const said = requestLine.exec(first);
-  return said === null ? null : { method: said[1]!, target: said[2]!, modern: said[3] === "1" };
+  return said === null ? null : { method: said[1]!, target: said[2]!, isHttp11: said[3] === "1" };
 }
 
 /** The status for what could not be read. */

@@ -8,13 +8,13 @@ export class ResponsePrefixes {
       this.madeMs = nowMs;
       this.made.clear();
     }
-    let opening = this.made.get(status);
-    if (opening === undefined) this.made.set(status, (opening = openingOf(status)));
-    return opening;
+    let prefix = this.made.get(status);
+    if (prefix === undefined) this.made.set(status, (prefix = prefixOf(status)));
+    return prefix;
   }
 }
 
-function openingOf(status: number): Uint8Array {
+function prefixOf(status: number): Uint8Array {
   const date = new Date().toUTCString();
   return encoder.encode(`HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\ndate: ${date}\r\n${always}`);
 }

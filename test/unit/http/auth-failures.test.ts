@@ -61,7 +61,7 @@ describe("requests without a valid key", () => {
   });
 
   test("from a million addresses take no more memory than the bound, and the one that goes on stays known", () => {
-    const { failures } = world({ perMinuteMax: 30, placesMax: 1_000 });
+    const { failures } = world({ perMinuteMax: 30, networksMax: 1_000 });
     let refused = 0;
     for (let count = 0; count < 20_000; count += 1) {
       failures.note(`10.${count >> 16}.${(count >> 8) & 255}.${count & 255}`);

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { asksFirst, isPersistent, RequestParser, statusFor, type RequestLine } from "../../../src/net/server/request-parser.ts";
+import { expectsContinue, isPersistent, RequestParser, statusFor, type RequestLine } from "../../../src/net/server/request-parser.ts";
 import type { HeaderLines } from "../../../src/net/message/header-lines.ts";
 import { allHeaders } from "../../support/header-lines.ts";
 
@@ -13,9 +13,9 @@ interface Request {
   readonly target: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly bodyBytes: number | null;
-  readonly modern: boolean;
+  readonly isHttp11: boolean;
   readonly persistent: boolean;
-  readonly asksFirst: boolean;
+  readonly expectsContinue: boolean;
   readonly body: string;
   readonly ended: boolean;
 }
@@ -61,9 +61,9 @@ function tell(chunks: Iterable<Uint8Array>): Told {
       target: line.target,
       headers: allHeaders(headers),
       bodyBytes,
-      modern: line.modern,
+      isHttp11: line.isHttp11,
       persistent: isPersistent(line, headers),
-      asksFirst: asksFirst(line, headers, bodyBytes),
+      expectsContinue: expectsContinue(line, headers, bodyBytes),
       body,
       ended,
     });
@@ -210,7 +210,7 @@ function assemble(given: Draft): Sample {
   if (framing.kind === "chunked") all.push(plain("TRANSFER-encoding", "Chunked"));
   const head = bytesOf(`${method} ${given.target} HTTP/1.${minor}\r\n${all.map(written).join("")}\r\n`);
   const [raw, body] = bodyOf(framing);
-  const modern = minor === 1;
+  const isHttp11 = minor === 1;
   const bodyBytes = framing.kind === "chunked" ? null : framing.kind === "length" ? framing.data.length : 0;
   return {
     bytes: Buffer.concat([head, raw]),
@@ -219,9 +219,9 @@ function assemble(given: Draft): Sample {
       target: given.target,
       headers: headersOf(all),
       bodyBytes,
-      modern,
-      persistent: modern && !(connection ?? "").split(",").some((option) => option.trim().toLowerCase() === "close"),
-      asksFirst: modern && bodyBytes !== 0 && expectation?.toLowerCase() === "100-continue",
+      isHttp11,
+      persistent: isHttp11 && !(connection ?? "").split(",").some((option) => option.trim().toLowerCase() === "close"),
+      expectsContinue: isHttp11 && bodyBytes !== 0 && expectation?.toLowerCase() === "100-continue",
       body: Buffer.from(body).toString("latin1"),
       ended: true,
     },

@@ -15,7 +15,7 @@ interface Told {
   readonly refusal: string | null;
   /** What was missing when the connection was closed, or "open" where it never was. */
   readonly missing: string | null;
-  readonly tainted: boolean;
+  readonly hasExcessBytes: boolean;
 }
 
 /**
@@ -49,7 +49,7 @@ function tell(chunks: Iterable<Uint8Array>, { closes = false } = {}): Told {
     if (refusal !== null) break;
   }
   const missing = closes && refusal === null ? parser.close() : "open";
-  return { head, body: Buffer.concat(parts).toString("latin1"), ended, refusal, missing, tainted: parser.tainted };
+  return { head, body: Buffer.concat(parts).toString("latin1"), ended, refusal, missing, hasExcessBytes: parser.hasExcessBytes };
 }
 
 function* bytewise(bytes: Uint8Array): Generator<Uint8Array> {
@@ -175,7 +175,7 @@ function assemble(draft: Draft): Sample {
       ended: framed,
       refusal: null,
       missing: "open",
-      tainted: false,
+      hasExcessBytes: false,
     },
   };
 }
@@ -306,7 +306,7 @@ describe("bytes behind the end", () => {
         fractions,
         (first, extra, at) => {
           const bytes = Buffer.concat([first.bytes, extra.bytes]);
-          const expected = { ...first.told, tainted: true };
+          const expected = { ...first.told, hasExcessBytes: true };
           for (const chunks of [[bytes], [first.bytes, extra.bytes], cut(bytes, at), bytewise(bytes)])
             expect(tell(chunks)).toEqual(expected);
         },
@@ -321,7 +321,7 @@ describe("bytes behind the end", () => {
 
   test("of a close-delimited response are its body, up to the close", () => {
     const told = tell([bytesOf("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")], { closes: true });
-    expect(told).toMatchObject({ body: "HTTP/1.1 200 OK\r\n\r\n", ended: true, missing: null, tainted: false });
+    expect(told).toMatchObject({ body: "HTTP/1.1 200 OK\r\n\r\n", ended: true, missing: null, hasExcessBytes: false });
     expect(told.head?.persistent).toBe(false);
   });
 
@@ -329,7 +329,7 @@ describe("bytes behind the end", () => {
     expect(tell([bytesOf("HTTP/1.1 204 No Content\r\ncontent-length: 4\r\n\r\nfour")])).toMatchObject({
       body: "",
       ended: true,
-      tainted: true,
+      hasExcessBytes: true,
     });
   });
 });
@@ -672,5 +672,5 @@ test("a parser reads one response after the other, each for whoever asked for it
     expect(parser.isOver).toBeTrue();
     expect(told.splice(0)).toEqual([`${nth} 200`, `${nth} o`, `${nth} k`, `${nth} over`]);
   }
-  expect(parser.tainted).toBeFalse();
+  expect(parser.hasExcessBytes).toBeFalse();
 });

@@ -3,14 +3,14 @@ import { readExtendedValue, readHeaderValue } from "./header-value.ts";
 import { encodedPart, nameTooLong, partMalformed, partUnnamed } from "./form-errors.ts";
 
 /** What the headers of one part of a form say of it. */
-export interface Part {
+export interface FormPart {
   readonly name: string;
   /** As it was sent, which may be a path, or empty; null where the part has none. */
   readonly fileName: string | null;
   readonly type: string | null;
 }
 
-export function readPart(block: Uint8Array): Part | Failure {
+export function readPart(block: Uint8Array): FormPart | Failure {
   const headers = headersIn(textOf(block));
   if (headers === null) return partMalformed;
   const header = headers.get("content-disposition");

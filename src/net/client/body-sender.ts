@@ -4,7 +4,7 @@ import type { Connection } from "./connection.ts";
 import { pieces } from "./pieces.ts";
 
 /** A streamed body on its way over one connection: the next piece is read when the system has taken the one before. */
-export class Upload {
+export class BodySender {
   /** Of its bytes, those that were not taken yet. */
   private left: number;
   private stopped = false;

@@ -42,7 +42,7 @@ export function formSplitter(boundary: string): FormSplitter {
         leadBytes = 2;
         state = "content";
       }
-      const mark = nextMark(bytes, from);
+      const mark = nextBoundary(bytes, from);
       if (state === "content" && mark.at > from) {
         const content = bytes.subarray(from + leadBytes, mark.at);
         leadBytes = 0;
@@ -65,7 +65,7 @@ export function formSplitter(boundary: string): FormSplitter {
   }
 
   /** The next boundary, or else from where on there may be one. */
-  function nextMark(bytes: Buffer, from: number): Mark {
+  function nextBoundary(bytes: Buffer, from: number): BoundaryMatch {
     for (let search = from; ;) {
       const at = bytes.indexOf(delimiter, search);
       if (at === -1) return { kind: "unclear", at: beginOf(delimiter, bytes, search) };
@@ -90,7 +90,7 @@ export function formSplitter(boundary: string): FormSplitter {
   };
 }
 
-type Mark =
+type BoundaryMatch =
   | { readonly kind: "next"; readonly at: number; readonly lineEnd: number }
   | { readonly kind: "last"; readonly at: number }
   | { readonly kind: "unclear"; readonly at: number };

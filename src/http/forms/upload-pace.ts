@@ -14,7 +14,7 @@ export interface PaceLimits {
  * Watches how fast an upload comes, and stops one that is too slow. What counts is what came and not what was announced:
  * whoever announces much could otherwise hold its place for hours with a byte now and then.
  */
-export class FormPace {
+export class UploadPace {
   /** Why it was stopped; null as long as it was not. */
   failure: Failure | null = null;
   readonly #limits: PaceLimits;

@@ -1,9 +1,9 @@
 import { sniffAudio } from "../../media/audio-kind.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import type { FormField, FormFile } from "../../media/stored-file.ts";
-import type { FormPiece } from "./form-body.ts";
+import type { FormPiece } from "./form-splitter.ts";
 import { fileNameOf } from "./file-name.ts";
-import { readPart, type Part } from "./part.ts";
+import { readPart, type FormPart } from "./form-part.ts";
 import {
   fieldNotText,
   fieldsTooLarge,
@@ -21,14 +21,14 @@ import { SpoolBuffer } from "./spool-buffer.ts";
 import type { Spool } from "./spool.ts";
 
 /** A form of which a part has come so far. It takes the pieces in their order, each after the one before it was taken. */
-export class FormDraft {
+export class FormCollector {
   readonly fields: FormField[] = [];
   readonly #spool: Spool;
   readonly #fileBytesMax: number;
   readonly #value = new SpoolBuffer();
   #fieldBytes = 0;
-  #part: Part | null = null;
-  #filePart: Part | null = null;
+  #part: FormPart | null = null;
+  #filePart: FormPart | null = null;
 
   constructor(spool: Spool, fileBytesMax: number) {
     this.#spool = spool;
@@ -100,7 +100,7 @@ export class FormDraft {
 }
 
 /** A file name or a media type makes a part a file. Without either, its content may still show that it is no text. */
-function isFile({ fileName, type }: Part, head: Uint8Array): boolean {
+function isFile({ fileName, type }: FormPart, head: Uint8Array): boolean {
   return fileName !== null || (type !== null && !/^text\//i.test(type)) || sniffAudio(head) !== null;
 }
 
