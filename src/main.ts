@@ -5,7 +5,7 @@ import type { App, Surroundings } from "./app/app.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
 import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
-import type { StoreRequest } from "./cli/process/command-place.ts";
+import type { StoreRequest } from "./cli/command-registry.ts";
 import { holdHangup, type EarlyHangup } from "./cli/process/early-hangup.ts";
 import { listenProblem } from "./cli/process/listen-problem.ts";
 import { openFilesMax } from "./cli/process/open-files.ts";
@@ -115,10 +115,13 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
     process.exitCode = configExitCode;
     return;
   }
-  const [{ runStoreCommand }, { commandWorld }] = await Promise.all([import("./cli/store-commands.ts"), import("./app/command-world.ts")]);
-  const world = commandWorld(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null);
-  if (request.on === "backup") endOnSignals(world.terminal);
-  process.exitCode = await runStoreCommand(request, world);
+  const [{ runStoreCommand }, { commandContext }] = await Promise.all([
+    import("./cli/store-commands.ts"),
+    import("./app/command-context.ts"),
+  ]);
+  const context = commandContext(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null);
+  if (request.on === "backup") endOnSignals(context.terminal);
+  process.exitCode = await runStoreCommand(request, context);
 }
 
 /** A backup that is half made is removed when the process ends, but not when a signal kills it. */

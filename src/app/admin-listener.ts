@@ -9,12 +9,12 @@ import type { Settings } from "../config/settings.ts";
 import type { Durable } from "./durable.ts";
 
 /** The admin API's door, open, and the file that holds the token for the first account, where there is none yet. */
-export interface AdminDoor {
+export interface StartedAdmin {
   readonly listener: AdminListener;
   readonly bootstrap: string | null;
 }
 
-export interface AdminDoorOptions {
+export interface AdminStartOptions {
   readonly settings: Settings;
   readonly durable: Durable;
   readonly services: Services;
@@ -24,7 +24,7 @@ export interface AdminDoorOptions {
 }
 
 /** Null where nobody wants it. What keeps it from opening keeps the gateway from starting. */
-export async function openAdminDoor({ settings, durable, services, token, onBug }: AdminDoorOptions): Promise<AdminDoor | null> {
+export async function openAdmin({ settings, durable, services, token, onBug }: AdminStartOptions): Promise<StartedAdmin | null> {
   const { admin, adminNames, adminSecure, dataDir } = settings;
   if (admin === null) return null;
   const { storage, masterKey, clock } = durable;

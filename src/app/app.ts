@@ -1,5 +1,5 @@
 import { tmpdir } from "node:os";
-import { openAdminDoor, type AdminDoor } from "./admin-listener.ts";
+import { openAdmin, type StartedAdmin } from "./admin-listener.ts";
 import { administration } from "./administration.ts";
 import { dialects } from "../dialects/index.ts";
 import { makeCutAudio } from "../engines/audio/split.ts";
@@ -61,7 +61,7 @@ export class App {
   private current: CurrentConfig;
   private rung: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
   private listener: Listener | null = null;
-  private adminDoor: AdminDoor | null = null;
+  private adminDoor: StartedAdmin | null = null;
   private stopping = false;
   private storeReached = true;
   private pressure: ReturnType<typeof watchPressure> | null = null;
@@ -229,7 +229,7 @@ export class App {
   /** Speaks for all processes that serve together. */
   private async lead(url: string, found: StartFacts): Promise<void> {
     const { durable, settings } = this;
-    this.adminDoor = await openAdminDoor({
+    this.adminDoor = await openAdmin({
       settings,
       durable,
       services: this.administration(),

@@ -2,7 +2,7 @@ import { Command, CommanderError, Option } from "commander";
 import { addAccounts } from "./accounts/arguments.ts";
 import { addAudit } from "./audit/arguments.ts";
 import { addBackup } from "./backup/arguments.ts";
-import type { StoreRequest } from "./process/command-place.ts";
+import type { StoreRequest } from "./command-registry.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
 import { addUsage } from "./usage/arguments.ts";

@@ -2,44 +2,44 @@ import { StorageTrouble } from "../gateway/storage.ts";
 import { runAccounts } from "./accounts/command.ts";
 import { runAudit } from "./audit/command.ts";
 import { runBackup } from "./backup/command.ts";
-import type { StoreRequest } from "./process/command-place.ts";
+import type { StoreRequest } from "./command-registry.ts";
 import { runKeys } from "./keys/keys-command.ts";
 import { runPrices } from "./prices/command.ts";
 import { shown } from "./shown-text.ts";
-import type { CliStore, StoreWorld } from "./store-world.ts";
-import { CommandTrouble, exitCodes } from "./trouble.ts";
+import type { OpenStore, CommandContext } from "./command-context.ts";
+import { CommandError, exitCodes } from "./command-error.ts";
 import { runUsage } from "./usage/command.ts";
 
 /** Carries out a command on the store and gives the code to exit with. Results go to standard output, everything else to standard error. */
-export async function runStoreCommand(request: StoreRequest, world: StoreWorld): Promise<number> {
+export async function runStoreCommand(request: StoreRequest, context: CommandContext): Promise<number> {
   try {
-    if (request.on === "backup") await runBackup(request, world);
-    else await withStore(world, (store) => runOn(store, request, world));
+    if (request.on === "backup") await runBackup(request, context);
+    else await withStore(context, (store) => runOn(store, request, context));
     return 0;
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error);
-    world.terminal.say(words.split("\n").map(shown).join("\n"));
+    context.terminal.say(words.split("\n").map(shown).join("\n"));
     return exitCodeOf(error);
   }
 }
 
-async function runOn(store: CliStore, request: Exclude<StoreRequest, { readonly on: "backup" }>, world: StoreWorld): Promise<void> {
+async function runOn(store: OpenStore, request: Exclude<StoreRequest, { readonly on: "backup" }>, context: CommandContext): Promise<void> {
   switch (request.on) {
     case "keys":
-      return runKeys(request, store, world);
+      return runKeys(request, store, context);
     case "usage":
-      return runUsage(request, store, world);
+      return runUsage(request, store, context);
     case "audit":
-      return runAudit(request, store, world);
+      return runAudit(request, store, context);
     case "prices":
-      return runPrices(request, store, world);
+      return runPrices(request, store, context);
     case "accounts":
-      return runAccounts(request, store, world);
+      return runAccounts(request, store, context);
   }
 }
 
-async function withStore(world: StoreWorld, work: (store: CliStore) => Promise<void>): Promise<void> {
-  const store = await world.open();
+async function withStore(context: CommandContext, work: (store: OpenStore) => Promise<void>): Promise<void> {
+  const store = await context.open();
   try {
     await work(store);
   } finally {
@@ -48,7 +48,7 @@ async function withStore(world: StoreWorld, work: (store: CliStore) => Promise<v
 }
 
 function exitCodeOf(error: unknown): number {
-  if (error instanceof CommandTrouble) return error.exitCode;
+  if (error instanceof CommandError) return error.exitCode;
   if (!(error instanceof StorageTrouble)) return exitCodes.failure;
   switch (error.kind) {
     case "unavailable":

@@ -1,4 +1,4 @@
-import { CommandTrouble, exitCodes } from "./trouble.ts";
+import { CommandError, exitCodes } from "./command-error.ts";
 
 /** Where a command is given: what it prints to, and whom it can ask. */
 export interface Terminal {
@@ -51,7 +51,7 @@ async function piped(): Promise<string> {
   let bytes = 0;
   for await (const chunk of process.stdin as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
-    if (bytes > secretBytesMax) throw new CommandTrouble("Standard input is too long: send one line.", exitCodes.usage);
+    if (bytes > secretBytesMax) throw new CommandError("Standard input is too long: send one line.", exitCodes.usage);
     chunks.push(chunk);
   }
   return oneLine(Buffer.concat(chunks));
@@ -60,8 +60,8 @@ async function piped(): Promise<string> {
 /** What came on standard input, as the one line it has to be. */
 export function oneLine(bytes: Uint8Array): string {
   const text = decoded(bytes).replace(/\r?\n$/, "");
-  if (text === "") throw new CommandTrouble("Nothing came on standard input: send it there, or call this on a terminal.", exitCodes.usage);
-  if (/[\r\n]/.test(text)) throw new CommandTrouble("Standard input has more than one line: send only one.", exitCodes.usage);
+  if (text === "") throw new CommandError("Nothing came on standard input: send it there, or call this on a terminal.", exitCodes.usage);
+  if (/[\r\n]/.test(text)) throw new CommandError("Standard input has more than one line: send only one.", exitCodes.usage);
   return text;
 }
 
@@ -69,7 +69,7 @@ function decoded(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw new CommandTrouble("What came on standard input is not text in UTF-8.", exitCodes.usage);
+    throw new CommandError("What came on standard input is not text in UTF-8.", exitCodes.usage);
   }
 }
 
@@ -84,7 +84,7 @@ async function typed(prompt: string, echo: boolean): Promise<string> {
   let line = "";
   const press = (key: string): void => {
     if (key === "\r" || key === "\n" || key === "\u0004") done.resolve(line);
-    else if (key === "\u0003") done.reject(new CommandTrouble("Stopped: nothing was changed.", exitCodes.interrupt));
+    else if (key === "\u0003") done.reject(new CommandError("Stopped: nothing was changed.", exitCodes.interrupt));
     else if (key === "\u0015") line = "";
     else if (key === "\u007F" || key === "\b") line = line.replace(/.$/su, "");
     else if (line.length < secretBytesMax && !/\p{Cc}/u.test(key)) line += key;

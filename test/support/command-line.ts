@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { runStoreCommand } from "../../src/cli/store-commands.ts";
 import { oneLine, type Terminal } from "../../src/cli/terminal.ts";
-import { commandWorld } from "../../src/app/command-world.ts";
+import { commandContext } from "../../src/app/command-context.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Storage } from "../../src/gateway/storage.ts";
 import { openStore } from "../../src/app/durable.ts";
@@ -59,7 +59,7 @@ export class CommandLine {
     const read = await loadConfig({ path: file, text: readFileSync(file, "utf8"), env: {}, nofile: 1024 });
     if (!read.ok) return { code: 78, out: "", err: read.problems.map(({ reason }) => reason).join("\n") };
     const terminal = new Recorder(input);
-    const code = await runStoreCommand(invocation.request, commandWorld(read.settings, file, env["SLUICE_MASTER_KEY"] ?? null, terminal));
+    const code = await runStoreCommand(invocation.request, commandContext(read.settings, file, env["SLUICE_MASTER_KEY"] ?? null, terminal));
     return { code, out: terminal.out, err: terminal.err };
   }
 

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Role } from "../../gateway/storage.ts";
-import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 import { choice } from "../option-values.ts";
 
 export type AccountsRequest = { readonly on: "accounts"; readonly json: boolean } & (
@@ -15,7 +15,7 @@ export type AccountsRequest = { readonly on: "accounts"; readonly json: boolean 
 
 const roleOption = ["--role <role>", "admin changes things, viewer looks at them", choice<Role>(["admin", "viewer"])] as const;
 
-export function addAccounts({ program, take }: CommandPlace): void {
+export function addAccounts({ program, take }: CommandRegistry): void {
   const accounts = program.command("accounts").description("manage who may use the admin API").addHelpText("after", accountsExamples);
   const command = (parent: Command, name: string, description: string, isDefault = false): Command =>
     parent
@@ -25,14 +25,14 @@ export function addAccounts({ program, take }: CommandPlace): void {
       .option(...configOption)
       .addHelpText("after", parent === accounts ? accountsExamples : tokensExamples);
 
-  command(accounts, "list", "show the accounts", true).action(({ config, json = false }: PlaceOptions) =>
+  command(accounts, "list", "show the accounts", true).action(({ config, json = false }: CommonOptions) =>
     take(config, { on: "accounts", act: "list", json }),
   );
 
   command(accounts, "create", "make an account; its password is asked for, or read from standard input")
     .argument("<name>", "letters, digits and . _ @ + -")
     .requiredOption(...roleOption)
-    .action((name: string, { config, json = false, role }: PlaceOptions & { role: Role }) =>
+    .action((name: string, { config, json = false, role }: CommonOptions & { role: Role }) =>
       take(config, { on: "accounts", act: "create", json, name, role }),
     );
 
@@ -43,32 +43,32 @@ export function addAccounts({ program, take }: CommandPlace): void {
   ] as const) {
     command(accounts, act, description)
       .argument("<name>")
-      .action((name: string, { config, json = false }: PlaceOptions) => take(config, { on: "accounts", act, json, name }));
+      .action((name: string, { config, json = false }: CommonOptions) => take(config, { on: "accounts", act, json, name }));
   }
 
   command(accounts, "remove", "remove an account, and end its sessions")
     .argument("<name>")
     .option("-y, --yes", "do not ask")
-    .action((name: string, { config, json = false, yes = false }: PlaceOptions & { yes?: boolean }) =>
+    .action((name: string, { config, json = false, yes = false }: CommonOptions & { yes?: boolean }) =>
       take(config, { on: "accounts", act: "remove", json, name, yes }),
     );
 
   const tokens = accounts.command("tokens").description("manage the admin tokens of machines").addHelpText("after", tokensExamples);
 
-  command(tokens, "list", "show the tokens, without what opens them", true).action(({ config, json = false }: PlaceOptions) =>
+  command(tokens, "list", "show the tokens, without what opens them", true).action(({ config, json = false }: CommonOptions) =>
     take(config, { on: "accounts", act: "tokens", json }),
   );
 
   command(tokens, "create", "make a token; it is printed this once")
     .argument("<name>", "letters, digits and . _ @ + -")
     .requiredOption(...roleOption)
-    .action((name: string, { config, json = false, role }: PlaceOptions & { role: Role }) =>
+    .action((name: string, { config, json = false, role }: CommonOptions & { role: Role }) =>
       take(config, { on: "accounts", act: "create-token", json, name, role }),
     );
 
   command(tokens, "revoke", "end a token for good")
     .argument("<name>")
-    .action((name: string, { config, json = false }: PlaceOptions) => take(config, { on: "accounts", act: "revoke-token", json, name }));
+    .action((name: string, { config, json = false }: CommonOptions) => take(config, { on: "accounts", act: "revoke-token", json, name }));
 }
 
 const accountsExamples = `

@@ -10,13 +10,13 @@ import {
 } from "../../manage/accounts.ts";
 import type { AccountsRequest } from "./arguments.ts";
 import { isoMoment, isoOrNull, json, localMinute } from "../shown-text.ts";
-import type { CliStore, StoreWorld } from "../store-world.ts";
+import type { OpenStore, CommandContext } from "../command-context.ts";
 import { table } from "../table.ts";
-import { CommandTrouble, exitCodes, orThrow } from "../trouble.ts";
+import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 
-export async function runAccounts(request: AccountsRequest, store: CliStore, world: StoreWorld): Promise<void> {
+export async function runAccounts(request: AccountsRequest, store: OpenStore, context: CommandContext): Promise<void> {
   const { accounts } = store.storage;
-  const { terminal, by } = world;
+  const { terminal, by } = context;
   const answer = (value: unknown, words: string): void => terminal.print(request.json ? json(value) : words);
   switch (request.act) {
     case "list": {
@@ -27,15 +27,14 @@ export async function runAccounts(request: AccountsRequest, store: CliStore, wor
     }
     case "create": {
       const name = nameOf(request.name);
-      if ((await accounts.list()).some((account) => account.name === name))
-        throw new CommandTrouble(`There is an account ${name} already.`);
-      const password = await newPassword(name, world);
+      if ((await accounts.list()).some((account) => account.name === name)) throw new CommandError(`There is an account ${name} already.`);
+      const password = await newPassword(name, context);
       const created = orThrow(await createAccount(store, { name, role: request.role, password }, by));
       return answer(accountJson(created), `Account ${name} is made, as ${created.role}.`);
     }
     case "password": {
       const name = await existing(request.name, store);
-      const changed = orThrow(await editAccount(store, name, { password: await newPassword(name, world) }, by));
+      const changed = orThrow(await editAccount(store, name, { password: await newPassword(name, context) }, by));
       return answer(accountJson(changed), `Account ${name} has a new password, and its sessions are over.`);
     }
     case "disable":
@@ -48,7 +47,7 @@ export async function runAccounts(request: AccountsRequest, store: CliStore, wor
     case "remove": {
       const name = await existing(request.name, store);
       if (!request.yes && terminal.asks && !(await terminal.confirm(`Remove account ${name}?`)))
-        throw new CommandTrouble("Nothing was changed.");
+        throw new CommandError("Nothing was changed.");
       await removeAccount(store, name, by);
       return answer({ removed: name }, `Account ${name} is removed.`);
     }
@@ -70,7 +69,7 @@ export async function runAccounts(request: AccountsRequest, store: CliStore, wor
     case "revoke-token": {
       const name = nameOf(request.name);
       if (!(await accounts.tokens()).some((token) => token.name === name)) {
-        throw new CommandTrouble(`There is no token ${name}. See sluice accounts tokens list.`);
+        throw new CommandError(`There is no token ${name}. See sluice accounts tokens list.`);
       }
       await revokeAdminToken(store, name, by);
       return answer({ revoked: name }, `Token ${name} is revoked.`);
@@ -81,21 +80,21 @@ export async function runAccounts(request: AccountsRequest, store: CliStore, wor
 function nameOf(text: string): string {
   const name = accountName(text);
   if (name !== null) return name;
-  throw new CommandTrouble("A name has 1 to 64 letters, digits and . _ @ + -, and begins with a letter or digit.", exitCodes.usage);
+  throw new CommandError("A name has 1 to 64 letters, digits and . _ @ + -, and begins with a letter or digit.", exitCodes.usage);
 }
 
-async function existing(text: string, { storage }: CliStore): Promise<string> {
+async function existing(text: string, { storage }: OpenStore): Promise<string> {
   const name = nameOf(text);
   if ((await storage.accounts.list()).some((account) => account.name === name)) return name;
-  throw new CommandTrouble(`There is no account ${name}. See sluice accounts list.`);
+  throw new CommandError(`There is no account ${name}. See sluice accounts list.`);
 }
 
 /** Asked twice where somebody types it: a mistyped one would open nothing. */
-async function newPassword(name: string, { terminal }: StoreWorld): Promise<string> {
+async function newPassword(name: string, { terminal }: CommandContext): Promise<string> {
   const password = await terminal.secret(`Password for ${name} (it is not shown): `);
   orThrow(passwordProblem(password, name));
   if (terminal.asks && (await terminal.secret("The same again: ")) !== password) {
-    throw new CommandTrouble("The two are not the same: nothing was changed.", exitCodes.usage);
+    throw new CommandError("The two are not the same: nothing was changed.", exitCodes.usage);
   }
   return password;
 }

@@ -1,4 +1,4 @@
-import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 import { line, past, wholeNumber } from "../option-values.ts";
 
 export interface AuditRequest {
@@ -11,7 +11,7 @@ export interface AuditRequest {
   readonly limit: number;
 }
 
-export function addAudit({ program, take }: CommandPlace): void {
+export function addAudit({ program, take }: CommandRegistry): void {
   program
     .command("audit")
     .description("show who changed what, the latest first")
@@ -23,7 +23,7 @@ export function addAudit({ program, take }: CommandPlace): void {
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", auditExamples)
-    .action((options: PlaceOptions & Omit<Partial<AuditRequest>, "on"> & { limit: number }) => {
+    .action((options: CommonOptions & Omit<Partial<AuditRequest>, "on"> & { limit: number }) => {
       const { config, json = false, since = null, action = null, subject = null, actor = null, limit } = options;
       take(config, { on: "audit", json, since, action, subject, actor, limit });
     });

@@ -3,12 +3,12 @@ import { momentFrom } from "../../usage/time-text.ts";
 import type { AuditRequest } from "./arguments.ts";
 import { keyByIdOrName } from "../../manage/key-search.ts";
 import { isoMoment, json, localMinute } from "../shown-text.ts";
-import type { CliStore, StoreWorld } from "../store-world.ts";
+import type { OpenStore, CommandContext } from "../command-context.ts";
 import { table } from "../table.ts";
 
-export async function runAudit(request: AuditRequest, store: CliStore, world: StoreWorld): Promise<void> {
+export async function runAudit(request: AuditRequest, store: OpenStore, context: CommandContext): Promise<void> {
   const { action, actor, since, limit } = request;
-  const sinceMs = since === null ? null : momentFrom(since, world.wallMs());
+  const sinceMs = since === null ? null : momentFrom(since, context.wallMs());
   // The trail knows keys by their ids, and people know their names.
   const subject = request.subject === null ? null : ((await keyByIdOrName(store, request.subject))?.key.id ?? request.subject);
   const entries: AuditEntry[] = [];
@@ -25,9 +25,9 @@ export async function runAudit(request: AuditRequest, store: CliStore, world: St
     entries.push(...page);
     if (page.length === 0) break;
   }
-  if (request.json) world.terminal.print(json(entries.map(entryJson)));
-  else if (entries.length === 0) world.terminal.say("Nothing was changed.");
-  else world.terminal.print(auditTable(entries));
+  if (request.json) context.terminal.print(json(entries.map(entryJson)));
+  else if (entries.length === 0) context.terminal.say("Nothing was changed.");
+  else context.terminal.print(auditTable(entries));
 }
 
 const pageMax = 200;

@@ -1,5 +1,5 @@
 import { Option } from "commander";
-import { configOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { configOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 
 export type BackupRequest = { readonly on: "backup" } & (
   | {
@@ -20,7 +20,7 @@ export type BackupRequest = { readonly on: "backup" } & (
   | { readonly act: "rotate"; readonly yes: boolean }
 );
 
-export function addBackup({ program, take }: CommandPlace): void {
+export function addBackup({ program, take }: CommandRegistry): void {
   program
     .command("backup")
     .description("copy the store to a file, encrypted, also while gateways run")
@@ -58,15 +58,15 @@ export function addBackup({ program, take }: CommandPlace): void {
     .option("-y, --yes", "do not ask")
     .option(...configOption)
     .addHelpText("after", masterKeyExamples)
-    .action(({ config, yes = false }: PlaceOptions & { yes?: boolean }) => take(config, { on: "backup", act: "rotate", yes }));
+    .action(({ config, yes = false }: CommonOptions & { yes?: boolean }) => take(config, { on: "backup", act: "rotate", yes }));
 }
 
-interface BackupOptions extends PlaceOptions {
+interface BackupOptions extends CommonOptions {
   readonly plain?: boolean;
   readonly passphraseFile?: string;
 }
 
-interface RestoreOptions extends PlaceOptions {
+interface RestoreOptions extends CommonOptions {
   readonly yes?: boolean;
   readonly check?: boolean;
   readonly passphraseFile?: string;

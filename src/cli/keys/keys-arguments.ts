@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 import {
   addFieldOptions,
   addLimitOptions,
@@ -30,7 +30,7 @@ export type KeysRequest = { readonly on: "keys"; readonly json: boolean } & (
 
 const dayMs = 86_400_000;
 
-export function addKeys({ program, take }: CommandPlace): void {
+export function addKeys({ program, take }: CommandRegistry): void {
   const keys = program.command("keys").description("make, list, rotate and revoke the keys of clients").addHelpText("after", keysExamples);
   const command = (name: string, description: string): Command =>
     keys
@@ -45,7 +45,7 @@ export function addKeys({ program, take }: CommandPlace): void {
     .option(...jsonOption);
   addLimitOptions(addFieldOptions(create, false), false)
     .addHelpText("after", createExamples)
-    .action((name: string, options: PlaceOptions & FieldOptions & LimitOptions & { import?: boolean }) => {
+    .action((name: string, options: CommonOptions & FieldOptions & LimitOptions & { import?: boolean }) => {
       const { config, json = false, import: imports = false } = options;
       take(config, { on: "keys", act: "create", json, name, fields: fieldsOf(options), limits: limitsGiven(options), imports });
     });
@@ -56,7 +56,7 @@ export function addKeys({ program, take }: CommandPlace): void {
     .option("--limit <n>", "at most so many", wholeNumber(1, 1_000_000), 1000)
     .option(...jsonOption)
     .addHelpText("after", listExamples)
-    .action(({ config, json = false, search, revoked = false, limit }: PlaceOptions & ListOptions) =>
+    .action(({ config, json = false, search, revoked = false, limit }: CommonOptions & ListOptions) =>
       take(config, { on: "keys", act: "list", json, search: search ?? null, revoked, limit }),
     );
 
@@ -64,14 +64,14 @@ export function addKeys({ program, take }: CommandPlace): void {
     .argument(...whose)
     .option(...jsonOption)
     .addHelpText("after", showExamples)
-    .action((key: string, { config, json = false }: PlaceOptions) => take(config, { on: "keys", act: "show", json, key }));
+    .action((key: string, { config, json = false }: CommonOptions) => take(config, { on: "keys", act: "show", json, key }));
 
   command("rotate", "give a key a new token, which is printed this once; the old one goes on for a while")
     .argument(...whose)
     .option("--overlap <time>", "how long the old one still opens the key, at most 7d (default: 24h)", duration(7 * dayMs, "7d"))
     .option(...jsonOption)
     .addHelpText("after", rotateExamples)
-    .action((key: string, { config, json = false, overlap = dayMs }: PlaceOptions & { overlap?: number }) =>
+    .action((key: string, { config, json = false, overlap = dayMs }: CommonOptions & { overlap?: number }) =>
       take(config, { on: "keys", act: "rotate", json, key, overlapMs: overlap }),
     );
 
@@ -80,14 +80,14 @@ export function addKeys({ program, take }: CommandPlace): void {
     .option("-y, --yes", "do not ask")
     .option(...jsonOption)
     .addHelpText("after", revokeExamples)
-    .action((key: string, { config, json = false, yes = false }: PlaceOptions & { yes?: boolean }) =>
+    .action((key: string, { config, json = false, yes = false }: CommonOptions & { yes?: boolean }) =>
       take(config, { on: "keys", act: "revoke", json, key, yes }),
     );
 
   addLimitOptions(command("limits", "show the limits of a key, or change some of them").argument(...whose), true)
     .option(...jsonOption)
     .addHelpText("after", limitsExamples)
-    .action((key: string, options: PlaceOptions & LimitOptions) =>
+    .action((key: string, options: CommonOptions & LimitOptions) =>
       take(options.config, { on: "keys", act: "limits", json: options.json ?? false, key, change: limitsGiven(options) }),
     );
 
@@ -99,7 +99,7 @@ export function addKeys({ program, take }: CommandPlace): void {
   )
     .option(...jsonOption)
     .addHelpText("after", editExamples)
-    .action((key: string, options: PlaceOptions & FieldOptions) =>
+    .action((key: string, options: CommonOptions & FieldOptions) =>
       take(options.config, { on: "keys", act: "edit", json: options.json ?? false, key, fields: fieldsOf(options) }),
     );
 }

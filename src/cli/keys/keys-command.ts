@@ -10,50 +10,50 @@ import { budgetText, keyFacts, keyJson, keyTable, limitsFacts, limitsJson } from
 import type { KeysRequest } from "./keys-arguments.ts";
 import { changedLimits, type LimitChange } from "./limit-change.ts";
 import { json, localMinute, money, shown } from "../shown-text.ts";
-import type { CliStore, StoreWorld } from "../store-world.ts";
-import { CommandTrouble, exitCodes, orThrow } from "../trouble.ts";
+import type { OpenStore, CommandContext } from "../command-context.ts";
+import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 
 type Of<Act extends KeysRequest["act"]> = Extract<KeysRequest, { readonly act: Act }>;
 
-export async function runKeys(request: KeysRequest, store: CliStore, world: StoreWorld): Promise<void> {
+export async function runKeys(request: KeysRequest, store: OpenStore, context: CommandContext): Promise<void> {
   switch (request.act) {
     case "create":
-      return create(request, store, world);
+      return create(request, store, context);
     case "list":
-      return list(request, store, world);
+      return list(request, store, context);
     case "show":
-      return show(request, store, world);
+      return show(request, store, context);
     case "rotate":
-      return rotate(request, store, world);
+      return rotate(request, store, context);
     case "revoke":
-      return revoke(request, store, world);
+      return revoke(request, store, context);
     case "limits":
-      return limits(request, store, world);
+      return limits(request, store, context);
     case "edit":
-      return edit(request, store, world);
+      return edit(request, store, context);
   }
 }
 
-async function create(request: Of<"create">, store: CliStore, world: StoreWorld): Promise<void> {
+async function create(request: Of<"create">, store: OpenStore, context: CommandContext): Promise<void> {
   const { name, fields, imports } = request;
   if (parseToken(name) !== "foreign") {
-    throw new CommandTrouble(
+    throw new CommandError(
       "That is a key, and not a name. To bring a key along, name it and send it: sluice keys create NAME --import",
       exitCodes.usage,
     );
   }
-  const edit = { ...editOf(fields, world.wallMs()), name, limits: limitsAfter(unlimited, request.limits) };
-  const { key, token } = orThrow(await createKey(store, edit, imports ? () => readImport(world) : null, world.by));
-  if (imports) return tell(key, request.json, world, `Key ${key.name} (${key.id}) opens with what you sent.`);
-  showToken(key, token, request.json, world, `Key ${key.name} (${key.id}) is made.`);
+  const edit = { ...editOf(fields, context.wallMs()), name, limits: limitsAfter(unlimited, request.limits) };
+  const { key, token } = orThrow(await createKey(store, edit, imports ? () => readImport(context) : null, context.by));
+  if (imports) return tell(key, request.json, context, `Key ${key.name} (${key.id}) opens with what you sent.`);
+  showToken(key, token, request.json, context, `Key ${key.name} (${key.id}) is made.`);
 }
 
-async function readImport({ terminal }: StoreWorld): Promise<string> {
+async function readImport({ terminal }: CommandContext): Promise<string> {
   return (await terminal.secret("The key to be imported (it is not shown): ")).trim();
 }
 
-async function list({ search, revoked, limit, json: asJson }: Of<"list">, store: CliStore, world: StoreWorld): Promise<void> {
-  const { terminal } = world;
+async function list({ search, revoked, limit, json: asJson }: Of<"list">, store: OpenStore, context: CommandContext): Promise<void> {
+  const { terminal } = context;
   const found: KnownKey[] = [];
   let after: string | null = null;
   // One more than is asked for tells whether there are more.
@@ -64,7 +64,7 @@ async function list({ search, revoked, limit, json: asJson }: Of<"list">, store:
     if (after === null) break;
   }
   const keys = found.slice(0, limit);
-  const nowMs = world.wallMs();
+  const nowMs = context.wallMs();
   if (asJson) terminal.print(json(keys.map((key) => keyJson(key, nowMs))));
   else if (keys.length > 0) terminal.print(keyTable(keys, nowMs));
   else terminal.say(search === null ? "There are no keys. Make one with: sluice keys create NAME" : "No key fits.");
@@ -73,67 +73,67 @@ async function list({ search, revoked, limit, json: asJson }: Of<"list">, store:
 
 const pageMax = 200;
 
-async function show(request: Of<"show">, store: CliStore, world: StoreWorld): Promise<void> {
+async function show(request: Of<"show">, store: OpenStore, context: CommandContext): Promise<void> {
   const known = await knownKey(request.key, store);
-  const nowMs = world.wallMs();
+  const nowMs = context.wallMs();
   const nanos = await spent(known, store, nowMs);
-  if (request.json) return world.terminal.print(json({ ...keyJson(known, nowMs), spent: dollarsNumber(nanos) }));
+  if (request.json) return context.terminal.print(json({ ...keyJson(known, nowMs), spent: dollarsNumber(nanos) }));
   const { budget } = known.key.limits;
-  world.terminal.print(keyFacts(known, nowMs, budget === null ? null : `${money(nanos)} of ${budgetText(budget)}`));
+  context.terminal.print(keyFacts(known, nowMs, budget === null ? null : `${money(nanos)} of ${budgetText(budget)}`));
 }
 
 /** In the period of its budget that is running; ever, where it has none. */
-async function spent({ key: { id, limits } }: KnownKey, { storage }: CliStore, nowMs: number): Promise<number> {
+async function spent({ key: { id, limits } }: KnownKey, { storage }: OpenStore, nowMs: number): Promise<number> {
   const sinceMs = limits.budget === null ? null : periodStartMs(limits.budget.period, nowMs);
   const [row] = await storage.receipts.usage({ by: [], sinceMs, untilMs: null, keyId: id, model: null, channel: null });
   return row?.nanos ?? 0;
 }
 
-async function rotate({ key, overlapMs, json: asJson }: Of<"rotate">, store: CliStore, world: StoreWorld): Promise<void> {
+async function rotate({ key, overlapMs, json: asJson }: Of<"rotate">, store: OpenStore, context: CommandContext): Promise<void> {
   const { id } = await storedKey(key, store);
-  const { key: rotated, token } = orThrow(await rotateKey(store, id, overlapMs, world.by));
+  const { key: rotated, token } = orThrow(await rotateKey(store, id, overlapMs, context.by));
   const old =
-    overlapMs === 0 ? "The old one opens nothing any more." : `The old one opens it until ${localMinute(world.wallMs() + overlapMs)}.`;
-  showToken(rotated, token, asJson, world, `Key ${rotated.name} (${rotated.id}) has a new token. ${old}`);
+    overlapMs === 0 ? "The old one opens nothing any more." : `The old one opens it until ${localMinute(context.wallMs() + overlapMs)}.`;
+  showToken(rotated, token, asJson, context, `Key ${rotated.name} (${rotated.id}) has a new token. ${old}`);
 }
 
-async function revoke({ key, yes, json: asJson }: Of<"revoke">, store: CliStore, world: StoreWorld): Promise<void> {
+async function revoke({ key, yes, json: asJson }: Of<"revoke">, store: OpenStore, context: CommandContext): Promise<void> {
   const { id, name, revokedMs } = await storedKey(key, store);
-  if (revokedMs === null && !yes && world.terminal.asks) {
-    const agreed = await world.terminal.confirm(`Revoke key ${shown(name)} (${shown(id)})? Its calls end, and it cannot be undone.`);
-    if (!agreed) throw new CommandTrouble("Nothing was changed.");
+  if (revokedMs === null && !yes && context.terminal.asks) {
+    const agreed = await context.terminal.confirm(`Revoke key ${shown(name)} (${shown(id)})? Its calls end, and it cannot be undone.`);
+    if (!agreed) throw new CommandError("Nothing was changed.");
   }
-  const revoked = orThrow(await revokeKey(store, id, world.by));
-  tell(revoked, asJson, world, revokedMs === null ? `Key ${name} (${id}) is revoked.` : `Key ${name} (${id}) was revoked already.`);
+  const revoked = orThrow(await revokeKey(store, id, context.by));
+  tell(revoked, asJson, context, revokedMs === null ? `Key ${name} (${id}) is revoked.` : `Key ${name} (${id}) was revoked already.`);
 }
 
-async function limits({ key, change, json: asJson }: Of<"limits">, store: CliStore, world: StoreWorld): Promise<void> {
+async function limits({ key, change, json: asJson }: Of<"limits">, store: OpenStore, context: CommandContext): Promise<void> {
   if (change === null) {
     const known = await knownKey(key, store);
-    return world.terminal.print(asJson ? json(limitsJson(known.key.limits)) : limitsFacts(known.key.limits));
+    return context.terminal.print(asJson ? json(limitsJson(known.key.limits)) : limitsFacts(known.key.limits));
   }
   const { id, limits: before } = await storedKey(key, store);
-  const changed = orThrow(await editKey(store, id, { limits: limitsAfter(before, change) }, world.by));
-  world.terminal.print(asJson ? json(limitsJson(changed.limits)) : limitsFacts(changed.limits));
+  const changed = orThrow(await editKey(store, id, { limits: limitsAfter(before, change) }, context.by));
+  context.terminal.print(asJson ? json(limitsJson(changed.limits)) : limitsFacts(changed.limits));
 }
 
-async function edit({ key, fields, json: asJson }: Of<"edit">, store: CliStore, world: StoreWorld): Promise<void> {
+async function edit({ key, fields, json: asJson }: Of<"edit">, store: OpenStore, context: CommandContext): Promise<void> {
   if (Object.keys(fields).length === 0) {
-    throw new CommandTrouble("Nothing to change: give an option, such as --name. See sluice keys edit --help", exitCodes.usage);
+    throw new CommandError("Nothing to change: give an option, such as --name. See sluice keys edit --help", exitCodes.usage);
   }
   const { id } = await storedKey(key, store);
-  const changed = orThrow(await editKey(store, id, editOf(fields, world.wallMs()), world.by));
-  tell(changed, asJson, world, keyFacts({ source: "store", key: changed }, world.wallMs(), null));
+  const changed = orThrow(await editKey(store, id, editOf(fields, context.wallMs()), context.by));
+  tell(changed, asJson, context, keyFacts({ source: "store", key: changed }, context.wallMs(), null));
 }
 
-async function knownKey(idOrName: string, store: CliStore): Promise<KnownKey> {
+async function knownKey(idOrName: string, store: OpenStore): Promise<KnownKey> {
   const known = await keyByIdOrName(store, idOrName);
   if (known !== null) return known;
-  throw new CommandTrouble(`There is no key ${JSON.stringify(shown(idOrName))}. See sluice keys list --revoked.`);
+  throw new CommandError(`There is no key ${JSON.stringify(shown(idOrName))}. See sluice keys list --revoked.`);
 }
 
 /** A key that can be changed here. */
-async function storedKey(idOrName: string, store: CliStore): Promise<StoredKey> {
+async function storedKey(idOrName: string, store: OpenStore): Promise<StoredKey> {
   const known = await knownKey(idOrName, store);
   return orThrow(known.source === "store" ? known.key : keyInFile(store, known.key));
 }
@@ -155,17 +155,17 @@ function editOf({ expires, longAudio, longInput, ...fields }: KeyFields, nowMs: 
 
 function limitsAfter(before: Limits, change: LimitChange | null): Limits {
   const after = change === null ? before : changedLimits(before, change);
-  if (typeof after === "string") throw new CommandTrouble(after, exitCodes.usage);
+  if (typeof after === "string") throw new CommandError(after, exitCodes.usage);
   return after;
 }
 
-function tell(key: StoredKey, asJson: boolean, { terminal, wallMs }: StoreWorld, words: string): void {
+function tell(key: StoredKey, asJson: boolean, { terminal, wallMs }: CommandContext, words: string): void {
   // Lines were made safe where they were made; names in a sentence were not.
   terminal.print(asJson ? json(keyJson({ source: "store", key }, wallMs())) : words.split("\n").map(shown).join("\n"));
 }
 
 /** The token alone goes to standard output, for scripts; people get words around it. */
-function showToken(key: StoredKey, token: string, asJson: boolean, { terminal, wallMs }: StoreWorld, words: string): void {
+function showToken(key: StoredKey, token: string, asJson: boolean, { terminal, wallMs }: CommandContext, words: string): void {
   if (asJson) {
     const { id, name, ...rest } = keyJson({ source: "store", key }, wallMs());
     return terminal.print(json({ id, name, key: token, ...rest }));

@@ -9,7 +9,7 @@ import { usageExitCode, type ModelsRequest } from "../arguments.ts";
 import { renderModels, shownModels } from "./models-list.ts";
 import { progressDisplay } from "./models-progress.ts";
 
-/** What the commands on models need of the world. */
+/** What the commands on models need of the context. */
 export interface ModelsWorld {
   readonly dataDir: string;
   /** What npm is run with. */
@@ -21,18 +21,18 @@ export interface ModelsWorld {
 }
 
 /** Carries out `sluice models …` and gives the code to exit with. Results go to standard output, everything else to standard error. */
-export async function runModels(request: ModelsRequest, world: ModelsWorld): Promise<number> {
-  const table = world.addons ?? addons;
+export async function runModels(request: ModelsRequest, context: ModelsWorld): Promise<number> {
+  const table = context.addons ?? addons;
   if (request.act === "list") {
-    const models = shownModels(table, world.dataDir);
+    const models = shownModels(table, context.dataDir);
     console.log(request.json ? JSON.stringify(models, null, 2) : renderModels(models));
     return 0;
   }
   const name = request.name.replace(/^embedded\//, "");
   const addon = table.find((candidate) => candidate.name === name);
-  if (addon !== undefined) return request.act === "add" ? add(addon, world) : remove(addon, world);
+  if (addon !== undefined) return request.act === "add" ? add(addon, context) : remove(addon, context);
   const builtIn = catalog.find(({ upstream }) => upstream === name);
-  if (builtIn === undefined) return refuseUnknown(name, table, world);
+  if (builtIn === undefined) return refuseUnknown(name, table, context);
   if (request.act === "add" && installed(builtIn)) {
     console.log(`${builtIn.id} is built in: there is nothing to add.`);
     return 0;

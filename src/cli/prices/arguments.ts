@@ -1,6 +1,6 @@
 import { rateWordList, ratesOfWords, type RateWord } from "../../usage/price-fields.ts";
 import { rateNanosMax, type Rates } from "../../usage/price.ts";
-import { configOption, jsonOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 import { dollars, line, moment, prose, wholeNumber } from "../option-values.ts";
 
 export type PricesRequest = { readonly on: "prices"; readonly json: boolean } & (
@@ -38,7 +38,7 @@ const rateMeanings: { readonly [W in RateWord]: string } = {
   long_output: `${perMillion} tokens of answers to a long prompt`,
 };
 
-export function addPrices({ program, take }: CommandPlace): void {
+export function addPrices({ program, take }: CommandRegistry): void {
   const prices = program.command("prices").description("show and set what models cost").addHelpText("after", pricesExamples);
 
   prices
@@ -49,7 +49,7 @@ export function addPrices({ program, take }: CommandPlace): void {
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", pricesExamples)
-    .action((model: string | undefined, { config, json = false, all = false }: PlaceOptions & { all?: boolean }) =>
+    .action((model: string | undefined, { config, json = false, all = false }: CommonOptions & { all?: boolean }) =>
       take(config, { on: "prices", act: "list", json, model: model ?? null, all }),
     );
 
@@ -68,7 +68,7 @@ export function addPrices({ program, take }: CommandPlace): void {
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", setExamples)
-    .action((model: string, options: PlaceOptions & SetOptions) => {
+    .action((model: string, options: CommonOptions & SetOptions) => {
       const { config, json = false, provider = null, from = null, note = null } = options;
       const rates = ratesOfWords(Object.fromEntries(rateWordList.map((word) => [word, options[attributeOf(word)]])));
       if (Object.keys(rates).length === 0) set.error("error: no rate is given: name at least one, such as --input 0.15");
@@ -83,7 +83,7 @@ export function addPrices({ program, take }: CommandPlace): void {
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", removeExamples)
-    .action((price: string, { config, json = false, provider }: PlaceOptions & { provider?: string }) =>
+    .action((price: string, { config, json = false, provider }: CommonOptions & { provider?: string }) =>
       take(config, { on: "prices", act: "remove", json, price, provider: provider ?? null }),
     );
 }

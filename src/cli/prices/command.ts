@@ -7,20 +7,20 @@ import type { Price } from "../../usage/price.ts";
 import { rateWords } from "../../usage/price-fields.ts";
 import type { PricesRequest } from "./arguments.ts";
 import { isoMoment, isoOrNull, json, shown } from "../shown-text.ts";
-import type { CliStore, StoreWorld } from "../store-world.ts";
+import type { OpenStore, CommandContext } from "../command-context.ts";
 import { table, type Column } from "../table.ts";
-import { CommandTrouble, exitCodes, orThrow } from "../trouble.ts";
+import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 
 type Of<Act extends PricesRequest["act"]> = Extract<PricesRequest, { readonly act: Act }>;
 
-export async function runPrices(request: PricesRequest, store: CliStore, world: StoreWorld): Promise<void> {
+export async function runPrices(request: PricesRequest, store: OpenStore, context: CommandContext): Promise<void> {
   switch (request.act) {
     case "list":
-      return list(request, store, world);
+      return list(request, store, context);
     case "set":
-      return set(request, store, world);
+      return set(request, store, context);
     case "remove":
-      return remove(request, store, world);
+      return remove(request, store, context);
   }
 }
 
@@ -34,13 +34,13 @@ interface Listed {
   readonly state: "now" | "later" | "over" | "hidden";
 }
 
-async function list({ model, all, json: asJson }: Of<"list">, store: CliStore, world: StoreWorld): Promise<void> {
-  const listed = priceStates(await listPrices(store), world.wallMs()).filter(
+async function list({ model, all, json: asJson }: Of<"list">, store: OpenStore, context: CommandContext): Promise<void> {
+  const listed = priceStates(await listPrices(store), context.wallMs()).filter(
     ({ price, state }) => (all || state === "now" || state === "later") && (model === null || concerns(price.model, model)),
   );
-  if (asJson) return world.terminal.print(json(listed.map(priceJson)));
-  if (listed.length > 0) return world.terminal.print(priceTable(listed));
-  world.terminal.say(
+  if (asJson) return context.terminal.print(json(listed.map(priceJson)));
+  if (listed.length > 0) return context.terminal.print(priceTable(listed));
+  context.terminal.say(
     model === null
       ? "There are no prices."
       : "No price is known for it: calls of unknown price are counted apart. See sluice prices set --help",
@@ -134,36 +134,40 @@ const rateColumns = [
   { title: "CALL", of: "call" },
 ] as const;
 
-async function set({ model, provider, fromMs, rates, note, json: asJson }: Of<"set">, store: CliStore, world: StoreWorld): Promise<void> {
-  const kept = orThrow(await setPrice(store, { model, provider, fromMs, rates, note }, world.by));
-  const state = priceStates(await listPrices(store), world.wallMs()).find(({ id }) => id === kept.id)?.state ?? "now";
+async function set(
+  { model, provider, fromMs, rates, note, json: asJson }: Of<"set">,
+  store: OpenStore,
+  context: CommandContext,
+): Promise<void> {
+  const kept = orThrow(await setPrice(store, { model, provider, fromMs, rates, note }, context.by));
+  const state = priceStates(await listPrices(store), context.wallMs()).find(({ id }) => id === kept.id)?.state ?? "now";
   const listed: Listed = { price: kept, source: "store", id: kept.id, note, createdMs: kept.createdMs, state };
-  world.terminal.print(asJson ? json(priceJson(listed)) : priceTable([listed]));
+  context.terminal.print(asJson ? json(priceJson(listed)) : priceTable([listed]));
   if (state === "hidden" || state === "over") {
-    world.terminal.say("note: another price goes before it now. See sluice prices list --all");
+    context.terminal.say("note: another price goes before it now. See sluice prices list --all");
   }
 }
 
-async function remove({ price, provider, json: asJson }: Of<"remove">, store: CliStore, world: StoreWorld): Promise<void> {
+async function remove({ price, provider, json: asJson }: Of<"remove">, store: OpenStore, context: CommandContext): Promise<void> {
   const stored = await store.storage.prices.list();
   const named = stored.filter((one) => one.model === price && (provider === null || one.provider === provider));
   const [found, ...others] = stored.some(({ id }) => id === price) ? stored.filter(({ id }) => id === price) : named;
-  if (found === undefined) throw notSet(price, store, world);
+  if (found === undefined) throw notSet(price, store, context);
   if (others.length > 0) {
     const ids = named.map((one) => `  ${one.id}  ${one.provider ?? "any provider"}, from ${isoMoment(one.fromMs).slice(0, 10)}`);
-    throw new CommandTrouble(`There are several prices of that model: name one by its id.\n${ids.join("\n")}`, exitCodes.usage);
+    throw new CommandError(`There are several prices of that model: name one by its id.\n${ids.join("\n")}`, exitCodes.usage);
   }
-  await removePrice(store, found.id, world.by);
-  world.terminal.print(asJson ? json({ removed: found.id }) : `The price of ${shown(found.model)} (${found.id}) is removed.`);
+  await removePrice(store, found.id, context.by);
+  context.terminal.print(asJson ? json({ removed: found.id }) : `The price of ${shown(found.model)} (${found.id}) is removed.`);
 }
 
-function notSet(model: string, { prices }: ManageContext, { configFile }: StoreWorld): CommandTrouble {
+function notSet(model: string, { prices }: ManageContext, { configFile }: CommandContext): CommandError {
   const { file, shipped } = prices();
   if (file.some((price) => price.model === model)) {
-    return new CommandTrouble(`This price stands in ${configFile ?? "the configuration"}: change it there.`);
+    return new CommandError(`This price stands in ${configFile ?? "the configuration"}: change it there.`);
   }
   if (shipped.some((price) => price.model === model)) {
-    return new CommandTrouble("This price comes along and cannot be removed: set another, which goes before it, with sluice prices set.");
+    return new CommandError("This price comes along and cannot be removed: set another, which goes before it, with sluice prices set.");
   }
-  return new CommandTrouble("No such price is set. See sluice prices list.");
+  return new CommandError("No such price is set. See sluice prices list.");
 }

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { usageColumns, type UsageColumn } from "../../usage/usage-row.ts";
 import { readUsageColumns } from "../../usage/usage-view.ts";
-import { configOption, type CommandPlace, type PlaceOptions } from "../process/command-place.ts";
+import { configOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 import { line, past } from "../option-values.ts";
 
 export interface UsageRequest {
@@ -15,7 +15,7 @@ export interface UsageRequest {
   readonly channel: string | null;
 }
 
-export function addUsage({ program, take }: CommandPlace): void {
+export function addUsage({ program, take }: CommandRegistry): void {
   const usage = program
     .command("usage")
     .description("show what was used and what it cost")
@@ -37,7 +37,7 @@ export function addUsage({ program, take }: CommandPlace): void {
   });
 }
 
-interface UsageOptions extends PlaceOptions {
+interface UsageOptions extends CommonOptions {
   readonly csv?: boolean;
   readonly by?: readonly UsageColumn[];
   readonly since?: string;

@@ -4,25 +4,25 @@ import { knownNanos, type UsageColumn, type UsageRow } from "../../usage/usage-r
 import { usageHeadings, usageView, type UsageView } from "../../usage/usage-view.ts";
 import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { json, money, plural, shown } from "../shown-text.ts";
-import type { CliStore, StoreWorld } from "../store-world.ts";
+import type { OpenStore, CommandContext } from "../command-context.ts";
 import { table, type Column } from "../table.ts";
 import type { UsageRequest } from "./arguments.ts";
 
-export async function runUsage(request: UsageRequest, store: CliStore, world: StoreWorld): Promise<void> {
-  const { terminal } = world;
+export async function runUsage(request: UsageRequest, store: OpenStore, context: CommandContext): Promise<void> {
+  const { terminal } = context;
   const waitingBytes = await store.catchUp();
   if (waitingBytes > 0) {
     terminal.say(
       `note: ${plural(waitingBytes, "byte")} of receipts are not in the store yet, and not in these figures: ask again in a while.`,
     );
   }
-  const nowMs = world.wallMs();
+  const nowMs = context.wallMs();
   const { by, model, channel } = request;
   const rows = await store.storage.receipts.usage({
     by,
     sinceMs: request.since === null ? null : momentFrom(request.since, nowMs),
     untilMs: request.until === null ? null : momentFrom(request.until, nowMs),
-    keyId: request.key === null ? null : await keyId(request.key, store, world),
+    keyId: request.key === null ? null : await keyId(request.key, store, context),
     model,
     channel,
   });
@@ -48,10 +48,10 @@ function safeCells(view: UsageView): UsageView {
 }
 
 /** Receipts outlive keys of the configuration file, so a key that is not known may still have used something. */
-async function keyId(idOrName: string, store: CliStore, world: StoreWorld): Promise<string> {
+async function keyId(idOrName: string, store: OpenStore, context: CommandContext): Promise<string> {
   const known = await keyByIdOrName(store, idOrName);
   if (known !== null) return known.key.id;
-  world.terminal.say(
+  context.terminal.say(
     `note: there is no key ${JSON.stringify(shown(idOrName))} now; these are the receipts of that id. See sluice keys list.`,
   );
   return idOrName;

@@ -2,9 +2,10 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { hashPassword } from "../admin/login/password.ts";
-import type { CliStore, Keeping, StoreWorld } from "../cli/store-world.ts";
+import type { CommandContext, OpenStore } from "../cli/command-context.ts";
+import type { StoreMaintenance } from "../manage/backup.ts";
 import { processTerminal, type Terminal } from "../cli/terminal.ts";
-import { CommandTrouble, exitCodes } from "../cli/trouble.ts";
+import { CommandError, exitCodes } from "../cli/command-error.ts";
 import { userName } from "../cli/user-name.ts";
 import type { Settings } from "../config/settings.ts";
 import { openStore } from "./durable.ts";
@@ -22,23 +23,23 @@ import { makeStorage } from "../store/storage.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
 
 /** What the commands on the store are carried out with. */
-export function commandWorld(
+export function commandContext(
   settings: Settings,
   configFile: string | null,
   givenMasterKey: string | null,
   terminal: Terminal = processTerminal(),
-): StoreWorld {
+): CommandContext {
   return {
     terminal,
     by: { kind: "cli", name: userName() },
     wallMs: Date.now,
     configFile,
-    keeping: keeping(settings, journalsOf(settings), givenMasterKey),
+    maintenance: maintenance(settings, journalsOf(settings), givenMasterKey),
     open: () => keyTrouble(() => open(settings, configFile, givenMasterKey, terminal)),
   };
 }
 
-async function open(settings: Settings, configFile: string | null, givenMasterKey: string | null, terminal: Terminal): Promise<CliStore> {
+async function open(settings: Settings, configFile: string | null, givenMasterKey: string | null, terminal: Terminal): Promise<OpenStore> {
   const isNew = settings.store === "sqlite" && !existsSync(storeFile(settings.dataDir));
   const { database, storage, masterKey } = await openStore(settings, givenMasterKey, false, ({ table, id, column }) =>
     terminal.say(`note: a row of ${table} is damaged and was left out: ${JSON.stringify(id)}, in its ${column}`),
@@ -79,7 +80,7 @@ async function caughtUp(journals: string, database: Database, terminal: Terminal
   }
 }
 
-function keeping({ store, dataDir }: Settings, journals: string, givenMasterKey: string | null): Keeping {
+function maintenance({ store, dataDir }: Settings, journals: string, givenMasterKey: string | null): StoreMaintenance {
   return {
     dataDir,
     masterKeyGiven: givenMasterKey !== null,
@@ -100,11 +101,11 @@ function keeping({ store, dataDir }: Settings, journals: string, givenMasterKey:
   };
 }
 
-/** A master key that is missing or wrong is mended where the gateway is set up. */
+/** A master key that is missing or wrong must be fixed in the configuration. */
 async function keyTrouble<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof MasterKeyTrouble ? new CommandTrouble(error.message, exitCodes.config) : error;
+    throw error instanceof MasterKeyTrouble ? new CommandError(error.message, exitCodes.config) : error;
   }
 }

@@ -1,0 +1,52 @@
+import type { Actor } from "../gateway/storage.ts";
+import { ManageError } from "./error.ts";
+
+/** What can be done with a store that no gateway uses, handed in by whoever knows the kind of store. */
+export interface StoreMaintenance {
+  readonly dataDir: string;
+  /** The master key is given by the environment, and not in the data folder. */
+  readonly masterKeyGiven: boolean;
+  readonly backup: (to: BackupTarget, onProgress: (progress: MaintenanceProgress) => void) => Promise<{ readonly bytes: number }>;
+  readonly restore: (from: BackupSource, onProgress: (progress: MaintenanceProgress) => void) => Promise<RestoreResult>;
+  /** A gateway of this machine uses the data folder. */
+  readonly isInUse: () => boolean;
+  /** `next`: the new one where it is not kept in the data folder. */
+  readonly rotateMasterKey: (next: string | null, by: Actor, onProgress: (done: number, of: number) => void) => Promise<void>;
+}
+
+/** The file to be written, and what it is encrypted with. */
+export interface BackupTarget {
+  readonly file: string;
+  readonly protection:
+    | { readonly kind: "master_key" }
+    | { readonly kind: "passphrase"; readonly passphrase: string }
+    | { readonly kind: "plain" };
+}
+
+export interface BackupSource {
+  readonly file: string;
+  readonly passphrase: string | null;
+  /** Checks the backup and changes nothing. */
+  readonly checkOnly: boolean;
+}
+
+export interface RestoreResult {
+  readonly replaced: string | null;
+  /** Whether the master key that is here is the one that the store needs; else where that one is, as far as that is known. */
+  readonly masterKey:
+    | { readonly kind: "fits" }
+    | { readonly kind: "replaced"; readonly file: string }
+    | { readonly kind: "other" }
+    | { readonly kind: "missing" };
+}
+
+export interface MaintenanceProgress {
+  readonly doing: "copying" | "checking" | "encrypting";
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+/** A gateway that runs would go on encrypting with the old key, so none of this machine may use the store. */
+export function inUseProblem({ isInUse, dataDir }: StoreMaintenance): ManageError | null {
+  return isInUse() ? new ManageError("conflict", `A gateway is using ${dataDir}. Stop all gateways of this store first.`) : null;
+}
