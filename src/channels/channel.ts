@@ -1,6 +1,6 @@
 import type { AudioFormat } from "../media/audio.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { TranscriptFormat } from "../operations/transcription/transcription.ts";
+import type { TranscriptFormat } from "../operations/transcription/transcript.ts";
 
 /** A way to an upstream: an address, credentials and what is known of it. Holds no secret: credentials are names. */
 export interface Channel {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { dialects } from "../dialects/index.ts";
 import { presets } from "../dialects/presets.ts";
 import { audioFormats } from "../media/audio.ts";
-import { transcriptFormats } from "../operations/transcription/transcription.ts";
+import { transcriptFormats } from "../operations/transcription/transcript.ts";
 import { rateNanosMax } from "../usage/price.ts";
 import { defaulted, group, groups, optional, optionalGroup, required } from "./field.ts";
 import {

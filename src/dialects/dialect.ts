@@ -1,12 +1,12 @@
 import type { Address, Channel } from "../channels/channel.ts";
 import type { MakeTranscoder } from "../media/audio.ts";
 import type { CallRequest } from "../operations/call-request.ts";
-import type { ChatRequest } from "../operations/chat/chat.ts";
+import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import type { Emission, Output, WholeAnswer } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { SpeechRequest } from "../operations/speech/speech.ts";
-import type { TranscriptionRequest } from "../operations/transcription/transcription.ts";
+import type { SpeechRequest } from "../operations/speech/speech-request.ts";
+import type { TranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 
 /**
  * A dialect: how to ask an upstream and how to read its answer. Everything here is pure; one `send` elsewhere does

@@ -1,10 +1,9 @@
 import type { Candidate } from "../channels/channel.ts";
 import { asksForReasoning, promptTokensOf, retryCostOf } from "../operations/call-request.ts";
-import type { ChatRequest } from "../operations/chat/chat.ts";
+import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import { continued } from "../operations/chat/continuation.ts";
 import type { WholeAnswer } from "../operations/emission.ts";
-import { failure, isFailure, type Failure } from "../operations/failure.ts";
-import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
+import { failure, isFailure, type Failure, obeyedWaitMaxMs } from "../operations/failure.ts";
 import { endOf } from "../operations/chat/resume.ts";
 import { operationSpecs } from "../operations/operation.ts";
 import { finalFailure } from "../routing/final-failure.ts";

@@ -1,5 +1,4 @@
-import type { Failure, FailureKind } from "../operations/failure.ts";
-import { obeyedWaitMaxMs } from "../operations/obeyed-wait.ts";
+import { type Failure, type FailureKind, obeyedWaitMaxMs } from "../operations/failure.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 
 /** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */

@@ -27,3 +27,11 @@ export interface Transcoder {
 
 /** Makes transcoders; `null` where this installation has no codecs for the pair. */
 export type MakeTranscoder = (from: AudioFormat, to: AudioFormat) => Promise<Transcoder | null>;
+
+/** A transcoder that is gone or never was, through no fault of the audio: its worker was lost or got stuck, or a codec failed. */
+export class TranscoderLost extends Error {
+  override readonly name = "TranscoderLost";
+}
+
+/** Ten thousand hours. */
+export const secondsMax = 36_000_000;

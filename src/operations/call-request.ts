@@ -1,6 +1,6 @@
-import type { ChatRequest } from "./chat/chat.ts";
-import type { SpeechRequest } from "./speech/speech.ts";
-import type { TranscriptionRequest } from "./transcription/transcription.ts";
+import type { ChatRequest } from "./chat/chat-request.ts";
+import type { SpeechRequest } from "./speech/speech-request.ts";
+import type { TranscriptionRequest } from "./transcription/transcription-request.ts";
 
 /** What a client asks for, one of the operations. */
 export type CallRequest = ChatRequest | TranscriptionRequest | SpeechRequest;

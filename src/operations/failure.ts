@@ -195,3 +195,6 @@ export function ofLocalEngine(cause: Failure): Failure {
 export function isFailure(value: object): value is Failure {
   return "blame" in value;
 }
+
+/** The longest wait that official clients obey; with longer ones they do strange things. */
+export const obeyedWaitMaxMs = 60_000;

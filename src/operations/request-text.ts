@@ -1,8 +1,7 @@
 import type { CallRequest } from "./call-request.ts";
-import { isTokenBound } from "./chat/chat-request.ts";
-import type { ChatRequest } from "./chat/chat.ts";
+import { isTokenBound, type ChatRequest } from "./chat/chat-request.ts";
 import { valueOf } from "./json.ts";
-import type { TranscriptionRequest } from "./transcription/transcription.ts";
+import type { TranscriptionRequest } from "./transcription/transcription-request.ts";
 
 /**
  * What a client wrote, in lower case and without the escapes of JSON: to tell an upstream's own words from an echo of the

@@ -1,4 +1,4 @@
-import { secondsMax } from "../media/seconds-max.ts";
+import { secondsMax } from "../media/audio.ts";
 
 /** What an answer consumed, as the upstream reported it. `null` where it did not say. */
 export interface TokenUsage {

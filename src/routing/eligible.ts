@@ -4,8 +4,9 @@ import type { Splits } from "../keys/key.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { type Operation, operationSpecs } from "../operations/operation.ts";
-import type { SpeechRequest } from "../operations/speech/speech.ts";
-import { needsTimes, type TranscriptionRequest } from "../operations/transcription/transcription.ts";
+import type { SpeechRequest } from "../operations/speech/speech-request.ts";
+import { needsTimes } from "../operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 
 /** With whom a call may be served, and whether it is cut into parts for that. */
 export interface Eligible {

@@ -1,4 +1,4 @@
-import { secondsMax } from "../media/seconds-max.ts";
+import { secondsMax } from "../media/audio.ts";
 import type { Metered } from "../operations/usage.ts";
 import type { Rates } from "./price.ts";
 

@@ -1,7 +1,7 @@
 import type { Demand } from "../limits/limits.ts";
 import type { CallRequest } from "../operations/call-request.ts";
-import type { ChatRequest } from "../operations/chat/chat.ts";
-import { secondsMax } from "../media/seconds-max.ts";
+import type { ChatRequest } from "../operations/chat/chat-request.ts";
+import { secondsMax } from "../media/audio.ts";
 import type { Metered } from "../operations/usage.ts";
 import { costNanos, isByTokens } from "./cost.ts";
 import { highestRates } from "./highest-rates.ts";

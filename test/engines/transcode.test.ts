@@ -8,8 +8,7 @@ import { makeDecoder } from "../../packages/embedded/src/codecs/decode.ts";
 import { makeEncoder } from "../../packages/embedded/src/codecs/encode.ts";
 import { resample } from "../../packages/embedded/src/codecs/resample.ts";
 import { makeTranscode, type Transcode } from "../../src/engines/audio/transcode.ts";
-import { audioFormats, type AudioFormat, type Transcoder } from "../../src/media/audio.ts";
-import { TranscoderLost } from "../../src/operations/transcoder-lost.ts";
+import { audioFormats, type AudioFormat, type Transcoder, TranscoderLost } from "../../src/media/audio.ts";
 import { joinedSamples, likeness, speechLike } from "../support/signal.ts";
 import { eventually } from "../support/eventually.ts";
 

@@ -1,6 +1,5 @@
 import type { Codec, Encoded, StreamReader } from "../../src/dialects/dialect.ts";
-import type { ChatRequest } from "../../src/operations/chat/chat.ts";
-import { readChatRequest } from "../../src/operations/chat/chat-request.ts";
+import { type ChatRequest, readChatRequest } from "../../src/operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import type { WholeAnswer } from "../../src/operations/emission.ts";
 import { channel } from "./plan-world.ts";

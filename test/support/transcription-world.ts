@@ -2,8 +2,8 @@ import type { AnswerHead, Encoded, StreamedBody, Target } from "../../src/dialec
 import type { Address, Capabilities } from "../../src/channels/channel.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import type { FormField, FormFile, StoredFile } from "../../src/media/stored-file.ts";
-import { readTranscriptionRequest } from "../../src/operations/transcription/transcription-request.ts";
-import type { TranscriptFormat, TranscriptionRequest } from "../../src/operations/transcription/transcription.ts";
+import { readTranscriptionRequest, type TranscriptionRequest } from "../../src/operations/transcription/transcription-request.ts";
+import type { TranscriptFormat } from "../../src/operations/transcription/transcript.ts";
 import type { WholeAnswer } from "../../src/operations/emission.ts";
 import { channel } from "./plan-world.ts";
 

@@ -1,13 +1,13 @@
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { languageCode } from "../../operations/transcription/languages.ts";
-import type { Segment, Transcript, TranscriptionRequest, Word } from "../../operations/transcription/transcription.ts";
+import type { Segment, Transcript, Word } from "../../operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { Codec, Encoded, Target } from "../dialect.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
 import { fileBody, typeOf, unknownType } from "../transcripts/file-body.ts";
 import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
 import { droppedFrom, keywordsIn, languageTag, translationUnsupported } from "../transcripts/foreign-transcription.ts";
-import { speakerLabel } from "../transcripts/speaker-label.ts";
-import { fields, isFields, list, seconds, string, type Fields } from "../transcripts/transcript-fields.ts";
+import { speakerLabel, fields, isFields, list, seconds, string, type Fields } from "../transcripts/transcript-fields.ts";
 import { transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
 import { parseUntrusted } from "../untrusted.ts";
 

@@ -2,14 +2,14 @@ import { grouped, type Piece } from "../../operations/transcription/cues.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { isUnspaced, languageCode } from "../../operations/transcription/languages.ts";
 import type { FormField } from "../../media/stored-file.ts";
-import type { Transcript, TranscriptionRequest } from "../../operations/transcription/transcription.ts";
+import type { Transcript } from "../../operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { Codec, Encoded, Target } from "../dialect.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
 import { droppedFrom, keywordsIn, standardLanguage, translationUnsupported } from "../transcripts/foreign-transcription.ts";
 import { multipartBody } from "../transcripts/multipart-body.ts";
 import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
-import { speakerLabel } from "../transcripts/speaker-label.ts";
-import { isFields, list, seconds, string } from "../transcripts/transcript-fields.ts";
+import { speakerLabel, isFields, list, seconds, string } from "../transcripts/transcript-fields.ts";
 import { transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
 import { parseUntrusted } from "../untrusted.ts";
 

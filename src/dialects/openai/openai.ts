@@ -1,6 +1,5 @@
 import type { Address, Channel } from "../../channels/channel.ts";
-import { isTokenBound } from "../../operations/chat/chat-request.ts";
-import type { ChatRequest } from "../../operations/chat/chat.ts";
+import { isTokenBound, type ChatRequest } from "../../operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { lastMember, membersOf, valueOf } from "../../operations/json.ts";
 import { setMember, splice, type Splice } from "../../operations/splice.ts";

@@ -1,7 +1,7 @@
 import { voicesOf, type Address } from "../../channels/channel.ts";
 import { audioTypes, type AudioFormat } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import type { SpeechRequest } from "../../operations/speech/speech.ts";
+import type { SpeechRequest } from "../../operations/speech/speech-request.ts";
 import { setEvery, splice, type Splice } from "../../operations/splice.ts";
 import type { Codec, Encoded, Target } from "../dialect.ts";
 import { audioReader } from "../readers/audio-reader.ts";

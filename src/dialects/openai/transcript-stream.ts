@@ -1,8 +1,7 @@
-import { meteredLength } from "../../operations/transcription/metered-length.ts";
+import { meteredLength, conventionalUsage, transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { deltaFrame, doneFrame, endFrame } from "../../operations/transcription/transcript-events.ts";
-import { conventionalUsage, transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
 import type { Metered } from "../../operations/usage.ts";
 import type { Emissions, EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";

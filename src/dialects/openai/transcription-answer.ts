@@ -1,10 +1,10 @@
-import { meteredLength } from "../../operations/transcription/metered-length.ts";
+import { meteredLength, transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { languageCode } from "../../operations/transcription/languages.ts";
 import { isSound } from "../../operations/transcription/sound-times.ts";
-import { transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
 import { transcriptTypes } from "../../operations/transcription/transcript-render.ts";
-import type { Segment, Transcript, TranscriptFormat, TranscriptionRequest, Word } from "../../operations/transcription/transcription.ts";
+import type { Segment, Transcript, TranscriptFormat, Word } from "../../operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import type { AnswerHead } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";

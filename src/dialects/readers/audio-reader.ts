@@ -1,7 +1,6 @@
 import { failure, type Failure } from "../../operations/failure.ts";
 import type { AnswerHead, Emissions, StreamReader, Tools } from "../dialect.ts";
-import { audioShape } from "./audio-shape.ts";
-import { AudioTrack, type AudioWish } from "./audio-track.ts";
+import { audioShape, AudioTrack, type AudioWish } from "./audio-track.ts";
 import { SpeechEventReader } from "./speech-event-reader.ts";
 
 /** Reads spoken audio, whether it comes as bytes or as events, and gives it as the client asked for it. */

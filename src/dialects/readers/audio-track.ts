@@ -1,12 +1,11 @@
 import { audioEnd, type AudioEnd } from "../../media/end/audio-end.ts";
 import { lookAheadBytesMax, recognise, type Recognised } from "../../media/audio-sniff.ts";
-import type { AudioFormat, Transcoder } from "../../media/audio.ts";
+import { type AudioFormat, type Transcoder, TranscoderLost, audioTypes } from "../../media/audio.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { speechDeltaFrame, speechDoneFrame } from "../../operations/speech/speech-events.ts";
-import { TranscoderLost } from "../../operations/transcoder-lost.ts";
 import { nothingCounted, type TokenUsage } from "../../operations/usage.ts";
-import type { Emissions, Tools } from "../dialect.ts";
+import type { Emissions, Tools, StreamReader } from "../dialect.ts";
 
 /** What an upstream was asked for, and what the client is to get of it. */
 export interface AudioWish {
@@ -244,3 +243,8 @@ function withoutTranscoder(detail: string): Failure {
 
 const none: readonly Emission[] = [];
 const nothing = new Uint8Array(0);
+
+/** What a client is given: the media type, and how a failure can be told in it. */
+export function audioShape({ events, wanted }: AudioWish): Pick<StreamReader, "type" | "shape"> {
+  return events ? { type: "text/event-stream; charset=utf-8", shape: "events" } : { type: audioTypes[wanted], shape: "bytes" };
+}

@@ -2,8 +2,7 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { listIn } from "../../operations/transcription/form-lists.ts";
 import { languageCode, standardCode } from "../../operations/transcription/languages.ts";
 import type { FormField } from "../../media/stored-file.ts";
-import { spokenLanguage } from "../../operations/transcription/transcription-request.ts";
-import type { TranscriptionRequest } from "../../operations/transcription/transcription.ts";
+import { spokenLanguage, type TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 
 /** The words a client wants to be listened for. */
 export function keywordsIn(fields: readonly FormField[]): readonly string[] {

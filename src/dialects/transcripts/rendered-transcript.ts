@@ -1,10 +1,10 @@
 import { failure, type Failure } from "../../operations/failure.ts";
-import { meteredLength } from "../../operations/transcription/metered-length.ts";
+import { meteredLength, transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
 import { eventsType, transcriptEvents } from "../../operations/transcription/transcript-events.ts";
 import { render } from "../../operations/transcription/transcript-render.ts";
-import { secondsMax } from "../../media/seconds-max.ts";
-import { transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
-import type { Transcript, TranscriptFormat, TranscriptionRequest } from "../../operations/transcription/transcription.ts";
+import { secondsMax } from "../../media/audio.ts";
+import type { Transcript, TranscriptFormat } from "../../operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 
 /** A transcript in the form the client asked for, as events where it asked for a stream; or why it cannot have that form. */

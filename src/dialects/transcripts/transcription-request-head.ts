@@ -1,4 +1,4 @@
-import type { TranscriptionRequest } from "../../operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { Target } from "../dialect.ts";
 
 /** Where a transcription goes, with further parameters of the address where the dialect has any. */

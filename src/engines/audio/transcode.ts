@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { AudioFormat, MakeTranscoder, Transcoder } from "../../media/audio.ts";
-import { TranscoderLost } from "../../operations/transcoder-lost.ts";
+import { type AudioFormat, type MakeTranscoder, type Transcoder, TranscoderLost } from "../../media/audio.ts";
 
 export interface TranscodeOptions {
   /** The worker's file. Without it or a codec's package, there are no transcoders. */

@@ -1,9 +1,9 @@
-import { audioShape } from "../../dialects/readers/audio-shape.ts";
+import { audioShape } from "../../dialects/readers/audio-track.ts";
 import type { Tools } from "../../dialects/dialect.ts";
 import type { AudioFormat, Transcoder } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { tooMuchToRepeat } from "../../operations/speech/speech-part.ts";
-import type { SpeechRequest } from "../../operations/speech/speech.ts";
+import type { SpeechRequest } from "../../operations/speech/speech-request.ts";
 import type { Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { SpeechQueue } from "./queue.ts";

@@ -1,9 +1,9 @@
 import type { Route } from "../../channels/channel.ts";
-import { characterCount } from "../../operations/speech/characters.ts";
+import { characterCount } from "../../operations/speech/sentences.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import { speechPart } from "../../operations/speech/speech-part.ts";
 import { speechParts } from "../../operations/speech/speech-parts.ts";
-import type { SpeechRequest } from "../../operations/speech/speech.ts";
+import type { SpeechRequest } from "../../operations/speech/speech-request.ts";
 import type { Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { HeldAudio } from "./held.ts";

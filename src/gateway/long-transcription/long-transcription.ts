@@ -1,10 +1,9 @@
 import { formatUnsupported, renderedTranscript } from "../../dialects/transcripts/rendered-transcript.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import { MergedTranscript, type HeardPart } from "../../operations/transcription/merge/merged-transcript.ts";
-import { lastFrames, segmentFrames } from "../../operations/transcription/merge/events.ts";
+import { lastFrames, segmentFrames, deltaFrame, eventsType } from "../../operations/transcription/transcript-events.ts";
 import { summedUsage } from "../../operations/transcription/merge/usage.ts";
-import { deltaFrame, eventsType } from "../../operations/transcription/transcript-events.ts";
-import type { TranscriptionRequest } from "../../operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { Parts, uncut, type PartFailure } from "./parts.ts";

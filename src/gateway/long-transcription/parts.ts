@@ -1,7 +1,7 @@
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { HeardPart } from "../../operations/transcription/merge/merged-transcript.ts";
 import { partTranscript } from "../../operations/transcription/merge/part.ts";
-import type { TranscriptionRequest } from "../../operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { Call } from "../call.ts";
 import { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";

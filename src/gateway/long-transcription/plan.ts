@@ -1,6 +1,7 @@
 import { transcriptionFormatsOf, type Candidate, type Route } from "../../channels/channel.ts";
 import { listIn } from "../../operations/transcription/form-lists.ts";
-import { needsTimes, type TranscriptFormat, type TranscriptionRequest } from "../../operations/transcription/transcription.ts";
+import { needsTimes, type TranscriptFormat } from "../../operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { Call } from "../call.ts";
 import type { AudioPart } from "../ports.ts";
 

@@ -7,7 +7,7 @@ import { matroskaLength } from "./matroska.ts";
 import { mp4Length } from "./mp4.ts";
 import { oggLength } from "./ogg.ts";
 import { wavLength } from "./wav.ts";
-import { secondsMax } from "../seconds-max.ts";
+import { secondsMax } from "../audio.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** What the format of a recording says of it. */

@@ -1,5 +1,4 @@
-import { isTokenBound, readChatRequest } from "./chat-request.ts";
-import type { ChatRequest } from "./chat.ts";
+import { isTokenBound, readChatRequest, type ChatRequest } from "./chat-request.ts";
 import { isFailure } from "../failure.ts";
 import { elementsOf, lastMember, membersOf, valueOf } from "../json.ts";
 import { endOf } from "./resume.ts";

@@ -1,5 +1,3 @@
-import { pastCharacters } from "./characters.ts";
-
 /**
  * A long text in parts of at most so many characters, for a voice that takes no more at a time. Each part is as long as
  * it may be and ends with a sentence; where no sentence ends in reach, with a clause, and where none does, with a word.
@@ -134,3 +132,21 @@ const abbreviations = new Set(
     "e.g i.e etc z.b bzw usw ca sra sres mme mlle jan feb mar apr jun jul aug sep sept oct nov dec"
   ).split(" "),
 );
+
+/** How many Unicode characters a text has. Half of a surrogate pair that stands alone counts as one. */
+export function characterCount(text: string): number {
+  let count = 0;
+  for (let at = 0; at < text.length; at = pastCharacter(text, at)) count++;
+  return count;
+}
+
+/** The offset behind so many characters from an offset, or the end of the text. */
+export function pastCharacters(text: string, from: number, characters: number): number {
+  let at = from;
+  for (let passed = 0; passed < characters && at < text.length; passed++) at = pastCharacter(text, at);
+  return at;
+}
+
+function pastCharacter(text: string, at: number): number {
+  return at + (text.codePointAt(at)! > 0xffff ? 2 : 1);
+}

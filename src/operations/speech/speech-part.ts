@@ -1,6 +1,5 @@
 import { failure, type Failure } from "../failure.ts";
-import { readSpeechRequest } from "./speech-request.ts";
-import type { SpeechRequest } from "./speech.ts";
+import { readSpeechRequest, type SpeechRequest } from "./speech-request.ts";
 import { setEvery, splice } from "../splice.ts";
 
 /**

@@ -1,5 +1,4 @@
-import { pastCharacters } from "./characters.ts";
-import { sentences } from "./sentences.ts";
+import { pastCharacters, sentences } from "./sentences.ts";
 
 /**
  * A long text in the parts it is spoken in, one by one as they are needed: cutting all of a book at once would hold up

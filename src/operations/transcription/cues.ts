@@ -1,5 +1,5 @@
 import { isUnspaced } from "./languages.ts";
-import type { Segment, Transcript, Word } from "./transcription.ts";
+import type { Segment, Transcript, Word } from "./transcript.ts";
 
 /** One subtitle. Times are whole milliseconds; cues follow one another and each lasts at least one. */
 export interface Cue {

@@ -1,5 +1,5 @@
-import { secondsMax } from "../../media/seconds-max.ts";
-import type { Transcript } from "./transcription.ts";
+import { secondsMax } from "../../media/audio.ts";
+import type { Transcript } from "./transcript.ts";
 
 /**
  * The transcript with times that can be used. What is merely untidy is put right: times before the beginning, ends before

@@ -1,6 +1,6 @@
 import { sound } from "./sound-times.ts";
 import { speakingSegments, usageOf } from "./transcript-render.ts";
-import type { Transcript, TranscriptFormat, TranscriptUsage } from "./transcription.ts";
+import type { Transcript, TranscriptFormat, TranscriptUsage, Segment } from "./transcript.ts";
 
 export const eventsType = "text/event-stream; charset=utf-8";
 
@@ -44,4 +44,16 @@ export const endFrame = encoder.encode("data: [DONE]\n\n");
 
 function frameOf(event: object): Uint8Array {
   return encoder.encode(`data: ${JSON.stringify(event)}\n\n`);
+}
+
+/** The events of segments, numbered on from those before them. */
+export function segmentFrames(segments: readonly Segment[], before: number): readonly Uint8Array[] {
+  return segments.map(({ start, end, text, speaker }, index) => {
+    return frameOf({ type: "transcript.text.segment", id: `seg_${before + index}`, start, end, text, speaker: speaker ?? "unknown" });
+  });
+}
+
+/** What ends a stream whose text was sent in parts. */
+export function lastFrames(transcript: Transcript): readonly Uint8Array[] {
+  return [doneFrame(transcript.text, usageOf(transcript).usage ?? null), endFrame];
 }

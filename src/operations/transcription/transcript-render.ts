@@ -1,7 +1,8 @@
 import { cuesOf, timedSegments, type Cue } from "./cues.ts";
 import { languageName } from "./languages.ts";
 import { sound } from "./sound-times.ts";
-import type { Segment, Transcript, TranscriptFormat, TranscriptionRequest, TranscriptUsage, Word } from "./transcription.ts";
+import type { Segment, Transcript, TranscriptFormat, TranscriptUsage, Word } from "./transcript.ts";
+import type { TranscriptionRequest } from "./transcription-request.ts";
 
 export interface Rendered {
   readonly body: Uint8Array;

@@ -4,7 +4,28 @@ import { listIn } from "./form-lists.ts";
 import { languageCode } from "./languages.ts";
 import { missing, mistake, modelMistake } from "../mistakes.ts";
 import type { FormField, FormFile } from "../../media/stored-file.ts";
-import { transcriptFormats, type TranscriptFormat, type TranscriptionRequest } from "./transcription.ts";
+import { transcriptFormats, type TranscriptFormat } from "./transcript.ts";
+
+/** A transcription request as the client sent it, and the few facts the gateway decides on. All other fields travel on. */
+export interface TranscriptionRequest {
+  readonly operation: "transcription";
+  /** `translate`: into English, at an address of its own. */
+  readonly task: "transcribe" | "translate";
+  readonly model: string;
+  readonly stream: boolean;
+  readonly format: TranscriptFormat;
+  /** A Whisper code such as `en`, from whatever the client wrote; null: to be detected. */
+  readonly language: string | null;
+  readonly wantsWords: boolean;
+  readonly wantsSegments: boolean;
+  /** Every field but the file, in the order and the words of the client. */
+  readonly fields: readonly FormField[];
+  readonly file: FormFile;
+  /** How long the file plays, as far as its own bytes tell; null where they do not, or where what they tell cannot be. */
+  readonly seconds: number | null;
+  /** The file ends before what it says is in it. */
+  readonly isCut: boolean;
+}
 
 /**
  * Reads the form of a transcription: the facts the gateway decides on, or the mistake the client can mend. Unknown fields

@@ -2,10 +2,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import type { Tools } from "../../../src/dialects/dialect.ts";
 import { audioReader } from "../../../src/dialects/readers/audio-reader.ts";
 import { makeTranscode } from "../../../src/engines/audio/transcode.ts";
-import { audioFormats, audioTypes, type AudioFormat } from "../../../src/media/audio.ts";
+import { audioFormats, audioTypes, type AudioFormat, TranscoderLost } from "../../../src/media/audio.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { recognise } from "../../../src/media/audio-sniff.ts";
-import { TranscoderLost } from "../../../src/operations/transcoder-lost.ts";
 import {
   bytewise,
   FakeTranscoder,

@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { deepgram } from "../../../src/dialects/deepgram/deepgram.ts";
 import type { StreamedBody } from "../../../src/dialects/dialect.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
-import type { TranscriptFormat, TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
+import type { TranscriptFormat } from "../../../src/operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
 import type { WholeAnswer } from "../../../src/operations/emission.ts";
 import {
   ask,

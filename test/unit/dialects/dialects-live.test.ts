@@ -5,7 +5,7 @@ import { LiveStream } from "../../../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../../../src/gateway/ports.ts";
 import { Relay } from "../../../src/gateway/attempt/relay.ts";
 import { AttemptTimeouts } from "../../../src/gateway/attempt/attempt-timeouts.ts";
-import type { ChatRequest } from "../../../src/operations/chat/chat.ts";
+import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readerOf } from "../../support/chat-answers.ts";
 import { recordingsOf, type Recording } from "../../support/recordings.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Dialect, Codec } from "../../../src/dialects/dialect.ts";
 import { dialects } from "../../../src/dialects/index.ts";
-import type { ChatRequest } from "../../../src/operations/chat/chat.ts";
+import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
 import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";
 import type { Emission } from "../../../src/operations/emission.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";

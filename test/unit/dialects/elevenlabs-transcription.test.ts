@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { elevenlabs } from "../../../src/dialects/elevenlabs/elevenlabs.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
-import type { TranscriptFormat, TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
+import type { TranscriptFormat } from "../../../src/operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
 import type { WholeAnswer } from "../../../src/operations/emission.ts";
 import { ask, cuesIn, encoded, eventsIn, formIn, readWhole, target, textOf, whole } from "../../support/transcription-world.ts";
 

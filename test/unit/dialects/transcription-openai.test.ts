@@ -1,11 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { openaiTranscription } from "../../../src/dialects/openai/transcription.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
-import {
-  transcriptFormats,
-  type TranscriptFormat,
-  type TranscriptionRequest,
-} from "../../../src/operations/transcription/transcription.ts";
+import { transcriptFormats, type TranscriptFormat } from "../../../src/operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
 import type { WholeAnswer } from "../../../src/operations/emission.ts";
 import {
   ask,

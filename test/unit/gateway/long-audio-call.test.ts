@@ -11,7 +11,7 @@ import type { AudioPart, CutTrouble, Ports, Reply } from "../../../src/gateway/p
 import { plainLedger } from "../../support/ledger.ts";
 import type { CallRecord } from "../../../src/gateway/settlement/record.ts";
 import { failure, type Failure } from "../../../src/operations/failure.ts";
-import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
+import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
 import { ask, bytesOf, formFile } from "../../support/transcription-world.ts";
 
 interface Limits {

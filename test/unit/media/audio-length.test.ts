@@ -1,5 +1,4 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import fc from "fast-check";
 import {
   ALL_FORMATS,
   BufferSource,
@@ -17,11 +16,12 @@ import { createEncoder, createOggEncoder } from "wasm-media-encoders";
 import { makeEncoder } from "../../../packages/embedded/src/codecs/encode.ts";
 import type { AudioFormat } from "../../../src/media/audio.ts";
 import { audioFacts } from "../../../src/media/length/audio-length.ts";
-import { meteredLength } from "../../../src/operations/transcription/metered-length.ts";
+import { meteredLength } from "../../../src/operations/transcription/transcription-usage.ts";
 import type { StoredFile } from "../../../src/media/stored-file.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { speechLike } from "../../support/signal.ts";
 import { bytesOf, stored } from "../../support/transcription-world.ts";
+import fc from "fast-check";
 
 // Codecs are work, and the machine may have other work.
 setDefaultTimeout(60_000);

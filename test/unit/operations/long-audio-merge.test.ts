@@ -5,7 +5,7 @@ import { partTranscript } from "../../../src/operations/transcription/merge/part
 import { overlapSeam, tokensOf } from "../../../src/operations/transcription/merge/seam.ts";
 import { summedReport, summedUsage } from "../../../src/operations/transcription/merge/usage.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
-import type { Segment, Transcript, Word } from "../../../src/operations/transcription/transcription.ts";
+import type { Segment, Transcript, Word } from "../../../src/operations/transcription/transcript.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { bytesOf } from "../../support/transcription-world.ts";
 

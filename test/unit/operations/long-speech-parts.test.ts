@@ -1,14 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
-import { characterCount } from "../../../src/operations/speech/characters.ts";
+import { characterCount } from "../../../src/operations/speech/sentences.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { edgeSamplesMax, heldSamplesMax } from "../../../src/operations/speech/join/edges.ts";
 import { fadeSamples, jumpMax } from "../../../src/operations/speech/join/joint.ts";
 import { JoinedSpeech } from "../../../src/operations/speech/join/joined-speech.ts";
 import { speechPart, tooMuchToRepeat } from "../../../src/operations/speech/speech-part.ts";
 import { speechParts } from "../../../src/operations/speech/speech-parts.ts";
-import { readSpeechRequest } from "../../../src/operations/speech/speech-request.ts";
-import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
+import { readSpeechRequest, type SpeechRequest } from "../../../src/operations/speech/speech-request.ts";
+import fc from "fast-check";
 
 function askOf(body: string): SpeechRequest {
   const ask = readSpeechRequest(Buffer.from(body), { charactersMax: 1e6 });

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
-import { characterCount } from "../../../src/operations/speech/characters.ts";
-import { sentences } from "../../../src/operations/speech/sentences.ts";
+import { characterCount, sentences } from "../../../src/operations/speech/sentences.ts";
 import { slowed } from "../../support/slowed.ts";
+import fc from "fast-check";
 
 describe("a long text", () => {
   test("that fits is one part, and none has none", () => {

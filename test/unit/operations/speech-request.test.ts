@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
-import { characterCount } from "../../../src/operations/speech/characters.ts";
+import { characterCount } from "../../../src/operations/speech/sentences.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
-import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
-import { readSpeechRequest } from "../../../src/operations/speech/speech-request.ts";
+import { type SpeechRequest, readSpeechRequest } from "../../../src/operations/speech/speech-request.ts";
+import fc from "fast-check";
 
 const limits = { charactersMax: 20 };
 

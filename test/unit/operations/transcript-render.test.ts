@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { cuesOf } from "../../../src/operations/transcription/cues.ts";
 import { transcriptEvents } from "../../../src/operations/transcription/transcript-events.ts";
 import { render, type Rendering } from "../../../src/operations/transcription/transcript-render.ts";
-import type { Segment, Transcript, TranscriptFormat, Word } from "../../../src/operations/transcription/transcription.ts";
+import type { Segment, Transcript, TranscriptFormat, Word } from "../../../src/operations/transcription/transcript.ts";
 import { cuesIn, eventsIn, textOf } from "../../support/transcription-world.ts";
 
 function segment(start: number, end: number, text: string, speaker: string | null = null): Segment {

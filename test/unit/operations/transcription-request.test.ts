@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { listIn } from "../../../src/operations/transcription/form-lists.ts";
 import type { FormFile } from "../../../src/media/stored-file.ts";
-import { readTranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
-import { transcriptFormats, type TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
+import { readTranscriptionRequest, type TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
+import { transcriptFormats } from "../../../src/operations/transcription/transcript.ts";
 import { ask, bytesOf, fieldsOf, formFile, wave } from "../../support/transcription-world.ts";
+import fc from "fast-check";
 
 type Entries = readonly (readonly [string, string])[];
 

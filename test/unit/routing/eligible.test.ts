@@ -3,8 +3,9 @@ import { candidatesOf, type Candidate, type Channel, type Route } from "../../..
 import type { CallRequest } from "../../../src/operations/call-request.ts";
 import { readChatRequest } from "../../../src/operations/chat/chat-request.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
-import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
-import type { TranscriptFormat, TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
+import type { SpeechRequest } from "../../../src/operations/speech/speech-request.ts";
+import type { TranscriptFormat } from "../../../src/operations/transcription/transcript.ts";
+import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
 import { eligible } from "../../../src/routing/eligible.ts";
 import { channel } from "../../support/plan-world.ts";
 

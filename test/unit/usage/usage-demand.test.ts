@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
 import { OutputAverages } from "../../../src/gateway/admission/output-averages.ts";
 import type { Demand } from "../../../src/limits/limits.ts";
 import type { CallRequest } from "../../../src/operations/call-request.ts";
-import type { ChatRequest } from "../../../src/operations/chat/chat.ts";
-import type { SpeechRequest } from "../../../src/operations/speech/speech.ts";
-import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription.ts";
+import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
+import type { SpeechRequest } from "../../../src/operations/speech/speech-request.ts";
+import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
 import { highestCost, demandAt, expectedUse, truthOf, type DemandOptions } from "../../../src/usage/demand.ts";
 import { moved, newOutputAverage } from "../../../src/usage/output-average.ts";
 import type { Rates } from "../../../src/usage/price.ts";
 import { estimateTokens, TokenCount } from "../../../src/usage/token-estimate.ts";
+import fc from "fast-check";
 
 const dollar = 1_000_000_000;
 const rates: Rates = { input: dollar, output: 2 * dollar };

@@ -1,7 +1,7 @@
 import { glueBetween, overlapSeam, plainSeam, seamTokensMax, tokensOf, withoutFirst, withoutLast } from "./seam.ts";
 import { placedParts, withoutFirstItems, withoutLastItems } from "./times.ts";
 import { summedReport } from "./usage.ts";
-import type { Segment, Transcript, TranscriptUsage, Word } from "../transcription.ts";
+import type { Segment, Transcript, TranscriptUsage, Word } from "../transcript.ts";
 
 /** What was heard in one part of a recording. Its transcript's times begin with the part. */
 export interface HeardPart {

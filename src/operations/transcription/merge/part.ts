@@ -1,6 +1,6 @@
 import { failure, type Failure } from "../../failure.ts";
 import { languageCode } from "../languages.ts";
-import type { Segment, Transcript, Word } from "../transcription.ts";
+import type { Segment, Transcript, Word } from "../transcript.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

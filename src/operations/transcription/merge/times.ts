@@ -1,5 +1,5 @@
 import { tokensOf, withoutFirst, withoutLast } from "./seam.ts";
-import type { Segment, Word } from "../transcription.ts";
+import type { Segment, Word } from "../transcript.ts";
 
 type Item = Segment | Word;
 

@@ -1,4 +1,4 @@
-import type { TranscriptUsage } from "../transcription.ts";
+import type { TranscriptUsage } from "../transcript.ts";
 import type { Metered } from "../../usage.ts";
 
 /** What several answers consumed together. A figure counts as far as it was told; where nobody told it, it is unknown. */

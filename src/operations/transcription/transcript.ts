@@ -1,5 +1,3 @@
-import type { FormField, FormFile } from "../../media/stored-file.ts";
-
 export type TranscriptFormat = "json" | "text" | "srt" | "vtt" | "verbose_json" | "diarized_json";
 
 export const transcriptFormats: readonly TranscriptFormat[] = ["json", "text", "srt", "vtt", "verbose_json", "diarized_json"];
@@ -7,27 +5,6 @@ export const transcriptFormats: readonly TranscriptFormat[] = ["json", "text", "
 /** Whether a format cannot be made without knowing when things were said. */
 export function needsTimes(format: TranscriptFormat): boolean {
   return format !== "json" && format !== "text";
-}
-
-/** A transcription request as the client sent it, and the few facts the gateway decides on. All other fields travel on. */
-export interface TranscriptionRequest {
-  readonly operation: "transcription";
-  /** `translate`: into English, at an address of its own. */
-  readonly task: "transcribe" | "translate";
-  readonly model: string;
-  readonly stream: boolean;
-  readonly format: TranscriptFormat;
-  /** A Whisper code such as `en`, from whatever the client wrote; null: to be detected. */
-  readonly language: string | null;
-  readonly wantsWords: boolean;
-  readonly wantsSegments: boolean;
-  /** Every field but the file, in the order and the words of the client. */
-  readonly fields: readonly FormField[];
-  readonly file: FormFile;
-  /** How long the file plays, as far as its own bytes tell; null where they do not, or where what they tell cannot be. */
-  readonly seconds: number | null;
-  /** The file ends before what it says is in it. */
-  readonly isCut: boolean;
 }
 
 /** What was said, and when. Times are seconds from the beginning of the file. */

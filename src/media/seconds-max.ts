@@ -1,2 +1,0 @@
-/** Ten thousand hours. */
-export const secondsMax = 36_000_000;

@@ -1,2 +1,0 @@
-/** The longest wait that official clients obey; with longer ones they do strange things. */
-export const obeyedWaitMaxMs = 60_000;
