@@ -23,14 +23,14 @@ export function checkAddress(text: string): AddressVerdict {
     return refuse("only http and https addresses can be used", "write https://…");
   }
   if (url.username !== "" || url.password !== "") {
-    return refuse("an address must not hold a user name or a password", "take it out; a key belongs in api_key");
+    return refuse("an address must not contain a user name or a password", "remove it; the key belongs in api_key");
   }
-  if (url.hash !== "" || text.includes("#")) return refuse("an address must not hold a #", "remove it and what follows");
-  if (url.search !== "" || text.includes("?")) return refuse("an address must not hold a query", "remove the ? and what follows");
-  if (url.port === "0") return refuse("port 0 cannot be dialled", "give the port of the upstream");
+  if (url.hash !== "" || text.includes("#")) return refuse("an address must not contain a #", "remove it and what follows");
+  if (url.search !== "" || text.includes("?")) return refuse("an address must not contain a query", "remove the ? and what follows");
+  if (url.port === "0") return refuse("port 0 cannot be connected to", "give the port of the upstream");
   if (isMetadata(url.hostname)) {
     return refuse(
-      "this is the address of a cloud's metadata service or of a link-local network, which is never dialled",
+      "this is the address of a cloud's metadata service or of a link-local network, which is never allowed",
       "give the address of the upstream itself",
     );
   }
@@ -49,7 +49,7 @@ function noAddress(text: string): AddressVerdict {
   const isBare = shownValue(text) !== null && /^[\w.-]+\.[\w-]+(?::\d+)?(?:\/|$)/.test(text);
   return refuse(
     `${subject(text)} is not the address of a server`,
-    isBare ? `write https://${text}, or http:// where it has no TLS` : "write it as in https://api.example.com/v1",
+    isBare ? `write https://${text}, or http:// if it has no TLS` : "write it as in https://api.example.com/v1",
   );
 }
 

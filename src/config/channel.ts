@@ -47,10 +47,10 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
     findings.push(problem([...path, "models"], "this upstream has no list of models to discover", 'name its models, or write models: "*"'));
   }
   if (!place.secure && !place.near && keys.secrets.length > 0) {
-    findings.push(warning([...path, "base_url"], "the key travels unencrypted over a public network", "use https"));
+    findings.push(warning([...path, "base_url"], "the key is sent unencrypted over a public network", "use https"));
   }
   if (entry.unknown_voice === "default" && (entry.voices === undefined || entry.voices.size === 0)) {
-    findings.push(problem([...path, "unknown_voice"], "there is no voice to put in place of another", "list voices as well"));
+    findings.push(problem([...path, "unknown_voice"], "there is no voice to use instead of an unknown one", "list voices as well"));
   }
   if (preset !== null && preset.warning !== null) {
     findings.push(warning([...path, "provider"], preset.warning, "use another provider, or remove the channel"));
@@ -156,9 +156,9 @@ function named(models: readonly LocalModel[]): ModelsSetting {
 function localPlace(entry: ChannelEntry, preset: Preset, path: Path, models: readonly LocalModel[]): Place {
   const findings = (["base_url", "dialect", "resource", "region", "api_version", "proxy"] as const)
     .filter((setting) => entry[setting] !== undefined)
-    .map((setting) => problem([...path, setting], "models of this machine have no address", "remove this line"));
+    .map((setting) => problem([...path, setting], "local models have no address", "remove this line"));
   if (models.length === 0) {
-    findings.push(problem([...path, "provider"], "the models of this machine are not installed", "run npm install, or remove the channel"));
+    findings.push(problem([...path, "provider"], "the local models are not installed", "run npm install, or remove the channel"));
   }
   const address: Address = {
     ...preset.paths,
@@ -187,7 +187,7 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
   const unused = unusedOptions(entry, preset, path);
   if (unused.length > 0) return nowhere(...unused);
   if (preset !== null && entry.dialect !== undefined && entry.dialect !== preset.dialect) {
-    return nowhere(problem([...path, "dialect"], "the provider speaks another dialect", "remove this line, or the provider"));
+    return nowhere(problem([...path, "dialect"], "the provider uses another dialect", "remove this line, or the provider"));
   }
 
   const plain = { ...conventionPaths, modelsPath: "/models", query: "", authHeader: "authorization", authPrefix: "Bearer " };
@@ -201,7 +201,7 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
           apiVersion: entry.api_version ?? null,
         });
   if ("missing" in found) {
-    return nowhere(problem([...path, found.missing], "this is missing: the provider's address holds it", `add ${found.missing}: …`));
+    return nowhere(problem([...path, found.missing], "this is missing: it is part of the provider's address", `add ${found.missing}: …`));
   }
   if (found.baseUrl.endsWith("/chat/completions")) {
     return nowhere(problem([...path, "base_url"], "this is the address of one operation", "leave out /chat/completions"));
@@ -224,9 +224,9 @@ function authOf(header: string | undefined): { readonly authHeader?: string; rea
 function unusedOptions(entry: ChannelEntry, preset: Preset | null, path: Path): Finding[] {
   const taken: readonly string[] = preset === null || entry.base_url !== undefined ? [] : optionsOf(preset);
   const idle = (["resource", "region"] as const).filter((option) => entry[option] !== undefined && !taken.includes(option));
-  const findings = idle.map((option) => problem([...path, option], "the address of this channel does not hold it", "remove this line"));
+  const findings = idle.map((option) => problem([...path, option], "it is not part of this channel's address", "remove this line"));
   if (entry.api_version !== undefined && (preset === null || preset.dated === null)) {
-    findings.push(problem([...path, "api_version"], "this channel has no dated address", "remove this line"));
+    findings.push(problem([...path, "api_version"], "this channel does not use an API version", "remove this line"));
   }
   return findings;
 }
@@ -240,7 +240,7 @@ function keysOf(entry: ChannelEntry, preset: Preset | null, path: Path, readSecr
   const given = (["api_key", "api_keys", "api_key_file"] as const).filter((setting) => entry[setting] !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined) {
-    return { secrets: [], findings: [problem([...path, second], `${first} is given as well`, "keep one of the two")] };
+    return { secrets: [], findings: [problem([...path, second], `${first} is also set`, "keep one of the two")] };
   }
   if (entry.api_key_file !== undefined) {
     const contents = readSecretFile(entry.api_key_file);
@@ -253,7 +253,7 @@ function keysOf(entry: ChannelEntry, preset: Preset | null, path: Path, readSecr
     }
     const key = secret().read(contents.trim());
     return key instanceof Mistake
-      ? { secrets: [], findings: [problem(place, `what the file holds is not a key: ${key.reason}`, key.fix)] }
+      ? { secrets: [], findings: [problem(place, `the file does not contain a key: ${key.reason}`, key.fix)] }
       : { secrets: [key], findings: [] };
   }
   const secrets = entry.api_keys ?? (entry.api_key === undefined ? [] : [entry.api_key]);
@@ -261,6 +261,6 @@ function keysOf(entry: ChannelEntry, preset: Preset | null, path: Path, readSecr
   const variable = preset.environment.key[0] ?? "NAME";
   return {
     secrets,
-    findings: [problem([...path, "api_key"], "this is missing: the provider asks for a key", `add api_key: \${${variable}}`)],
+    findings: [problem([...path, "api_key"], "this is missing: the provider requires a key", `add api_key: \${${variable}}`)],
   };
 }

@@ -63,7 +63,7 @@ export async function readDocument(text: string, environment: Environment): Prom
     if (depth > depthMax) return report(offset, [], "settings are nested too deeply", "check the indentation and the aliases");
     if (isAlias(node)) {
       const target = targets.get(node) ?? anchors.get(node.source);
-      if (target === undefined) return report(offset, path, "this alias points at nothing", aliasFix);
+      if (target === undefined) return report(offset, path, "this alias refers to an anchor that does not exist", aliasFix);
       targets.set(node, target);
       return plain(target, path, depth + 1, true);
     }
@@ -191,11 +191,11 @@ function hasForeignTag(node: unknown): boolean {
 
 const aliasFix = 'give the name of an anchor (&name) above it; for a literal star write "*" in quotes';
 
-const unfolded = { reason: "the file unfolds into too many values", fix: "use fewer aliases" };
+const unfolded = { reason: "the aliases of this file expand into too many values", fix: "use fewer aliases" };
 
 const tooManySigns = {
-  reason: "the file holds more values and signs than can be checked",
-  fix: "check that it is the right file; many keys and channels are better kept in the store",
+  reason: "the file has more values and punctuation than can be checked",
+  fix: "check that it is the right file; keep large numbers of keys and channels in the store",
 };
 
 type SyntaxFault = Pick<Problem, "reason" | "fix">;
@@ -206,7 +206,7 @@ const indentation: SyntaxFault = {
 };
 const misplaced: SyntaxFault = {
   reason: "this is not YAML",
-  fix: "write name: value with a space after the colon, and quote values that hold a colon, # or a bracket",
+  fix: "write name: value with a space after the colon, and quote values that contain a colon, # or a bracket",
 };
 /** In a flow collection a brace is YAML's own; everything after it then looks wrong as well. */
 const bareVariable: SyntaxFault = {
@@ -221,7 +221,7 @@ const tags: SyntaxFault = {
 /** Our own words for each fault: those of the parser may quote the file. */
 const syntaxFaults: { readonly [C in ErrorCode]: SyntaxFault } = {
   ALIAS_PROPS: tags,
-  BAD_ALIAS: { reason: "this alias points at nothing", fix: aliasFix },
+  BAD_ALIAS: { reason: "this alias refers to an anchor that does not exist", fix: aliasFix },
   BAD_COLLECTION_TYPE: tags,
   BAD_DIRECTIVE: { reason: "a line that begins with % is not allowed here", fix: "remove it, or quote the value" },
   BAD_DQ_ESCAPE: {
@@ -245,7 +245,7 @@ const syntaxFaults: { readonly [C in ErrorCode]: SyntaxFault } = {
   },
   MULTILINE_IMPLICIT_KEY: misplaced,
   MULTIPLE_ANCHORS: tags,
-  MULTIPLE_DOCS: { reason: "the file holds more than one document", fix: "remove the line that reads ---" },
+  MULTIPLE_DOCS: { reason: "the file contains more than one document", fix: "remove the line that reads ---" },
   MULTIPLE_TAGS: tags,
   NON_STRING_KEY: { reason: "a setting's name must be plain text", fix: "write name: value" },
   RESOURCE_EXHAUSTION: { reason: "settings are nested too deeply", fix: "check the brackets and the indentation" },

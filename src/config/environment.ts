@@ -61,7 +61,7 @@ export function settingsFromEnvironment({
       warnings.push({
         line: null,
         path: reading.variable,
-        reason: `this is set, but ${reading.lacks.join(" or ")} is not, so it makes no channel`,
+        reason: `this is set, but ${reading.lacks.join(" or ")} is not, so no channel was added`,
         fix: `set ${reading.lacks[0] ?? ""} as well`,
       });
       continue;

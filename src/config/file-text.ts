@@ -21,16 +21,16 @@ export async function readFileText(path: string): Promise<string | Problem> {
 }
 
 const larger =
-  "check that it is the right file; thousands of keys belong in the store (`sluice keys create`), and thousands of channels too (the admin API)";
+  "check that it is the right file; keep thousands of keys in the store (`sluice keys create`), and thousands of channels too (admin API)";
 
 function unreadable(code: string): Problem {
   switch (code) {
     case "ENOENT":
-      return wrong("there is no such file (ENOENT)", "check its path; examples/sluice.yaml is one to begin with");
+      return wrong("there is no such file (ENOENT)", "check the path; examples/sluice.yaml is a file to begin with");
     case "EISDIR":
-      return wrong("this is a directory (EISDIR)", "name the file inside of it");
+      return wrong("this is a directory (EISDIR)", "give the path of the file inside it");
     case "EACCES":
-      return wrong("this user may not read the file (EACCES)", "give it the right to, or start as its owner");
+      return wrong("there is no permission to read the file (EACCES)", "change its permissions, or start as its owner");
     default:
       return wrong(`the file cannot be read (${code})`, "check its path and permissions");
   }

@@ -52,8 +52,8 @@ function bareVariable(text: string, environment: Environment): string | null {
 function braceless(name: string, text: string): InterpolationFault {
   const scheme = /^(bearer|basic|token)\s/i.exec(text.trim())?.[1];
   return {
-    reason: `the variable ${name} is written without braces, so it would be taken literally`,
-    fix: `write \${${name}}${scheme === undefined ? "" : `, without ${scheme}: the gateway puts that before a key`}`,
+    reason: `the variable ${name} is written without braces, so it would be used literally`,
+    fix: `write \${${name}}${scheme === undefined ? "" : `, without ${scheme}: the gateway adds it`}`,
   };
 }
 
@@ -63,7 +63,7 @@ const unclosed: InterpolationFault = {
 };
 
 const badName: InterpolationFault = {
-  reason: "what stands between ${ and } is not the name of a variable",
+  reason: "the text between ${ and } is not the name of a variable",
   fix: "use letters, digits and underscores, as in ${NAME} or ${NAME:-default}, or write $${ for a literal ${",
 };
 

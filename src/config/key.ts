@@ -24,26 +24,26 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
       problem(
         [...path, "key"],
         `a key needs at least ${keyCharactersMin} characters`,
-        `take a random one, such as the output of \`openssl rand -hex 32\`; keys that Sluice makes look like ${tokenPrefix}…`,
+        `use a random one, such as the output of \`openssl rand -hex 32\`; keys that Sluice creates begin with ${tokenPrefix}`,
       ),
     );
   } else if (parsed === "damaged") {
     findings.push(
       problem(
         [...path, "key"],
-        `a key that begins with ${tokenPrefix} carries a checksum, and this one's is wrong`,
+        `keys that begin with ${tokenPrefix} contain a checksum, and the one of this key is wrong`,
         `copy the key again, or choose one that does not begin with ${tokenPrefix}`,
       ),
     );
   } else if (!isBearerToken(entry.key)) {
-    findings.push(problem([...path, "key"], "clients could not send this key: it is too long or holds a comma", "choose another"));
+    findings.push(problem([...path, "key"], "clients could not send this key: it is too long or contains a comma", "choose another"));
   }
   for (const [place, words] of budgetsIn(entry.limits)) {
     if (words.budget_period !== undefined && words.budget_usd === undefined) {
       findings.push(
         problem(
           [...path, "limits", ...place, "budget_period"],
-          "there is no budget to count over it",
+          "there is no budget for this period",
           "add budget_usd, or remove this line",
         ),
       );
@@ -51,7 +51,7 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
   }
   const expiresMs = entry.expires ?? null;
   if (expiresMs !== null && expiresMs <= nowMs) {
-    findings.push(warning([...path, "expires"], "this key has expired and is refused", "remove it, or give a later date"));
+    findings.push(warning([...path, "expires"], "this key has expired and is rejected", "remove it, or give a later date"));
   }
   return {
     key: {

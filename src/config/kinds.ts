@@ -74,7 +74,7 @@ export function flag(): Kind<boolean> {
     type: "true or false",
     read: (value) => {
       if (value === true || value === "true") return true;
-      return value === false || value === "false" ? false : notA("yes or no", value, "write true or false", subject(value));
+      return value === false || value === "false" ? false : notA("true or false", value, "write true or false", subject(value));
     },
   };
 }
@@ -90,7 +90,7 @@ export function choice<const T extends string>(values: readonly T[]): Kind<T> {
       const near = nearest(value, values);
       return new Mistake(
         `${subject(value)} is not a known name`,
-        near === null ? `write one of ${list}` : `did you mean ${near}? Known are ${list}`,
+        near === null ? `write one of ${list}` : `did you mean ${near}? The choices are ${list}`,
       );
     },
   };
@@ -106,7 +106,7 @@ export function text(charactersMax = 256): Kind<string> {
       if (typeof value !== "string") return notA("text", value, textFix);
       if (value === "") return new Mistake("this is empty", "give it a value, or remove the line");
       if (value.length > charactersMax) return new Mistake(`this is longer than ${charactersMax} characters`, "shorten it");
-      return /\p{Cc}/u.test(value) ? new Mistake("this holds a control character", "remove line breaks and tabs") : value;
+      return /\p{Cc}/u.test(value) ? new Mistake("this contains a control character", "remove line breaks and tabs") : value;
     },
   };
 }
@@ -145,9 +145,9 @@ export function secret(): Kind<string> {
       if (value.length <= 8192 && /^[\x21-\x7e]+$/.test(value)) return value;
       const scheme = /^(bearer|basic|token)\s/i.exec(value)?.[1];
       if (scheme !== undefined)
-        return new Mistake(`the word ${scheme} is not part of a key`, "give the key alone: the gateway puts that before it");
+        return new Mistake(`the word ${scheme} is not part of a key`, "give the key alone: the gateway adds the word");
       return new Mistake(
-        "this cannot travel in a header: it holds a space, a line break or a character outside ASCII",
+        "this cannot be sent in a header: it contains a space, a line break or a character outside ASCII",
         "check that the key was copied whole and alone",
       );
     },
@@ -315,7 +315,7 @@ export function models(): Kind<ModelsSetting> {
       if (!isGroup(value)) return notA("a list or map of models", value, 'write [a, b], { name: upstream-name } or "*"');
       const names = asMap.read(value);
       if (names instanceof Mistake) return names;
-      if (names.size === 0) return new Mistake("this names no model", "fill it, or remove the line to have models discovered");
+      if (names.size === 0) return new Mistake("this does not name any model", "fill it, or remove the line to have models discovered");
       return { kind: "map", names };
     },
   };
@@ -348,12 +348,12 @@ export function headerName(): Kind<string> {
   return {
     type: "header name",
     read: (value) => {
-      if (typeof value !== "string") return notA("a name of a header", value, textFix);
+      if (typeof value !== "string") return notA("the name of a header", value, textFix);
       if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(value)) {
         return new Mistake("this cannot be the name of a header", "use letters, digits and dashes");
       }
       const lower = value.toLowerCase();
-      return reservedHeaders.has(lower) ? new Mistake("this header is the gateway's own business", "remove it") : lower;
+      return reservedHeaders.has(lower) ? new Mistake("the gateway sets this header itself", "remove it") : lower;
     },
   };
 }
@@ -365,7 +365,7 @@ export function plainHeaderName(): Kind<string> {
     read: (value) => {
       const read = headerName().read(value);
       if (read instanceof Mistake || !keyHeaders.has(read)) return read;
-      return new Mistake("keys do not belong here", "give the key as api_key; auth_header says which header carries it");
+      return new Mistake("a key does not belong here", "give the key as api_key; auth_header says which header carries it");
     },
   };
 }
@@ -376,7 +376,7 @@ export function headerValue(): Kind<string> {
     read: (value) => {
       const read = text(4096).read(value);
       if (read instanceof Mistake || /^[\x20-\x7e]*$/.test(read)) return read;
-      return new Mistake("a header takes only ASCII", "remove other characters");
+      return new Mistake("a header may contain only ASCII characters", "remove the others");
     },
   };
 }
@@ -390,7 +390,7 @@ export function backend(builtIn: string, schemes: readonly string[]): Kind<strin
       const known = typeof value === "string" && schemes.some((scheme) => value.startsWith(`${scheme}://`));
       return known
         ? value
-        : notA("a known kind of it", value, `write ${builtIn} or ${schemes.map((scheme) => `${scheme}://…`).join(" or ")}`);
+        : notA("a supported backend", value, `write ${builtIn} or ${schemes.map((scheme) => `${scheme}://…`).join(" or ")}`);
     },
   };
 }

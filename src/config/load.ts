@@ -48,7 +48,7 @@ export async function loadConfig({ path, text, env, nofile, nowMs, localModels =
   } catch {
     // The parser is not ours and the text is anybody's. What it threw may quote the file, so it is not repeated.
     const fix = "check the file for unusual characters and deep nesting";
-    return { ok: false, problems: [{ line: null, path: "", reason: "the file cannot be understood", fix }] };
+    return { ok: false, problems: [{ line: null, path: "", reason: "the file cannot be parsed", fix }] };
   }
 }
 

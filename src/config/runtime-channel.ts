@@ -36,7 +36,7 @@ export function readRuntimeChannel(
 ): RuntimeChannel {
   const forbidden = apart.filter((name) => name in entry);
   if (forbidden.length > 0) {
-    return { ok: false, problems: forbidden.map((path) => ({ path, message: "This cannot be set here. Give keys as `secrets`." })) };
+    return { ok: false, problems: forbidden.map((path) => ({ path, message: "This cannot be set here. Send keys as `secrets`." })) };
   }
   const keys = secrets.length === 0 ? {} : secrets.length === 1 ? { api_key: secrets[0] } : { api_keys: secrets };
   const parsed = z.strictObject({ channels: z.array(channelSchema) }).safeParse({ channels: [{ ...entry, ...keys }] });
@@ -61,14 +61,14 @@ function barredPlace(
   { allowPrivate, own }: { readonly allowPrivate: boolean; readonly own: readonly string[] },
 ): string | null {
   if (!address.baseUrl.startsWith("http")) return null;
-  if (own.includes(address.host)) return "This is the gateway's own address: a call would go round in circles.";
+  if (own.includes(address.host)) return "This is the gateway's own address, so calls would loop.";
   const { hostname, port } = new URL(address.baseUrl);
-  if (foreignPorts.has(Number(port))) return "No model is served on this port.";
+  if (foreignPorts.has(Number(port))) return "This port belongs to another protocol and is not allowed.";
   if (!allowPrivate && isNear(hostname)) {
-    return "This is a private address. Channels at private addresses belong into the configuration file, or need `allow_private: true` there.";
+    return "This is a private address. Channels at private addresses belong in the configuration file, or need `allow_private: true` there.";
   }
   if (!allowPrivate && isReserved(hostname)) {
-    return "This address lies in a reserved range and not in the public internet: it would never be dialled. Give the address of the upstream.";
+    return "This address is in a reserved range, not on the public internet, so the gateway would never connect to it. Give the address of the upstream.";
   }
   return null;
 }

@@ -91,7 +91,7 @@ test(
     expect(loaded.ok ? [] : loaded.problems).toContainEqual({
       line: 1,
       path: "",
-      reason: "the file unfolds into too many values",
+      reason: "the aliases of this file expand into too many values",
       fix: "use fewer aliases",
     });
   },
@@ -104,7 +104,9 @@ test(
     const text = `a: [${"1,".repeat(mebibyte / 2 - 3)}]`;
     expect(await loadConfig({ ...source, text })).toMatchObject({
       ok: false,
-      problems: [{ line: null, path: "", reason: expect.stringContaining("more values and signs"), fix: expect.stringContaining("store") }],
+      problems: [
+        { line: null, path: "", reason: expect.stringContaining("more values and punctuation"), fix: expect.stringContaining("store") },
+      ],
     });
   },
   parseMs,

@@ -18,13 +18,13 @@ export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
     if (channel.timeouts.first_byte > whole && wrote(firstByte)) findings.push(outlived(firstByte, "whole"));
   }
   if (file.channels.length === 0) {
-    findings.push(warning(["channels"], "there is no channel: every request will be refused", "add one under channels:"));
+    findings.push(warning(["channels"], "there are no channels, so every request will be rejected", "add one under channels:"));
   }
   if (!isLoopback(file.listen.host)) {
     findings.push(
       warning(
         ["listen"],
-        "other machines can connect, and keys and prompts travel unencrypted",
+        "other machines can connect, and keys and prompts are sent unencrypted",
         "put a TLS proxy in front, or listen on 127.0.0.1",
       ),
     );
@@ -33,8 +33,8 @@ export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
     findings.push(
       warning(
         ["admin"],
-        "other machines can connect, and passwords and tokens travel unencrypted",
-        "put a TLS proxy in front and write admin_tls: true, or listen on 127.0.0.1",
+        "other machines can connect, and passwords and tokens are sent unencrypted",
+        "put a TLS proxy in front and set admin_tls: true, or listen on 127.0.0.1",
       ),
     );
   }
@@ -42,7 +42,7 @@ export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
 }
 
 function outlived(path: Path, deadline: string): Finding {
-  return warning(path, `routing.deadlines.${deadline} is shorter and ends the wait first`, "raise that deadline as well");
+  return warning(path, `routing.deadlines.${deadline} is shorter and applies first`, "raise that deadline as well");
 }
 
 function member(value: unknown, step: string | number): unknown {

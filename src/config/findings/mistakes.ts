@@ -26,8 +26,8 @@ function unknownSetting(key: string, path: Path, known: readonly string[], lineO
   return {
     line: lineOf([...path, key]),
     path: pathText(shown ? [...path, key] : path),
-    reason: shown ? "this setting is not known" : "there is a setting here that is not known",
-    fix: near === null ? `remove it; known here are ${known.join(", ")}` : `did you mean ${near}?`,
+    reason: shown ? "unknown setting" : "there is an unknown setting here",
+    fix: near === null ? `remove it; the settings here are ${known.join(", ")}` : `did you mean ${near}?`,
   };
 }
 
