@@ -3,7 +3,7 @@ import { makeSessionCookie } from "../src/admin/login/cookie.ts";
 import { LoginGuard } from "../src/admin/login/login-guard.ts";
 import { loginRoutes } from "../src/admin/routes/login-routes.ts";
 import { openApiRoute } from "../src/admin/openapi.ts";
-import type { Route } from "../src/admin/route.ts";
+import type { AdminRoute } from "../src/admin/route.ts";
 import { resourceRoutes } from "../src/admin/routes/routes.ts";
 import type { Preset } from "../src/dialects/presets.ts";
 import { clientKeyVariable } from "../src/config/environment.ts";
@@ -164,7 +164,7 @@ export function withRoutes(text: string): string {
 }
 
 /** Everything that the listener serves, in the order of its paths. */
-export function adminRoutes(): readonly Route[] {
+export function adminRoutes(): readonly AdminRoute[] {
   const door = { cookie: makeSessionCookie(false), guard: new LoginGuard(() => 0), onBootstrapped: () => Promise.resolve() };
   const routes = [...loginRoutes(door), ...resourceRoutes, openApiRoute(() => [])];
   return routes.toSorted((one, other) => (one.path < other.path ? -1 : one.path > other.path ? 1 : 0));

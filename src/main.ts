@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { givenTokenProblem } from "./admin/login/given-token.ts";
+import { operatorTokenProblem } from "./admin/login/operator-token.ts";
 import type { App, Surroundings } from "./app/app.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
 import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
@@ -224,7 +224,7 @@ function readAdminToken(): string | null {
     console.error(`The file that ADMIN_TOKEN_FILE names cannot be read (${(error as { code?: string }).code ?? "unknown reason"}).`);
     return process.exit(configExitCode);
   }
-  const problem = givenTokenProblem(token);
+  const problem = operatorTokenProblem(token);
   if (problem === null) return token;
   console.error(problem);
   return process.exit(configExitCode);

@@ -1,20 +1,20 @@
-import { Refusal } from "./refusal.ts";
+import { AdminError } from "./admin-error.ts";
 
 export const bodyBytesMax = 256 * 1024;
 export const bodyMsUsual = 10_000;
 
 /** Reads a body that must be one JSON object, with a bound on its size and its time. */
-export async function readJsonBody(request: Request, bodyMs: number): Promise<{ readonly value: unknown } | Refusal> {
+export async function readJsonBody(request: Request, bodyMs: number): Promise<{ readonly value: unknown } | AdminError> {
   if (!isJson(request.headers.get("content-type"))) {
-    return new Refusal(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
+    return new AdminError(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
   }
   const encoding = request.headers.get("content-encoding");
   if (encoding !== null && encoding.toLowerCase() !== "identity") {
-    return new Refusal(415, "unsupported_media_type", "Compressed request bodies are not accepted: send it without 'Content-Encoding'.");
+    return new AdminError(415, "unsupported_media_type", "Compressed request bodies are not accepted: send it without 'Content-Encoding'.");
   }
   if (Number(request.headers.get("content-length") ?? 0) > bodyBytesMax) return tooLarge;
   const bytes = await withinTime(request, bodyMs);
-  return bytes instanceof Refusal ? bytes : parsed(bytes);
+  return bytes instanceof AdminError ? bytes : parsed(bytes);
 }
 
 /** JSON in UTF-8, which is the only JSON there is. */
@@ -22,7 +22,7 @@ export function isJson(contentType: string | null): boolean {
   return /^application\/json *(?:; *charset=(?:utf-8|"utf-8") *)?$/i.test(contentType ?? "");
 }
 
-async function withinTime({ body }: Request, bodyMs: number): Promise<Uint8Array | Refusal> {
+async function withinTime({ body }: Request, bodyMs: number): Promise<Uint8Array | AdminError> {
   if (body === null) return new Uint8Array(0);
   const reader = body.getReader();
   let tooLate = false;
@@ -40,22 +40,22 @@ async function withinTime({ body }: Request, bodyMs: number): Promise<Uint8Array
     }
     return tooLate ? tooSlow : Buffer.concat(chunks, length);
   } catch {
-    return tooLate ? tooSlow : new Refusal(400, "invalid_json", "The request body broke off.");
+    return tooLate ? tooSlow : new AdminError(400, "invalid_json", "The request body broke off.");
   } finally {
     clearTimeout(timer);
   }
 }
 
-function parsed(bytes: Uint8Array): { readonly value: unknown } | Refusal {
-  if (bytes.length === 0) return new Refusal(400, "invalid_json", "This request needs a JSON body, and has none.");
+function parsed(bytes: Uint8Array): { readonly value: unknown } | AdminError {
+  if (bytes.length === 0) return new AdminError(400, "invalid_json", "This request needs a JSON body, and has none.");
   try {
     return { value: JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)) as unknown };
   } catch {
-    return new Refusal(400, "invalid_json", "The request body is not valid JSON in UTF-8.");
+    return new AdminError(400, "invalid_json", "The request body is not valid JSON in UTF-8.");
   }
 }
 
-const tooLarge = new Refusal(413, "request_too_large", `The request body is larger than ${bodyBytesMax / 1024} KiB.`, null, {
+const tooLarge = new AdminError(413, "request_too_large", `The request body is larger than ${bodyBytesMax / 1024} KiB.`, null, {
   connection: "close",
 });
-const tooSlow = new Refusal(408, "request_timeout", "The request body came too slowly.", null, { connection: "close" });
+const tooSlow = new AdminError(408, "request_timeout", "The request body came too slowly.", null, { connection: "close" });

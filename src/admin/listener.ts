@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { authorise, type Authority } from "./authority.ts";
+import { type AuthContext, authorise, type Caller } from "./authorise.ts";
 import { removeBootstrap } from "./login/bootstrap.ts";
-import type { Caller } from "./caller.ts";
 import { checkInput, readQuery } from "./fields/check-input.ts";
 import { makeSessionCookie } from "./login/cookie.ts";
 import { makeHostCheck } from "./host.ts";
@@ -9,12 +8,11 @@ import { bodyMsUsual, readJsonBody } from "./json-body.ts";
 import { LoginGuard } from "./login/login-guard.ts";
 import { loginRoutes } from "./routes/login-routes.ts";
 import { openApiRoute } from "./openapi.ts";
-import { ownHeaders } from "./own-headers.ts";
+import { requestIdOf, securityHeaders } from "./security-headers.ts";
 import { prepareVerification } from "./login/password.ts";
-import { Refusal } from "./refusal.ts";
-import { requestIdOf } from "./request-id.ts";
-import { internalError, refuse, respond, troubleRefusal } from "./respond.ts";
-import type { Answer, Route } from "./route.ts";
+import { AdminError } from "./admin-error.ts";
+import { internalError, errorResponse, respond, storageError } from "./respond.ts";
+import type { RouteResult, AdminRoute } from "./route.ts";
 import { Router, targetOf } from "./router.ts";
 import type { Services } from "./services.ts";
 
@@ -24,14 +22,14 @@ export interface AdminOptions {
   readonly port: number;
   readonly services: Services;
   /** Usually `resourceRoutes`. */
-  readonly routes: readonly Route[];
+  readonly routes: readonly AdminRoute[];
   readonly onBug: (error: unknown, requestId: string) => void;
   /** Names beside the loopback's and the bound host under which people reach it, without a port. */
   readonly hostNames?: readonly string[];
   /** People reach it over TLS, which something in front of it ends. */
   readonly secure?: boolean;
-  /** What `ADMIN_TOKEN_FILE` holds, after `givenTokenProblem` had nothing to say. */
-  readonly givenToken?: string | null;
+  /** What `ADMIN_TOKEN_FILE` holds, after `operatorTokenProblem` had nothing to say. */
+  readonly operatorToken?: string | null;
   /** Where `prepareBootstrap` left its token. */
   readonly bootstrapFile?: string | null;
   /** A clock that never jumps. */
@@ -47,7 +45,7 @@ export interface AdminOptions {
 export interface AdminListener {
   readonly url: string;
   /** Everything it serves, with the door's own routes. */
-  readonly routes: readonly Route[];
+  readonly routes: readonly AdminRoute[];
   /** Lets running requests finish. */
   stopListening(): Promise<void>;
   close(): Promise<void>;
@@ -58,7 +56,7 @@ export function listenAdmin(options: AdminOptions): AdminListener {
   const { services, host, onBug } = options;
   const secure = options.secure ?? false;
   const cookie = makeSessionCookie(secure);
-  const routes: readonly Route[] = [
+  const routes: readonly AdminRoute[] = [
     ...loginRoutes({
       cookie,
       guard: new LoginGuard(options.nowMs ?? (() => performance.now())),
@@ -67,11 +65,11 @@ export function listenAdmin(options: AdminOptions): AdminListener {
     ...options.routes,
     openApiRoute(() => routes),
   ];
-  const givenToken = options.givenToken ?? null;
+  const operatorToken = options.operatorToken ?? null;
   const parts: Parts = {
     router: new Router(routes),
     hostAllowed: makeHostCheck(host, options.hostNames ?? []),
-    authority: { services, cookie, secure, givenDigest: givenToken === null ? null : services.adminDigest(givenToken) },
+    auth: { services, cookie, secure, operatorTokenDigest: operatorToken === null ? null : services.adminDigest(operatorToken) },
     answerMs: options.answerMs ?? 30_000,
     bodyMs: options.bodyMs ?? bodyMsUsual,
     onBug,
@@ -88,7 +86,7 @@ export function listenAdmin(options: AdminOptions): AdminListener {
     fetch: (request, self) => handle(request, self.requestIP(request)?.address ?? "unknown", parts),
     error: (error) => {
       onBug(error, "");
-      return refuse(internalError, ownHeaders(requestIdOf(null), secure));
+      return errorResponse(internalError, securityHeaders(requestIdOf(null), secure));
     },
   });
   return {
@@ -106,7 +104,7 @@ export function listenAdmin(options: AdminOptions): AdminListener {
 interface Parts {
   readonly router: Router;
   readonly hostAllowed: (header: string | null) => boolean;
-  readonly authority: Authority;
+  readonly auth: AuthContext;
   readonly answerMs: number;
   readonly bodyMs: number;
   readonly onBug: (error: unknown, requestId: string) => void;
@@ -114,23 +112,23 @@ interface Parts {
 
 async function handle(request: Request, address: string, parts: Parts): Promise<Response> {
   const requestId = requestIdOf(request.headers.get("x-request-id"));
-  const headers = ownHeaders(requestId, parts.authority.secure);
-  if (!parts.hostAllowed(request.headers.get("host"))) return refuse(hostNotAllowed, headers);
+  const headers = securityHeaders(requestId, parts.auth.secure);
+  if (!parts.hostAllowed(request.headers.get("host"))) return errorResponse(hostNotAllowed, headers);
   const { path, query } = targetOf(request.url);
   const found = parts.router.find(request.method, path);
-  if (found.kind === "none") return refuse(unknownRoute(request.method, path), headers);
+  if (found.kind === "none") return errorResponse(unknownRoute(request.method, path), headers);
   if (found.kind === "method") {
     headers.set("allow", found.allow);
-    return refuse(wrongMethod(request.method, path), headers);
+    return errorResponse(wrongMethod(request.method, path), headers);
   }
   const { route, params } = found;
   try {
-    const caller = await authorise(request.headers, route, parts.authority);
-    if (caller instanceof Refusal) return refuse(caller, headers);
+    const caller = await authorise(request.headers, route, parts.auth);
+    if (caller instanceof AdminError) return errorResponse(caller, headers);
     const ifMatch = request.headers.get("if-match");
-    if (ifMatch !== null && !route.conditional && route.method !== "GET") return refuse(unconditional, headers);
+    if (ifMatch !== null && !route.conditional && route.method !== "GET") return errorResponse(unconditional, headers);
     const input = await readInput(request, query, route, parts.bodyMs);
-    if (input instanceof Refusal) return refuse(input, headers);
+    if (input instanceof AdminError) return errorResponse(input, headers);
     const answering = route.handle({
       ...input,
       params,
@@ -138,33 +136,33 @@ async function handle(request: Request, address: string, parts: Parts): Promise<
       ifMatch,
       role: caller.kind === "stranger" ? null : caller.role,
       actor: { kind: "admin", name: nameOf(caller), address },
-      services: parts.authority.services,
+      services: parts.auth.services,
       requestId,
       address,
     });
     return respond(await within(answering, parts.answerMs, route), route.status, headers);
   } catch (error) {
-    const refusal = troubleRefusal(error);
+    const refusal = storageError(error);
     if (refusal === null) parts.onBug(error, requestId);
-    return refuse(refusal ?? internalError, headers);
+    return errorResponse(refusal ?? internalError, headers);
   }
 }
 
 async function readInput(
   request: Request,
   query: string,
-  route: Route,
+  route: AdminRoute,
   bodyMs: number,
-): Promise<{ query: unknown; body: unknown } | Refusal> {
+): Promise<{ query: unknown; body: unknown } | AdminError> {
   const given = readQuery(query);
-  if (given instanceof Refusal) return given;
+  if (given instanceof AdminError) return given;
   const parameters = checkInput(route.query ?? nothing, given, "parameter");
-  if (parameters instanceof Refusal) return parameters;
+  if (parameters instanceof AdminError) return parameters;
   if (route.body === null) return { query: parameters.value, body: {} };
   const sent = await readJsonBody(request, bodyMs);
-  if (sent instanceof Refusal) return sent;
+  if (sent instanceof AdminError) return sent;
   const body = checkInput(route.body, sent.value, "field");
-  return body instanceof Refusal ? body : { query: parameters.value, body: body.value };
+  return body instanceof AdminError ? body : { query: parameters.value, body: body.value };
 }
 
 const nothing = z.strictObject({});
@@ -176,7 +174,11 @@ function nameOf(caller: Caller): string {
 }
 
 /** A question that takes too long can be asked for less; a change that does may still happen. */
-function within(answering: Promise<Answer<unknown>> | Answer<unknown>, answerMs: number, { method }: Route): Promise<Answer<unknown>> {
+function within(
+  answering: Promise<RouteResult<unknown>> | RouteResult<unknown>,
+  answerMs: number,
+  { method }: AdminRoute,
+): Promise<RouteResult<unknown>> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve(method === "GET" ? slowQuestion : slowChange), answerMs);
     Promise.resolve(answering)
@@ -185,30 +187,35 @@ function within(answering: Promise<Answer<unknown>> | Answer<unknown>, answerMs:
   });
 }
 
-const slowQuestion = new Refusal(
+const slowQuestion = new AdminError(
   400,
   "query_too_slow",
   "The answer takes too long. Ask for less: a shorter time, fewer groups, a smaller page.",
 );
-const slowChange = new Refusal(
+const slowChange = new AdminError(
   504,
   "timed_out",
   "The store takes too long. The change may or may not have happened: look before you repeat it.",
 );
 
-const unconditional = new Refusal(400, "invalid_value", "This change cannot be bound to a state: send it without 'If-Match'.", "if-match");
+const unconditional = new AdminError(
+  400,
+  "invalid_value",
+  "This change cannot be bound to a state: send it without 'If-Match'.",
+  "if-match",
+);
 
-const hostNotAllowed = new Refusal(
+const hostNotAllowed = new AdminError(
   421,
   "host_not_allowed",
   "This host name is not one of this admin listener's. Use the address it listens on, or add the name to its configuration.",
 );
 
-function unknownRoute(method: string, path: string): Refusal {
+function unknownRoute(method: string, path: string): AdminError {
   const shown = `${method.slice(0, 16)} ${path.slice(0, 200)}`;
-  return new Refusal(404, "unknown_route", `Unknown request URL: ${shown}. GET /admin/api/openapi.json lists what there is.`);
+  return new AdminError(404, "unknown_route", `Unknown request URL: ${shown}. GET /admin/api/openapi.json lists what there is.`);
 }
 
-function wrongMethod(method: string, path: string): Refusal {
-  return new Refusal(405, "method_not_allowed", `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}.`);
+function wrongMethod(method: string, path: string): AdminError {
+  return new AdminError(405, "method_not_allowed", `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}.`);
 }

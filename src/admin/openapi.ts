@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { route, type Route } from "./route.ts";
+import { route, type AdminRoute } from "./route.ts";
 
 /** The OpenAPI 3.1 document of a table of routes: made from the very data the listener serves by, so it cannot say anything else. */
-export function openApiDocument(routes: readonly Route[], version: string): Readonly<Record<string, unknown>> {
+export function openApiDocument(routes: readonly AdminRoute[], version: string): Readonly<Record<string, unknown>> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const each of routes) (paths[each.path] ??= {})[each.method.toLowerCase()] = operation(each);
   return {
@@ -27,7 +27,7 @@ export function openApiDocument(routes: readonly Route[], version: string): Read
 }
 
 /** Serves the document of all routes, itself among them. */
-export function openApiRoute(all: () => readonly Route[]): Route {
+export function openApiRoute(all: () => readonly AdminRoute[]): AdminRoute {
   return route({
     method: "GET",
     path: "/admin/api/openapi.json",
@@ -57,7 +57,7 @@ const errorSchema = {
   },
 };
 
-function operation(each: Route): Readonly<Record<string, unknown>> {
+function operation(each: AdminRoute): Readonly<Record<string, unknown>> {
   const query = each.query === null ? [] : queryParameters(each.query);
   const parameters = [...pathParameters(each.path), ...query, ...(each.conditional ? [ifMatch] : [])];
   const jsonAnswer = { "application/json": { schema: jsonSchema(each.answer, "output") } };
@@ -103,7 +103,7 @@ function jsonSchema(schema: z.ZodType, io: "input" | "output"): z.core.JSONSchem
 }
 
 /** `patchAccountsByName` of `PATCH /admin/api/accounts/{name}`. */
-function operationId({ method, path }: Route): string {
+function operationId({ method, path }: AdminRoute): string {
   const words = path
     .replace(/^\/(admin\/api\/)?/, "")
     .split(/[/.-]/)

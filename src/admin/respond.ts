@@ -1,23 +1,23 @@
 import { StorageTrouble } from "../gateway/storage.ts";
-import { Refusal } from "./refusal.ts";
-import { HeadedAnswer, TextAnswer, type Answer } from "./route.ts";
+import { AdminError } from "./admin-error.ts";
+import { ResultWithHeaders, TextResult, type RouteResult } from "./route.ts";
 
 /** The one place where an answer or a refusal becomes bytes. */
-export function respond(answer: Answer<unknown>, status: number, headers: Headers): Response {
-  if (answer instanceof Refusal) return refuse(answer, headers);
-  if (answer instanceof TextAnswer) {
+export function respond(answer: RouteResult<unknown>, status: number, headers: Headers): Response {
+  if (answer instanceof AdminError) return errorResponse(answer, headers);
+  if (answer instanceof TextResult) {
     headers.set("content-type", answer.contentType);
     if (answer.fileName !== null) headers.set("content-disposition", `attachment; filename="${answer.fileName.replace(/[^\w.-]/g, "_")}"`);
     return new Response(answer.text, { status, headers });
   }
-  if (answer instanceof HeadedAnswer) {
+  if (answer instanceof ResultWithHeaders) {
     for (const [name, value] of Object.entries(answer.headers)) headers.set(name, value);
     return json(answer.value, status, headers);
   }
   return json(answer, status, headers);
 }
 
-export function refuse(refusal: Refusal, headers: Headers): Response {
+export function errorResponse(refusal: AdminError, headers: Headers): Response {
   for (const [name, value] of Object.entries(refusal.headers)) headers.set(name, value);
   const { message, code, param } = refusal;
   const error = { message, type: typeOf(refusal.status), code, param, request_id: headers.get("x-request-id") ?? "" };
@@ -38,11 +38,11 @@ function typeOf(status: number): string {
 }
 
 /** What the store could not do, in the words of the API; null for a bug. */
-export function troubleRefusal(error: unknown): Refusal | null {
+export function storageError(error: unknown): AdminError | null {
   if (!(error instanceof StorageTrouble)) return null;
   switch (error.kind) {
     case "unavailable":
-      return new Refusal(
+      return new AdminError(
         503,
         "store_unavailable",
         "The store does not answer now. Nothing is known to have changed; try again soon.",
@@ -52,19 +52,19 @@ export function troubleRefusal(error: unknown): Refusal | null {
         },
       );
     case "full":
-      return new Refusal(507, "storage_full", "The store has no room left. Make some, then try again.");
+      return new AdminError(507, "storage_full", "The store has no room left. Make some, then try again.");
     case "conflict":
-      return new Refusal(409, "conflict", error.message);
+      return new AdminError(409, "conflict", error.message);
     case "invalid":
-      return new Refusal(400, "invalid_value", error.message);
+      return new AdminError(400, "invalid_value", error.message);
     case "missing":
-      return new Refusal(404, "not_found", error.message);
+      return new AdminError(404, "not_found", error.message);
     case "damaged":
       return null;
   }
 }
 
-export const internalError = new Refusal(
+export const internalError = new AdminError(
   500,
   "internal_error",
   "Something went wrong here. The log of the gateway has it under this request id.",

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { Actor, Role } from "../gateway/storage.ts";
-import type { Caller } from "./caller.ts";
-import type { Refusal } from "./refusal.ts";
+import type { Caller } from "./authorise.ts";
+import type { AdminError } from "./admin-error.ts";
 import type { Services } from "./services.ts";
 
 /**
@@ -13,7 +13,7 @@ export type Access = "public" | "viewer" | "admin";
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /** One thing the admin API does. The router, the authority and the OpenAPI document all read this and nothing else. */
-export interface Route {
+export interface AdminRoute {
   readonly method: Method;
   /** Exact, except for a whole segment in braces: `/admin/api/keys/{id}`. */
   readonly path: string;
@@ -25,13 +25,13 @@ export interface Route {
   readonly answer: z.ZodType;
   /** Of an answer that is not a refusal. */
   readonly status: number;
-  /** The media type of the `TextAnswer` it can give instead, such as `text/csv`. */
+  /** The media type of the `TextResult` it can give instead, such as `text/csv`. */
   readonly text: string | null;
   /** It changes something, but only of the caller's own: a viewer may. */
   readonly own: boolean;
   /** It heeds `if-match`. Any other that changes something refuses that header: it promises what nobody would keep. */
   readonly conditional: boolean;
-  handle(context: Context<unknown, unknown, Readonly<Record<string, string>>>): Promise<Answer<unknown>> | Answer<unknown>;
+  handle(context: Context<unknown, unknown, Readonly<Record<string, string>>>): Promise<RouteResult<unknown>> | RouteResult<unknown>;
 }
 
 export interface Context<Query, Body, Params> {
@@ -54,10 +54,10 @@ export interface Context<Query, Body, Params> {
 }
 
 /** What a handler gives: a value of its answer's schema, a refusal, or one of the two special forms below. */
-export type Answer<Value> = Value | Refusal | TextAnswer | HeadedAnswer<Value>;
+export type RouteResult<Value> = Value | AdminError | TextResult | ResultWithHeaders<Value>;
 
 /** An answer that is not JSON. */
-export class TextAnswer {
+export class TextResult {
   constructor(
     readonly contentType: string,
     readonly text: string,
@@ -67,7 +67,7 @@ export class TextAnswer {
 }
 
 /** A JSON answer with headers of its own, such as a cookie. */
-export class HeadedAnswer<Value> {
+export class ResultWithHeaders<Value> {
   constructor(
     readonly value: Value,
     readonly headers: Readonly<Record<string, string>>,
@@ -91,7 +91,7 @@ export function route<
   AnswerSchema extends z.ZodType,
   QuerySchema extends z.ZodObject = z.ZodObject<Record<string, never>>,
   BodySchema extends z.ZodObject = z.ZodObject<Record<string, never>>,
->(definition: Definition<Path, AnswerSchema, QuerySchema, BodySchema>): Route {
+>(definition: Definition<Path, AnswerSchema, QuerySchema, BodySchema>): AdminRoute {
   const { handle } = definition;
   return {
     method: definition.method,
@@ -124,7 +124,7 @@ interface Definition<Path extends string, AnswerSchema extends z.ZodType, QueryS
   readonly conditional?: boolean;
   readonly handle: (
     context: Context<z.output<QuerySchema>, z.output<BodySchema>, PathParams<Path>>,
-  ) => Promise<Answer<z.input<AnswerSchema>>> | Answer<z.input<AnswerSchema>>;
+  ) => Promise<RouteResult<z.input<AnswerSchema>>> | RouteResult<z.input<AnswerSchema>>;
 }
 
 /** The names in braces: `{ id: string }` of `/admin/api/keys/{id}`. */

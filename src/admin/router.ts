@@ -1,41 +1,41 @@
-import type { Method, Route } from "./route.ts";
+import type { Method, AdminRoute } from "./route.ts";
 
 export type Found =
-  | { readonly kind: "route"; readonly route: Route; readonly params: Readonly<Record<string, string>> }
+  | { readonly kind: "route"; readonly route: AdminRoute; readonly params: Readonly<Record<string, string>> }
   | { readonly kind: "method"; readonly allow: string }
   | { readonly kind: "none" };
 
 /** Finds the route of a path exactly as it was sent: no doubled slashes, no other case, no decoding before it is cut into segments. */
 export class Router {
-  private readonly places: readonly Place[];
+  private readonly paths: readonly PathRoutes[];
 
-  constructor(routes: readonly Route[]) {
-    const places = new Map<string, { readonly segments: readonly string[]; readonly routes: Map<Method, Route> }>();
+  constructor(routes: readonly AdminRoute[]) {
+    const paths = new Map<string, { readonly segments: readonly string[]; readonly routes: Map<Method, AdminRoute> }>();
     for (const route of routes) {
-      const place = places.get(route.path) ?? { segments: route.path.split("/"), routes: new Map<Method, Route>() };
-      if (place.routes.has(route.method)) throw new Error(`${route.method} ${route.path} was believed to be one route, and is two.`);
-      place.routes.set(route.method, route);
-      places.set(route.path, place);
+      const entry = paths.get(route.path) ?? { segments: route.path.split("/"), routes: new Map<Method, AdminRoute>() };
+      if (entry.routes.has(route.method)) throw new Error(`${route.method} ${route.path} was believed to be one route, and is two.`);
+      entry.routes.set(route.method, route);
+      paths.set(route.path, entry);
     }
     // A path that is said in full comes before one with a name in it.
-    this.places = [...places.values()].toSorted((one, other) => named(one.segments) - named(other.segments));
+    this.paths = [...paths.values()].toSorted((one, other) => named(one.segments) - named(other.segments));
   }
 
   find(method: string, path: string): Found {
     const segments = path.split("/");
-    for (const place of this.places) {
-      const params = match(place.segments, segments);
+    for (const entry of this.paths) {
+      const params = match(entry.segments, segments);
       if (params === null) continue;
-      const route = place.routes.get((method === "HEAD" ? "GET" : method) as Method);
-      return route === undefined ? { kind: "method", allow: allowed(place.routes) } : { kind: "route", route, params };
+      const route = entry.routes.get((method === "HEAD" ? "GET" : method) as Method);
+      return route === undefined ? { kind: "method", allow: allowed(entry.routes) } : { kind: "route", route, params };
     }
     return { kind: "none" };
   }
 }
 
-interface Place {
+interface PathRoutes {
   readonly segments: readonly string[];
-  readonly routes: ReadonlyMap<Method, Route>;
+  readonly routes: ReadonlyMap<Method, AdminRoute>;
 }
 
 /** The path and query of a request's URL, which may be absolute or relative. */
@@ -82,7 +82,7 @@ function decoded(text: string): string | null {
   }
 }
 
-function allowed(routes: ReadonlyMap<Method, Route>): string {
+function allowed(routes: ReadonlyMap<Method, AdminRoute>): string {
   const methods: string[] = [...routes.keys()];
   return (routes.has("GET") ? [...methods, "HEAD"] : methods).toSorted().join(", ");
 }

@@ -8,12 +8,12 @@ export interface Services extends ChannelContext {
   readonly version: string;
   readonly randomBytes: (count: number) => Uint8Array;
   /** How the parts are. Never waits longer than a moment, and does not reject. */
-  readonly health: () => Promise<Health>;
+  readonly health: () => Promise<GatewayHealth>;
   /** What would be done with a request now. Takes nothing and changes nothing. */
   readonly explain: (ask: ExplainAsk) => Promise<Explained>;
 }
 
-export interface Health {
+export interface GatewayHealth {
   /** `degraded`: calls are served, but something needs a look. */
   readonly status: "ok" | "degraded" | "stopping";
   readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string | null };

@@ -46,7 +46,7 @@ export async function openAdmin({ settings, durable, services, token, onBug }: A
       onBug,
       hostNames: adminNames,
       secure: adminSecure,
-      givenToken: token,
+      operatorToken: token,
       bootstrapFile,
     });
     return { listener, bootstrap: bootstrapFile };

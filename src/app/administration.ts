@@ -1,4 +1,4 @@
-import type { ExplainAsk, Explained, ExplainedRefusal, Health, Services } from "../admin/services.ts";
+import type { ExplainAsk, Explained, ExplainedRefusal, GatewayHealth, Services } from "../admin/services.ts";
 import { isLoopback } from "../admin/binding.ts";
 import { hashPassword } from "../admin/login/password.ts";
 import { dialects } from "../dialects/index.ts";
@@ -74,7 +74,7 @@ export function administration(parts: Administered): Services {
   };
 }
 
-function healthOf({ durable, degraded, stopping, settings }: Administered): Health {
+function healthOf({ durable, degraded, stopping, settings }: Administered): GatewayHealth {
   const { lag, state } = durable.standing();
   const troubles = degraded();
   const { engine } = durable.database;

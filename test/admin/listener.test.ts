@@ -5,7 +5,7 @@ import { z } from "zod";
 import { bindingProblem } from "../../src/admin/binding.ts";
 import { makeHostCheck } from "../../src/admin/host.ts";
 import { bodyBytesMax } from "../../src/admin/json-body.ts";
-import { HeadedAnswer, route, TextAnswer } from "../../src/admin/route.ts";
+import { ResultWithHeaders, route, TextResult } from "../../src/admin/route.ts";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { codeOf, startAdmin, type AdminWorld, type ErrorBody } from "../support/admin.ts";
@@ -18,8 +18,8 @@ const routes = [
   route({ ...base, method: "GET", path: "/test/throws", handle: () => raise(new Error("the secret detail")) }),
   route({ ...base, method: "GET", path: "/test/slow", handle: () => new Promise<never>(() => undefined) }),
   route({ ...base, method: "POST", path: "/test/slow", handle: () => new Promise<never>(() => undefined) }),
-  route({ ...base, method: "GET", path: "/test/csv", text: "text/csv", handle: () => new TextAnswer("text/csv", "a,b\n", 'x"y\r\n.csv') }),
-  route({ ...base, method: "GET", path: "/test/headed", handle: () => new HeadedAnswer({ a: 1 }, { "x-one": "1" }) }),
+  route({ ...base, method: "GET", path: "/test/csv", text: "text/csv", handle: () => new TextResult("text/csv", "a,b\n", 'x"y\r\n.csv') }),
+  route({ ...base, method: "GET", path: "/test/headed", handle: () => new ResultWithHeaders({ a: 1 }, { "x-one": "1" }) }),
   route({ ...base, method: "GET", path: "/test/named/{id}", handle: ({ params }) => ({ id: params.id }) }),
   route({ ...base, method: "GET", path: "/test/named/fixed", handle: () => ({ fixed: true }) }),
   route({
@@ -421,7 +421,7 @@ describe("a token", () => {
 
   test("given at the start is an admin's, and is in no store", async () => {
     const given = "f3a9c1d27be84f60a5d8e21c97b3046f";
-    const world = await startAdmin({ listen: { givenToken: given } });
+    const world = await startAdmin({ listen: { operatorToken: given } });
     const me = await world.call("GET", "/admin/api/me", { headers: { authorization: `Bearer ${given}` } });
     expect(me.json).toMatchObject({ kind: "token", role: "admin", name: "given at start" });
     expect((await world.call("GET", "/admin/api/me", { headers: { authorization: `Bearer ${given}0` } })).status).toBe(401);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { bootstrapLifeMs, prepareBootstrap } from "../../src/admin/login/bootstrap.ts";
-import { givenTokenProblem } from "../../src/admin/login/given-token.ts";
+import { operatorTokenProblem } from "../../src/admin/login/operator-token.ts";
 import { LoginGuard } from "../../src/admin/login/login-guard.ts";
 import { passwordProblem } from "../../src/manage/accounts.ts";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
@@ -418,7 +418,7 @@ describe("S40: a token given at the start", () => {
     ["f3a9c1d27be84f60 a5d8e21c97b3046f", "header"],
     ["sk-gw_f3a9c1d27be84f60a5d8e21c97b3046f", "client key"],
   ])("%p is refused, and the text does not repeat it", (token, words) => {
-    const problem = givenTokenProblem(token);
+    const problem = operatorTokenProblem(token);
     expect(problem).toContain(words);
     expect(problem).toContain("openssl rand");
     if (token.length > 8) expect(problem).not.toContain(token);
@@ -433,7 +433,7 @@ describe("S40: a token given at the start", () => {
         bytes.toString("base64url"),
         bytes.subarray(0, 24).toString("base64"),
       ]) {
-        if (givenTokenProblem(token) !== null) throw new Error(`refused: ${token}`);
+        if (operatorTokenProblem(token) !== null) throw new Error(`refused: ${token}`);
       }
     }
   });

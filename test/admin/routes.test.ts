@@ -1,7 +1,7 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
-import type { Route } from "../../src/admin/route.ts";
+import type { AdminRoute } from "../../src/admin/route.ts";
 import { unlimited, unlimitedRates } from "../../src/limits/limits.ts";
 import {
   codeOf,
@@ -140,17 +140,17 @@ type Example = (given: {
 }) => Promise<Called>;
 
 let world: AdminWorld;
-let routes: readonly Route[];
+let routes: readonly AdminRoute[];
 
 beforeAll(async () => {
   world = await startAdmin();
   routes = world.listener.routes;
 });
 
-const titleOf = ({ method, path }: Route): string => `${method} ${path}`;
+const titleOf = ({ method, path }: AdminRoute): string => `${method} ${path}`;
 /** With something in the place of each name. */
 const filled = (path: string): string => path.replaceAll(/\{\w+\}/g, "something");
-const mutating = (): readonly Route[] => routes.filter(({ method }) => method !== "GET");
+const mutating = (): readonly AdminRoute[] => routes.filter(({ method }) => method !== "GET");
 
 describe("every route", () => {
   test("S72: has an access of its own, and a change is an admin's except for what is one's own", () => {

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { adminRoutes, withRoutes } from "../../scripts/docs.ts";
 import { openApiDocument } from "../../src/admin/openapi.ts";
-import { manageStatuses } from "../../src/admin/refusal.ts";
+import { manageStatuses } from "../../src/admin/admin-error.ts";
 
 const root = join(import.meta.dir, "../..");
 const page = readFileSync(join(root, "docs/admin.md"), "utf8");
@@ -27,7 +27,7 @@ test("the routes of docs/admin.md are those of the OpenAPI document", () => {
 test("docs/admin.md lists every error code that the admin API gives", () => {
   const names = readdirSync(join(root, "src/admin"), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
   const sources = names.map((name) => readFileSync(join(root, "src/admin", name), "utf8"));
-  const refusals = sources.flatMap((text) => [...text.matchAll(/new Refusal\(\s*\d{3},\s*"([a-z_]+)"/g)].map((match) => match[1]!));
+  const refusals = sources.flatMap((text) => [...text.matchAll(/new AdminError\(\s*\d{3},\s*"([a-z_]+)"/g)].map((match) => match[1]!));
   const codes = new Set([...refusals, ...Object.keys(manageStatuses)]);
   expect(codes.size).toBeGreaterThan(25);
   expect([...codes].filter((code) => !page.includes(`\`${code}\``))).toEqual([]);

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { z } from "zod";
-import type { Route } from "../../src/admin/route.ts";
+import type { AdminRoute } from "../../src/admin/route.ts";
 import { StorageTrouble, type Storage } from "../../src/gateway/storage.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -123,7 +123,7 @@ interface Attack {
 }
 
 /** Any request of a route: its names, its parameters, its body, and headers that it looks at. */
-function attack(route: Route, ids: readonly string[]): fc.Arbitrary<Attack> {
+function attack(route: AdminRoute, ids: readonly string[]): fc.Arbitrary<Attack> {
   const names = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
   const query = route.query === null ? fc.constant({}) : queryOf(schemaOf(route.query));
   const body =
@@ -299,7 +299,7 @@ async function start(engine: Engine): Promise<Rig> {
         forget: () => 0,
       },
     },
-    listen: { givenToken: token },
+    listen: { operatorToken: token },
   });
   return { world, spy: { ...spied, values }, ids: await seeded(storage, world) };
 }
@@ -335,7 +335,7 @@ async function seeded(storage: Storage, { services }: AdminWorld): Promise<reado
 
 async function call(
   world: AdminWorld,
-  route: Route,
+  route: AdminRoute,
   path: string,
   headers: Readonly<Record<string, string>>,
   body: unknown,

@@ -1,7 +1,7 @@
 import { afterAll } from "bun:test";
 import { listenAdmin, type AdminListener, type AdminOptions } from "../../src/admin/listener.ts";
 import { hashPassword } from "../../src/admin/login/password.ts";
-import type { Route } from "../../src/admin/route.ts";
+import type { AdminRoute } from "../../src/admin/route.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
 import type { Services } from "../../src/admin/services.ts";
 import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
@@ -136,7 +136,7 @@ export async function startAdmin(options: StartOptions = {}): Promise<AdminWorld
 
 export interface StartOptions {
   readonly dataDir?: string;
-  readonly routes?: readonly Route[];
+  readonly routes?: readonly AdminRoute[];
   readonly listen?: Partial<AdminOptions>;
   readonly services?: Partial<Services>;
   /** Puts something between the listener and the store. */

@@ -2,8 +2,7 @@ import { z } from "zod";
 import { limitsOf, limitWords, type LimitWords, type RateWords } from "../../limits/limit-fields.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
-import { dollarsField } from "./dollars-field.ts";
-import { line } from "./text-field.ts";
+import { dollarsField, line } from "./scalars.ts";
 
 /** Up to here, billionths of a dollar are exact. The bounds are those of the configuration file. */
 const budgetNanosMax = 9e15;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { momentFrom, momentOf } from "../../usage/time-text.ts";
-import { invalid, type Refusal } from "../refusal.ts";
+import { invalid, type AdminError } from "../admin-error.ts";
 
 /** A moment in a body, which becomes wall-clock milliseconds. A date alone is its first moment in UTC. */
 export const momentField = z.string().transform((text, context) => {
@@ -24,7 +24,7 @@ export interface Span {
 export function readSpan(
   query: { readonly since?: string | undefined; readonly until?: string | undefined },
   nowMs: number,
-): Span | Refusal {
+): Span | AdminError {
   const sinceMs = query.since === undefined ? null : momentFrom(query.since, nowMs);
   const untilMs = query.until === undefined ? null : momentFrom(query.until, nowMs);
   if (sinceMs === null && query.since !== undefined) return notAMoment("since");
@@ -32,7 +32,7 @@ export function readSpan(
   return { sinceMs, untilMs };
 }
 
-function notAMoment(param: string): Refusal {
+function notAMoment(param: string): AdminError {
   return invalid(
     param,
     `The parameter '${param}': must be a date such as 2027-01-01, a time such as 2027-01-01T12:00:00Z, or how long ago, such as 24h or 7d.`,

@@ -1,11 +1,11 @@
 import { clientNetwork } from "../../net/server/client-network.ts";
 /**
- * How often somebody may try to get in: five times a minute from one place, and, once guesses fail from many places, one at a time
+ * How often somebody may try to get in: five times a minute from one network, and, once guesses fail from many networks, one at a time
  * with growing pauses for all. Sessions and tokens that exist are not touched by it. Attempts count when they begin, so many at once
  * do not slip through.
  */
 export class LoginGuard {
-  private readonly places = new Map<string, number[]>();
+  private readonly networks = new Map<string, number[]>();
   private failures = 0;
   private underWay = 0;
   private lastFailureMs = Number.NEGATIVE_INFINITY;
@@ -20,14 +20,14 @@ export class LoginGuard {
     if (this.underWay >= underWayMax) return 1000;
     const pauseMs = this.pauseMs(now);
     if (now - this.lastTryMs < pauseMs) return this.lastTryMs + pauseMs - now;
-    const place = clientNetwork(address);
-    const recent = (this.places.get(place) ?? []).filter((atMs) => now - atMs < windowMs);
+    const network = clientNetwork(address);
+    const recent = (this.networks.get(network) ?? []).filter((atMs) => now - atMs < windowMs);
     const oldest = recent[0];
     if (oldest !== undefined && recent.length >= attemptsMax) return oldest + windowMs - now;
     recent.push(now);
     // Last in the order of the map is who came last; the first ones go when there are too many.
-    this.places.delete(place);
-    this.places.set(place, recent);
+    this.networks.delete(network);
+    this.networks.set(network, recent);
     this.forgetOld();
     this.lastTryMs = now;
     this.underWay++;
@@ -52,9 +52,9 @@ export class LoginGuard {
   }
 
   private forgetOld(): void {
-    for (const place of this.places.keys()) {
-      if (this.places.size <= placesMax) return;
-      this.places.delete(place);
+    for (const network of this.networks.keys()) {
+      if (this.networks.size <= networksMax) return;
+      this.networks.delete(network);
     }
   }
 }
@@ -66,4 +66,4 @@ const windowMs = 60_000;
 const failuresFree = 20;
 const pauseMaxMs = 15_000;
 const calmMs = 10 * 60_000;
-const placesMax = 10_000;
+const networksMax = 10_000;

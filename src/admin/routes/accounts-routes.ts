@@ -2,17 +2,16 @@ import { z } from "zod";
 import type { Account, AdminToken } from "../../gateway/storage.ts";
 import { createAccount, createAdminToken, editAccount, removeAccount, revokeAdminToken } from "../../manage/accounts.ts";
 import { ManageError } from "../../manage/error.ts";
-import { accountName, password, role } from "../login/account-name.ts";
-import { invalid, Refusal, refusalOf } from "../refusal.ts";
-import { route, type Route } from "../route.ts";
-import { moment, momentOf, momentOrNull } from "../fields/times.ts";
+import { accountName, moment, momentOf, momentOrNull, password, role } from "../fields/scalars.ts";
+import { invalid, AdminError, adminErrorOf } from "../admin-error.ts";
+import { route, type AdminRoute } from "../route.ts";
 
 const account = z.strictObject({ name: z.string(), role, created_at: moment, disabled_at: moment.nullable() });
 const token = z.strictObject({ name: z.string(), role, last4: z.string(), created_at: moment, revoked_at: moment.nullable() });
 const removed = z.strictObject({ removed: z.string() });
 
 /** Who may use this API: people by accounts, machines by tokens. */
-export const accountsRoutes: readonly Route[] = [
+export const accountsRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/accounts",
@@ -31,7 +30,7 @@ export const accountsRoutes: readonly Route[] = [
     status: 201,
     handle: async ({ body, services, actor }) => {
       const created = await createAccount(services, body, actor);
-      return created instanceof ManageError ? refusalOf(created) : shownAccount(created);
+      return created instanceof ManageError ? adminErrorOf(created) : shownAccount(created);
     },
   }),
   route({
@@ -46,7 +45,7 @@ export const accountsRoutes: readonly Route[] = [
         return invalid(null, "Nothing to change: give role, password or disabled.");
       if (body.password !== undefined && caller.kind === "session" && caller.name === name) return ownPassword;
       const changed = await editAccount(services, name, body, actor);
-      return changed instanceof ManageError ? refusalOf(changed) : shownAccount(changed);
+      return changed instanceof ManageError ? adminErrorOf(changed) : shownAccount(changed);
     },
   }),
   route({
@@ -102,7 +101,7 @@ function shownToken({ name, role, last4, createdMs, revokedMs }: AdminToken) {
   return { name, role, last4, created_at: momentOf(createdMs), revoked_at: momentOrNull(revokedMs) };
 }
 
-const ownPassword = new Refusal(
+const ownPassword = new AdminError(
   400,
   "own_password",
   "Change your own password with POST /admin/api/password, which asks for the current one.",

@@ -1,13 +1,11 @@
 import { z } from "zod";
 import { readSpan, spanQuery } from "../fields/moment-field.ts";
-import { nextOf, pageCursor, pageLimit } from "../fields/page-field.ts";
-import { Refusal } from "../refusal.ts";
-import { route, type Route } from "../route.ts";
-import { line } from "../fields/text-field.ts";
-import { moment, momentOf } from "../fields/times.ts";
+import { line, moment, momentOf, nextOf, pageCursor, pageLimit } from "../fields/scalars.ts";
+import { AdminError } from "../admin-error.ts";
+import { route, type AdminRoute } from "../route.ts";
 
 /** Who did what. */
-export const auditRoutes: readonly Route[] = [
+export const auditRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/audit",
@@ -36,7 +34,7 @@ export const auditRoutes: readonly Route[] = [
     }),
     handle: async ({ query, services }) => {
       const span = readSpan({ since: query.since }, services.wallMs());
-      if (span instanceof Refusal) return span;
+      if (span instanceof AdminError) return span;
       const { action = null, subject = null, actor = null, before = null, limit } = query;
       const entries = await services.reports.audit.list({ action, subject, actor, sinceMs: span.sinceMs, before, limit });
       return {

@@ -13,8 +13,8 @@ import {
 } from "../../manage/channels.ts";
 import { ManageError } from "../../manage/error.ts";
 import { channelAnswer, shownChannel, type ChannelView } from "../views/channel-view.ts";
-import { invalid, refusalOf, type Refusal } from "../refusal.ts";
-import { HeadedAnswer, route, type Route } from "../route.ts";
+import { invalid, adminErrorOf, type AdminError } from "../admin-error.ts";
+import { ResultWithHeaders, route, type AdminRoute } from "../route.ts";
 import type { Services } from "../services.ts";
 
 const channelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "must be up to 64 letters, digits, dots, dashes and underscores");
@@ -24,7 +24,7 @@ const entry = z
 const secrets = z.array(z.string().min(1).max(8192)).max(100).describe("The upstream's keys. They are never shown again.");
 
 /** Where calls go. */
-export const channelsRoutes: readonly Route[] = [
+export const channelsRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/channels",
@@ -53,7 +53,7 @@ export const channelsRoutes: readonly Route[] = [
     handle: async ({ params: { name }, services }) => {
       const status = channelStatus(services, name);
       const stored = ownRow(status, await services.storage.channels.get(name));
-      return status === null && stored === null ? refusalOf(noSuchChannel) : tagged(shown(services, name, status, stored));
+      return status === null && stored === null ? adminErrorOf(noSuchChannel) : tagged(shown(services, name, status, stored));
     },
   }),
   route({
@@ -90,7 +90,7 @@ export const channelsRoutes: readonly Route[] = [
     answer: z.strictObject({ removed: z.string() }),
     handle: async ({ params: { name }, services, actor }) => {
       const problem = await removeChannel(services, name, actor);
-      if (problem !== null) return refusalOf(problem);
+      if (problem !== null) return adminErrorOf(problem);
       return { removed: name };
     },
   }),
@@ -103,7 +103,7 @@ export const channelsRoutes: readonly Route[] = [
     answer: z.strictObject({ forgotten: z.int().describe("How much it was in this process.") }),
     handle: async ({ params: { name }, services, actor }) => {
       const forgotten = await forgetChannelLessons(services, name, actor);
-      return forgotten instanceof ManageError ? refusalOf(forgotten) : { forgotten };
+      return forgotten instanceof ManageError ? adminErrorOf(forgotten) : { forgotten };
     },
   }),
   route({
@@ -115,7 +115,7 @@ export const channelsRoutes: readonly Route[] = [
     answer: z.strictObject({ ok: z.boolean(), status: z.int().nullable(), code: z.string(), took_ms: z.int() }),
     handle: async ({ params: { name }, services }) => {
       const outcome = await testChannel(services, name);
-      return outcome instanceof ManageError ? refusalOf(outcome) : shownTest(outcome);
+      return outcome instanceof ManageError ? adminErrorOf(outcome) : shownTest(outcome);
     },
   }),
 ];
@@ -135,13 +135,13 @@ function shown(services: Services, name: string, status: ChannelStatus | null, c
   return shownChannel(name, status, channel, (one) => channelRevision(services, one));
 }
 
-function stored(services: Services, result: StoredChannel | ManageError): HeadedAnswer<ChannelView> | Refusal {
-  if (result instanceof ManageError) return refusalOf(result);
+function stored(services: Services, result: StoredChannel | ManageError): ResultWithHeaders<ChannelView> | AdminError {
+  if (result instanceof ManageError) return adminErrorOf(result);
   return tagged(shown(services, result.name, channelStatus(services, result.name), result));
 }
 
-function tagged(view: ChannelView): HeadedAnswer<ChannelView> {
-  return new HeadedAnswer(view, view.etag === null ? {} : { etag: `"${view.etag}"` });
+function tagged(view: ChannelView): ResultWithHeaders<ChannelView> {
+  return new ResultWithHeaders(view, view.etag === null ? {} : { etag: `"${view.etag}"` });
 }
 
 /** Whatever the test found, only a status and a code of ours are shown. */

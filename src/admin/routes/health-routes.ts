@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { route, TextAnswer, type Route } from "../route.ts";
+import { route, TextResult, type AdminRoute } from "../route.ts";
 
 const part = z.strictObject({ kind: z.string(), ok: z.boolean(), detail: z.string().nullable() });
 
 /** Whether it runs, for anybody; how it is, for those who may know. */
-export const healthRoutes: readonly Route[] = [
+export const healthRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/healthz",
@@ -12,7 +12,7 @@ export const healthRoutes: readonly Route[] = [
     summary: "Says `ok` while the process runs.",
     answer: z.string(),
     text: "text/plain",
-    handle: () => new TextAnswer("text/plain", "ok\n"),
+    handle: () => new TextResult("text/plain", "ok\n"),
   }),
   route({
     method: "GET",

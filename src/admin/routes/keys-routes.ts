@@ -3,15 +3,14 @@ import { ManageError } from "../../manage/error.ts";
 import { keyById, keyPage } from "../../manage/key-search.ts";
 import { createKey, editKey, fileKeyPrefix, revokeKey, rotateKey, type KeyEdit, type KeyWithToken } from "../../manage/keys.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
-import { keyStanding, keyStandingAnswer } from "../views/key-standing.ts";
+import { keyBudgets, keyBudgetsAnswer } from "../views/key-budgets.ts";
 import { keyAnswer, offOrSplit, operation, shownKey, type KeyView } from "../views/key-view.ts";
 import { limitsField } from "../fields/limits-field.ts";
 import { momentField } from "../fields/moment-field.ts";
-import { pageCursor, pageLimit } from "../fields/page-field.ts";
-import { invalid, notFound, refusalOf, type Refusal } from "../refusal.ts";
-import { route, type Route } from "../route.ts";
+import { line, pageCursor, pageLimit, prose } from "../fields/scalars.ts";
+import { invalid, notFound, adminErrorOf, type AdminError } from "../admin-error.ts";
+import { route, type AdminRoute } from "../route.ts";
 import type { Services } from "../services.ts";
-import { line, prose } from "../fields/text-field.ts";
 
 const hour = 3600;
 
@@ -33,7 +32,7 @@ const withToken = keyAnswer.extend({
 });
 
 /** Who may call. */
-export const keysRoutes: readonly Route[] = [
+export const keysRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/keys",
@@ -68,10 +67,10 @@ export const keysRoutes: readonly Route[] = [
     path: "/admin/api/keys/{id}/standing",
     access: "viewer",
     summary: "What is spent of the budgets of a key, as far as its receipts have arrived.",
-    answer: keyStandingAnswer,
+    answer: keyBudgetsAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await keyById(services, id);
-      return known === null ? notFound("key") : keyStanding(known.key, services);
+      return known === null ? notFound("key") : keyBudgets(known.key, services);
     },
   }),
   route({
@@ -104,7 +103,7 @@ export const keysRoutes: readonly Route[] = [
       const edit = editOf(body);
       if (Object.keys(edit).length === 0) return invalid(null, `Nothing to change: give one of ${Object.keys(fields).join(", ")}.`);
       const changed = await editKey(services, id, edit, actor);
-      return changed instanceof ManageError ? refusalOf(changed) : stored(services, changed);
+      return changed instanceof ManageError ? adminErrorOf(changed) : stored(services, changed);
     },
   }),
   route({
@@ -133,7 +132,7 @@ export const keysRoutes: readonly Route[] = [
     answer: keyAnswer,
     handle: async ({ params: { id }, services, actor }) => {
       const revoked = await revokeKey(services, id, actor);
-      return revoked instanceof ManageError ? refusalOf(revoked) : stored(services, revoked);
+      return revoked instanceof ManageError ? adminErrorOf(revoked) : stored(services, revoked);
     },
   }),
 ];
@@ -167,6 +166,6 @@ function stored({ wallMs }: Services, key: StoredKey): KeyView {
   return shownKey({ source: "store", key }, wallMs());
 }
 
-function withTokenOf(services: Services, result: KeyWithToken | ManageError): (KeyView & { readonly token: string }) | Refusal {
-  return result instanceof ManageError ? refusalOf(result) : { ...stored(services, result.key), token: result.token };
+function withTokenOf(services: Services, result: KeyWithToken | ManageError): (KeyView & { readonly token: string }) | AdminError {
+  return result instanceof ManageError ? adminErrorOf(result) : { ...stored(services, result.key), token: result.token };
 }

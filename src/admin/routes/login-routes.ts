@@ -1,18 +1,17 @@
 import { z } from "zod";
-import { accountName, password, role } from "../login/account-name.ts";
-import type { Caller } from "../caller.ts";
+import { accountName, moment, momentOf, password, role } from "../fields/scalars.ts";
+import type { Caller } from "../authorise.ts";
 import type { SessionCookie } from "../login/cookie.ts";
 import type { LoginGuard } from "../login/login-guard.ts";
 import { hashPassword, verifyPassword } from "../login/password.ts";
 import { editAccount, passwordProblem } from "../../manage/accounts.ts";
 import { ManageError } from "../../manage/error.ts";
-import { invalid, Refusal, refusalOf } from "../refusal.ts";
-import { HeadedAnswer, route, type Route } from "../route.ts";
+import { invalid, AdminError, adminErrorOf } from "../admin-error.ts";
+import { ResultWithHeaders, route, type AdminRoute } from "../route.ts";
 import { openSession, sessionIdleMs, sessionLifeMs } from "../login/sessions.ts";
-import { moment, momentOf } from "../fields/times.ts";
 
-/** What the routes of the door share beside the services. */
-export interface Door {
+/** What the routes of the login share beside the services. */
+export interface LoginParts {
   readonly guard: LoginGuard;
   readonly cookie: SessionCookie;
   /** Is told that the first account was made: the file with the token has served. */
@@ -31,7 +30,7 @@ const session = z.strictObject({
 const done = z.strictObject({ done: z.literal(true) });
 
 /** How people come in and go out again. */
-export function loginRoutes(door: Door): readonly Route[] {
+export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
   return [
     route({
       method: "POST",
@@ -43,14 +42,14 @@ export function loginRoutes(door: Door): readonly Route[] {
       status: 201,
       handle: async ({ body, actor, services, address }) => {
         const problem = passwordProblem(body.password, body.name);
-        if (problem !== null) return refusalOf(problem);
-        return guarded(door.guard, address, async () => {
+        if (problem !== null) return adminErrorOf(problem);
+        return guarded(login.guard, address, async () => {
           const passwordHash = await hashPassword(body.password);
           const account = { name: body.name, role: "admin", passwordHash } as const;
           const by = { ...actor, name: body.name };
           const { accounts } = services.storage;
           if (!(await accounts.useBootstrap(services.adminDigest(body.token), services.wallMs(), account, by))) return invalidBootstrap;
-          await door.onBootstrapped();
+          await login.onBootstrapped();
           return { name: account.name, role: account.role };
         });
       },
@@ -63,7 +62,7 @@ export function loginRoutes(door: Door): readonly Route[] {
       body: z.strictObject({ name: z.string().min(1).max(200), password }),
       answer: session,
       handle: ({ body, actor, services, address }) =>
-        guarded(door.guard, address, async () => {
+        guarded(login.guard, address, async () => {
           const name = body.name.trim().toLowerCase();
           const { accounts, audit } = services.storage;
           const found = await accounts.passwordHash(name);
@@ -82,7 +81,7 @@ export function loginRoutes(door: Door): readonly Route[] {
             csrf_token: opened.session.csrf,
             expires_at: momentOf(opened.session.createdMs + sessionLifeMs),
           };
-          return new HeadedAnswer(value, { "set-cookie": door.cookie.set(opened.secret, sessionLifeMs) });
+          return new ResultWithHeaders(value, { "set-cookie": login.cookie.set(opened.secret, sessionLifeMs) });
         }),
     }),
     route({
@@ -96,7 +95,7 @@ export function loginRoutes(door: Door): readonly Route[] {
         if (caller.kind !== "session") return onlySessions;
         await services.storage.accounts.endSession(caller.digest);
         await services.storage.audit.note("logout", caller.name, {}, actor);
-        return new HeadedAnswer({ done: true } as const, { "set-cookie": door.cookie.clear() });
+        return new ResultWithHeaders({ done: true } as const, { "set-cookie": login.cookie.clear() });
       },
     }),
     route({
@@ -110,14 +109,14 @@ export function loginRoutes(door: Door): readonly Route[] {
       handle: async ({ body, caller, services, actor, address }) => {
         if (caller.kind !== "session") return onlySessions;
         const problem = passwordProblem(body.password, caller.name);
-        if (problem !== null) return refusalOf(problem);
-        return guarded(door.guard, address, async () => {
+        if (problem !== null) return adminErrorOf(problem);
+        return guarded(login.guard, address, async () => {
           const { accounts } = services.storage;
           const found = await accounts.passwordHash(caller.name);
           if (!(await verifyPassword(body.current, found?.hash ?? null))) return wrongCurrent;
           const changed = await editAccount(services, caller.name, { password: body.password }, actor);
-          if (changed instanceof ManageError) return refusalOf(changed);
-          return new HeadedAnswer({ done: true } as const, { "set-cookie": door.cookie.clear() });
+          if (changed instanceof ManageError) return adminErrorOf(changed);
+          return new ResultWithHeaders({ done: true } as const, { "set-cookie": login.cookie.clear() });
         });
       },
     }),
@@ -147,35 +146,35 @@ function describe(caller: Caller) {
 }
 
 /** Lets an attempt through the guard, and tells the guard how it went. What breaks on our side is held against nobody. */
-async function guarded<Value>(guard: LoginGuard, address: string, attempt: () => Promise<Value | Refusal>): Promise<Value | Refusal> {
+async function guarded<Value>(guard: LoginGuard, address: string, attempt: () => Promise<Value | AdminError>): Promise<Value | AdminError> {
   const waitMs = guard.enter(address);
   if (waitMs !== null) return tooManyAttempts(waitMs);
   let succeeded = true;
   try {
     const outcome = await attempt();
-    succeeded = !(outcome instanceof Refusal);
+    succeeded = !(outcome instanceof AdminError);
     return outcome;
   } finally {
     guard.leave(succeeded);
   }
 }
 
-function tooManyAttempts(waitMs: number): Refusal {
+function tooManyAttempts(waitMs: number): AdminError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-  return new Refusal(429, "too_many_attempts", `Too many attempts. Try again in ${seconds} seconds.`, null, {
+  return new AdminError(429, "too_many_attempts", `Too many attempts. Try again in ${seconds} seconds.`, null, {
     "retry-after": String(seconds),
   });
 }
 
 /** The same for a name that does not exist, a wrong password and an account that was disabled. */
-const wrongPassword = new Refusal(401, "invalid_login", "The name or the password is wrong.");
+const wrongPassword = new AdminError(401, "invalid_login", "The name or the password is wrong.");
 const wrongCurrent = invalid("current", "The current password is wrong.");
-const invalidBootstrap = new Refusal(
+const invalidBootstrap = new AdminError(
   401,
   "invalid_bootstrap_token",
   "The bootstrap token is wrong, used or older than an hour. While there is no account, each start writes a new one.",
 );
-const onlySessions = new Refusal(
+const onlySessions = new AdminError(
   400,
   "not_a_session",
   "This is for people who are logged in; a token has neither a session nor a password.",

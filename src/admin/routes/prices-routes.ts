@@ -4,12 +4,10 @@ import { rateNanosMax, type Price } from "../../usage/price.ts";
 import { ManageError } from "../../manage/error.ts";
 import { listPrices, removePrice, setPrice } from "../../manage/prices.ts";
 import { rateWordList, rateWords, ratesOfWords, type RateWord } from "../../usage/price-fields.ts";
-import { dollarsField } from "../fields/dollars-field.ts";
+import { dollarsField, line, moment, momentOf, momentOrNull, prose } from "../fields/scalars.ts";
 import { momentField } from "../fields/moment-field.ts";
-import { refusalOf } from "../refusal.ts";
-import { route, type Route } from "../route.ts";
-import { line, prose } from "../fields/text-field.ts";
-import { moment, momentOf, momentOrNull } from "../fields/times.ts";
+import { adminErrorOf } from "../admin-error.ts";
+import { route, type AdminRoute } from "../route.ts";
 
 const rate = dollarsField(rateNanosMax).optional();
 const rates = z
@@ -41,7 +39,7 @@ type PriceView = z.input<typeof priceAnswer>;
 type Source = PriceView["source"];
 
 /** What models cost. */
-export const pricesRoutes: readonly Route[] = [
+export const pricesRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/prices",
@@ -85,7 +83,7 @@ export const pricesRoutes: readonly Route[] = [
     handle: async ({ body, services, actor }) => {
       const { provider = null, model, from: fromMs = null, note = null } = body;
       const price = await setPrice(services, { provider, model, fromMs, rates: ratesOfWords(body.rates), note }, actor);
-      if (price instanceof ManageError) return refusalOf(price);
+      if (price instanceof ManageError) return adminErrorOf(price);
       const { file } = services.prices();
       const stored = await services.storage.prices.list();
       const rivals = [

@@ -4,10 +4,10 @@ import { keyByIdOrName, keyNames, keyState, type KnownKey } from "../../manage/k
 import { operation } from "../views/key-view.ts";
 import { learnedAnswer, shownLessons } from "../views/learned-view.ts";
 import { receiptAnswer, shownReceipt } from "../views/receipt-view.ts";
-import { invalid, Refusal } from "../refusal.ts";
-import { route, type Route } from "../route.ts";
+import { invalid, AdminError } from "../admin-error.ts";
+import { route, type AdminRoute } from "../route.ts";
 import type { Explained, ExplainedRefusal } from "../services.ts";
-import { line } from "../fields/text-field.ts";
+import { line } from "../fields/scalars.ts";
 
 const explainAnswer = z.strictObject({
   outcome: z.enum(["serve", "wait", "refuse"]),
@@ -46,7 +46,7 @@ const explainAnswer = z.strictObject({
 });
 
 /** Why a call went as it did, and how one would go. */
-export const requestsRoutes: readonly Route[] = [
+export const requestsRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/requests/{id}",
@@ -134,7 +134,7 @@ function shown(explained: Explained): z.input<typeof explainAnswer> {
   };
 }
 
-const noSuchRequest = new Refusal(
+const noSuchRequest = new AdminError(
   404,
   "not_found",
   "There is no such request. A receipt arrives a moment after its call has ended, and is kept as long as `receipts.keep` says.",

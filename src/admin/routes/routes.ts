@@ -5,11 +5,11 @@ import { healthRoutes } from "./health-routes.ts";
 import { keysRoutes } from "./keys-routes.ts";
 import { pricesRoutes } from "./prices-routes.ts";
 import { requestsRoutes } from "./requests-routes.ts";
-import type { Route } from "../route.ts";
+import type { AdminRoute } from "../route.ts";
 import { usageRoutes } from "./usage-routes.ts";
 
 /** What the admin API has beside its own door (log-in and document, which the listener adds): each resource in its file. */
-export const resourceRoutes: readonly Route[] = [
+export const resourceRoutes: readonly AdminRoute[] = [
   ...healthRoutes,
   ...accountsRoutes,
   ...keysRoutes,

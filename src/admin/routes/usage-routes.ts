@@ -4,12 +4,11 @@ import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../
 import { usageColumns } from "../../usage/usage-row.ts";
 import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { readSpan, spanQuery } from "../fields/moment-field.ts";
-import { pageCursor, pageLimit, nextOf } from "../fields/page-field.ts";
+import { line, nextOf, pageCursor, pageLimit } from "../fields/scalars.ts";
 import { receiptSummaryAnswer, shownSummary } from "../views/receipt-view.ts";
-import { invalid, Refusal } from "../refusal.ts";
-import { route, TextAnswer, type Route } from "../route.ts";
+import { invalid, AdminError } from "../admin-error.ts";
+import { route, TextResult, type AdminRoute } from "../route.ts";
 import type { Services } from "../services.ts";
-import { line } from "../fields/text-field.ts";
 
 const figures = Object.fromEntries(usageFigures.map((name) => [name, z.number()])) as Record<(typeof usageFigures)[number], z.ZodNumber>;
 const cost = z.number().nullable().describe("What is known of the cost; null where the price of no call is known.");
@@ -29,7 +28,7 @@ const filters = {
 };
 
 /** What was used and what it cost: in sums, and call by call. */
-export const usageRoutes: readonly Route[] = [
+export const usageRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/usage",
@@ -50,7 +49,7 @@ export const usageRoutes: readonly Route[] = [
       const by = readUsageColumns(query.by ?? "");
       if ("unknown" in by) return invalid("by", `The parameter 'by': there is no such column; there are ${usageColumns.join(", ")}.`);
       const filter = await readFilters(query, services);
-      if (filter instanceof Refusal) return filter;
+      if (filter instanceof AdminError) return filter;
       const found = await services.reports.receipts.usage({ by, ...filter });
       if (found.length > rowsMax) return tooMany;
       const names = await keyNames(
@@ -59,7 +58,7 @@ export const usageRoutes: readonly Route[] = [
         namesMax,
       );
       const rows = found.map((each) => usageView(each, (id) => names.get(id) ?? null));
-      if (query.format === "csv") return new TextAnswer("text/csv; charset=utf-8", csvOf(usageHeadings(by), rows), "usage.csv");
+      if (query.format === "csv") return new TextResult("text/csv; charset=utf-8", csvOf(usageHeadings(by), rows), "usage.csv");
       return { rows: rows as unknown as z.input<typeof row>[] };
     },
   }),
@@ -77,7 +76,7 @@ export const usageRoutes: readonly Route[] = [
     answer: z.strictObject({ receipts: z.array(receiptSummaryAnswer), next: z.string().nullable() }),
     handle: async ({ query, services }) => {
       const filter = await readFilters(query, services);
-      if (filter instanceof Refusal) return filter;
+      if (filter instanceof AdminError) return filter;
       const { state = null, before = null, limit } = query;
       const receipts = await services.reports.receipts.list({ ...filter, state, before, limit });
       const names = await keyNames(
@@ -102,9 +101,9 @@ interface Filters {
 }
 
 /** A key that is gone, or never was, is looked for by what was given: its receipts may be there. */
-async function readFilters(query: z.output<z.ZodObject<typeof filters>>, services: Services): Promise<Filters | Refusal> {
+async function readFilters(query: z.output<z.ZodObject<typeof filters>>, services: Services): Promise<Filters | AdminError> {
   const span = readSpan(query, services.wallMs());
-  if (span instanceof Refusal) return span;
+  if (span instanceof AdminError) return span;
   const keyId = query.key === undefined ? null : ((await keyByIdOrName(services, query.key))?.key.id ?? query.key);
   return { keyId, model: query.model ?? null, channel: query.channel ?? null, ...span };
 }
@@ -114,7 +113,7 @@ const namesMax = 2_000;
 
 /** Writing more of them at once would be felt by calls. */
 const rowsMax = 20_000;
-const tooMany = new Refusal(
+const tooMany = new AdminError(
   400,
   "answer_too_large",
   `The answer has more than ${rowsMax} rows: ask for a shorter time, one key or model, or fewer columns.`,

@@ -3,7 +3,7 @@ import type { StoredChannel } from "../../gateway/storage.ts";
 import { learnedAnswer, shownLessons } from "./learned-view.ts";
 import type { ChannelStatus } from "../../manage/channel-context.ts";
 import { headersOf, hiddenValue } from "../../manage/channel-secrets.ts";
-import { moment, momentOf, momentOrNull } from "../fields/times.ts";
+import { moment, momentOf, momentOrNull } from "../fields/scalars.ts";
 
 /** A channel as answers show it: what is said of it, how it is, and never what it is opened with. */
 export const channelAnswer = z.strictObject({

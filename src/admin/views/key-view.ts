@@ -3,7 +3,7 @@ import type { StoredKey } from "../../keys/stored-key.ts";
 import { keyState, type KnownKey } from "../../manage/key-search.ts";
 import { operations } from "../../operations/operation.ts";
 import { limitsAnswer, shownLimits } from "../fields/limits-field.ts";
-import { moment, momentOf, momentOrNull } from "../fields/times.ts";
+import { moment, momentOf, momentOrNull } from "../fields/scalars.ts";
 
 export const operation = z.enum(operations);
 export const offOrSplit = z.enum(["off", "split"]);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ChannelLesson } from "../../manage/channel-context.ts";
-import { moment, momentOf } from "../fields/times.ts";
+import { moment, momentOf } from "../fields/scalars.ts";
 
 export const learnedAnswer = z
   .array(

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { operations } from "../../operations/operation.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
-import { moment, momentOf } from "../fields/times.ts";
+import { moment, momentOf } from "../fields/scalars.ts";
 
 const figures = {
   prompt_tokens: z.number().nullable(),

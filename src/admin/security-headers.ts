@@ -2,7 +2,7 @@
  * What every answer of the admin listener carries, whatever it says. There is no `access-control-*` header anywhere: no other
  * origin may read any of it.
  */
-export function ownHeaders(requestId: string, secure: boolean): Headers {
+export function securityHeaders(requestId: string, secure: boolean): Headers {
   const headers = new Headers(prepared);
   headers.set("x-request-id", requestId);
   if (secure) headers.set("strict-transport-security", "max-age=31536000");
@@ -31,3 +31,9 @@ const prepared = new Headers({
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
 });
+
+/** The id of a request: the caller's own where it is harmless, else a new one. */
+export function requestIdOf(given: string | null): string {
+  if (given !== null && /^[\w.-]{1,64}$/.test(given)) return given;
+  return `req_${crypto.randomUUID().replaceAll("-", "")}`;
+}

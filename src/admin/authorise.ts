@@ -1,30 +1,29 @@
 import { parseBearer } from "../keys/bearer.ts";
 import { adminTokenPrefix, parseToken } from "../keys/token.ts";
-import type { Caller, KnownCaller } from "./caller.ts";
 import type { SessionCookie } from "./login/cookie.ts";
-import { csrfProblem, foreignOrigin } from "./login/csrf.ts";
-import { Refusal } from "./refusal.ts";
-import type { Route } from "./route.ts";
-import { sameText } from "./login/same-text.ts";
+import { csrfProblem, foreignOrigin, sameText } from "./login/csrf.ts";
+import { AdminError } from "./admin-error.ts";
+import type { AdminRoute } from "./route.ts";
 import type { Services } from "./services.ts";
 import { findSession } from "./login/sessions.ts";
+import type { Role } from "../gateway/storage.ts";
 
-export interface Authority {
+export interface AuthContext {
   readonly services: Services;
   readonly cookie: SessionCookie;
   readonly secure: boolean;
   /** The digest of a token that came with the start, which is nobody's account and is in no store. */
-  readonly givenDigest: string | null;
+  readonly operatorTokenDigest: string | null;
 }
 
 /** Whether somebody may use a route, judged from the headers alone: no body is read for a stranger. Whatever is not granted is refused. */
-export async function authorise(headers: Headers, route: Route, authority: Authority): Promise<Caller | Refusal> {
+export async function authorise(headers: Headers, route: AdminRoute, auth: AuthContext): Promise<Caller | AdminError> {
   // Even without a session: nobody's browser may be made to log in as somebody else.
-  if (route.access === "public") return (route.method === "GET" ? null : foreignOrigin(headers, authority.secure)) ?? { kind: "stranger" };
-  const caller = await identify(headers, authority);
-  if (caller instanceof Refusal) return caller;
+  if (route.access === "public") return (route.method === "GET" ? null : foreignOrigin(headers, auth.secure)) ?? { kind: "stranger" };
+  const caller = await identify(headers, auth);
+  if (caller instanceof AdminError) return caller;
   if (caller.kind === "session" && route.method !== "GET") {
-    const forged = csrfProblem(headers, caller.csrf, authority.secure);
+    const forged = csrfProblem(headers, caller.csrf, auth.secure);
     if (forged !== null) return forged;
   }
   const allowed = caller.role === "admin" || (caller.role === "viewer" && route.access === "viewer");
@@ -32,21 +31,22 @@ export async function authorise(headers: Headers, route: Route, authority: Autho
 }
 
 /** A token is asked first: who sends one means it, while a cookie comes along by itself. */
-async function identify(headers: Headers, authority: Authority): Promise<KnownCaller | Refusal> {
+async function identify(headers: Headers, auth: AuthContext): Promise<KnownCaller | AdminError> {
   const header = headers.get("authorization");
-  if (header !== null) return fromToken(header, authority);
-  const secret = authority.cookie.read(headers.get("cookie"));
+  if (header !== null) return fromToken(header, auth);
+  const secret = auth.cookie.read(headers.get("cookie"));
   if (secret === null) return unauthorized;
-  const session = await findSession(secret, authority.services);
+  const session = await findSession(secret, auth.services);
   if (session === null) return sessionEnded;
   return { kind: "session", name: session.account, role: session.role, csrf: session.csrf, digest: session.digest };
 }
 
-async function fromToken(header: string, { services, givenDigest }: Authority): Promise<KnownCaller | Refusal> {
+async function fromToken(header: string, { services, operatorTokenDigest }: AuthContext): Promise<KnownCaller | AdminError> {
   const given = parseBearer(header);
   if (typeof given !== "string") return unauthorized;
   const digest = services.adminDigest(given);
-  if (givenDigest !== null && sameText(digest, givenDigest)) return { kind: "token", name: "given at start", role: "admin" };
+  if (operatorTokenDigest !== null && sameText(digest, operatorTokenDigest))
+    return { kind: "token", name: "given at start", role: "admin" };
   // A client's key, a mistyped token and noise do not reach the store.
   if (typeof parseToken(given, adminTokenPrefix) === "string") return unauthorized;
   const token = await services.storage.accounts.token(digest);
@@ -56,7 +56,7 @@ async function fromToken(header: string, { services, givenDigest }: Authority): 
 const challenge = { "www-authenticate": 'Bearer realm="sluice-admin"' };
 
 /** One answer for a missing, malformed, unknown and revoked token: whoever guesses learns nothing. */
-const unauthorized = new Refusal(
+const unauthorized = new AdminError(
   401,
   "invalid_api_key",
   "Incorrect or missing admin token. Send one as 'Authorization: Bearer sk-gwa_…', or log in with POST /admin/api/login.",
@@ -64,6 +64,21 @@ const unauthorized = new Refusal(
   challenge,
 );
 
-const sessionEnded = new Refusal(401, "session_ended", "The session has ended. Log in again with POST /admin/api/login.", null, challenge);
+const sessionEnded = new AdminError(
+  401,
+  "session_ended",
+  "The session has ended. Log in again with POST /admin/api/login.",
+  null,
+  challenge,
+);
 
-const forbidden = new Refusal(403, "forbidden", "This needs the role 'admin'.");
+const forbidden = new AdminError(403, "forbidden", "This needs the role 'admin'.");
+
+/** Who is asking, once the door knows. */
+export type Caller = { readonly kind: "stranger" } | KnownCaller;
+
+export type KnownCaller =
+  /** A person with a browser. `digest` names the session in the store. */
+  | { readonly kind: "session"; readonly name: string; readonly role: Role; readonly csrf: string; readonly digest: string }
+  /** A machine with a token. */
+  | { readonly kind: "token"; readonly name: string; readonly role: Role };

@@ -3,7 +3,7 @@ import { tokenPrefix } from "../../keys/token.ts";
 import { unguessableLength } from "../../manage/guessable.ts";
 
 /** Why a token that the owner chose may not open the admin API, or null. The text is for whoever starts the program. */
-export function givenTokenProblem(token: string): string | null {
+export function operatorTokenProblem(token: string): string | null {
   const mend = "Make one with `openssl rand -hex 32`.";
   if (token.length < charactersMin) return `The given admin token is shorter than ${charactersMin} characters. ${mend}`;
   if (!isBearerToken(token)) return `The given admin token cannot be sent in a header: use letters, digits and dashes. ${mend}`;

@@ -6,9 +6,9 @@ import { periodEndMs, periodStartMs } from "../../limits/period.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import type { UsageRow } from "../../usage/usage-row.ts";
 import type { Services } from "../services.ts";
-import { moment, momentOf } from "../fields/times.ts";
+import { moment, momentOf } from "../fields/scalars.ts";
 
-export const keyStandingAnswer = z.strictObject({
+export const keyBudgetsAnswer = z.strictObject({
   id: z.string(),
   budgets: z.array(
     z.strictObject({
@@ -24,7 +24,7 @@ export const keyStandingAnswer = z.strictObject({
 });
 
 /** Budgets end with hours, and what was used is summed by hours: so this is exact, but for receipts that are still under way. */
-export async function keyStanding({ id, limits }: Key, services: Services): Promise<z.input<typeof keyStandingAnswer>> {
+export async function keyBudgets({ id, limits }: Key, services: Services): Promise<z.input<typeof keyBudgetsAnswer>> {
   const nowMs = services.wallMs();
   const patterns = limits.models.map(({ pattern }) => pattern);
   const lines: readonly { readonly models: string | null; readonly before: readonly string[]; readonly budget: Budget }[] = [

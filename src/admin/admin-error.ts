@@ -1,7 +1,7 @@
 import type { ManageError, ManageErrorCode } from "../manage/error.ts";
 
 /** What a request is refused with: an expected outcome, so handlers return it instead of throwing. The message names the mend. */
-export class Refusal {
+export class AdminError {
   constructor(
     readonly status: number,
     readonly code: string,
@@ -13,18 +13,18 @@ export class Refusal {
 }
 
 /** A field or parameter that is not what it must be. */
-export function invalid(param: string | null, message: string): Refusal {
-  return new Refusal(400, "invalid_value", message, param);
+export function invalid(param: string | null, message: string): AdminError {
+  return new AdminError(400, "invalid_value", message, param);
 }
 
 /** One answer for what never was, what is gone and what is not for the asker to see. */
-export function notFound(what: string): Refusal {
-  return new Refusal(404, "not_found", `There is no such ${what}.`);
+export function notFound(what: string): AdminError {
+  return new AdminError(404, "not_found", `There is no such ${what}.`);
 }
 
 /** A management action's error in the words of the API. */
-export function refusalOf({ code, message, field }: ManageError): Refusal {
-  return new Refusal(manageStatuses[code], code, message, field);
+export function adminErrorOf({ code, message, field }: ManageError): AdminError {
+  return new AdminError(manageStatuses[code], code, message, field);
 }
 
 /** The status of each error that a management action can end with. */

@@ -1,0 +1,71 @@
+import { z } from "zod";
+import { nanosOf } from "../../usage/dollars.ts";
+import { accountNamePattern } from "../../manage/accounts.ts";
+
+/** One line of text that can be kept, looked for and shown: no control characters, no halves of characters. */
+export function line(charactersMax: number): z.ZodString {
+  return z
+    .string()
+    .trim()
+    .min(1, "must not be empty")
+    .max(charactersMax, `must have at most ${charactersMax} characters`)
+    .refine((text) => text.isWellFormed() && !/\p{Cc}/u.test(text), "must not hold line breaks or other control characters");
+}
+
+/** Text of several lines. */
+export function prose(charactersMax: number): z.ZodString {
+  return z
+    .string()
+    .max(charactersMax, `must have at most ${charactersMax} characters`)
+    .refine((text) => text.isWellFormed() && !/[^\P{Cc}\n\r\t]/u.test(text), "must not hold control characters");
+}
+
+/** An amount of US dollars, as a number or as decimal text, which becomes whole billionths. Nothing is lost on the way: 0.1 is a tenth. */
+export function dollarsField(nanosMax: number) {
+  return z.union([z.number(), z.string()]).transform((dollars, context) => {
+    const nanos = nanosOf(dollars);
+    if (nanos !== null && nanos <= nanosMax) return nanos;
+    context.addIssue({ code: "custom", message: `must be an amount of dollars, such as 0.15, of at most ${nanosMax / 1e9}` });
+    return z.NEVER;
+  });
+}
+
+export const pageRowsMax = 200;
+
+/** How many of a list come at once. */
+export const pageLimit = z.coerce.number().int().min(1).max(pageRowsMax).default(50);
+
+/** Where a list goes on: what the page before gave as `next`. */
+export const pageCursor = z
+  .string()
+  .min(1)
+  .max(256)
+  .refine((text) => !text.includes("\0"), "must be the `next` of the page before");
+
+/** What to ask for the next page with; null at the end. A page that is full may be followed by an empty one. */
+export function nextOf<Row>(rows: readonly Row[], limit: number, cursorOf: (last: Row) => string): string | null {
+  const last = rows.at(-1);
+  return last === undefined || rows.length < limit ? null : cursorOf(last);
+}
+
+/** How the admin API shows a moment: ISO 8601 in UTC, in fields called `…_at`. */
+export const moment = z.iso.datetime();
+
+export function momentOf(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+export function momentOrNull(ms: number | null): string | null {
+  return ms === null ? null : momentOf(ms);
+}
+
+export const accountName = z
+  .string()
+  .trim()
+  .toLowerCase()
+  .regex(accountNamePattern, "must be 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit");
+
+export const role = z.enum(["admin", "viewer"]);
+
+/** Its rules are checked where the name is known too. */
+export const password = z.string().min(1).max(4096);
