@@ -7,24 +7,24 @@ export interface SlotOptions {
 }
 
 /**
- * Places of one size in one file without a name, so that however many are in use take one descriptor. The file is there
- * for as long as any of them is.
+ * Slots of equal size in one unnamed file, so that any number of them takes one file descriptor. The file exists as long as any
+ * slot is in use.
  */
 export class FileSlots {
   private file: UnnamedFile | null = null;
   private readonly free: number[] = [];
-  /** How many places the file has had. */
+  /** How many slots the file has room for. */
   private made = 0;
   private inUse = 0;
 
   constructor(private readonly options: SlotOptions) {}
 
-  /** How many places are in use. */
+  /** How many slots are in use. */
   get size(): number {
     return this.inUse;
   }
 
-  /** A place of its own; null where there is none left, or no file can be made. */
+  /** Takes a free slot; null if there is none, or the file cannot be created. */
   take(): FileSlot | null {
     const { directory, slotBytes, slotsMax } = this.options;
     if (this.inUse >= slotsMax) return null;
@@ -49,7 +49,7 @@ export class FileSlots {
   }
 }
 
-/** One place in the file. Whoever has it gives it back once. */
+/** One slot of the file. It must be freed once. */
 export class FileSlot {
   private busy = 0;
   private givenBack = false;
@@ -61,7 +61,7 @@ export class FileSlot {
     private readonly giveBack: () => void,
   ) {}
 
-  /** Puts bytes at its beginning. Returns whether they are there. */
+  /** Writes at the beginning of the slot. Resolves to whether that succeeded. */
   write(bytes: Uint8Array): Promise<boolean> {
     if (bytes.length > this.bytesMax) return Promise.resolve(false);
     return this.use(this.file.write(bytes, this.from)).then(
@@ -70,12 +70,12 @@ export class FileSlot {
     );
   }
 
-  /** Rejects where they cannot be read. */
+  /** Rejects if the bytes cannot be read. */
   read(at: number, length: number): Promise<Uint8Array> {
     return this.use(this.file.read(this.from + at, length));
   }
 
-  /** Gives it back when nothing of it is under way any more: until then its place could not be another's. */
+  /** Frees the slot once its pending reads and writes are done, so that they cannot hit the next owner. */
   free(): void {
     this.givenBack = true;
     if (this.busy === 0) this.giveBack();

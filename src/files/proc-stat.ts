@@ -7,10 +7,13 @@ export interface MachineCpuTime {
   readonly stolenTicks: number;
 }
 
-/** The unit of /proc/stat: USER_HZ, which is 100 on every architecture that we run on (proc(5)). */
+/** The unit of /proc/stat, USER_HZ: 1/100 s on most architectures (proc(5)), among them x64 and arm64. */
 export const tickMs = 10;
 
-/** Reads the first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal …` (proc(5)). Null on a system without it. */
+/**
+ * Parses the first line of /proc/stat, `cpu user nice system idle iowait irq softirq steal …` (proc(5)). Null on a system
+ * without it.
+ */
 export function parseProcStat(stat: string): MachineCpuTime | null {
   const figures = /^cpu +(\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+) (\d+)/.exec(stat);
   if (figures === null) return null;

@@ -2,16 +2,22 @@ import { randomUUID } from "node:crypto";
 import { close, closeSync, constants, openSync, read, unlinkSync, write } from "node:fs";
 import { join } from "node:path";
 
-/** A file without a name: it is gone when it is closed, whatever becomes of this process. */
+/**
+ * A temporary file that is unlinked as soon as it is created, so that it disappears with its descriptor even if this process
+ * crashes.
+ */
 export class UnnamedFile {
   readonly #descriptor: number;
   #length = 0;
-  /** How much the system does at this moment. The descriptor stays open until then: its number could be another's at once. */
+  /**
+   * The number of pending reads and writes. The descriptor stays open until they are done, because its number can be reused at
+   * once.
+   */
   #busy = 0;
   #disposed = false;
   #closed: () => void = nothing;
 
-  /** It throws where there is no room. */
+  /** Throws if the file cannot be created. */
   constructor(directory: string) {
     this.#descriptor = openUnnamed(directory);
   }
@@ -24,7 +30,7 @@ export class UnnamedFile {
     return this.write(bytes, this.#length);
   }
 
-  /** Puts bytes at a place, which may lie behind all others. */
+  /** Writes at an offset, which may lie beyond the end. */
   async write(bytes: Uint8Array, at: number): Promise<void> {
     for (let done = 0; done < bytes.length;) {
       const count = await this.#use((then) => write(this.#descriptor, bytes, done, bytes.length - done, at + done, then));
@@ -34,7 +40,7 @@ export class UnnamedFile {
     }
   }
 
-  /** As many bytes from a place on as there are. */
+  /** Reads up to `length` bytes from an offset. */
   async read(from: number, length: number): Promise<Uint8Array> {
     const start = Math.max(0, Math.min(from, this.#length));
     const bytes = Buffer.allocUnsafeSlow(Math.max(0, Math.min(length, this.#length - start)));
@@ -46,7 +52,7 @@ export class UnnamedFile {
     return bytes;
   }
 
-  /** Says when nothing of it is in use any more: what is still being written must stay where it is until then. */
+  /** Calls `closed` when no read or write is pending: buffers that are still being written must not be freed before. */
   dispose(closed: () => void = nothing): void {
     if (this.#disposed) return;
     this.#disposed = true;
@@ -74,7 +80,7 @@ export class UnnamedFile {
   }
 }
 
-/** Both at once, without a pause in which the process could end and leave a name behind. */
+/** Synchronous, so that the process cannot end between the two steps and leave a file behind. */
 function openUnnamed(directory: string): number {
   const path = join(directory, `sluice-${randomUUID()}`);
   const descriptor = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600);

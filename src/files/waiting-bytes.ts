@@ -1,4 +1,4 @@
-/** Bytes that wait to be written, in their order: they lie between `from` and `to`. Whoever writes moves `from`, whoever adds moves `to`. */
+/** A queue of bytes to be written, between `from` and `to`. The writer moves `from`, the producer moves `to`. */
 export class WaitingBytes {
   bytes: Buffer;
   from = 0;
@@ -6,7 +6,7 @@ export class WaitingBytes {
 
   constructor(
     private readonly usualBytes: number,
-    /** A memory that is larger than this is not kept when nothing waits any more. */
+    /** A larger buffer is not kept once the queue is empty. */
     private readonly keptBytes: number = usualBytes,
   ) {
     this.bytes = Buffer.allocUnsafe(usualBytes);
@@ -16,7 +16,7 @@ export class WaitingBytes {
     return this.to - this.from;
   }
 
-  /** For so many more behind those that are there. */
+  /** Makes room for `count` more bytes at the end. */
   makeRoom(count: number): void {
     if (this.to + count <= this.bytes.length) return;
     const held = this.length;
@@ -27,7 +27,7 @@ export class WaitingBytes {
     this.to = held;
   }
 
-  /** Nothing waits any more. */
+  /** Empties the queue. */
   clear(): void {
     this.from = this.to = 0;
     if (this.bytes.length > this.keptBytes) this.bytes = Buffer.allocUnsafe(this.usualBytes);

@@ -2,9 +2,8 @@ import { answeredBy, type CallRecord, type AttemptRecord } from "../gateway/sett
 import { operationSpecs } from "../operations/operation.ts";
 
 /**
- * The access line of a call: who, what, where, how long, how much. Never a prompt, an answer or a secret. Every call
- * writes one, so it is a single object whose fields are all there: what there is nothing to tell of is undefined, and
- * does not show.
+ * The access-log line of a call: who, what, where, how long, how much. It never contains a prompt, a response or a secret. Every
+ * call writes one, so it is a single object that has all fields; those without a value are undefined, which JSON leaves out.
  */
 export function accessLine(record: CallRecord, time: string): AccessLine {
   const { usage, failure, attempts } = record;
@@ -51,7 +50,7 @@ export interface AccessLine {
   readonly [field: string]: unknown;
 }
 
-/** A stream that came to its end without saying why, as it should have. */
+/** A complete stream that did not say why it ended, though streams of its operation do. */
 function isUnfinished({ operation, state, stream, finish }: CallRecord): boolean {
   return operationSpecs[operation].hasFinishReason && state === "complete" && stream && finish === null;
 }

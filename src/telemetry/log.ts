@@ -2,11 +2,11 @@ import { writeSync } from "node:fs";
 import { WaitingBytes } from "../files/waiting-bytes.ts";
 
 /**
- * The log: one JSON object a line. Lines are gathered and written together, because a write for each call costs more
- * than the rest of its bookkeeping. A reader that does not keep up loses lines, counted, and never stops the gateway.
+ * The log: one JSON object on each line. Lines are batched, because a write for each call costs more than the rest of its
+ * bookkeeping. If the reader of the log does not keep up, lines are dropped and counted; the gateway never waits for it.
  */
 export class Log {
-  /** Lines that nobody has taken yet. */
+  /** Lines that have not been written yet. */
   private readonly waiting = new WaitingBytes(gatherBytes);
   private dropped = 0;
   private timeMs = 0;
@@ -14,7 +14,7 @@ export class Log {
   private timer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
-    /** Says how much of it was taken. */
+    /** Returns how many bytes were written. */
     private readonly write: (bytes: Uint8Array) => number,
     private readonly level: LogLevel = "info",
   ) {}
@@ -27,7 +27,7 @@ export class Log {
     if (this.level === "info" || this.level === "debug") this.say("info", event, fields);
   }
 
-  /** One of the many lines of ordinary traffic, whole as it is. */
+  /** An access-log line, which is complete already. */
   traffic(line: LogLine): void {
     if (this.level === "info" || this.level === "debug") this.line(line);
   }
@@ -51,7 +51,10 @@ export class Log {
     waiting.clear();
   }
 
-  /** For a line that is written now. Many are in one millisecond, and a date costs as much to print as the rest of a line. */
+  /**
+   * The time for a line that is written now. Many lines share a millisecond, and formatting a date costs as much as the rest of
+   * a line.
+   */
   time(): string {
     const nowMs = Date.now();
     if (nowMs !== this.timeMs) {
@@ -95,7 +98,7 @@ export class Log {
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** What every line begins with. */
+/** The fields that every line begins with. */
 export interface LogLine {
   readonly time: string;
   readonly level: LogLevel;
@@ -108,13 +111,13 @@ const flushMs = 50;
 const flushAt = 32 * 1024;
 const waitingMax = 4 * 1024 * 1024;
 
-/** Writes what the reader of standard output takes right now and returns how many bytes that was. */
+/** Writes as much as standard output takes right now, and returns how many bytes that was. */
 export function writeStdout(bytes: Uint8Array): number {
   let at = 0;
   try {
     while (at < bytes.length) at += writeSync(1, bytes, at);
   } catch (error) {
-    // A full pipe is tried again later; a closed one is not worth keeping lines for.
+    // If the pipe is full, the rest is tried again later; if it is closed, the lines are dropped.
     if ((error as { code?: unknown }).code !== "EAGAIN") return bytes.length;
   }
   return at;

@@ -1,8 +1,9 @@
 import type { Channel } from "../channels/channel.ts";
 
 /**
- * Takes the secrets of a channel out of a text: its keys, the values of its headers and what opens its proxy, also in base64, percent-encoded or
- * escaped as in JSON. Patterns elsewhere find what looks like a secret; this finds those that do not.
+ * Removes the secrets of a channel from a text: its keys, the values of its headers and the password of its proxy; also in
+ * base64, percent-encoded or with JSON escapes. Patterns elsewhere find what looks like a secret; this finds the ones that do
+ * not.
  */
 export function makeRedact(secretsOf: (channel: Channel) => Iterable<string>): (channel: Channel, text: string) => string {
   const known = new WeakMap<Channel, readonly string[]>();
@@ -17,7 +18,7 @@ export function makeRedact(secretsOf: (channel: Channel) => Iterable<string>): (
 
 const mark = "[redacted]";
 
-/** Longest first, so that no part of one is left because another stood in it. */
+/** Longest first, so that a secret which contains another one is removed as a whole. */
 function formsOf(channel: Channel, secrets: Iterable<string>): readonly string[] {
   const values = [
     ...[...secrets].filter((secret) => secret.length >= secretMinChars),
@@ -27,11 +28,11 @@ function formsOf(channel: Channel, secrets: Iterable<string>): readonly string[]
   return [...new Set(values.flatMap(spellings))].sort((one, other) => other.length - one.length);
 }
 
-/** Shorter ones are no secrets, and would take every other word out of a text. */
+/** Shorter values are no secrets, and would be removed from ordinary words. */
 const secretMinChars = 4;
 const headerMinChars = 8;
 
-/** A header's value, and what follows its scheme (`Bearer …`). Versions and media types are no secrets. */
+/** A header's value, and the part after its scheme (`Bearer …`). Versions, media types and URLs are no secrets. */
 function headerSecrets(value: string): readonly string[] {
   const parts = [value.trim(), value.trim().replace(/^\S+\s+/, "")];
   return parts.filter((part) => part.length >= headerMinChars && !/^(?:\d{4}-\d\d-\d\d[\w.-]*|[a-z]+\/[\w.+-]+|https?:\S+)$/i.test(part));
@@ -65,7 +66,7 @@ function spellings(secret: string): readonly string[] {
   ];
 }
 
-/** However it is aligned: what stands before and behind it in the same base64 text changes only the characters at its ends. */
+/** The base64 forms at all three alignments: text before and after a secret changes only the characters at its ends. */
 function base64s(secret: string): readonly string[] {
   const bytes = Buffer.from(secret);
   return [0, 1, 2].flatMap((offset) => {

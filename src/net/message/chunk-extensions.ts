@@ -1,6 +1,9 @@
 import { isBlank } from "./header-cache.ts";
 
-/** Whether the bytes behind a chunk's size are extensions: `;name`, `;name=value` or `;name="value"`, as often as one likes (RFC 9112, 7.1.1). */
+/**
+ * Whether the bytes after a chunk's size are valid extensions: any number of `;name`, `;name=value` or `;name="value"` (RFC
+ * 9112, 7.1.1).
+ */
 export function areExtensions(bytes: Uint8Array, from: number, end: number, allowsBlanks: boolean): boolean {
   const past = (at: number): number => (allowsBlanks ? pastBlanks(bytes, at, end) : at);
   let at = past(from);
@@ -31,7 +34,7 @@ function pastToken(bytes: Uint8Array, from: number, end: number): number {
   return at;
 }
 
-/** 0 where the quotes are not closed, or hold what cannot stand in them. */
+/** Returns 0 if the quoted string is not closed, or holds a character that is not allowed in one (RFC 9110, 5.6.4). */
 function pastQuoted(bytes: Uint8Array, open: number, end: number): number {
   for (let at = open + 1; at < end; at++) {
     if (bytes[at] === quote) return at + 1;

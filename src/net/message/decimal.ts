@@ -1,7 +1,7 @@
-/** Writes a whole number in decimal digits, without making a text of it. Returns where it ends. */
+/** Writes a whole number as decimal digits without allocating a string. Returns the position after the last digit. */
 export function putDecimal(bytes: Uint8Array, at: number, value: number): number {
   if (value < billion) return putShort(bytes, at, value | 0);
-  // Whole numbers of a machine word are several times as quick to divide as those beyond it.
+  // Division of 32-bit integers is several times as fast as that of larger numbers.
   const billions = Math.floor(value / billion);
   const end = putDecimal(bytes, at, billions);
   putDigits(bytes, end, end + billionDigits, (value - billions * billion) | 0);
@@ -15,7 +15,7 @@ function putShort(bytes: Uint8Array, at: number, value: number): number {
   return end;
 }
 
-/** With zeroes before it where there are more places than digits. */
+/** Pads with leading zeroes where there are more positions than digits. */
 function putDigits(bytes: Uint8Array, from: number, to: number, value: number): void {
   let rest = value;
   for (let place = to - 1; place >= from; place--) {

@@ -1,9 +1,9 @@
 import { HeaderLines } from "./header-lines.ts";
 
 /**
- * Reads the heads of the messages of one connection. They resemble each other: a line that stands where it stood before
- * is known, and only what differs is made into text. The first message is not remembered, since a connection that
- * carries one long answer often carries no second; nor is any credential.
+ * Parses the heads of the messages of one connection, and caches the last one. Successive heads resemble each other, so a line
+ * that equals the one at the same position in the cached head is not decoded again. The first head of a connection is not
+ * cached, because a connection with one long response often carries no second one. Credentials are never cached.
  */
 export class HeaderCache {
   private known: CachedHead | null = null;
@@ -11,11 +11,14 @@ export class HeaderCache {
 
   constructor(
     readonly headersMax: number,
-    /** A length that is said twice, in the same words, is one; or else it is a list, and no length at all. */
+    /**
+     * Whether repeated, equal Content-Length values count as one ("same_length") or as an invalid list ("one_length"). RFC 9112,
+     * 6.3 allows both.
+     */
     private readonly lengths: "same_length" | "one_length" = "same_length",
   ) {}
 
-  /** The head between two places, with the blank line that ends it; or what is wrong with it. */
+  /** Parses the head between two positions, including the blank line that ends it. Returns what is wrong as a text. */
   read(bytes: Buffer, start: number, end: number): HeaderLines | string {
     const familiar = this.known === null ? null : likeKnown(this.known, bytes, start, end);
     if (familiar !== null) return familiar;
@@ -36,12 +39,18 @@ export class HeaderCache {
   }
 }
 
-/** Of those that were like no other. Where several kinds take turns, remembering each would cost more than it saves. */
+/**
+ * Takes the number of heads that missed the cache. Where several kinds of head alternate, caching each of them would cost more
+ * than it saves.
+ */
 function isWorthKnowing(heads: number): boolean {
   return heads > 1 && (heads <= 8 || heads % 16 === 0);
 }
 
-/** A head that has the names of the known one, in the same order; null where it has not. One that is the same in every byte is not made again. */
+/**
+ * Reads a head that has the same names in the same order as the cached one; null if it has not. If every byte is equal, the
+ * cached object is reused.
+ */
 function likeKnown(
   { lines, head, values: knownValues, bytes: knownBytes, distinct }: CachedHead,
   bytes: Buffer,
@@ -77,7 +86,7 @@ function likeKnown(
   return isKnown && values === null ? head : new HeaderLines(first, head.names, values ?? knownValues);
 }
 
-/** Where the value begins of a line with this name, in whatever case; 0 where it has another name. */
+/** Returns where the value of a line with this name begins, ignoring case; 0 if the line has another name. */
 function pastName(bytes: Buffer, at: number, name: string): number {
   for (let index = 0; index < name.length; index++) {
     const byte = bytes[at + index]!;
@@ -89,7 +98,7 @@ function pastName(bytes: Buffer, at: number, name: string): number {
   return isBlank(bytes[end + 1]) ? end + 2 : end + 1;
 }
 
-/** What stands before the end of a line; null where that is not how a line ends, or where it could be taken for two. */
+/** The text before a line end; null if the line does not end with CR LF, or contains CR or NUL (RFC 9110, 5.5). */
 function textIn(bytes: Buffer, from: number, end: number): string | null {
   if (bytes[end] !== carriageReturn) return null;
   for (let at = from; at < end; at++) if (bytes[at] === carriageReturn || bytes[at] === 0) return null;
@@ -102,11 +111,11 @@ export const malformedLine = "a line of the head is malformed";
 interface CachedHead {
   readonly bytes: Buffer;
   readonly lines: readonly ParsedLine[];
-  /** Of all lines but the first; without what is secret. */
+  /** The values of all lines but the first, without secrets. */
   readonly values: readonly string[];
-  /** What was read in them. Where something is secret, no other head is the same. */
+  /** The parsed head. If it contains a secret, it is never reused as a whole. */
   readonly head: HeaderLines;
-  /** No name stands there twice. */
+  /** No name occurs twice. */
   readonly distinct: boolean;
 }
 
@@ -114,7 +123,7 @@ interface ParsedLine {
   /** In lower case; empty for the first line, which is not a header. */
   readonly name: string;
   readonly value: string;
-  /** With its line end. */
+  /** Including the line end. */
   readonly length: number;
   readonly secret: boolean;
 }
@@ -144,22 +153,26 @@ function lineOf(text: string, length: number, isFirst: boolean): ParsedLine | nu
   if (unprintable.test(text)) return null;
   if (isFirst) return { name: "", value: text, length, secret: false };
   const colon = text.indexOf(":");
-  // A folded line or a space before the colon could hide a header from one reader or the other.
+  // RFC 9112, 5.1 forbids a space before the colon. Folded lines (5.2) are rejected too: parsers disagree on both, which allows
+  // smuggling.
   const name = colon < 1 ? null : lowerName(text.slice(0, colon));
   return name === null ? null : { name, value: withoutBlanks(text, colon + 1), length, secret: secrets.has(name) };
 }
 
-/** Whether a line, without its end, may stand behind a body: a header, and none that says where the message or the connection ends. */
+/**
+ * Whether a line, without its end, is a valid trailer: a header that does not affect framing or the connection (RFC 9110,
+ * 6.5.1).
+ */
 export function isTrailer(bytes: Buffer, from: number, end: number): boolean {
   const text = bytes.toString("latin1", from, end);
   const line = lineOf(text, 0, false);
   return line !== null && !controls.test(text) && !ends.has(line.name);
 }
 
-/** Some readers obey them wherever they stand. */
+/** Some parsers obey these fields even in a trailer. */
 const ends: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "connection", "proxy-connection", "upgrade"]);
 
-/** What is forgotten as soon as it was used. */
+/** Values that must not stay in memory after they were used. */
 const secrets: ReadonlySet<string> = new Set(["authorization", "x-api-key", "cookie", "set-cookie", "proxy-authorization"]);
 
 function headOf(lines: readonly ParsedLine[], joinsLengths: boolean): HeaderLines | string {
@@ -177,7 +190,7 @@ function headOf(lines: readonly ParsedLine[], joinsLengths: boolean): HeaderLine
   return new HeaderLines(lines[0]?.value ?? "", names, values);
 }
 
-/** Peers send the same names over and over: one that was checked is known, in the spelling it came in. */
+/** Peers repeat the same names, so a name that was validated is remembered in the spelling it came in. */
 const knownNames = new Map<string, string>();
 const knownNamesMax = 1024;
 
@@ -193,10 +206,13 @@ function lowerName(given: string): string | null {
 const knownNameLengthMax = 64;
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const controls = /[^\t\x20-\x7e\x80-\xff]/;
-/** What one reader or the other could take for the end of a line. */
+/** Some parsers take any of these for the end of a line (RFC 9110, 5.5). */
 const unprintable = /[\0\r\n]/;
 
-/** Spaces and tabs only: whatever else the language takes for blank is part of the value. */
+/**
+ * Trims spaces and tabs only (OWS, RFC 9110, 5.6.3). JavaScript's `trim` would remove other characters that are part of the
+ * value.
+ */
 function withoutBlanks(line: string, from: number): string {
   let start = from;
   let end = line.length;

@@ -1,11 +1,11 @@
-/** The head of a message. Its headers are few, and asked for by few names, so that a list is quicker than a table. */
+/** The first line and the headers of a message. They are few and looked up by few names, so a list is faster than a map. */
 export class HeaderLines {
   constructor(
-    /** Of the request, or of the status; without its line end. */
+    /** The request line or the status line, without its line end. */
     readonly first: string,
     /** In lower case, each once. */
     readonly names: readonly string[],
-    /** Repeated headers are joined by a comma. */
+    /** The values of repeated headers are joined by a comma (RFC 9110, 5.3). */
     private readonly values: readonly string[],
   ) {}
 
@@ -19,7 +19,9 @@ export class HeaderLines {
   }
 }
 
-/** Whether the Connection header has this option, which is one of a list: `not-close` is another one than `close`. */
+/**
+ * Whether the Connection header, which is a list (RFC 9110, 7.6.1), has this option: `not-close` is another option than `close`.
+ */
 export function hasConnectionOption(header: string | undefined, option: "close" | "keep-alive"): boolean {
   return header !== undefined && options[option].test(header);
 }
@@ -29,7 +31,9 @@ const options = {
   "keep-alive": /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i,
 };
 
-/** No value, whoever it comes from, may begin a header of its own: what cannot stand in one is replaced. */
+/**
+ * Replaces the characters that are not allowed in a field value, so that no value can start a header of its own (RFC 9110, 5.5).
+ */
 export function oneLine(value: string, instead: "" | "?"): string {
   return unsafe.test(value) ? value.replace(/[^\t\x20-\x7e\x80-\xff]/g, instead) : value;
 }

@@ -2,30 +2,31 @@ import { areExtensions, pastBlanks } from "./chunk-extensions.ts";
 import { isTrailer, malformedLine, type HeaderCache } from "./header-cache.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
-/** What a parser finds behind a head, told in order: parts of the body, the end. */
+/** Receives what the parser finds after a head, in order: parts of the body, then the end. */
 export interface BodySink {
   body(bytes: Uint8Array): void;
   /** The message is complete. */
   end(): void;
 }
 
-/** How long the body of a message is: so many bytes, as many as its chunks say, or all there is until the connection closes. */
+/** How the length of a body is determined (RFC 9112, 6.3): a number of bytes, by chunks, or by the close of the connection. */
 export type Framing = number | "chunked" | "until_close";
 
 /**
- * Reads one HTTP/1.1 message, however the network cut it (RFC 9112). What could be read in two ways is refused rather
- * than guessed at, since one message read wrongly makes the next one somebody else's. Everything has a bound.
+ * Parses one HTTP/1.1 message from chunks of any size (RFC 9112). Input that could be read in two ways is rejected instead of
+ * guessed at: a message whose end is misjudged lets an attacker prepend bytes to the next request (request smuggling, RFC 9112,
+ * 11.2). Everything has a bound.
  */
 export abstract class MessageParser<Sink extends BodySink = BodySink> {
   private state: "head" | "length" | "size" | "data" | "data_end" | "trailer" | "until_close" | "over" = "head";
-  /** Bytes of a head or a line that is not complete yet, at the beginning of a memory that grows ahead of them. */
+  /** The bytes of an incomplete head or line, at the beginning of a buffer that grows ahead of them. */
   private carry: Buffer | null = null;
   private carried = 0;
   private left = 0;
-  /** Of chunk extensions and trailers, which are read and thrown away. */
+  /** Bytes of chunk extensions and trailers, which are validated and discarded. */
   private asideBytes = 0;
   private trailers = 0;
-  /** The pieces of the body that came together, put together: many small chunks are one part for whoever reads them. */
+  /** Several small chunks that arrived together are joined, and handed to the reader as one part. */
   private gathered: Uint8Array | null = null;
   private gatheredLength = 0;
 
@@ -33,7 +34,10 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     protected sink: Sink,
     private readonly heads: HeaderCache,
     private readonly headBytesMax: number,
-    /** Blanks around a chunk's size and in its extensions: some servers send them, and no proxy must read past them. */
+    /**
+     * Whether blanks around a chunk's size and in its extensions are accepted. RFC 9112, 7.1.1 allows recipients to parse them,
+     * and some upstreams send them; in requests they are a means of smuggling.
+     */
     private readonly blanks: "refused" | "allowed",
   ) {}
 
@@ -41,23 +45,23 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     return this.state === "over";
   }
 
-  /** Nothing of the next message has come. */
+  /** No byte of the next message has arrived. */
   get isIdle(): boolean {
     return this.state === "head" && this.carried === 0;
   }
 
-  /** A part of the next head came, but not all of it. */
+  /** A part of the next head has arrived. */
   get isInHead(): boolean {
     return this.state === "head" && this.carried > 0;
   }
 
-  /** What is wrong with the first bytes of a head, as far as it can be told yet; null where nothing is. */
+  /** What is wrong with the first bytes of a head, as early as that is certain; null if nothing is. */
   protected abstract badBeginning(bytes: Buffer, start: number, stop: number): string | null;
 
-  /** Takes a head. Calls `frame`, unless another head follows. Returns what is wrong, or null. */
+  /** Handles a head. Calls `frame`, unless another head follows (an interim response). Returns what is wrong, or null. */
   protected abstract readHead(head: HeaderLines): string | null;
 
-  /** Says how long the body is, before anything of it is read. */
+  /** Sets how the length of the body is determined, before any of it is read. */
   protected frame(framing: Framing): void {
     if (typeof framing === "string") this.state = framing === "chunked" ? "size" : "until_close";
     else {
@@ -66,21 +70,21 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     }
   }
 
-  /** After the head was taken: a body of no bytes is over. */
+  /** Ends a message with an empty body, after its head was handled. */
   protected settleFrame(): void {
     if (this.state === "length" && this.left === 0) this.finish();
   }
 
-  /** Is ready for another message on the same connection. */
+  /** Prepares for another message on the same connection. */
   protected startOver(): void {
     this.state = "head";
     this.asideBytes = 0;
     this.trailers = 0;
-    // A connection that waits keeps nothing of what it carried.
+    // An idle connection keeps no buffer.
     this.carry = null;
   }
 
-  /** Takes bytes from a place on, until the message is over. Returns how far it came, or what is wrong with them. */
+  /** Parses bytes from a position until the message is complete. Returns the position reached, or what is wrong as a text. */
   protected take(chunk: Buffer, from: number): number | string {
     const taken = this.taken(chunk, from);
     if (this.gathered !== null) this.handOver();
@@ -110,7 +114,7 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     return at;
   }
 
-  /** The connection was closed. Returns whether that is a proper end. */
+  /** The connection was closed. Returns whether that is a proper end of the message (RFC 9112, 8). */
   protected endByClose(): boolean {
     if (this.state === "until_close") this.finish();
     return this.state === "over";
@@ -118,7 +122,7 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
 
   private takeHead(chunk: Buffer, from: number): number | string {
     const before = this.carried;
-    // What lies beyond the bound need not be looked at: a head that reaches it is too large.
+    // Bytes beyond the bound are not looked at: a head that reaches it is too large.
     const to = Math.min(chunk.length, from + this.headBytesMax - before);
     const bytes = before === 0 ? chunk : this.keep(chunk, from, to);
     const start = before === 0 ? from : 0;
@@ -140,7 +144,7 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
   private takeBody(chunk: Buffer, at: number): number {
     const end = Math.min(chunk.length, at + this.left);
     this.left -= end - at;
-    // Behind the last chunk of those that came together there is nothing but its line end.
+    // After the last of the chunks that arrived together there is nothing but its line end.
     if (this.state === "data" && (this.gathered !== null || (end + 2 < chunk.length && end - at <= gatheredPieceMax)))
       this.gather(chunk, at, end);
     else this.sink.body(partOf(chunk, at, end));
@@ -162,14 +166,14 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     this.sink.body(gathered!.subarray(0, gatheredLength));
   }
 
-  /** A line of the chunked framing: a size, the end of a chunk, a trailer. */
+  /** Handles a line of the chunked framing (RFC 9112, 7.1): a chunk size, the end of a chunk, or a trailer. */
   private takeLine(chunk: Buffer, from: number): number | string {
     const feed = chunk.indexOf(lineFeed, from);
     const to = feed < 0 ? chunk.length : feed + 1;
     const length = this.carried + to - from;
     if (this.state === "data_end" && length > 2) return "a chunk is longer than it says";
     if (length > lineBytesMax) return "a line of the chunked body is too long";
-    // Mostly it is all there, and is read where it lies: a view of it would cost more than the rest.
+    // Usually the whole line is in the chunk and is read in place: a view of it would cost more than the parsing.
     const isThere = this.carried === 0 && feed >= 0;
     const bytes = isThere ? chunk : this.keep(chunk, from, to);
     if (feed < 0) return to;
@@ -187,7 +191,7 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     return this.state === "trailer" ? this.readTrailer(bytes, from, to) : this.readSize(bytes, from, to - 2);
   }
 
-  /** What a trailer says is not used; but one that is none could be a request for whoever reads it otherwise. */
+  /** Trailers are not used, but they are validated: another parser might take a malformed one for the next request. */
   private readTrailer(bytes: Buffer, from: number, to: number): string | null {
     this.asideBytes += to - from;
     if (this.asideBytes > this.headBytesMax) return tooMuchAside;
@@ -218,7 +222,7 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     return null;
   }
 
-  /** Puts bytes behind those that are kept already, at a cost that does not grow with them. Returns them all. */
+  /** Appends bytes to the incomplete ones, in amortised constant time for each byte. Returns all of them. */
   private keep(chunk: Buffer, from: number, to: number): Buffer {
     const length = this.carried + to - from;
     if (this.carry === null || this.carry.length < length) {
@@ -238,7 +242,7 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
   }
 }
 
-/** A view of another memory costs more than a copy of a few bytes. */
+/** For a few bytes, a copy is cheaper than a view. */
 function partOf(chunk: Buffer, from: number, to: number): Uint8Array {
   if (from === 0 && to === chunk.length) return chunk;
   if (to - from > copiedBytesMax) return chunk.subarray(from, to);
@@ -247,14 +251,17 @@ function partOf(chunk: Buffer, from: number, to: number): Uint8Array {
   return part;
 }
 
-/** Gives the memory of a chunk back at once. Nobody may look at it any more; left to be collected, it costs three times as much. */
+/**
+ * Frees the memory of a chunk at once; nobody may use it afterwards. Left to the garbage collector, chunks took three times as
+ * much memory.
+ */
 export function release({ buffer, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
-/** A longer part of a body is a view of the chunk it came in. */
+/** Longer parts of a body are views of the chunk they arrived in; shorter ones are copies. */
 export const copiedBytesMax = 1000;
-/** A chunk that is larger than this is a part of its own, unless it came behind smaller ones. */
+/** A larger chunk is a part of its own, unless it follows smaller ones. */
 const gatheredPieceMax = 4096;
 
 export const headTooLarge = "the head is too large";
@@ -262,15 +269,15 @@ export const headTooLarge = "the head is too large";
 const noSize = "a chunk has no valid size";
 const tooMuchAside = "the chunk extensions and trailers are too large";
 const lineBytesMax = 4096;
-/** More than enough for any chunk, and exact in a double. */
+/** Enough for any chunk, and exact in a double. */
 const sizeDigitsMax = 12;
 const lineFeed = 10;
 const carriageReturn = 13;
 const semicolon = 0x3b;
 
 /**
- * Where the blank line is over that ends a head, which may have begun just before a place; null where it has not come
- * yet. Where lines end otherwise, it would never come: that is told at once.
+ * Returns the position after the blank line that ends a head, which may have begun just before `from`; null if it has not
+ * arrived. Lines that end with a bare LF are reported at once, because their blank line would never be found.
  */
 function headEnd(bytes: Buffer, start: number, from: number, stop: number): number | null | "malformed" {
   const blank = bytes.indexOf(blankLine, Math.max(start, from - blankLine.length + 1));

@@ -5,63 +5,66 @@ import { IncomingRequest, type RequestConnection } from "./incoming-request.ts";
 import type { ResponseHead, ResponseBodyStream, HttpResponse, ResponseWriter } from "./http-response.ts";
 import { expectsContinue, isPersistent, RequestParser, type RequestLine, type RequestSink } from "./request-parser.ts";
 
-/** What a connection needs of whoever listens. */
+/** What a connection needs from its listener. */
 export interface ConnectionHost {
-  /** Null where the request itself is told its answer, at once or later. */
+  /** Returns null if the response will be passed to the request itself, at once or later. */
   answer(request: IncomingRequest): HttpResponse | Promise<HttpResponse | null> | null;
-  /** The answer to what could not be read, or did not come in time. */
+  /** The response to a request that could not be parsed, or did not arrive in time. */
   rejection(problem: string, status: number | null): HttpResponse;
-  /** The answer where ours cannot be made. */
+  /** Reports a bug, and returns the response for it. */
   bug(error: unknown): HttpResponse;
-  /** No connection is kept for another request. */
+  /** No connection is kept open for another request. */
   readonly stopping: boolean;
-  /** A connection has nothing more to send. */
+  /** The connection has nothing more to send. */
   done(connection: ClientConnection): void;
-  /** On a clock that never jumps. */
+  /** On a monotonic clock. */
   nowMs(): number;
-  /** The lines that an answer with this status begins with. */
+  /** The status line and the headers that every response with this status begins with. */
   responsePrefix(status: number, nowMs: number): Uint8Array;
 }
 
 export type ClientSocket = Bun.Socket<ClientConnection>;
 
-/** One client's connection: its requests are read, answered and forgotten one after the other. */
+/** One client's connection. Its requests are read and answered one after the other. */
 export class ClientConnection implements RequestSink, RequestConnection, ResponseWriter, ClientOutputOwner {
   private readonly parser: RequestParser = new RequestParser(this);
   /** The request that is being answered. */
   private request: IncomingRequest | null = null;
   private hasNewRequest = false;
-  /** Its client waits to be told that its body is wanted. */
+  /** The client waits for `100 Continue` before it sends its body (RFC 9110, 10.1.1). */
   private expectsContinue = false;
-  /** What came pipelined the request that is being answered, and whether anything did. */
+  /** Bytes of further requests that arrived before this one was answered (RFC 9112, 9.3.2), and whether there were any. */
   private pipelined: Buffer | null = null;
   private hasMore = false;
-  /** It has had its share of this turn of the event loop; what came pipelined waits for the next. */
+  /** It has used its share of this turn of the event loop; pipelined requests wait for the next one. */
   private isYielding = false;
   private readonly output: ClientOutput;
   private stream: ResponseBodyStream | null = null;
-  /** The answer whose head has not left yet: that of a stream leaves with its first bytes. */
+  /** A streamed response whose head has not been written yet: it leaves with the first bytes of the body. */
   private streamHead: HttpResponse | null = null;
   private chunked = false;
-  /** The answer is written, while its request still comes. */
+  /** The response is written, but the rest of its request is still arriving. */
   private answered = false;
   private closes = false;
-  /** The client will send nothing more. */
+  /** The client has closed its side of the connection, and sends nothing more. */
   private clientHasEnded = false;
-  /** Nothing more is answered. What still comes is thrown away, so that the last answer is not lost with it. */
+  /**
+   * Nothing more is answered. What still arrives is discarded: to close a socket with unread input would reset the connection,
+   * and the client could lose the last response (RFC 9112, 9.6).
+   */
   private lingering = false;
   private isClosed = false;
   private discardedBytes = 0;
   private feeding = false;
-  /** Since when it lingers, and how long it then waits for a client that takes nothing. */
+  /** When lingering began, and how long a client may then take no bytes. */
   private lingeringMs = 0;
   private lingersMs = lingerMs;
   private lingersLongestMs = lingerLongestMs;
-  /** Since when the answer has been written, while its request still comes. */
+  /** When the response was written while its request was still arriving. */
   private answeredMs = 0;
-  /** It has carried a request. */
+  /** It has carried at least one request. */
   private used = false;
-  /** Since when it waits for whatever it waits for. */
+  /** When the current wait began, whatever it waits for. */
   private sinceMs: number;
 
   constructor(
@@ -81,7 +84,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     if (unwanted && this.request === request && this.pipelined === null) release(chunk);
   }
 
-  /** The client closed, or the connection broke. */
+  /** The client closed the connection, or it broke. */
   closed(): void {
     if (this.isClosed) return;
     this.isClosed = true;
@@ -91,13 +94,13 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     this.stream = null;
     if (!this.answered) request?.gone();
     stream?.gone();
-    // Not before: what has not left is told first.
+    // Not earlier: the stream reads the number of unsent bytes first.
     this.output.forget();
   }
 
   /**
-   * The client sends nothing more. Whether it still listens cannot be seen, but found out: something that means nothing is
-   * sent, and where nobody is there any more, the system says so at once. Returns whether the connection goes on.
+   * The client has closed its side. Whether it still reads cannot be seen, so something without a meaning is sent: if nobody is
+   * there, the system reports that at once. Returns whether the connection goes on.
    */
   clientEnded(): boolean {
     if (this.isClosed) return false;
@@ -111,7 +114,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     return true;
   }
 
-  /** The system has room again. */
+  /** The socket can take bytes again. */
   drained(): void {
     if (this.isClosed || !this.output.flush()) return;
     if (this.lingering) this.shutDownWrites();
@@ -123,19 +126,19 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     this.sinceMs = this.host.nowMs();
   }
 
-  /** A connection that is not read while it breaks may never be told to have closed. */
+  /** A connection that breaks while it is paused may never get a close event. */
   lost(): void {
     if (!this.isClosed) setImmediate(() => void (this.isClosed || this.terminate()));
   }
 
-  /** Everything that was to be sent has been taken by the system, and nothing more will be. */
+  /** The system has taken all output, and there will be no more. */
   get isDone(): boolean {
     return this.isClosed || (this.lingering && this.output.isEmpty);
   }
 
-  /** Ends what has waited for too long. Called now and then. */
+  /** Closes a connection that has waited for too long. Called once a second. */
   look(nowMs: number): void {
-    // The system tells of room only when there is much of it: whoever takes a little now and then would look dead.
+    // The system reports a writable socket only when much of its buffer is free: a client that reads slowly would look dead.
     if (!this.output.isEmpty && this.stream === null) this.drained();
     const waitedMs = nowMs - this.sinceMs;
     if (this.lingering) {
@@ -145,7 +148,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
       if (isOverdue) this.close();
     } else if (this.request === null) {
       if (this.parser.isInHead && waitedMs > headMs) {
-        // Whoever has been told that its time is over does not gain more of it by sending on.
+        // A client that has run out of time does not gain more by sending on.
         this.lingersLongestMs = lingerMs;
         this.reject("its head did not come in time", 408);
       } else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
@@ -155,12 +158,12 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     }
   }
 
-  /** No request is under way: it may go. */
+  /** Closes the connection if no request is under way. */
   closeIdle(): void {
     if (this.request === null && !this.lingering && !this.isYielding && this.output.isEmpty) this.linger();
   }
 
-  /** What the system has taken may still reach the client; what it has not is lost. */
+  /** Output that the system has taken may still reach the client; the rest is lost. */
   close(): void {
     if (!this.isDone) return this.terminate();
     this.socket.end();
@@ -172,7 +175,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     this.closed();
   }
 
-  // What the parser finds.
+  // Called by the parser.
 
   head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void {
     this.request = new IncomingRequest(line, headers, bodyBytes, this);
@@ -196,7 +199,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     this.request?.body.end();
   }
 
-  // What the reader of a body asks for.
+  // Called by the reader of a body.
 
   get address(): string {
     return this.socket.remoteAddress;
@@ -216,7 +219,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     if (!this.isClosed) this.socket.resume();
   }
 
-  // What a stream does.
+  // Called by a response stream.
 
   get unsentBytes(): number {
     return this.output.unsentBytes;
@@ -240,7 +243,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     return output.isEmpty;
   }
 
-  /** The answer of a stream is complete. */
+  /** The streamed response is complete. */
   endStream(): void {
     if (this.isClosed || this.stream === null) return;
     this.stream = null;
@@ -262,14 +265,14 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
   private feed(chunk: Buffer): void {
     let from = 0;
     let answers = 0;
-    // An answer that is there at once comes back to this loop, and not to another one inside it.
+    // A response that is ready at once returns to this loop instead of starting a nested one.
     this.feeding = true;
     while (from < chunk.length && !this.lingering && !this.isClosed) {
       const begins = this.request === null && !this.parser.isInHead;
       if (begins) from = afterLineEnds(chunk, from);
       if (from === chunk.length) break;
       const taken = this.parser.feed(chunk, from);
-      // Most heads come at once, and are not waited for.
+      // Most heads arrive in one piece, and start no wait.
       if (begins && this.parser.isInHead) this.sinceMs = this.host.nowMs();
       if (typeof taken === "string") {
         this.unreadable(taken);
@@ -290,11 +293,11 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     if (this.isYielding) return;
     const isLast = this.host.stopping || this.clientHasEnded;
     if (isLast && this.request === null && !this.parser.isInHead) this.linger();
-    // Half of a request, and its other half will never come.
+    // The rest of this request will never arrive.
     else if (this.clientHasEnded && !this.parser.isOver) this.terminate();
   }
 
-  /** Others have something to ask as well, however much this client has sent without waiting. */
+  /** Lets other connections be served, however many requests this client has pipelined. */
   private yield(): void {
     this.isYielding = true;
     this.pause();
@@ -331,7 +334,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     if (answer !== null) this.respond(request, answer);
   }
 
-  /** What cannot be written is nobody's answer: the client is hung up on. */
+  /** If a response cannot be written, the connection is closed. */
   respond(request: IncomingRequest, answer: HttpResponse): void {
     try {
       this.reply(request, answer);
@@ -348,7 +351,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
       return;
     }
     const { line, headers } = request;
-    // Nobody knows whether a client that was not told to go on will send its body all the same.
+    // A client that got no `100 Continue` may or may not send its body, so the connection cannot be reused (RFC 9110, 10.1.1).
     this.closes =
       head.closes || !isPersistent(line, headers) || this.host.stopping || this.expectsContinue || (this.clientHasEnded && !this.hasMore);
     if (typeof body === "object" && "begin" in body) {
@@ -389,12 +392,12 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     this.output.put(this.closes ? closingHeadEnd : headEnd);
   }
 
-  /** The first bytes are there in a moment, or the head leaves without them. */
+  /** Waits a moment for the first bytes of the body; without them, the head is sent alone. */
   private writeHeadSoon(stream: ResponseBodyStream): void {
     setImmediate(() => (this.stream === stream ? this.write(nothing) : undefined));
   }
 
-  /** The answer is written, as far as we are concerned. */
+  /** The response has been written, as far as this side is concerned. */
   private complete(nowMs: number): void {
     this.answered = true;
     const { request } = this;
@@ -407,7 +410,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     else if (this.output.isEmpty && request.body.isOver) this.finish(nowMs);
   }
 
-  /** Both request and answer are over: on to the next. */
+  /** Both the request and its response are complete: continue with the next request. */
   private finish(nowMs: number = this.host.nowMs()): void {
     this.request = null;
     this.answered = false;
@@ -424,20 +427,20 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
   private hold(chunk: Buffer): void {
     this.hasMore = true;
     this.pipelined = this.pipelined === null ? chunk : Buffer.concat([this.pipelined, chunk]);
-    // Who does not take what was answered has nothing more to ask.
+    // A client that does not read its responses gets no further requests read.
     if (this.pipelined.length > pipelinedBytesMax || (this.answered && !this.output.isEmpty)) this.pause();
   }
 
   private unreadable(problem: string): void {
     const { request } = this;
-    // Its body is broken, so whoever reads it is told; the answer is ours.
+    // The body is malformed: its reader is told, and the connection sends the error response itself.
     if (request !== null && !this.answered) {
       this.request = null;
       const { stream } = this;
       this.stream = null;
       request.gone();
       stream?.gone();
-      // Part of an answer is on its way: another one pipelined it would be taken for its end.
+      // Part of a response has been sent: the client would take another one for the rest of it.
       if (stream !== null) return this.terminate();
     }
     if (this.answered) return this.linger();
@@ -457,7 +460,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
     this.linger();
   }
 
-  /** Says that nothing more comes from here, and waits a moment for the client to have read it all. */
+  /** Closes the sending side, and gives the client time to read everything (RFC 9112, 9.6). */
   private linger(unsentMs: number = stallMs): void {
     if (this.lingering || this.isClosed) return;
     this.lingering = true;
@@ -485,7 +488,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
   }
 }
 
-/** Line ends before a request mean nothing. */
+/** Skips empty lines before a request (RFC 9112, 2.2). */
 function afterLineEnds(chunk: Buffer, from: number): number {
   let at = from;
   while (at < chunk.length && at - from < lineEndsMax && (chunk[at] === 13 || chunk[at] === 10)) at++;
@@ -500,16 +503,16 @@ const closingHeadEnd = Buffer.from("\r\nconnection: close\r\n\r\n");
 const chunkedLine = Buffer.from("\r\ntransfer-encoding: chunked");
 const lastChunk = Buffer.from("0\r\n\r\n");
 
-/** Longer than the pools of common clients and load balancers keep an idle connection. */
+/** Longer than common clients and load balancers keep an idle connection in their pools. */
 const idleMs = 120_000;
 const headMs = 14_000;
 const stallMs = 60_000;
 const lingerMs = 2_000;
 const lingerLongestMs = 300_000;
-/** How long a client that was answered may send nothing of the rest of its request. */
+/** How long a client that was answered may pause in the rest of its request. */
 const discardIdleMs = 20_000;
 const discardedBytesMax = 1024 * 1024 * 1024;
 const pipelinedBytesMax = 64 * 1024;
-/** A client that waits for its answers asks once in a turn. */
+/** A client that waits for each response sends one request in a turn. */
 const answersPerTurn = 16;
 const lineEndsMax = 4;

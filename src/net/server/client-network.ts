@@ -1,4 +1,7 @@
-/** An IPv4 address, or the /64 network of an IPv6 address: a subscriber is assigned a whole /64 (RFC 6177), so its addresses count as one client. */
+/**
+ * An IPv4 address, or the /64 network of an IPv6 address: a site is assigned at least a /64 (RFC 6177), so its addresses count
+ * as one client.
+ */
 export function clientNetwork(address: string): string {
   const [plain = ""] = address.toLowerCase().split("%");
   const mapped = /^(?:0*:)*:?ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(plain);

@@ -1,20 +1,20 @@
 import { putDecimal } from "../message/decimal.ts";
 
-/** Where the bytes go. */
+/** The socket that the bytes are written to. */
 export interface ClientOutputSocket {
-  /** Returns how many bytes the system took; less than nothing where it takes none. */
+  /** Returns how many bytes the system took; negative if it takes none any more. */
   write(bytes: Uint8Array, offset?: number, length?: number): number;
 }
 
-/** Whoever waits for the client to take them. */
+/** Is told about the progress of the output. */
 export interface ClientOutputOwner {
-  /** The client has just taken something, or has just begun to take nothing. */
+  /** The client has just taken bytes, or has just stopped taking them. */
   moved(): void;
-  /** The client will take no more, for ever. */
+  /** The client will never take any more bytes. */
   lost(): void;
 }
 
-/** What is sent to one client. It leaves at once, in one write where that is possible; what the system does not take waits here. */
+/** The output to one client. It is sent at once, in one write where possible; what the system does not take is queued here. */
 export class ClientOutput {
   private unsent: Uint8Array | null = null;
 
@@ -32,7 +32,7 @@ export class ClientOutput {
     return this.unsent?.length ?? 0;
   }
 
-  /** Tries once more to send what waits. Returns whether all of it was taken just now. */
+  /** Tries again to send what is queued. Returns whether the queue became empty. */
   flush(): boolean {
     const { unsent } = this;
     if (unsent === null) return false;
@@ -44,14 +44,14 @@ export class ClientOutput {
     return this.unsent === null;
   }
 
-  /** Nobody is there to take it. */
+  /** Drops what is queued, because nobody will take it. */
   forget(): void {
     this.unsent = null;
   }
 
   /**
-   * What is put from here on leaves with `send`: in one packet where it is small; what is large is not copied for that. Nothing
-   * else is sent in between, to whomever.
+   * Begins to gather output that leaves with `send`: in one packet if it is small; large parts are not copied for that. The
+   * buffer is shared by all connections, so nothing else may be sent in between.
    */
   begin(): void {
     filled = 0;
@@ -67,7 +67,7 @@ export class ClientOutput {
     filled += bytes.length;
   }
 
-  /** Each of its characters is one byte. */
+  /** Every character must be one byte (Latin-1). */
   putText(text: string): void {
     if (text.length > scratch.length - filled) return this.put(Buffer.from(text, "latin1"));
     scratch.write(text, filled, "latin1");
@@ -86,7 +86,7 @@ export class ClientOutput {
     this.send();
   }
 
-  /** One chunk of the chunked framing. Every token is one: no text is made for it. */
+  /** One chunk (RFC 9112, 7.1). Every streamed token is one, so no string is allocated for its size. */
   putChunk(bytes: Uint8Array): void {
     if (scratch.length - filled < numberMax) this.send();
     for (let shift = 28 - (Math.clz32(bytes.length) & ~3); shift >= 0; shift -= 4) {
@@ -110,7 +110,7 @@ export class ClientOutput {
     filled = putDecimal(scratch, filled, value);
   }
 
-  /** What is in the scratch memory is copied where the system does not take it at once. */
+  /** What the system does not take at once is copied out of the shared buffer. */
   private sendScratch(length: number): void {
     if (this.unsent !== null) return this.keep(Buffer.from(scratch.subarray(0, length)));
     const written = this.taken(this.socket.write(scratch, 0, length));
@@ -135,9 +135,9 @@ export class ClientOutput {
   }
 }
 
-/** Where small answers are put together: what the system takes at once needs no memory of its own. */
+/** Small responses are assembled here: what the system takes at once needs no memory of its own. */
 const scratch = Buffer.alloc(64 * 1024);
 /** How much of it is to be sent. */
 let filled = 0;
-/** More digits than any number has that is put here. */
+/** More digits than any number that is written here has. */
 const numberMax = 16;

@@ -5,7 +5,7 @@ export class ConnectionsByNetwork<Connection> {
   private readonly counts = new Map<string, number>();
   private readonly networks = new Map<Connection, string>();
 
-  /** Whether it may stay. Only then it is counted, and has to leave. */
+  /** Whether the connection may stay. Only then it is counted, and must leave later. */
   enter(connection: Connection, address: string, connectionsMax: number): boolean {
     const network = clientNetwork(address);
     const count = this.counts.get(network) ?? 0;
@@ -15,7 +15,7 @@ export class ConnectionsByNetwork<Connection> {
     return true;
   }
 
-  /** Of one that was not counted nothing is known, and nothing changes. */
+  /** Has no effect for a connection that was not counted. */
   leave(connection: Connection): void {
     const network = this.networks.get(connection);
     if (network === undefined) return;

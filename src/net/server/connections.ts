@@ -6,13 +6,13 @@ export interface BindOptions {
   readonly host: string;
   readonly port: number;
   readonly reusePort: boolean;
-  /** Whoever comes beyond them is hung up on: a process without a file to spare is of no use to anybody. */
+  /** Further connections are closed at once: a process that has run out of file descriptors can serve nobody. */
   readonly connectionsMax: number;
-  /** The same for one address, at this moment; null: as many as it likes. */
+  /** The same for one client network, at this moment; null for no limit. */
   readonly perAddressMax?: () => number | null;
 }
 
-/** All connections of one listener: opened, looked after, closed. */
+/** All connections of one listener. */
 export class Connections {
   readonly url: string;
   private readonly open = new Set<ClientConnection>();
@@ -53,7 +53,7 @@ export class Connections {
           socket.end();
         },
         close: (socket) => this.gone(socket),
-        // What goes wrong with the network closes a connection; this is a mistake of ours, and must not be everybody's.
+        // Network errors close the connection; this is a bug of ours, and must not affect other connections.
         error: (socket, error) => {
           this.host.bug(error);
           socket.terminate();
@@ -66,7 +66,7 @@ export class Connections {
     this.sweeper.unref();
   }
 
-  /** Takes no new connections; those it has may finish what they are at. Resolves when they have nothing more to send. */
+  /** Stops accepting; open connections may finish their requests. Resolves when they have nothing more to send. */
   stopListening(): Promise<void> {
     this.host.stopping = true;
     this.listener.stop(false);

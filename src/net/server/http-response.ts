@@ -2,74 +2,79 @@ import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
 import { oneLine } from "../message/header-lines.ts";
 import { putRateLimitHeaders } from "./rate-limit-headers.ts";
 
-/** What a request is answered with, for the connection to write. */
+/** A response, for the connection to write. */
 export interface HttpResponse {
   readonly status: number;
   readonly head: ResponseHead;
   readonly body: Uint8Array | string | ResponseBodyStream;
 }
 
-/** A body that is not there yet. It writes by itself from the moment it is given a way out. */
+/** A body that is not complete yet. It writes by itself once it was given a writer. */
 export interface ResponseBodyStream {
   begin(out: ResponseWriter): void;
-  /** The client left. */
+  /** The client has closed the connection. */
   gone(): void;
   /** The client has taken what was written before. */
   room(): void;
-  /** Says something that means nothing. Returns whether there is such a thing. */
+  /** Sends bytes without a meaning. Returns whether the format of the stream has such bytes. */
   sendKeepAlive(): boolean;
 }
 
-/** Where a stream writes to. */
+/** What a response stream writes to. */
 export interface ResponseWriter {
-  /** Returns whether there is room for more; if not, the stream is told when there is. */
+  /** Returns whether there is room for more; if not, `room` is called when there is. */
   write(bytes: Uint8Array): boolean;
-  /** Of what was written, with its framing: what the system has not taken yet. */
+  /** How much of what was written, including its framing, the system has not taken yet. */
   readonly unsentBytes: number;
-  /** Tries once more to send what waits. Returns when any of it was last taken. */
+  /** Tries again to send what is queued. Returns when any of it was last taken. */
   tookMs(): number;
-  /** The answer is complete. */
+  /** The response is complete. */
   endStream(): void;
-  /** What was written is followed by no proper end: the client can tell. `gently`: it may still take what was written. */
+  /**
+   * Ends the connection without the end of the body, so that the client can tell. `gently`: it may still take what was written.
+   */
   cut(gently: boolean): void;
 }
 
-/** Where a head is written to, piece by piece. */
+/** What a head is written to, piece by piece. */
 export interface HeadSink {
   put(bytes: Uint8Array): void;
-  /** Each of its characters is one byte. */
+  /** Every character must be one byte (Latin-1). */
   putText(text: string): void;
   /** A whole number, in decimal. */
   putNumber(value: number): void;
 }
 
 /**
- * The headers of an answer that not every answer has. Nothing is made of them before they are written, and each begins with the end
- * of the line before it.
+ * The headers that not every response has. They are kept as strings until they are written. Each line begins with the end of the
+ * line before it.
  */
 export class ResponseHead {
   /** The media type of the body. */
   type: string | null = null;
   cacheControl: string = noStore;
-  /** How the key that asked stands. */
+  /** The state of the key's rate limits, for the x-ratelimit headers. */
   rateLimitStatus: RateLimitStatus | null = null;
-  /** The connection ends with this answer. */
+  /** The connection is closed after this response. */
   closes = false;
   private lines = "";
 
   constructor(readonly requestId: string) {}
 
-  /** No name may be added twice. */
+  /** A name must not be added twice. */
   add(name: string, value: string): void {
     this.lines += headerLine(name, value);
   }
 
-  /** Lines as `add` makes them, for what many answers say alike. */
+  /** Adds lines as `headerLine` makes them, for headers that many responses share. */
   addLines(lines: string): void {
     this.lines += lines;
   }
 
-  /** All of it but what tells how the body is framed, from the request's id on; `sized`: with the name of the length that follows. */
+  /**
+   * Writes everything but the framing of the body, from the request id on; `sized`: up to the name of the Content-Length that
+   * follows.
+   */
   writeTo(out: HeadSink, sized: boolean): void {
     out.putText(this.requestId);
     if (this.rateLimitStatus !== null) putRateLimitHeaders(out, this.rateLimitStatus);
@@ -81,12 +86,12 @@ export class ResponseHead {
   }
 }
 
-/** A line that begins with the end of the one before. */
+/** A line that begins with the end of the line before it. */
 export function headerLine(name: string, value: string): string {
   return `\r\n${name}: ${oneLine(value, "?")}`;
 }
 
-/** What nearly every answer says is there to be copied, in one piece. */
+/** The headers that nearly every response has are copied in one piece. */
 const json = "application/json";
 const noStore = "no-store";
 const usual = Buffer.from(`\r\ncontent-type: ${json}\r\ncache-control: ${noStore}`);

@@ -2,9 +2,9 @@ import type { HeaderLines } from "../message/header-lines.ts";
 import type { HttpResponse } from "./http-response.ts";
 import type { RequestLine } from "./request-parser.ts";
 
-/** A request as the rest of the edge sees it. */
+/** A request as the endpoints see it. */
 export class IncomingRequest {
-  /** Is told when the client leaves before it was answered. */
+  /** Is told if the client leaves before it was answered. */
   observer: RequestObserver | null = null;
   isGone = false;
   readonly body: IncomingBody;
@@ -27,7 +27,7 @@ export class IncomingRequest {
     return this.line.target;
   }
 
-  /** Where the client is. */
+  /** The client's IP address. */
   get address(): string {
     return this.carrier.address;
   }
@@ -37,7 +37,7 @@ export class IncomingRequest {
     return this.headers.get(name) ?? null;
   }
 
-  /** Once at most, and to nobody where the client has left. */
+  /** May be called once at most. Has no effect if the client has left. */
   answer(answer: HttpResponse): void {
     this.carrier.respond(this, answer);
   }
@@ -51,30 +51,30 @@ export class IncomingRequest {
   }
 }
 
-/** Whoever is about to answer a request. */
+/** Is told about the client of a request that is being served. */
 export interface RequestObserver {
-  /** The client left. */
+  /** The client has closed the connection. */
   clientGone(): void;
 }
 
-/** The connection a request came over, and is answered on. */
+/** The connection that a request arrived on, and is answered on. */
 export interface RequestConnection extends BodyFlowControl {
-  /** Of the client. */
+  /** The client's IP address. */
   readonly address: string;
   respond(request: IncomingRequest, answer: HttpResponse): void;
 }
 
-/** The connection a body comes from, as far as its reader has a say in it. */
+/** Flow control of the connection, for the reader of a body. */
 export interface BodyFlowControl {
-  /** Someone wants the body: a client that asked first may send it. */
+  /** The body will be read: a client that expects `100 Continue` is told to send it (RFC 9110, 10.1.1). */
   wanted(): void;
   pause(): void;
   resume(): void;
 }
 
-/** The body of a request, taken from the network only as fast as it is read. */
+/** The body of a request. It is read from the network only as fast as it is consumed. */
 export class IncomingBody {
-  /** What waits to be read: mostly all of it, in one piece. */
+  /** The parts that have not been consumed; usually one, with the whole body. */
   private first: Uint8Array | null = null;
   private others: Uint8Array[] | null = null;
   private waitingBytes = 0;
@@ -85,7 +85,7 @@ export class IncomingBody {
   private waiting: ((part: Uint8Array | "end" | "gone") => void) | null = null;
 
   constructor(
-    /** Null where it was not said. */
+    /** Null if the client did not declare a length. */
     readonly declaredBytes: number | null,
     private readonly flow: BodyFlowControl,
   ) {}
@@ -94,7 +94,7 @@ export class IncomingBody {
     return this.over;
   }
 
-  /** All of it, where it has come and in one piece, as most do. */
+  /** The whole body, if it has arrived in one part, as most do; else null. */
   whole(): Uint8Array | null {
     if (!this.over || this.others !== null) return null;
     this.waitingBytes = 0;
@@ -114,7 +114,7 @@ export class IncomingBody {
     return new Promise((resolve) => (this.waiting = resolve));
   }
 
-  /** Nobody wants the rest. It is thrown away as it comes. */
+  /** The rest is not wanted, and is discarded as it arrives. */
   leave(): void {
     if (this.unwanted) return;
     this.unwanted = true;
@@ -137,7 +137,7 @@ export class IncomingBody {
 
   end(): void {
     this.over = true;
-    // Nothing of it can come any more; whether what is behind it has to wait is another question.
+    // The body is complete. Whether pipelined requests have to wait is decided elsewhere.
     if (this.paused) this.resume();
     this.hand("end");
   }

@@ -3,8 +3,8 @@ import { goDuration } from "../../limits/go-duration.ts";
 import type { HeadSink } from "./http-response.ts";
 
 /**
- * How a key stands, in the header lines of the convention: three for each limit that it has, each beginning with the end of the
- * line before. Every call of such a key has them, so what the calls of a moment have in common is made once: all but what remains.
+ * Writes the x-ratelimit headers of the OpenAI API: three for each limit that the key has. Every call of such a key has them, so
+ * the lines that successive calls share, all but the remaining amounts, are made once.
  */
 export function putRateLimitHeaders(out: HeadSink, rateLimitStatus: RateLimitStatus): void {
   if (!isCommonTo(rateLimitStatus)) make(rateLimitStatus);
@@ -15,9 +15,9 @@ export function putRateLimitHeaders(out: HeadSink, rateLimitStatus: RateLimitSta
   out.putNumber(left(rateLimitStatus.tokensRemaining));
 }
 
-/** All lines but those of what remains, and the beginning of the first of these. */
+/** All lines but those with the remaining amounts, and the beginning of the first of these. */
 let common: Uint8Array = new Uint8Array(0);
-/** What it was made of. */
+/** The values that `common` was made of. */
 let requestsLimit: number | null = Number.NaN;
 let requestsResetMs = 0;
 let tokensLimit: number | null = Number.NaN;

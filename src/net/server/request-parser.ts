@@ -2,9 +2,9 @@ import { HeaderCache, tooManyHeaders } from "../message/header-cache.ts";
 import { hasConnectionOption, type HeaderLines } from "../message/header-lines.ts";
 import { headTooLarge, MessageParser, type BodySink } from "../message/message-parser.ts";
 
-/** What a parser finds in a request, told in order: its head, parts of its body, its end. */
+/** Receives what the parser finds in a request, in order: the head, parts of the body, the end. */
 export interface RequestSink extends BodySink {
-  /** How many bytes of body follow is null where chunks will tell. */
+  /** `bodyBytes` is null for a chunked body. */
   head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void;
 }
 
@@ -12,43 +12,43 @@ export interface RequestLine {
   readonly method: string;
   /** Exactly as it was sent. */
   readonly target: string;
-  /** The client knows chunks, and keeps its connection unless it says otherwise. */
+  /** HTTP/1.1 and not 1.0: the client understands chunks, and keeps the connection open unless it says otherwise. */
   readonly isHttp11: boolean;
 }
 
-/** Whether the client keeps the connection open after this request. */
+/** Whether the client keeps the connection open after this request (RFC 9112, 9.3). */
 export function isPersistent({ isHttp11 }: RequestLine, headers: HeaderLines): boolean {
   return isHttp11 && !hasConnectionOption(headers.get("connection"), "close");
 }
 
-/** Whether the client sends its body only when it is told to go on. */
+/** Whether the client waits for `100 Continue` before it sends its body (RFC 9110, 10.1.1). */
 export function expectsContinue({ isHttp11 }: RequestLine, headers: HeaderLines, bodyBytes: number | null): boolean {
   return isHttp11 && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue";
 }
 
-/** Reads the requests of one connection, one after the other: the next one when it is told to. */
+/** Parses the requests of one connection one after the other; each when `next` was called. */
 export class RequestParser extends MessageParser {
-  /** The last request line and what it says: it is mostly the same one. */
+  /** The last request line and its parsed form: it is usually the same one. */
   private first = "";
   private line: RequestLine | null = null;
-  /** The last Host that was found to be one. */
+  /** The last Host that was found valid. */
   private host = "";
 
   constructor(private readonly requestSink: RequestSink) {
     super(requestSink, new HeaderCache(headersMax, "one_length"), headBytesMax, "refused");
   }
 
-  /** Takes bytes from a place on, until a request is over. Returns how far it came, or what is wrong with them. */
+  /** Parses bytes from a position until a request is complete. Returns the position reached, or what is wrong as a text. */
   feed(chunk: Buffer, from: number): number | string {
     return this.take(chunk, from);
   }
 
-  /** Goes on with the next request. */
+  /** Continues with the next request. */
   next(): void {
     this.startOver();
   }
 
-  /** A method is made of letters: whoever speaks another protocol is told at its first byte. */
+  /** A method begins with a letter, so other protocols are recognised by their first byte. */
   protected badBeginning(bytes: Buffer, start: number): string | null {
     const letter = bytes[start]! | 0x20;
     return letter >= 0x61 && letter <= 0x7a ? null : bytes[start] === tlsHandshake ? spokenTls : notHttp;
@@ -90,7 +90,7 @@ function lineOf(first: string): RequestLine | null {
   return said === null ? null : { method: said[1]!, target: said[2]!, isHttp11: said[3] === "1" };
 }
 
-/** The status for what could not be read. */
+/** The status for input that could not be parsed: 431 is of RFC 6585, 5. */
 export function statusFor(problem: string): number {
   if (problem === notThisVersion) return 505;
   return problem === headTooLarge || problem === tooManyHeaders ? 431 : 400;
@@ -105,6 +105,9 @@ const headBytesMax = 16 * 1024;
 const headersMax = 100;
 const requestLine = /^([A-Za-z][A-Za-z-]*) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.([01])$/;
 const laterVersion = /^[A-Za-z][A-Za-z-]* [\x21-\x7e\x80-\xff]+ HTTP\/[2-9](?:\.\d)?$/;
-/** A name or an address, and a port (RFC 9110, 7.2; RFC 3986, 3.2.2). A comma could stand in a name, but is taken for the end of the first of two. */
+/**
+ * A host name or an address, and a port (RFC 9110, 7.2; RFC 3986, 3.2.2). A comma is allowed in a name, but is taken as a sign
+ * of two Host headers (RFC 9112, 3.2).
+ */
 const hostWithPort = /^(?:[A-Za-z0-9._~%!$&'()*+;=-]*|\[[A-Za-z0-9._~%!$&'()*+;=:-]+\])(?::\d*)?$/;
 const lengthDigits = /^\d{1,15}$/;

@@ -1,4 +1,7 @@
-/** What every answer of one second begins with, made once for each status: the status, the time of day, what is always said, and the name of the request's id. */
+/**
+ * The bytes that every response begins with, cached by status for one second: the status line, Date (RFC 9110, 6.6.1), the
+ * headers that never change, and the name of the request-id header.
+ */
 export class ResponsePrefixes {
   private readonly made = new Map<number, Uint8Array>();
   private madeMs = -Infinity;
