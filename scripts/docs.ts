@@ -44,31 +44,33 @@ const intro = `# Configuration
 <!-- Written by scripts/docs.ts from the schema in src/config/schema.ts. Change it there. -->
 
 Sluice reads one YAML file, named by \`--config FILE\` or by the variable \`SLUICE_CONFIG\`. Without a file it looks for
-provider keys in the environment (see [Without a file](#without-a-file)). \`sluice check FILE\` says what is wrong with a
-file without starting anything.
+provider keys in the environment (see [Without a file](#without-a-file)). \`sluice check FILE\` checks a file without
+starting anything.
 
-- An unknown setting, a missing variable or a bad value stops the start and names the line, the reason and how to fix it.
-- A running process reads the file again when it changes and on SIGHUP. A file with mistakes changes nothing: the old
-  configuration stays, and the log says why. Running calls finish with the configuration they began with. Only a key that
-  is taken out of the file is revoked: its running calls end.
-- The file may have up to 1 MiB. Larger fleets live in the store, which takes millions of keys: see [keys.md](keys.md) for keys and
-  [admin.md](admin.md) for channels. Calls are served while the file is read again; with a file of the largest size they may wait for
-  a few hundred milliseconds once.
-- What concerns the process itself takes effect at the next start: \`listen\`, \`admin\`, \`admin_names\`, \`data_dir\`,
-  \`store\`, \`state\`, \`state_loss\`, \`receipts\` and \`log\`.
-- Keys, channels and prices can also be made while it runs and are then kept in the store: see [keys.md](keys.md),
-  [admin.md](admin.md) and [prices.md](prices.md). Where the file and the store use the same name, the file counts.
+- If a setting is unknown, a variable is missing or a value is wrong, the gateway does not start, and the message names the
+  line, the reason and how to fix it.
+- A running gateway reads the file again when it changes and on SIGHUP. If the new file has mistakes, the old configuration
+  stays in use, and the log says why. Running calls finish with the configuration they began with. If a key is removed from
+  the file, it is revoked, and its running calls end.
+- The file may have up to 1 MiB. Keep larger numbers of keys (see [keys.md](keys.md)) and channels (see
+  [admin.md](admin.md)) in the store, which holds millions of keys. Calls are served while the file is read again; with a
+  file of the largest size they may be delayed once, by a few hundred milliseconds.
+- Changes of \`listen\`, \`admin\`, \`admin_names\`, \`data_dir\`, \`store\`, \`state\`, \`state_loss\`, \`receipts\` and
+  \`log\` take effect at the next start.
+- Keys, channels and prices can also be added while the gateway runs, and are then kept in the store: see
+  [keys.md](keys.md), [admin.md](admin.md) and [prices.md](prices.md). If the file and the store use the same name, the
+  file wins.
 
 **Variables.** \`\${NAME}\` in a value is replaced by that environment variable, \`\${NAME:-default}\` falls back when it is
 unset or empty, and \`$\${\` stands for a literal \`\${\`. A variable that is not set and has no default is an error,
-and so is \`$NAME\` without braces. Keep keys in variables or files, not in the configuration. A file that is empty is refused:
-on a reload the configuration that is there stays.
+and so is \`$NAME\` without braces. Keep API keys in variables or files, not in the configuration. An empty file is an error;
+on a reload, the old configuration stays in use.
 
 **Durations** are a number and a unit: \`300ms\`, \`5s\`, \`30m\`, \`1h\`. **Sizes** likewise: \`64MiB\`, \`25MB\`. \`off\` turns
-off what can be turned off.
+a setting off, where the table says so.
 
 **Addresses** of channels may be private or on this machine. They must be http or https, without user name, password,
-query or fragment. The metadata addresses of clouds and link-local networks are refused in every spelling.`;
+query or fragment. The addresses of cloud metadata services and of link-local networks are never allowed.`;
 
 function* sections(path: string, schema: Schema): Generator<string> {
   const shape = shapeOf(schema);
@@ -105,8 +107,8 @@ function providersSection(): string {
   );
   return `## Providers
 
-\`provider: NAME\` in a channel brings all of this. Any other upstream that speaks the OpenAI API needs only a \`base_url\`.
-Where models cannot be discovered, name them under \`models\`.
+\`provider: NAME\` in a channel sets all of this. Any other upstream that speaks the OpenAI API needs only a \`base_url\`.
+If its models cannot be discovered, list them under \`models\`.
 
 | provider | address | key | operations | models discovered | remarks |
 |---|---|---|---|---|---|
@@ -136,14 +138,14 @@ function environmentSection(): string {
     });
   return `## Without a file
 
-Each provider whose variables are set becomes a channel of that name in tier 1. Its models are discovered; a provider
-without a list of models takes any name that no other channel lists.
+Each provider whose variables are set becomes a channel of that name in tier 1. Its models are discovered. If a provider
+does not list its models, its channel accepts any name that no other channel lists.
 
 | channel | variables |
 |---|---|
 ${rows.join("\n")}
 
-\`${clientKeyVariable}\` sets the one client key; without it, one is made at the start and printed once.`;
+\`${clientKeyVariable}\` sets the only client key. Without it, the first start creates one and prints it.`;
 }
 
 function cell(text: string): string {
