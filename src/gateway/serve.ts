@@ -106,10 +106,7 @@ class CallExecution implements HedgeTrigger {
     for (; ; nowMs = gateway.ports.nowMs()) {
       this.candidates = plan;
       const attempt = this.begin(choice, nowMs);
-      // The same as `attempt.run()`, written out: every call passes here, and this saves it a promise and an async frame.
-      const sending = attempt.send();
-      const reading = attempt.read(sending instanceof Promise ? await sending : sending);
-      let won = this.concluded(attempt, attempt.conclude(reading instanceof Promise ? await reading : reading));
+      let won = this.concluded(attempt, await attempt.run());
       if (this.hedge !== null) won = await this.raced(won, this.hedge);
       if (won !== null) {
         const persisted = this.persist(won);

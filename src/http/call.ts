@@ -1,6 +1,5 @@
 import type { CallResult } from "../gateway/gateway.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
-import type { Admission } from "../gateway/admission/limiter.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
 import type { LimitExceeded, ConcurrencySlot } from "../gateway/admission/limiter.ts";
 import type { LiveCalls } from "../gateway/admission/live-calls.ts";
@@ -192,43 +191,21 @@ class InboundCall implements RequestObserver {
     const able = eligible(bound, ask, key.splits, snapshot.service);
     if (isFailure(able)) return this.reject(able);
     const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation };
-    const admitting = context.services.gateway.ledger.admit(context.receiptId, facts, key, ask, able.route);
-    if (admitting instanceof Promise) void this.admitLater(call, admitting);
-    else this.admit(call, admitting);
+    void this.execute(call);
   }
 
-  private async admitLater(call: Call, admitting: Promise<Admission | LimitExceeded>): Promise<void> {
-    try {
-      this.admit(call, await admitting);
-    } catch (error) {
-      this.broke(error);
-    }
-  }
-
-  private admit(call: Call, admission: Admission | LimitExceeded): void {
-    if ("kind" in admission) this.rejectOverLimit(admission);
-    else if (admission.onRecord === null) void this.serve(call, admission);
-    else void this.serveOnceRecorded(call, admission, admission.onRecord);
-  }
-
-  private async serveOnceRecorded(call: Call, admission: Admission, onRecord: Promise<void>): Promise<void> {
-    try {
-      await onRecord;
-    } catch {
-      return this.rejectOverLimit(this.context.services.gateway.ledger.lost(admission));
-    }
-    void this.serve(call, admission);
-  }
-
-  /** Where the head of a stream may leave before its content (`earlyHeadersMs`), the answer is not waited for longer than that. */
-  private async serve(call: Call, admission: Admission): Promise<void> {
-    this.facts.admission = admission;
+  /** Admits the call, serves it and answers. A stream whose content takes long gets its head early (`earlyHeadersMs`). */
+  private async execute(call: Call): Promise<void> {
     const { context } = this;
     const { gateway } = context.services;
-    context.head.rateLimitStatus = admission.grant.rateLimitStatus;
     const { earlyHeadersMs } = call.snapshot.service;
     const waits = !call.facts.stream || !operationSpecs[call.ask.operation].earlyHeaders || earlyHeadersMs === 0;
     try {
+      const admission = await gateway.ledger.admit(context.receiptId, call.facts, call.key, call.ask, call.route);
+      if ("kind" in admission) return this.rejectOverLimit(admission);
+      if (admission.onRecord !== null && !(await isWritten(admission.onRecord))) return this.rejectOverLimit(gateway.ledger.lost(admission));
+      this.facts.admission = admission;
+      context.head.rateLimitStatus = admission.grant.rateLimitStatus;
       const serving = gateway.serve(call);
       const result = waits ? await serving : await withTimeout(serving, earlyHeadersMs, gateway.ports.after);
       if (result === null) return context.request.answer(earlyResponse(serving, call, context));
@@ -238,6 +215,13 @@ class InboundCall implements RequestObserver {
       this.broke(error);
     }
   }
+}
+
+async function isWritten(writing: Promise<void>): Promise<boolean> {
+  return writing.then(
+    () => true,
+    () => false,
+  );
 }
 
 function disposeParsed(late: ParsedRequest | Failure): void {

@@ -49,21 +49,18 @@ export class Ledger {
     return this.demand(ask, route, this.ports.wallMs(), true);
   }
 
-  /** `receiptId` is unique, and rises with time. */
-  admit(
-    receiptId: string,
-    facts: CallFacts,
-    key: Key,
-    ask: CallRequest,
-    route: Route,
-  ): Admission | LimitExceeded | Promise<Admission | LimitExceeded> {
+  /**
+   * Reserves what a call is expected to need. The limits are asked before the first await, so that whoever gives up a slot for the
+   * call does so in the same turn. `receiptId` is unique, and rises with time.
+   */
+  async admit(receiptId: string, facts: CallFacts, key: Key, ask: CallRequest, route: Route): Promise<Admission | LimitExceeded> {
     const { limiter, receipts } = this.ports;
     const metered = hasBudget(key);
     if (metered && receipts.full) return noRoom;
     const startedMs = this.ports.wallMs();
     const demand = this.demand(ask, route, startedMs, metered);
     const { unit } = operationSpecs[ask.operation];
-    const admission: Entering = {
+    const admission: PendingAdmission = {
       id: receiptId,
       requestId: facts.id,
       keyId: key.id,
@@ -80,26 +77,13 @@ export class Ledger {
       warning: ask.operation === "transcription" && ask.isCut ? "truncated_audio" : null,
       closed: false,
     };
-    const grant = limiter.admit(key, ask.model, demand, receiptId);
-    return grant instanceof Promise ? this.enterLater(grant, admission, route, metered) : this.enter(grant, admission, route, metered);
-  }
-
-  private async enterLater(
-    granting: Promise<Grant | LimitExceeded>,
-    admission: Entering,
-    route: Route,
-    metered: boolean,
-  ): Promise<Admission | LimitExceeded> {
-    return this.enter(await granting, admission, route, metered);
-  }
-
-  private enter(grant: Grant | LimitExceeded, admission: Entering, route: Route, metered: boolean): Admission | LimitExceeded {
-    if (grant.kind === "limit_exceeded")
-      return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, admission.startedMs) : grant;
+    const granting = limiter.admit(key, ask.model, demand, receiptId);
+    const grant = granting instanceof Promise ? await granting : granting;
+    if (grant.kind === "limit_exceeded") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedMs) : grant;
     admission.grant = grant;
-    // Money that may be spent must be on record before it can be.
-    if (metered) admission.onRecord = this.ports.receipts.open(admission);
-    else this.ports.receipts.openSoon(admission);
+    // A call that may spend money must be in the journal before it is made.
+    if (metered) admission.onRecord = receipts.open(admission);
+    else receipts.openSoon(admission);
     return admission;
   }
 
@@ -178,7 +162,7 @@ export class Ledger {
 }
 
 /** An admission whose limits are still being asked. */
-type Entering = { -readonly [Name in keyof Admission]: Admission[Name] };
+type PendingAdmission = { -readonly [Name in keyof Admission]: Admission[Name] };
 
 const nothingTaken: Grant = { kind: "grant", rateLimitStatus: null, settle: () => {} };
 

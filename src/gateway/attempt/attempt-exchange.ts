@@ -48,10 +48,21 @@ export class AttemptExchange implements CancellationListener, TimeoutListener, S
     return this.exchange.reply;
   }
 
-  /** Reads the answer: all of it, or up to its first output. */
-  read(reply: Reply | Failure, answer: Encoded["answer"]): Outcome | Promise<Outcome> {
+  /** Reads the answer: all of it, or up to the first output of a stream. */
+  async read(reply: Reply | Failure, answer: Encoded["answer"]): Promise<Outcome> {
     if (isFailure(reply)) return reply;
-    return answer.kind === "stream" ? this.readStream(reply, answer) : this.readWhole(reply, answer.read);
+    this.timeouts.headArrived();
+    if (!isSuccess(reply)) return this.refused(reply);
+    if (answer.kind !== "stream") return readWhole(reply, answer.read, this.timeouts);
+    // Some upstreams answer a streaming request with JSON and status 200, mostly to report an error.
+    if (isJson(reply)) return readWhole(reply, insteadOf(answer), this.timeouts);
+    const reader = await answer.reader(reply, this.ports.tools);
+    if (isFailure(reader)) return reader;
+    this.reader = reader;
+    const stream = new LiveStream(reply, reader, this);
+    const trouble = await stream.open();
+    // The attempt may have been ended from outside while the stream opened.
+    return trouble ?? this.reason ?? stream;
   }
 
   /** What came of it, after all. Nothing but a stream goes on. */
@@ -78,44 +89,6 @@ export class AttemptExchange implements CancellationListener, TimeoutListener, S
     this.reason ??= reason;
     this.settle();
     this.exchange?.abort();
-  }
-
-  private readWhole(reply: Reply, read: ExpectedWhole["read"]): WholeAnswer | Failure | Promise<WholeAnswer | Failure> {
-    this.timeouts.headArrived();
-    if (!isSuccess(reply)) return this.refused(reply);
-    const body = reply.bytes(answerBytesMax, this.timeouts);
-    if (body instanceof Promise) return readLate(body, read, reply);
-    return isFailure(body) ? afterHead(body) : read(body, reply);
-  }
-
-  private readStream(reply: Reply, answer: ExpectedStream): Outcome | Promise<Outcome> {
-    // Errors come as JSON with status 200, too.
-    if (isSuccess(reply) && isJson(reply)) return this.readWhole(reply, insteadOf(answer));
-    this.timeouts.headArrived();
-    if (!isSuccess(reply)) return this.refused(reply);
-    const reader = answer.reader(reply, this.ports.tools);
-    return reader instanceof Promise ? this.openLater(reply, reader) : this.open(reply, reader);
-  }
-
-  private async openLater(reply: Reply, reader: Promise<StreamReader | Failure>): Promise<Outcome> {
-    return this.open(reply, await reader);
-  }
-
-  private open(reply: Reply, reader: StreamReader | Failure): Outcome | Promise<Outcome> {
-    if (isFailure(reader)) return reader;
-    this.reader = reader;
-    const live = new LiveStream(reply, reader, this);
-    const opening = live.open();
-    return opening instanceof Promise ? this.openedLater(live, opening) : this.opened(live, opening);
-  }
-
-  private async openedLater(live: LiveStream, opening: Promise<Failure | null>): Promise<Outcome> {
-    return this.opened(live, await opening);
-  }
-
-  /** Whoever ended the attempt while it opened has moved on. */
-  private opened(live: LiveStream, trouble: Failure | null): Outcome {
-    return trouble ?? this.reason ?? live;
   }
 
   private async refused(reply: Reply): Promise<Failure> {
@@ -186,9 +159,9 @@ function isJson(reply: Reply): boolean {
   return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;
 }
 
-async function readLate(body: Promise<Uint8Array | Failure>, read: ExpectedWhole["read"], reply: Reply): Promise<WholeAnswer | Failure> {
-  const all = await body;
-  return isFailure(all) ? afterHead(all) : read(all, reply);
+async function readWhole(reply: Reply, read: ExpectedWhole["read"], progress: AttemptTimeouts): Promise<WholeAnswer | Failure> {
+  const body = await reply.bytes(answerBytesMax, progress);
+  return isFailure(body) ? afterHead(body) : read(body, reply);
 }
 
 /** A connection that breaks inside the body gave half an answer: the deployment's fault, not a refusal to connect. */

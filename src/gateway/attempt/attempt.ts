@@ -17,7 +17,7 @@ import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
 import { lessonIn, lower, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
 import { LiveStream } from "./live-stream.ts";
 import { outputEstimate } from "./output-estimate.ts";
-import type { Ports, Reply } from "../ports.ts";
+import type { Ports } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
 
 /** One attempt with its bookkeeping: encoded for its candidate, booked on the upstreams, ended exactly once. */
@@ -102,27 +102,16 @@ export class Attempt implements ExchangeOptions {
 
   /** Sends the request, reads the answer and concludes the attempt. */
   async run(): Promise<Outcome> {
-    const sending = this.send();
-    const reading = this.read(sending instanceof Promise ? await sending : sending);
-    return this.conclude(reading instanceof Promise ? await reading : reading);
-  }
-
-  /** Asks, and gives the head of the answer. */
-  send(): Promise<Reply | Failure> | Failure {
-    const encoded = this.encoded!;
-    return isFailure(encoded) ? encoded : this.exchange.send(encoded.request);
-  }
-
-  /** Reads the answer: all of it, or up to its first output. */
-  read(reply: Reply | Failure): Outcome | Promise<Outcome> {
     const encoded = this.encoded!;
     // A long stream must not hold its request in memory.
     this.encoded = null;
-    return isFailure(encoded) ? encoded : this.exchange.read(reply, encoded.answer);
+    if (isFailure(encoded)) return this.conclude(encoded);
+    const reply = await this.exchange.send(encoded.request);
+    return this.conclude(await this.exchange.read(reply, encoded.answer));
   }
 
   /** A whole answer or a failure ends the attempt; a stream ends it through `succeed` or `fail`, whenever it does. */
-  conclude(read: Outcome): Outcome {
+  private conclude(read: Outcome): Outcome {
     const concluded = this.exchange.conclude(read);
     const outcome = isFailure(concluded) ? this.sanitized(concluded) : concluded;
     this.ask = null;

@@ -36,17 +36,10 @@ export class LiveStream {
     return this.output.tokens;
   }
 
-  /** Reads to the commit point. Returns what went wrong before it, or null. Mostly all of it came with the head, and nothing waits. */
-  open(): Failure | null | Promise<Failure | null> {
-    const read = this.atHand();
-    if (read === null || read instanceof Promise) return this.openLater(read);
-    if (isFailure(read)) return read;
-    return this.hold(read) || this.ended ? this.begun() : this.openLater(null);
-  }
-
-  private async openLater(first: Promise<readonly Emission[] | Failure> | null): Promise<Failure | null> {
-    for (let reading: Promise<readonly Emission[] | Failure | null> = first ?? this.next(); ; reading = this.next()) {
-      const emissions = await reading;
+  /** Reads up to the commit point. Returns what went wrong before it, or null. */
+  async open(): Promise<Failure | null> {
+    for (;;) {
+      const emissions = await this.next();
       if (emissions === null) break;
       if (isFailure(emissions)) return emissions;
       if (this.hold(emissions)) break;
@@ -140,21 +133,6 @@ export class LiveStream {
       const emissions = this.look(read instanceof Promise ? await read : read, chunk === null);
       if (isFailure(emissions) || emissions.length > 0 || this.ended) return emissions;
     }
-  }
-
-  /** What came with the head of the answer; null where nothing did. */
-  private atHand(): readonly Emission[] | Failure | null | Promise<readonly Emission[] | Failure> {
-    const { reply, reader } = this;
-    const { timeouts } = this.owner;
-    const chunk = reply.ready?.() ?? null;
-    if (chunk === null) return null;
-    timeouts.readBegins();
-    const read = reader.push(chunk);
-    return read instanceof Promise ? this.lookLater(read) : this.look(read, false);
-  }
-
-  private async lookLater(reading: Promise<Emissions>): Promise<readonly Emission[] | Failure> {
-    return this.look(await reading, false);
   }
 
   /** What a part of the body said; `isLast`: nothing follows it. */
