@@ -21,7 +21,7 @@ class BrokenWorld {
   /** Statuses of calls that were let in and then given back. */
   readonly givenBack: number[] = [];
 
-  constructor(serve: () => Promise<CallResult>, admit: () => unknown = () => ({ grant: { rateLimitStatus: null } })) {
+  constructor(serve: () => Promise<CallResult>, admit: () => unknown = () => ({ grant: { rateLimitStatus: null }, onRecord: null })) {
     const gateway = {
       ports: { nowMs: () => 0, dice: () => 0.5 },
       calls: this.calls,
