@@ -6,32 +6,32 @@ import type { Admission } from "./admission/limiter.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-/** One admitted request on its way through the gateway. It keeps the snapshot it began with. */
+/** One admitted request. It keeps the snapshot that was current when it began. */
 export interface Call {
   readonly facts: CallFacts;
   readonly key: Key;
   readonly ask: CallRequest;
-  /** The ways to serve the asked model. */
+  /** The candidates for the model. */
   readonly route: Route;
-  /** What is asked is too long for one request: it is cut, served in parts and put together. */
+  /** The request is too long for one upstream request: it is cut, served in parts and joined. */
   readonly split: boolean;
   readonly snapshot: Snapshot;
-  /** Of the client's request. */
+  /** The headers of the client's request. */
   readonly headers: { header(name: string): string | null };
   readonly cancellation: Cancellation;
 }
 
-/** What is remembered of a call until its end. Small on purpose: a long stream must not hold its request body. */
+/** What is kept of a call until its end. It is small: a long stream must not hold its request body. */
 export interface CallFacts {
   readonly id: string;
-  /** `null` until the caller is known. */
+  /** `null` until the client is authenticated. */
   readonly keyId: string | null;
   readonly operation: Operation;
-  /** `null` until the request was read. */
+  /** `null` until the request is read. */
   readonly model: string | null;
   readonly stream: boolean;
   readonly bytesIn: number;
   readonly startedMs: number;
-  /** What was reserved for it; null until it was let in. */
+  /** What was reserved for the call; null until it is admitted. */
   readonly admission: Admission | null;
 }

@@ -1,22 +1,22 @@
 import type { Failure } from "../operations/failure.ts";
 
-/** Whoever waits on behalf of a call. */
+/** Something that waits on behalf of a call. */
 export interface CancellationListener {
-  /** The call has to stop, and why. */
+  /** The call has to stop. */
   cancelled(reason: Failure): void;
 }
 
 /**
- * The one reason a call has to stop early: its client left, or the gateway ends it. Every wait of the call listens
- * here, so that the upstream is closed in whatever phase the call is. The first reason stands.
+ * The one reason for which a call stops early: its client left, or the gateway ends it. Every wait of the call listens here, so that
+ * the upstream connection is closed in any phase. Only the first reason counts.
  */
 export class Cancellation {
   failure: Failure | null = null;
-  /** Whose call it is; null until that is known. */
+  /** The key of the call; null until it is known. */
   keyId: string | null = null;
-  /** Among the calls under way; null where it is none of them. */
+  /** Its index among the live calls; null if it is not one of them. */
   place: number | null = null;
-  /** Mostly there is one, its attempt. */
+  /** Almost always there is one listener, the attempt. */
   private only: CancellationListener | null = null;
   private others: CancellationListener[] | null = null;
   private over = false;
@@ -32,7 +32,7 @@ export class Cancellation {
     if (others !== null) for (const listener of others) listener.cancelled(failure);
   }
 
-  /** What is to be done when the call has ended, in whatever way: one thing at most, at once if it already has. */
+  /** Registers what to do when the call ends, in any way: one callback at most, called at once if the call has ended. */
   onceOver(then: () => void): void {
     if (this.over) then();
     else this.last = then;
@@ -45,7 +45,7 @@ export class Cancellation {
     last?.();
   }
 
-  /** Tells a listener when the call is cancelled, at once if it already was. */
+  /** Adds a listener. It is called at once if the call is cancelled already. */
   add(listener: CancellationListener): void {
     if (this.failure !== null) listener.cancelled(this.failure);
     else if (this.only === null) this.only = listener;
@@ -57,7 +57,7 @@ export class Cancellation {
     else if (this.others !== null) this.others = this.others.filter((other) => other !== listener);
   }
 
-  /** The same for a function. The returned one stops listening. */
+  /** The same for a function. The returned function stops listening. */
   listen(cancelled: () => void): () => void {
     const listener = { cancelled };
     this.add(listener);

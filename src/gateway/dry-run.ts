@@ -10,13 +10,13 @@ import type { Plan } from "../routing/plan.ts";
 import type { UpstreamState } from "./upstream-state/upstream-state.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-/** What would be done with a call now: everything that stands against it, and with whom it would be tried. */
+/** What would happen to a call now: everything that prevents it, and the candidates it would be tried with. */
 export interface DryRun {
   readonly barriers: readonly Barrier[];
   readonly plan: Plan | null;
-  /** Those of the model's route that the key is not bound to. */
+  /** Candidates of the route that the key is not bound to. */
   readonly outOfBounds: readonly Candidate[];
-  /** What the call could be served by, once nothing stands against it. */
+  /** What the call could be served with if nothing prevented it. */
   readonly route: Route | null;
 }
 
@@ -26,7 +26,7 @@ export type Barrier =
   | { readonly kind: "unknown_model" }
   | { readonly kind: "failure"; readonly failure: Failure };
 
-/** Goes the way of a call without taking or changing anything. */
+/** Follows the path of a call without reserving or changing anything. */
 export function dryRun(ask: CallRequest, key: Key | null, snapshot: Snapshot, upstreams: UpstreamState): DryRun {
   const barriers: Barrier[] = [];
   if (key !== null && !allowsOperation(key, ask.operation)) barriers.push({ kind: "operation_not_allowed" });

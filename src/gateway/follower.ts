@@ -3,30 +3,33 @@ import type { ChangedKey, Storage } from "./storage.ts";
 export interface FollowerPorts {
   readonly storage: Pick<Storage, "keys" | "revision">;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** Everything that changed of keys since the last time; also told when nothing did, for then that is certain. */
+  /** All changes of keys since the last call. Also called without changes, which confirms that there are none. */
   readonly onKeys: (keys: readonly ChangedKey[]) => void;
-  /** Too much changed to be told. Tells which keys matter: those are looked at one by one, and told as they are now. */
+  /** There were too many changes to list. Returns the keys that matter; they are read one by one and reported through `onRenewed`. */
   readonly onUnsure: () => Iterable<string>;
   readonly onRenewed: (keys: readonly ChangedKey[]) => void;
-  /** Something changed that is not a key, or is: channels and prices are read anew. */
+  /** Something changed: channels and prices are read again. */
   readonly onChange: () => void | Promise<void>;
-  /** The store stopped answering, or answers again. */
+  /** The store became unreachable or reachable. */
   readonly onReach: (reached: boolean) => void;
 }
 
-/** Notices what others change in the store: a revoked key, a new channel. Asks every second, one question at a time. */
+/**
+ * Notices changes that other processes make in the store, such as a revoked key or a new channel. It polls every second, one query at
+ * a time.
+ */
 export class Follower {
   private revision = 0;
   private disarm: (() => void) | null = null;
   private stopped = false;
   private reached = true;
-  /** Something changed that was not told yet. */
+  /** A change was seen and not reported yet. */
   private owed = false;
   private telling: Promise<void> | null = null;
 
   constructor(private readonly ports: FollowerPorts) {}
 
-  /** Begins after what was already read: at this revision, or else at what the store holds now. */
+  /** Starts after what was already read: at this revision, or at the store's present one. */
   async start(from: number | null = null): Promise<void> {
     try {
       this.revision = from ?? (await this.ports.storage.revision());
@@ -41,7 +44,7 @@ export class Follower {
     this.disarm?.();
   }
 
-  /** Looks now; resolves when it is done, whether or not the store answered. */
+  /** Polls now. Resolves when that is done, whether or not the store answered. */
   async look(): Promise<void> {
     await this.see();
     await this.telling;
@@ -63,7 +66,7 @@ export class Follower {
     }
   }
 
-  /** Reading channels may take a while, and no revoked key waits for it. What went wrong is told again after the next look. */
+  /** Reading channels may take a while, and a revoked key must not wait for it. If it fails, it is repeated after the next poll. */
   private tell(): void {
     if (this.telling !== null) return;
     this.owed = false;
@@ -76,7 +79,7 @@ export class Follower {
       });
   }
 
-  /** Should the store be lost in the middle of it, the revision stays where it was, and it begins anew. */
+  /** If the store is lost half-way, the revision is not advanced, and everything is read again. */
   private async renew(): Promise<void> {
     const ids = [...new Set(this.ports.onUnsure())];
     for (let at = 0; at < ids.length && !this.stopped; at += renewedAtOnce) {

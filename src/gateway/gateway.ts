@@ -13,7 +13,7 @@ import { serve, type CallResult } from "./serve.ts";
 
 export type { CallResult, OutputReader } from "./serve.ts";
 
-/** The parts a call is served with, which outlive calls and reloads. */
+/** What calls are served with. It outlives calls and configuration reloads. */
 export class Gateway {
   readonly calls = new LiveCalls();
   readonly fairQueue: FairQueue;
@@ -25,7 +25,7 @@ export class Gateway {
     readonly ledger: Ledger,
     readonly record: (record: CallRecord) => Persisted = ledger.record,
     fairQueue: FairQueue | null = null,
-    /** It serves the parts of one call, which have an order of their own and wait for one another. */
+    /** It serves the parts of one long call, which have an order and wait for one another. */
     readonly servesParts = false,
   ) {
     this.fairQueue = fairQueue ?? new FairQueue(ports);
@@ -36,7 +36,7 @@ export class Gateway {
     return call.ask.operation === "transcription" ? serveLongTranscription(call, this) : serveLongSpeech(call, this);
   }
 
-  /** The same gateway for the parts of one call: they are recorded with the call and not each for itself. */
+  /** The same gateway for the parts of a long call: their records are collected and become part of the record of the call. */
   collecting(records: CallRecord[]): Gateway {
     const collect = (record: CallRecord): Persisted => {
       records.push(record);
@@ -45,7 +45,7 @@ export class Gateway {
     return new Gateway(this.ports, this.upstreams, this.dialects, this.ledger, collect, this.fairQueue, true);
   }
 
-  /** A request that never became a call is recorded all the same. */
+  /** Records a request that was rejected before it became a call. */
   refused(facts: CallFacts, failure: Failure, status: number): Persisted {
     return this.record({
       ...facts,

@@ -3,60 +3,60 @@ import type { Channel } from "../channels/channel.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { FormFile, StoredFile } from "../media/stored-file.ts";
 
-/** Everything a call needs from outside: the network, the clock and the dice. Tests bring their own. */
+/** What a call needs from outside: the network, the clock and randomness. Tests provide their own. */
 export interface Ports {
   readonly send: Send;
-  /** Milliseconds on a clock that never jumps. */
+  /** Milliseconds on a monotonic clock. */
   readonly nowMs: () => number;
   /** Uniform in [0, 1). */
   readonly dice: () => number;
-  /** Calls back once after a while; the returned function cancels. */
+  /** Calls back once after `ms`. The returned function cancels that. */
   readonly after: (ms: number, then: () => void) => () => void;
   readonly timers: TimerQueue;
-  /** Takes a channel's secrets out of a text, in whatever form they stand there. */
+  /** Removes a channel's secrets from a text, in any encoding they may have there. */
   readonly redact?: (channel: Channel, text: string) => string;
-  /** What readers of answers may need. */
+  /** Tools that readers of answers may need. */
   readonly tools: Tools;
-  /** Cuts long recordings. Where this installation cannot, it says so; without it, nothing is cut. */
+  /** Cuts long recordings. Without it, or if this installation lacks the codecs, no recording is cut. */
   readonly cutAudio?: CutAudio;
-  /** Is told of each part of a long call that is done. No content. */
+  /** Called for each finished part of a long call. It gets no content. */
   readonly progress?: (fields: PartProgress) => void;
 }
 
-/** Something that waits for its time: one time, the last it was set to. */
+/** Something that fires once, at the time it was last set to. */
 export interface Timer {
   fire(): void;
-  /** For whoever keeps it. */
+  /** Belongs to the timer queue. */
   slot: number;
 }
 
-/** The same as `after`, for what every call has: it costs a call no memory. */
+/** Like `after`, but without an allocation: every call uses it. */
 export interface TimerQueue {
-  /** `nowMs`: for whoever knows it already. */
+  /** `nowMs` saves reading the clock where the caller knows the time. */
   set(timer: Timer, ms: number, nowMs?: number): void;
   clear(timer: Timer): void;
 }
 
-/** How a part of a long call went. */
+/** How one part of a long call went. */
 export interface PartProgress {
   readonly id: string;
   /** From 1. */
   readonly part: number;
-  /** How many there are; null while that is not known. */
+  /** The number of parts; null while it is not known. */
   readonly of: number | null;
   readonly seconds: number;
   readonly channel: string | null;
   readonly ms: number;
 }
 
-/** Decodes a recording and cuts it where it is quiet, into parts that are not longer than asked for. */
+/** Decodes a recording and cuts it at silences into parts of at most `secondsMax`. */
 export type CutAudio = (recording: StoredFile, secondsMax: number) => AudioCutting;
 
 /** A recording that is being cut, no faster than its parts are taken. */
 export interface AudioCutting {
-  /** The next part, or null after the last one. Not to be called again before it has resolved. */
+  /** The next part, or null after the last one. The caller awaits one part before it asks for the next. */
   next(): Promise<AudioPart | CutTrouble | null>;
-  /** Ends it at once, in whatever state. What was given stays until it is disposed of. */
+  /** Stops cutting at once. Parts that were returned stay until they are disposed of. */
   stop(): void;
 }
 
@@ -65,37 +65,37 @@ export interface AudioPart {
   /** Seconds from the beginning of the recording. */
   readonly start: number;
   readonly end: number;
-  /** How much of it the part before holds too: there was no silence to cut at. */
+  /** How many seconds the part before contains as well, because there was no silence to cut at. */
   readonly overlap: number;
-  /** The part after it overlaps with it. */
+  /** The next part overlaps with this one. */
   readonly goesOn: boolean;
   readonly file: FormFile;
   dispose(): void;
 }
 
-/** Why there are no more parts. Except for `absent`, the failure is the call's. */
+/** Why no more parts come. `absent`: the codecs are not installed; otherwise the failure ends the call. */
 export type CutTrouble = { readonly kind: "absent"; readonly missing: string } | { readonly kind: "failed"; readonly failure: Failure };
 
-/** Sends one request. Never throws: a refusal to connect, a reset or an abort is a failure like any other. */
+/** Sends one request. It never throws: a refused connection, a reset or an abort is a failure like any other. */
 export type Send = (request: UpstreamRequest, channel: Channel, credential: string) => Exchange;
 
-/** A request on its way. */
+/** A request that was sent. */
 export interface Exchange {
   readonly reply: Promise<Reply | Failure>;
-  /** Gives up: the connection is closed at once, in whatever phase it is. */
+  /** Closes the connection at once, in any phase. */
   abort(): void;
 }
 
-/** The head of an answer, with its body still to be read. Whoever holds one must read it to its end or cancel it. */
+/** The head of an answer. Its holder must read the body to the end or cancel it. */
 export interface Reply {
   readonly kind: "reply";
   readonly status: number;
   header(name: string): string | null;
-  /** The whole body, decoded; a failure when it breaks off or is larger than allowed. Says when a part of it arrived. */
+  /** The whole decoded body, or a failure if it breaks off or is too large. Reports progress when a part arrives. */
   bytes(bytesMax: number, progress?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure>;
-  /** The next part of the body, decoded, where it has come already; null where `next` knows more. */
+  /** The next decoded part of the body if it has arrived already; null: `next` has to be awaited. */
   ready?(): Uint8Array | null;
-  /** The body as it comes, decoded. `null` is its clean end. */
+  /** The next decoded part of the body. `null`: a clean end. */
   next(): Promise<Uint8Array | null | Failure>;
   cancel(): void;
 }

@@ -23,12 +23,12 @@ import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
 import type { Outcome } from "./attempt/attempt-exchange.ts";
 import { patienceMs, Attempt, type AttemptChoice, type HedgeTrigger } from "./attempt/attempt.ts";
 
-/** What became of a call, for the edge to write. */
+/** The result of a call, as the HTTP edge writes it. */
 export type CallResult = CallResultFacts &
   (
     | { readonly kind: "whole"; readonly body: Uint8Array; readonly type: string }
     | { readonly kind: "stream"; readonly source: OutputSource; readonly type: string; readonly shape: "events" | "bytes" }
-    /** `recorded` is told the status the client saw. */
+    /** `recorded` is called with the status that the client saw. */
     | {
         readonly kind: "failed";
         readonly failure: Failure;
@@ -37,17 +37,17 @@ export type CallResult = CallResultFacts &
       }
   );
 
-/** What a client is sent as it comes: bytes, the failure that interrupted them, or `null` at the end. */
+/** Output that is sent to the client as it arrives: bytes, the failure that interrupted them, or `null` at the end. */
 export interface OutputSource {
   next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
   cancel(reason: Failure): void;
-  /** Whoever reads it, and sends it on. */
+  /** Reads the source and sends what it gives to the client. */
   reader: OutputReader | null;
 }
 
 /** Reads an answer and sends it to the client. */
 export interface OutputReader {
-  /** How much of what it was given has not left. Where an answer breaks off in bytes, or its client is gone, that never will. */
+  /** How many of the bytes it was given have not been sent. If the answer is cut off, or the client is gone, they never will be. */
   unsentBytes(): number;
 }
 
@@ -56,7 +56,7 @@ interface CallResultFacts {
   readonly attempts: number;
   readonly clampedTo: number | null;
   readonly voice: string | null;
-  /** The fields of the request that did not reach the model. */
+  /** Fields of the request that were not sent to the upstream. */
   readonly dropped?: readonly string[];
 }
 
@@ -69,18 +69,18 @@ export function serve(call: Call, gateway: Gateway): Promise<CallResult> {
 class CallExecution implements HedgeTrigger {
   private failures: readonly FailedAttempt[] = none;
   private readonly attempts: Attempt[] = [];
-  /** What this call was refused for, by deployment: the next attempt there does without. */
+  /** What deployments rejected during this call, by deployment id. The next attempt there leaves it out. */
   private lessons: Map<string, CallLesson> | null = null;
   private readonly deadlineMs: number;
   private planned: Plan | null = null;
   private plannedMs = 0;
-  /** As the present attempt was chosen from it. */
+  /** The plan that the present attempt was chosen from. */
   private candidates: Candidates | null = null;
-  /** The attempt beside the present one, which was slow. */
+  /** The hedge: a second attempt beside the present one, which is slow. */
   private hedge: HedgeAttempt | null = null;
-  /** It waited for its turn, and those behind it want to know how it went. */
+  /** The call was admitted by the fair queue, which has to be told how it went. */
   private wasQueued = false;
-  /** However often it waits, not longer than this. */
+  /** The end of all waiting in queues, however often the call waits. */
   private waitsUntilMs: number | null = null;
 
   constructor(
@@ -128,7 +128,10 @@ class CallExecution implements HedgeTrigger {
     }
   }
 
-  /** What comes after a failure, when the time for it has come: the place that was free for it may be somebody else's by then. */
+  /**
+   * Decides what to do after a failure, and waits for as long as that says. The verdict is taken again when the channel filled up
+   * meanwhile.
+   */
   private async decide(plan: Candidates): Promise<Verdict> {
     const { call, gateway } = this;
     for (let look = 0; ; look += 1) {
@@ -147,7 +150,7 @@ class CallExecution implements HedgeTrigger {
     return this.gateway.upstreams.plan(route, promptTokensOf(ask), this.remainingMs(nowMs), nowMs, again, waited);
   }
 
-  /** Where nobody may be asked now: the plan after a short wait, or, where calls may wait for longer, when it is their turn. */
+  /** Plans the call. If no candidate may be asked now, it waits: for a short time, for capacity, or in the fair queue. */
   private planOrWait(): Plan | Promise<Plan> {
     const first = this.plan();
     const shortMs = first.go === "refuse" ? first.waitMs : null;
@@ -155,16 +158,16 @@ class CallExecution implements HedgeTrigger {
     if (waitMs > 0) this.waitsUntilMs = this.gateway.ports.nowMs() + waitMs;
     if (waitMs > (shortMs ?? 0)) return this.mayGo(first) ? first : this.planInQueue(first);
     if (shortMs !== null) return this.planAfter(first, shortMs);
-    // The newest would go first, and a later part has no use for a place before an earlier one.
+    // The capacity queue is last in, first out, which would let the later parts of a long call overtake the earlier ones.
     return isFull(first) && !this.gateway.servesParts ? this.planWithCapacity(first) : first;
   }
 
-  /** Somebody may be asked now, and nobody waits for that already. */
+  /** A candidate may be asked now, and no other call is queued for the route. */
   private mayGo(plan: Plan): boolean {
     return plan.go === "ahead" && this.gateway.fairQueue.waiting(this.call.route.model) === 0;
   }
 
-  /** All that were asked said that it was too much for now. Where calls may wait, this one does too, for another try. */
+  /** If every attempt was rate limited and calls may wait (`routing.wait`), this one goes back into the queue. */
   private async planAgain(): Promise<Candidates | null> {
     const { waitMs, attemptsMax } = this.call.snapshot.routing;
     if (waitMs === 0 || this.failures.length >= attemptsMax || !this.failures.every(({ failure: { kind } }) => kind === "rate_limited"))
@@ -175,14 +178,14 @@ class CallExecution implements HedgeTrigger {
     return plan.go === "ahead" ? plan : null;
   }
 
-  /** Every upstream asked for a wait, and a short one: the plan after it. */
+  /** Every upstream asked for a short wait: plans again after it. */
   private async planAfter(refused: Plan, waitMs: number): Promise<Plan> {
     const { cancellation } = this.call;
     await pause(waitMs, cancellation, this.gateway.ports);
     return cancellation.failure === null ? this.plan(true) : refused;
   }
 
-  /** Every channel that is well is full: the plan when one has a place, or after so long that it is better to try others, or say no. */
+  /** Every healthy channel is full: plans again when one has capacity. After `capacityWaitMaxMs`, last resorts are allowed too. */
   private async planWithCapacity(first: PlanRefusal): Promise<Plan> {
     const { route, cancellation } = this.call;
     const { capacityQueue } = this.gateway.upstreams;
@@ -193,7 +196,7 @@ class CallExecution implements HedgeTrigger {
       const freed = await capacityQueue.wait({ route: route.model, channels: fullChannels(plan), untilMs, cancellation });
       if (freed === null) return cancellation.failure === null ? this.plan(true, true) : plan;
       if (cancellation.failure === null) plan = this.plan(true);
-      // Whoever leaves, or goes elsewhere, leaves the place to the next.
+      // A call that leaves, or uses another channel, passes the capacity on to the next one.
       const left = plan.go === "ahead" ? channelOf(plan) !== freed : !isFull(plan) || cancellation.failure !== null;
       if (left) capacityQueue.freed(freed);
       if (cancellation.failure !== null) return plan;
@@ -201,7 +204,7 @@ class CallExecution implements HedgeTrigger {
     return plan;
   }
 
-  /** Where nobody may be asked now, or others wait already, the call waits its turn: keys by turns, and not past its deadline. */
+  /** Waits in the fair queue until a candidate may be asked, but not past the deadline. */
   private async planInQueue(first: Plan): Promise<Plan> {
     const { call, gateway } = this;
     const { fairQueue } = gateway;
@@ -210,7 +213,7 @@ class CallExecution implements HedgeTrigger {
     this.waitsUntilMs ??= nowMs + call.snapshot.routing.waitMs;
     const deadlineMs = Math.min(this.waitsUntilMs, nowMs + this.remainingMs(nowMs));
     let plan = first;
-    // Who had its turn and was turned away has its place at the head again.
+    // A call that was admitted and still found no candidate returns to the head of the queue.
     for (let again = this.wasQueued; plan.go === "refuse" || (!again && fairQueue.waiting(model) > 0); again = true) {
       const soonestMs = plan.go === "refuse" ? plan.againMs : 0;
       const turn = await fairQueue.wait({
@@ -250,7 +253,7 @@ class CallExecution implements HedgeTrigger {
     });
   }
 
-  /** How long an attempt may take before another one is made beside it; Infinity where none is. */
+  /** How long an attempt may take before a hedge is started; Infinity: no hedge. */
   slowMs(candidate: Candidate, streamed: boolean): number {
     const { call, gateway, candidates } = this;
     const { routing } = call.snapshot;
@@ -258,7 +261,7 @@ class CallExecution implements HedgeTrigger {
     return hedgeDelayMs(routing, gateway.upstreams.loadOf(candidate), streamed, asksForReasoning(call.ask)) ?? Infinity;
   }
 
-  /** The present attempt has no content yet: another one is made beside it, now or when that is possible. */
+  /** The present attempt has no content yet. Starts a hedge, or returns after how long to ask again. */
   slow(first: Attempt): number {
     const { call, gateway } = this;
     if (call.cancellation.failure !== null) return Infinity;
@@ -296,7 +299,7 @@ class CallExecution implements HedgeTrigger {
     return Infinity;
   }
 
-  /** The present attempt is over: it has won, or it has lost, or it failed and the other one may still win. */
+  /** The present attempt is over. It won, or the hedge had won before it, or it failed and the hedge may still win. */
   private async raced(won: Winner | null, hedge: HedgeAttempt): Promise<Winner | null> {
     this.hedge = null;
     if (hedge.won !== null) return hedge.won;
@@ -326,7 +329,7 @@ class CallExecution implements HedgeTrigger {
     this.lessons.set(deployment, { ...together(lesson, before), shared: lesson.shared && (before?.shared ?? true) });
   }
 
-  /** A whole answer waits until its receipt is safe; a stream has none before its end. */
+  /** A whole answer is not sent before its receipt is in the journal. A stream is settled at its end. */
   private persist({ outcome }: Winner): Persisted {
     this.gateway.fairQueue.opened(this.call.route.model);
     if (outcome.kind !== "whole") return null;
@@ -352,11 +355,11 @@ class CallExecution implements HedgeTrigger {
     return relay;
   }
 
-  /** What has another channel go on with the stream when it breaks off; null where none could. */
+  /** What continues the stream on another channel if it breaks off; null if no other channel could. */
   private rescueOf(stream: LiveStream, last: { attempt: Attempt }, plan: Candidates): Rescue | null {
     const { ask } = this.call;
     const { heldRequests } = this.gateway.upstreams;
-    // Most routes have nobody else, and pay nothing.
+    // Most routes have no other channel and pay nothing for this.
     if (plan.candidates.length === 1 || ask.operation !== "chat" || !ask.plainText) return null;
     const input = this.rescueInput(last.attempt, plan);
     if (!plan.candidates.some((choice) => canContinue(choice, input)) || !heldRequests.hold(ask.body.length)) return null;
@@ -368,7 +371,7 @@ class CallExecution implements HedgeTrigger {
     return { policy: this.call.snapshot.routing, plan, asked, broken: broken.candidate.deployment };
   }
 
-  /** What happens when a stream ends. Bound to the few values it needs: the request itself may go. */
+  /** What happens when a stream ends. It captures only the values it needs, so that the request can be freed while the stream runs. */
   private settlement(
     last: { attempt: Attempt },
     firstContentMs: number,
@@ -393,7 +396,7 @@ class CallExecution implements HedgeTrigger {
     };
   }
 
-  /** Another channel goes on where this one broke off. Once, and never twice to the same deployment. */
+  /** Another channel continues the stream that broke off. This happens once per call, and never on the same deployment. */
   private async succeed(
     ask: ChatRequest,
     text: string,
@@ -408,14 +411,14 @@ class CallExecution implements HedgeTrigger {
     const fluent = able.find(({ candidate }) => candidate.deployment.channel.capabilities.prefill);
     const choice = fluent ?? able[0];
     if (choice === undefined) return null;
-    // Reasoning alone is no part of an answer: it is asked for anew, and whole.
+    // If only reasoning was sent so far, the whole answer is requested again.
     if (isNothing(text)) return orNull(await this.goOnWith(ask, "continues", choice, last));
     const tokens = stream.outputTokens;
     if (fluent !== undefined) {
       const found = await this.goOnWith(continued(ask, text, "prefill", tokens), "continues", choice, last);
       if (!isFailure(found) || found.blame !== "client") return orNull(found);
     }
-    // What it repeats is no part of the answer, and needs room as well.
+    // The repeated text is not part of the answer but uses output tokens, too.
     const repeated = Math.min(tokens, estimateTokens(endOf(text)));
     return orNull(await this.goOnWith(continued(ask, text, "repeat", tokens - repeated), "repeats", choice, last));
   }
@@ -447,7 +450,7 @@ class CallExecution implements HedgeTrigger {
 
   private finalFailure(): Failure {
     const final = finalFailure(this.failures);
-    // A channel that takes any model has only the client's word for its name: then the name is the mistake.
+    // A channel that accepts any model (`models: "*"`) takes the name from the client, so the client's name is wrong.
     const named = final.kind === "model_missing" && !this.call.snapshot.routes.has(this.call.route.model);
     return named ? { ...final, code: "model_not_found", param: "model" } : final;
   }
@@ -475,12 +478,12 @@ class CallExecution implements HedgeTrigger {
     };
   }
 
-  /** When a client may try again, where waiting helps: spread a little, so that they do not all come back at once. */
+  /** When the client may try again, if waiting helps. Jitter keeps clients from returning all at once. */
   private retryAfterMs(cause: Failure, soonestMs: number | null): number | null {
     if (cause.kind !== "rate_limited" && cause.kind !== "no_channel" && cause.kind !== "saturated") return null;
     const waitMs = soonestMs ?? this.gateway.upstreams.soonestMs(this.failures.map(({ candidate }) => candidate));
     const spreadMs = Math.max(1000, waitMs) * (1 + this.gateway.ports.dice() * retryJitter);
-    // A wait that clients obey does not become one that they are told not to.
+    // Jitter must not push a wait that clients obey above the limit up to which they do.
     return waitMs <= obeyedWaitMaxMs ? Math.min(obeyedWaitMaxMs, spreadMs) : spreadMs;
   }
 
@@ -525,7 +528,7 @@ interface Winner {
 interface HedgeAttempt {
   readonly attempt: Attempt;
   readonly running: Promise<Winner | null>;
-  /** What it won with, where it was the first to have content. */
+  /** Set when the hedge had content first. */
   won: Winner | null;
 }
 
@@ -537,10 +540,10 @@ function recordsOf(attempts: readonly Attempt[]): readonly AttemptRecord[] {
   return records;
 }
 
-/** However often its place is taken, it is not left out for ever. */
+/** After so many looks the attempt is made even if the channel is full, so that a call cannot starve. */
 const looksMax = 8;
 const retryJitter = 0.2;
-/** A place at a full channel is worth this much waiting. */
+/** How long a call waits for capacity when all channels are full. */
 const capacityWaitMaxMs = 2_000;
 
 function isFull(plan: Plan): plan is PlanRefusal {
@@ -567,7 +570,7 @@ const channelSaturated = {
   message: "Every channel for this model has as many calls as it takes. Try again later.",
 };
 
-/** Where every candidate is out for its credentials, waiting will not help, and the client is told what the first one was. */
+/** If every candidate is out because of its credentials, waiting does not help, and the client is told that. */
 function refusalOf({ kind, skipped }: PlanRefusal): Failure {
   const named = skipped
     .slice(0, 4)

@@ -3,52 +3,52 @@ import type { Key } from "../keys/key.ts";
 import type { RoutingPolicy } from "../routing/policy.ts";
 
 /**
- * One version of the configuration, complete and immutable. It is built and validated aside, then swapped in; a call
- * keeps the one it began with, so a reload never changes a call half-way.
+ * One version of the configuration, complete and immutable. It is built and validated before it becomes current. A call keeps the
+ * snapshot it began with, so that a reload never changes a running call.
  */
 export interface Snapshot {
-  /** Short hash of what it was built from, shown in health and logs. */
+  /** A short hash of its source, shown in health and logs. */
   readonly version: string;
   readonly channels: readonly Channel[];
-  /** Client-visible model name to the ways of serving it. */
+  /** By the model name that clients use. */
   readonly routes: ReadonlyMap<string, Route>;
-  /** For models no route names: the channels that take any model (`models: "*"`), as a function of the asked name. */
+  /** For models that no route names: the channels that accept any model (`models: "*"`). */
   readonly wildcard: ((model: string) => Route | null) | null;
-  /** Since when its models are there; absent where nobody asks for that. */
+  /** When its models were first offered; absent if nobody needs that. */
   readonly modelTimes?: ModelTimes;
   readonly keys: readonly Key[];
   readonly routing: RoutingPolicy;
   readonly service: ServiceSettings;
 }
 
-/** How the data plane behaves towards its clients. */
+/** The settings of the data plane. */
 export interface ServiceSettings {
   readonly bodyBytesMax: number;
-  /** The largest audio file, and the longest text to be spoken. */
+  /** The largest audio file and the longest text of a speech request. */
   readonly audioBytesMax: number;
   readonly speechCharactersMax: number;
-  /** The same where long ones may be split. */
+  /** The same if long requests may be split. */
   readonly longAudioBytesMax: number;
   readonly longSpeechCharactersMax: number;
-  /** Silence after which a stream gets a comment line, and after which a waiting stream gets its head; 0: never. */
+  /** Silence after which a stream gets a keep-alive comment, and after which a waiting stream gets its head; 0: never. */
   readonly keepAliveMs: number;
   readonly earlyHeadersMs: number;
-  /** A client that takes no bytes for this long is cut off. */
+  /** A client that receives nothing for this long is disconnected. */
   readonly writeStallMs: number;
   /** How long a client may take to send its body. */
   readonly bodyReadMs: number;
-  /** The same for an upload of up to 25 MiB; a larger one has more in proportion. */
+  /** The same for an upload of up to 25 MiB. Larger ones get proportionally more. */
   readonly uploadReadMs: number;
   /** How many uploads may be read at once. */
   readonly uploadsMax: number;
   readonly inFlightMax: number;
-  /** Wrong keys from one address in a minute; null: as many as it likes. */
+  /** Wrong keys from one address per minute; null: no limit. */
   readonly wrongKeysMax: number | null;
-  /** Connections of one address at the same time, of each process; null: as many as it likes. */
+  /** Connections from one address at the same time, per process; null: no limit. */
   readonly connectionsPerAddressMax: number | null;
   /** Show `x-sluice-channel` and `x-sluice-attempts`. */
   readonly exposeChannels: boolean;
-  /** After SIGTERM: how long to keep accepting, and how long running streams may go on. */
+  /** After SIGTERM: how long new requests are accepted, and how long running streams may continue. */
   readonly lingerMs: number;
   readonly drainMs: number;
 }

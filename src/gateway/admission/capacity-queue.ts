@@ -2,12 +2,12 @@ import type { Cancellation } from "../cancellation.ts";
 import type { Ports } from "../ports.ts";
 
 /**
- * Where calls wait for a place while every channel they could go to is full. Whoever came last goes first: in a burst all
- * are served soon anyway, and under a load that lasts those who are served are served in time, while with the first in
- * front everybody would wait for nearly as long as anybody can.
+ * Calls wait here while every channel they could use is full. The newest call goes first: in a short burst all are served soon anyway,
+ * and under lasting overload the calls that are served are served in time. First in, first out would make every call wait nearly as
+ * long as the longest possible wait (Facebook's "adaptive LIFO", ACM Queue 13(8), 2015).
  */
 export class CapacityQueue {
-  /** Who waits for a channel, and who for a route; the newest are last. */
+  /** Waiting calls by channel and by route, the newest last. */
   private readonly byChannel = new Map<string, CapacityWaiter[]>();
   private readonly byRoute = new Map<string, CapacityWaiter[]>();
   private count = 0;
@@ -17,26 +17,26 @@ export class CapacityQueue {
     private readonly bounds: { readonly routeMax: number; readonly allMax: number } = { routeMax: 100, allMax: 1_000 },
   ) {}
 
-  /** How many wait, in all. */
+  /** The number of waiting calls. */
   get size(): number {
     return this.count;
   }
 
   /**
-   * The channel that has a place now; null: none had one in time, or others took the place in here. Whoever is told of a
-   * place that it does not take says so, with `freed`.
+   * Resolves with the channel that has capacity, or with null if none had in time or a newer call replaced this one. A caller that
+   * does not use the capacity passes it on with `freed`.
    */
   wait({ route, channels, untilMs, cancellation }: CapacityRequest): Promise<string | null> {
     const waitMs = untilMs - this.ports.nowMs();
     if (waitMs <= 0 || channels.length === 0 || cancellation.failure !== null) return nobody;
     const line = this.byRoute.get(route);
-    // The eldest has the least chance of all to be served.
+    // The oldest call is the least likely to be served in time.
     if (line !== undefined && line.length >= this.bounds.routeMax) line[0]!.leave(null);
     if (this.count >= this.bounds.allMax) return nobody;
     return new Promise((resolve) => this.enter({ route, channels, waitMs, cancellation, resolve }));
   }
 
-  /** A channel has a place again. */
+  /** A channel has capacity again. */
   freed(channel: string): void {
     this.byChannel.get(channel)?.at(-1)?.leave(channel);
   }
@@ -67,7 +67,7 @@ export class CapacityQueue {
 
 export interface CapacityRequest {
   readonly route: string;
-  /** Those that are full, each once. */
+  /** The full channels, each once. */
   readonly channels: readonly string[];
   /** On the clock of `nowMs`. */
   readonly untilMs: number;

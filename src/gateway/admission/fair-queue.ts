@@ -2,13 +2,13 @@ import type { Cancellation } from "../cancellation.ts";
 import type { Ports } from "../ports.ts";
 
 /**
- * Where calls wait their turn while nobody may be asked (`routing.wait`), instead of being refused at once. Keys take
- * turns, and within a key who came first goes first. A route that opens again is not flooded: one call goes ahead, and
- * each that is served brings two more.
+ * Calls wait here while no candidate may be asked (`routing.wait`), instead of being rejected at once. Keys take turns; within a key,
+ * the first call goes first. A route that recovers is not flooded: one call is admitted, and each one that is served admits two more
+ * (slow start).
  */
 export class FairQueue {
   private readonly queues = new Map<string, RouteQueue>();
-  /** How many calls of a key wait, over all routes. */
+  /** The number of waiting calls of each key, over all routes. */
   private readonly totals = new Map<string, number>();
   private count = 0;
 
@@ -17,25 +17,25 @@ export class FairQueue {
     private readonly bounds: QueueBounds = { routeMax: 100, allMax: 1_000 },
   ) {}
 
-  /** How many wait, in all. */
+  /** The number of waiting calls. */
   get size(): number {
     return this.count;
   }
 
-  /** How many wait for this route. While somebody does, a call that just came has to wait behind them. */
+  /** The number of calls that wait for this route. While there are any, a new call queues behind them. */
   waiting(route: string): number {
     return this.queues.get(route)?.count ?? 0;
   }
 
   /**
-   * Waits for a turn. Whoever is told to go plans anew, and then tells how it went: `opened`, `failed`, or `wait` once
-   * more with `again`, which gives back the place at the head.
+   * Waits to be admitted. A call that is told to go plans again and reports how it went: with `opened`, with `failed`, or by calling
+   * `wait` with `again`, which returns it to the head of the queue.
    */
   wait(call: QueueRequest): Promise<QueueOutcome> {
     const { route, keyId, cancellation, again = false } = call;
     if (again) this.failed(route);
     if (cancellation.failure !== null) return Promise.resolve("gone");
-    // Nobody is kept for what it cannot live to see.
+    // A call is not queued if its deadline comes before any candidate may be asked.
     if (this.ports.nowMs() + call.soonestMs >= call.deadlineMs) return Promise.resolve("late");
     if (!again && !this.makeRoom(route, keyId)) return Promise.resolve("full");
     return new Promise((resolve) => {
@@ -45,7 +45,7 @@ export class FairQueue {
     });
   }
 
-  /** A call of this route was served, or has left its place to another: the next ones may follow, whatever they were told. */
+  /** A call of this route was served, or left its place: the next calls may follow, even before their time. */
   opened(route: string): void {
     const queue = this.queues.get(route);
     if (queue === undefined) return;
@@ -54,7 +54,7 @@ export class FairQueue {
     this.release(queue, true);
   }
 
-  /** A call that went ahead was not served, for whatever reason: again one at a time. */
+  /** An admitted call was not served: the window shrinks to one call at a time. */
   failed(route: string): void {
     const queue = this.queues.get(route);
     if (queue === undefined) return;
@@ -107,7 +107,7 @@ export class FairQueue {
     this.tidy(queue);
   }
 
-  /** Lets go as many as may, and sets the clock for the next. `early`: also those whose time has not come. */
+  /** Admits as many calls as the window allows and sets the timer for the next. `early`: also calls whose time has not come. */
   private release(queue: RouteQueue, early: boolean): void {
     queue.disarm?.();
     queue.disarm = null;
@@ -117,7 +117,7 @@ export class FairQueue {
       if (next === null) break;
       this.letGo(queue, next);
     }
-    // With nobody's place free, it is those ahead who will be heard of.
+    // If the window is full, the next call is admitted when an admitted one reports.
     if (queue.count > 0 && queue.admitted.length < queue.admissionWindow) {
       queue.disarm = this.ports.after(Math.max(0, soonestOf(queue) - nowMs), () => this.release(queue, false));
     }
@@ -126,11 +126,11 @@ export class FairQueue {
 
   private letGo(queue: RouteQueue, waiter: QueuedCall): void {
     const { keyId } = waiter;
-    // To the end of the round, with those of its calls that still wait.
+    // The key moves to the end of the round, with its calls that still wait.
     const line = queue.keys.get(keyId)!;
     queue.keys.delete(keyId);
     queue.keys.set(keyId, line);
-    // One of whom nothing is heard was not refused either: it holds up the others for a while only.
+    // An admitted call that does not report was not rejected either. It occupies the window for a limited time only.
     const forget = this.ports.after(silenceMs, () => {
       queue.admitted.splice(queue.admitted.indexOf(forget), 1);
       this.release(queue, false);
@@ -146,7 +146,7 @@ export class FairQueue {
     if (queue.admitted.length === 0 && this.queues.get(queue.route) === queue) this.queues.delete(queue.route);
   }
 
-  /** Whether there is a place. Where all are taken, whoever holds most of them has to give one to who holds fewer. */
+  /** Makes room for a call if possible. If the queue is full, the key with the most waiting calls gives one up for a key with fewer. */
   private makeRoom(route: string, keyId: string): boolean {
     const queue = this.queues.get(route);
     if (queue !== undefined && queue.count >= this.bounds.routeMax) {
@@ -164,7 +164,7 @@ export class FairQueue {
   }
 }
 
-/** `late`: the deadline came, or will come before anybody may be asked. `gone`: the call was cancelled. */
+/** `late`: the deadline has passed, or will pass before any candidate may be asked. `gone`: the call was cancelled. */
 export type QueueOutcome = "go" | "full" | "late" | "gone";
 
 export interface QueueRequest {
@@ -175,7 +175,7 @@ export interface QueueRequest {
   /** Until when the call may wait, on the clock of `nowMs`. */
   readonly deadlineMs: number;
   readonly cancellation: Cancellation;
-  /** It was told to go, and still found nobody. */
+  /** The call was admitted before and found no candidate. */
   readonly again?: boolean;
 }
 
@@ -186,48 +186,48 @@ export interface QueueBounds {
 
 interface RouteQueue {
   readonly route: string;
-  /** Those who wait, by key, in the order in which the keys have their turn. */
+  /** Waiting calls by key, in the order in which the keys take turns. */
   keys: Map<string, QueuedCall[]>;
   count: number;
-  /** How many may be under way at once of whom nothing was heard yet. */
+  /** How many admitted calls may be running whose result is not known yet. */
   admissionWindow: number;
-  /** Those: each is the timer by which it is forgotten. */
+  /** Those calls, each as the cancel function of the timer that removes it. */
   readonly admitted: (() => void)[];
   disarm: (() => void) | null;
 }
 
 interface QueuedCall {
   readonly keyId: string;
-  /** When somebody may be asked, by what it knows: not all calls of a route have the same candidates. */
+  /** When a candidate of this call may be asked. Calls of one route may have different candidates. */
   readonly opensMs: number;
   readonly again: boolean;
   readonly leave: (turn: QueueOutcome) => void;
   readonly resolve: (turn: QueueOutcome) => void;
-  /** Takes back its timer and its ear. */
+  /** Cancels its timer and stops listening for cancellation. */
   release: () => void;
 }
 
-/** A half-open channel that somebody is trying may open at any time: then we look from time to time. */
+/** A half-open channel may close at any time, so the queue checks regularly. */
 const soonestMsMin = 100;
-/** Looking costs a plan: the more wait, the less often each of them looks. */
+/** Each check makes a plan, so calls check less often the more of them wait. */
 const lookMs = 10;
-/** Upstreams refuse quickly; who has heard nothing for so long was taken. */
+/** Upstreams reject quickly; no news for this long means that the call was accepted. */
 const silenceMs = 2_000;
 
-/** How many at the head were sent back: the next who is comes behind them, and so they keep their order. */
+/** How many calls at the head were returned to the queue. The next one comes behind them, so that they keep their order. */
 function returned(line: readonly QueuedCall[]): number {
   const at = line.findIndex(({ again }) => !again);
   return at < 0 ? line.length : at;
 }
 
-/** The key has its turn next, but after those who were sent back before it. */
+/** The key is next, but after keys whose calls were returned before. */
 function inFront(keys: ReadonlyMap<string, QueuedCall[]>, keyId: string, line: QueuedCall[]): Map<string, QueuedCall[]> {
   const others = [...keys].filter(([key]) => key !== keyId);
   const before = others.findIndex(([, [head]]) => head?.again !== true);
   return new Map(others.toSpliced(before < 0 ? others.length : before, 0, [keyId, line]));
 }
 
-/** The first whose time has come, in the order of the keys. */
+/** The first call whose time has come, in the order of the keys. */
 function nextOf(queue: RouteQueue, nowMs: number): QueuedCall | null {
   for (const line of queue.keys.values()) {
     const waiter = line.find(({ opensMs }) => opensMs <= nowMs);
@@ -242,7 +242,7 @@ function soonestOf(queue: RouteQueue): number {
   return soonestMs;
 }
 
-/** Who has the most, if that is more than the newcomer would have. */
+/** The key with the most calls, if that is more than the new call's key would have. */
 function most(shares: readonly (readonly [keyId: string, count: number])[], own: number): string | null {
   let best: readonly [string, number] | null = null;
   for (const share of shares) if (best === null || share[1] > best[1]) best = share;

@@ -3,27 +3,26 @@ import { parseToken } from "../../keys/token.ts";
 import { BoundedMap } from "../upstream-state/bounded-map.ts";
 import { StorageTrouble, type ChangedKey, type OpenedKey } from "../storage.ts";
 
-/** What a token opens: a key, nothing, or nobody can say because the store does not answer or what it says makes no sense. */
+/** What a token opens: a key, nothing, or unknown because the store does not answer or its data is damaged. */
 export type Opened = Key | null | "unavailable" | DamagedKey;
 
-/** A key that this version cannot read. The reason names it, and what is to be done. */
+/** A key that this version cannot read. The reason names the key and how to fix it. */
 export interface DamagedKey {
   readonly damaged: string;
 }
 
 export interface KeyCachePorts {
   readonly byDigest: (digest: string) => Promise<OpenedKey | null>;
-  /** Milliseconds on a clock that never jumps. */
+  /** Milliseconds on a monotonic clock. */
   readonly nowMs: () => number;
   readonly wallMs: () => number;
-  /** A key was used; told often. */
+  /** A key was used. Called often. */
   readonly used: (keyId: string) => void;
 }
 
 /**
- * The keys of the store as far as calls have named them, by the digest of their tokens. A key that is known answers at once,
- * and goes on doing so while the store is away, for a while; one that is not is asked for. Whoever follows the store's
- * changes tells us of them, so what is known here is as fresh as that.
+ * The keys of the store that calls have used, by the digest of their tokens. A known key is returned at once, and for a limited time
+ * also while the store is unreachable. The follower reports changes of the store, so an entry is as fresh as its last report.
  */
 export class KeyCache {
   private readonly known = new BoundedMap<string, OpenedKey>(knownMax, (digest, { key }) => this.unlink(digest, key.id));
@@ -31,14 +30,14 @@ export class KeyCache {
   private readonly strangers = new Map<string, number>();
   private readonly asking = new Map<string, Promise<Opened>>();
   private syncedMs: number;
-  /** How often something has changed. */
+  /** Counts reported changes. */
   private changes = 0;
 
   constructor(private readonly ports: KeyCachePorts) {
     this.syncedMs = ports.nowMs();
   }
 
-  /** With the token itself, one that was mistyped is known as such, and nobody is asked for it. */
+  /** With the token itself, a mistyped one is recognised by its checksum, and the store is not asked. */
   find(digest: string, token: string | null = null): Opened | Promise<Opened> {
     const entry = this.known.get(digest);
     if (entry !== undefined) {
@@ -52,7 +51,7 @@ export class KeyCache {
     return this.asking.get(digest) ?? this.ask(digest);
   }
 
-  /** The store was reached, and this is all that changed. Returns the keys that were revoked since. */
+  /** The store was reached, and these are all changes. Returns the keys that were revoked. */
   changed(keys: readonly ChangedKey[]): readonly string[] {
     this.syncedMs = this.ports.nowMs();
     if (keys.length === 0) return [];
@@ -61,7 +60,7 @@ export class KeyCache {
     return this.renewed(keys);
   }
 
-  /** The store was reached, and more changed than it tells. Returns the keys that are known: how they are now is to be told next. */
+  /** The store was reached, and there were too many changes to list. Returns the known keys, whose present state must be reported next. */
   unsure(): readonly string[] {
     this.changes += 1;
     this.strangers.clear();
@@ -69,8 +68,8 @@ export class KeyCache {
   }
 
   /**
-   * How some keys are now. What is known is replaced and not forgotten: the store may be lost in the next moment. Returns those
-   * that are revoked.
+   * The present state of some keys. Entries are replaced and not dropped, because the store may become unreachable at any time.
+   * Returns the revoked keys.
    */
   renewed(keys: readonly ChangedKey[]): readonly string[] {
     for (const changed of keys) this.replace(changed);
@@ -89,8 +88,8 @@ export class KeyCache {
   }
 
   /**
-   * What the store says. Should it be told of a change meanwhile, the answer may be older than that, and nobody would tell
-   * us of the change again: it is asked once more.
+   * Asks the store. If a change is reported meanwhile, the answer may be older than the change, which will not be reported again. So
+   * the store is asked once more.
    */
   private async answer(digest: string): Promise<Opened> {
     for (let round = 0; round < roundsMax; round++) {
@@ -102,7 +101,7 @@ export class KeyCache {
         return error instanceof StorageTrouble && error.kind === "damaged" ? { damaged: error.message } : "unavailable";
       }
       if (changes !== this.changes) continue;
-      // What opens nothing any more is not told from what never did, not even by the time it takes.
+      // A token that has expired takes as long as one that never existed, so that timing does not tell them apart.
       const opened = entry === null ? null : this.open(entry);
       if (entry !== null && opened !== null) {
         this.remember(digest, entry);
@@ -138,7 +137,7 @@ export class KeyCache {
     if (!this.digestsOf.has(id)) return;
     this.forget(id);
     if (key === null || revoked) return;
-    // Those that nobody has come with yet belong to the same key.
+    // Tokens of the key that no call has used yet are stored, too.
     for (const { digest, expiresMs } of tokens) this.remember(digest, { key, tokenExpiresMs: expiresMs });
   }
 
@@ -148,12 +147,12 @@ export class KeyCache {
   }
 }
 
-/** How long a known key is served while the store cannot be reached. */
+/** How long a known key is accepted while the store is unreachable. */
 const staleMaxMs = 15 * 60_000;
 const knownMax = 50_000;
-/** A token that opened nothing is not asked for again for a moment: whoever guesses must not become the store's load. */
+/** A token that opened nothing is not looked up again for a moment, so that guessing does not load the store. */
 const strangerMs = 2_000;
 const strangersMax = 20_000;
-/** More than connections that guess: whoever comes with a good key among them waits for its answer, and gets it. */
+/** More than there are guessing connections, so that a valid key among them is still looked up. */
 const askingMax = 10_000;
 const roundsMax = 3;

@@ -24,34 +24,34 @@ export interface LedgerPorts {
   readonly log: (record: CallRecord) => void;
 }
 
-/** The books of the gateway: what a call may cost is taken from its key before it is made, what it did cost is written down after. */
+/** The accounts of the gateway: reserves what a call may cost before it is made, and records what it did cost afterwards. */
 export class Ledger {
   private readonly outputs = new OutputAverages();
   private closing: Promise<void> | null = null;
   private persisted: Persisted = null;
-  /** One list for all calls, for as long as it is being read. */
+  /** Reused by all calls, because it is only read before the next call fills it. */
   private readonly found: (Rates | null)[] = [];
 
   constructor(private readonly ports: LedgerPorts) {}
 
-  /** Refuses at once what has no chance. */
+  /** Rejects a key that has no room for any call. Reserves nothing. */
   precheck(key: Key): LimitExceeded | null {
     return this.ports.limiter.precheck(key);
   }
 
-  /** A place among the calls of its key, for a call whose request is still being read. */
+  /** A concurrency slot for a call whose request is still being read. */
   place(key: Key, receiptId: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
     return this.ports.limiter.place(key, receiptId);
   }
 
-  /** What would be taken for a call; nothing is. */
+  /** What would be reserved for a call. Reserves nothing. */
   estimate(ask: CallRequest, route: Route): Demand {
     return this.demand(ask, route, this.ports.wallMs(), true);
   }
 
   /**
-   * Reserves what a call is expected to need. The limits are asked before the first await, so that whoever gives up a slot for the
-   * call does so in the same turn. `receiptId` is unique, and rises with time.
+   * Reserves what a call is expected to need. The limits are asked before the first await, so that a caller can give up a slot for the
+   * call in the same turn. `receiptId` is unique and rises with time.
    */
   async admit(receiptId: string, facts: CallFacts, key: Key, ask: CallRequest, route: Route): Promise<Admission | LimitExceeded> {
     const { limiter, receipts } = this.ports;
@@ -87,13 +87,13 @@ export class Ledger {
     return admission;
   }
 
-  /** What was to be on record before its call is made cannot be: the call is not made. */
+  /** The start of the call could not be written to the journal, so the call is not made. */
   lost(admission: Admission): LimitExceeded {
     admission.grant.settle(null);
     return noRoom;
   }
 
-  /** Writes down how a call ended; where it had been let in, with its receipt and the truth about its limits. */
+  /** Records how a call ended. If it was admitted, its receipt is written and its limits are settled. */
   readonly record = (record: CallRecord): Persisted => {
     const { log, receipts } = this.ports;
     log(record);
@@ -107,17 +107,17 @@ export class Ledger {
     return this.persistedWhen(receipts.close(receipt));
   };
 
-  /** Receipts that are written together come with the same promise, and one that cannot fail is made of it once. */
+  /** Receipts that are written together share one promise, and so the promise that ignores its errors is made once. */
   private persistedWhen(closing: Promise<void>): Persisted {
     if (closing !== this.closing) {
       this.closing = closing;
-      // A book that is closed already has the call as one that is under way, and so it is not forgotten.
+      // If the journal is closed, it still has the call as started, so that the call is not lost.
       this.persisted = closing.catch(() => {});
     }
     return this.persisted;
   }
 
-  /** Whatever goes wrong with it, what was taken for the call is not lost. */
+  /** If making the receipt fails, the reservation is released all the same. */
   private receiptOf(record: CallRecord, admission: Admission): Receipt {
     try {
       return receiptOf(record, admission, this.ports.ratesOf);
@@ -127,7 +127,7 @@ export class Ledger {
     }
   }
 
-  /** Says which price is missing, by the names that a price is set with. */
+  /** Names the missing price as it has to be set. */
   private unpriced(limitExceeded: LimitExceeded, route: Route, atMs: number): LimitExceeded {
     const missing = route.tiers
       .flat()
@@ -141,13 +141,13 @@ export class Ledger {
     return { ...limitExceeded, failure: { ...limitExceeded.failure, publicMessage: message } };
   }
 
-  /** What is expected; only money needs a price before the call, and then the most that anybody of the route could ask for. */
+  /** The expected demand. Only a budget needs the price before the call: the highest of the route. */
   private demand(ask: CallRequest, route: Route, atMs: number, metered: boolean): Demand {
     const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
     return demandAt(metered ? highestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
   }
 
-  /** Candidates are many, and prices few. */
+  /** A route has many candidates but few different prices. */
   private ratesOn({ tiers }: Route, atMs: number): readonly (Rates | null)[] {
     const { found } = this;
     found.length = 0;
@@ -161,17 +161,17 @@ export class Ledger {
   }
 }
 
-/** An admission whose limits are still being asked. */
+/** An admission while its limits are asked. */
 type PendingAdmission = { -readonly [Name in keyof Admission]: Admission[Name] };
 
 const nothingTaken: Grant = { kind: "grant", rateLimitStatus: null, settle: () => {} };
 
-/** What counts against limits. Whoever leaves early, or is cut off, has still used what was made for it. */
+/** What counts against limits. A client that leaves early has still used what was generated. */
 function countedOf({ state, delivered, attempts }: Receipt): Figures {
   return state === "complete" ? delivered : sumOf(attempts);
 }
 
-/** Whether what its calls cost is held against it. */
+/** Whether the key has a budget. */
 export function hasBudget({ limits }: Key): boolean {
   if (limits.budget !== null) return true;
   for (const { budget } of limits.models) if (budget !== null) return true;

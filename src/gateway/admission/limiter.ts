@@ -3,13 +3,16 @@ import type { Demand } from "../../limits/limits.ts";
 import type { Key } from "../../keys/key.ts";
 import type { Failure } from "../../operations/failure.ts";
 
-/** Holds keys to their limits. Where a limit is shared with other processes, an answer may take a moment; it never hangs. */
+/** Enforces the limits of keys. If a limit is shared with other processes, an answer may take a moment, but never without bound. */
 export interface Limiter {
-  /** Refuses at once what has no chance, before a body is read; takes nothing. */
+  /** Rejects a key that has no room for any call, before the body is read. Reserves nothing. */
   precheck(key: Key): LimitExceeded | null;
-  /** A place among the calls of a key for one whose request is still being read; to be left in the moment in which it is admitted. */
+  /** A concurrency slot for a call whose request is still being read. It is released in the turn in which the call is admitted. */
   place(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded>;
-  /** Takes what a call is expected to need, all of it or nothing. `call` names it, so that its place can be given back if we die. */
+  /**
+   * Reserves what a call is expected to need, all of it or nothing. `call` names it, so that its slot can be freed if this process
+   * dies.
+   */
   admit(key: Key, model: string, demand: Demand, call: string): Grant | LimitExceeded | Promise<Grant | LimitExceeded>;
 }
 
@@ -18,29 +21,29 @@ export interface ConcurrencySlot {
   leave(): void;
 }
 
-/** What was taken for a call. Whoever holds it settles it exactly once. */
+/** What was reserved for a call. It is settled exactly once. */
 export interface Grant {
   readonly kind: "grant";
-  /** How the key stands, for the `x-ratelimit-…` headers; null where it has no such limits. */
+  /** For the `x-ratelimit-…` headers; null if the key has no such limits. */
   readonly rateLimitStatus: RateLimitStatus | null;
-  /** Puts the truth in the place of the estimate, and frees the call's place. `null`: it never reached an upstream. */
+  /** Replaces the estimate by the real use and frees the slot. `null`: the call did not reach an upstream. */
   settle(truth: Demand | null): void;
 }
 
-/** A limit that leaves no room. */
+/** A limit that has no room. */
 export interface LimitExceeded {
   readonly kind: "limit_exceeded";
   readonly failure: Failure;
-  /** When asking again has a chance; null where waiting does not help. */
+  /** When trying again may succeed; null if waiting does not help. */
   readonly retryAfterMs: number | null;
   readonly rateLimitStatus: RateLimitStatus | null;
 }
 
-/** The figures of the convention's headers; null is the limit that the key does not have, and then its other figures say nothing. */
+/** The figures of the OpenAI API's rate limit headers. A limit is null if the key does not have it; its other figures then mean nothing. */
 export interface RateLimitStatus {
   readonly requestsLimit: number | null;
   readonly requestsRemaining: number;
-  /** Until all of the limit is free again. */
+  /** Until the whole limit is available again. */
   readonly requestsResetMs: number;
   readonly tokensLimit: number | null;
   readonly tokensRemaining: number;

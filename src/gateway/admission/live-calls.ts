@@ -1,9 +1,9 @@
 import type { Failure } from "../../operations/failure.ts";
 import type { Cancellation } from "../cancellation.ts";
 
-/** The calls under way: counted to bound them, listed to end them, and waited for when the process goes down. */
+/** The running calls: counted to limit them, listed to end them, and awaited at shutdown. */
 export class LiveCalls {
-  /** In no order. Each knows its place, so that it is found as quickly as it is put here. */
+  /** Unordered. Each call knows its index, so that it can be removed in constant time. */
   private readonly calls: Cancellation[] = [];
   private idle: (() => void)[] = [];
 
@@ -24,7 +24,7 @@ export class LiveCalls {
     for (const wake of idle) wake();
   }
 
-  /** The last one takes its place. */
+  /** The last call takes the index of the removed one. */
   private remove(call: Cancellation): boolean {
     const { place } = call;
     if (place === null) return false;
@@ -37,7 +37,7 @@ export class LiveCalls {
     return true;
   }
 
-  /** Whose calls are under way. */
+  /** The keys that have running calls. */
   keyIds(): ReadonlySet<string> {
     return new Set(this.calls.flatMap(({ keyId }) => keyId ?? []));
   }

@@ -8,14 +8,14 @@ import type { Exchange, Ports, Reply } from "../ports.ts";
 import { AttemptTimeouts, type TimeoutKind, type TimeoutListener, type TimeoutLimits } from "./attempt-timeouts.ts";
 
 /**
- * One try of one candidate. It ends with a whole answer, with a stream whose first output is in hand, or with a
- * failure, and never with two of them: that is the commit point. Until then nothing has been promised to the client.
+ * The exchange of one attempt with its upstream. It ends in exactly one of three ways: a whole answer, a stream whose first output has
+ * arrived (the commit point), or a failure. Before that, nothing has been sent to the client.
  */
 export class AttemptExchange implements CancellationListener, TimeoutListener, StreamOwner {
   private exchange: Exchange | null = null;
   private reader: StreamReader | null = null;
   readonly timeouts: AttemptTimeouts;
-  /** Why we ended it ourselves; whatever the network then says is a consequence. */
+  /** Why the gateway ended the exchange. Errors that the network reports afterwards are consequences of that. */
   reason: Failure | null = null;
 
   constructor(
@@ -35,12 +35,12 @@ export class AttemptExchange implements CancellationListener, TimeoutListener, S
     return this.exchange !== null;
   }
 
-  /** Why it will come to nothing, from the moment that is decided; null while it may still answer. */
+  /** Why the attempt will fail, as soon as that is decided; null while it may still succeed. */
   get left(): Failure | null {
     return this.reason ?? this.options.cancellation.failure;
   }
 
-  /** Asks, and gives the head of the answer. */
+  /** Sends the request and returns the head of the answer. */
   send(request: UpstreamRequest): Promise<Reply | Failure> | Failure {
     if (this.reason !== null) return this.reason;
     const { deployment, credential } = this.candidate;
@@ -65,17 +65,17 @@ export class AttemptExchange implements CancellationListener, TimeoutListener, S
     return trouble ?? this.reason ?? stream;
   }
 
-  /** What came of it, after all. Nothing but a stream goes on. */
+  /** The final outcome. Only a stream continues after this. */
   conclude(outcome: Outcome): Outcome {
     if (outcome instanceof LiveStream) return outcome;
     this.settle();
-    // Whatever is left of this exchange must not hold a connection.
+    // A failed exchange must not keep its connection.
     if (isFailure(outcome)) this.exchange?.abort();
     const ended = this.reason ?? outcome;
     return isFailure(ended) ? this.named(ended) : ended;
   }
 
-  /** What a failure is called: an engine of this machine is no upstream. */
+  /** The failure under its public name: an engine on this machine is not reported as an upstream. */
   named(cause: Failure): Failure {
     return runsHere(this.candidate.deployment.channel.address) ? ofLocalEngine(cause) : cause;
   }
@@ -134,9 +134,9 @@ export interface ExchangeOptions extends TimeoutLimits {
   readonly ports: Ports;
   readonly codec: Pick<Codec<never>, "explain">;
   readonly cancellation: Cancellation;
-  /** As in `TimeoutListener`. */
+  /** See `TimeoutListener`. */
   slow(): number;
-  /** What an upstream said, as far as it may be repeated. */
+  /** The failure without anything that must not be repeated to the client. */
   sanitized(cause: Failure): Failure;
 }
 
@@ -146,7 +146,7 @@ export type Outcome = WholeAnswer | LiveStream | Failure;
 const refusalBytesMax = 64 * 1024;
 const answerBytesMax = 16 * 1024 * 1024;
 
-/** Here and not where it is needed: whoever makes a function pays for it in every call. */
+/** A function of its own, so that the closure is not allocated for every call. */
 function insteadOf(answer: ExpectedStream): ExpectedWhole["read"] {
   return (body, head) => answer.instead(body, head);
 }
@@ -164,7 +164,7 @@ async function readWhole(reply: Reply, read: ExpectedWhole["read"], progress: At
   return isFailure(body) ? afterHead(body) : read(body, reply);
 }
 
-/** A connection that breaks inside the body gave half an answer: the deployment's fault, not a refusal to connect. */
+/** A connection that breaks inside the body is the deployment's fault, unlike a refused connection. */
 function afterHead(cause: Failure): Failure {
   return cause.kind === "bad_response" ? cause : failure("disconnected", `${cause.detail} inside the answer`);
 }

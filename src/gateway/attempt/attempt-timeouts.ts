@@ -4,9 +4,9 @@ import type { Timer, Ports } from "../ports.ts";
 export type TimeoutKind = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
 
 /**
- * Every timer of one attempt in a single one. It is armed for the next thing that could be due and looks again when
- * it rings, so that a stream of a thousand chunks moves two numbers a chunk and touches no timer. While nobody reads
- * (the client is slow, not the upstream) the upstream's silence does not count.
+ * All timeouts of one attempt on a single timer. The timer is set for the next timeout that could be due and checks again when it
+ * fires, so that a chunk of a stream updates two numbers and sets no timer. Time in which nothing is read (the client is slow, not the
+ * upstream) does not count as silence.
  */
 export class AttemptTimeouts implements Timer {
   slot = 0;
@@ -16,10 +16,10 @@ export class AttemptTimeouts implements Timer {
   private eventMs: number;
   private pausedMs: number | null = null;
   private armedMs = Infinity;
-  /** What could be due next, and when. */
+  /** The timeout that could be due next, and when. */
   private next: TimeoutKind = "first";
   private nextMs = Infinity;
-  /** When somebody wants to know that there is still no content. */
+  /** When the listener wants to know that there is no content yet. */
   private slowMs: number;
 
   constructor(
@@ -34,14 +34,14 @@ export class AttemptTimeouts implements Timer {
     this.arm(this.startedMs);
   }
 
-  /** The head of the answer is here. A whole answer is now read; a stream still owes its first content. */
+  /** The head has arrived. A whole answer is now read; a stream must still send its first content. */
   headArrived(): void {
     this.byteMs = this.ports.nowMs();
     this.phase = "reading";
     this.arm(this.byteMs);
   }
 
-  /** A part of a whole answer: an upstream that sends blank space while it works on it is not silent. */
+  /** Part of a whole answer arrived. Some upstreams send white space while they work, which counts as activity. */
   bytesArrived(): void {
     this.byteMs = this.ports.nowMs();
   }
@@ -52,7 +52,7 @@ export class AttemptTimeouts implements Timer {
     this.arm();
   }
 
-  /** Every choice is finished; an upstream that then says nothing more has said it all. */
+  /** Every choice is finished. An upstream that goes silent after that has sent everything. */
   finished(): void {
     if (this.phase !== "committed") return;
     this.phase = "finished";
@@ -88,7 +88,7 @@ export class AttemptTimeouts implements Timer {
     this.ports.timers.set(this, Math.max(0, this.nextMs - nowMs), nowMs);
   }
 
-  /** Looks what is due. */
+  /** Checks what is due. */
   fire(): void {
     this.armedMs = Infinity;
     if (this.phase === "over") return;
@@ -123,7 +123,7 @@ export class AttemptTimeouts implements Timer {
       case "committed":
       case "finished": {
         const silentMs = this.phase === "finished" ? Math.min(lingerMs, timeouts.idleMs) : timeouts.idleMs;
-        // While nobody reads only the total can be due; a look before anything else could be is soon enough.
+        // While nothing is read, only the total timeout can be due. Checking again before any other could be is soon enough.
         if (this.pausedMs !== null)
           return this.expect("total", Math.min(total, this.ports.nowMs() + Math.min(silentMs, timeouts.progressMs)));
         const idle = this.byteMs + silentMs;
@@ -143,10 +143,10 @@ export class AttemptTimeouts implements Timer {
   }
 }
 
-/** Whoever is listener, and told when it takes too long. */
+/** Receives the timeouts of an attempt. */
 export interface TimeoutListener {
   timedOut(kind: Exclude<TimeoutKind, "slow">): void;
-  /** There is no content yet. Says after how long it wants to be told again; Infinity: never. */
+  /** There is no content yet. Returns after how long to be told again; Infinity: never. */
   slow(): number;
 }
 
@@ -154,13 +154,13 @@ export interface TimeoutLimits {
   readonly startedMs: number;
   readonly timeouts: Timeouts;
   readonly stream: boolean;
-  /** Until the first content, or the first byte where the answer does not stream. */
+  /** Until the first content, or the first byte if the answer is not streamed. */
   readonly patienceMs: number;
-  /** What is left of the call's own time before its first content. */
+  /** How much is left of the call's deadline for first content. */
   readonly deadlineMs: number;
-  /** After how long without content to say so; Infinity: nobody wants to know. */
+  /** After how long without content `slow` is called; Infinity: never. */
   readonly slowMs: number;
 }
 
-/** How long a finished stream may take to send its usage and its end mark. */
+/** How long a finished stream may take to send its usage and its end marker. */
 const lingerMs = 10_000;

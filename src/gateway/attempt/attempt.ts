@@ -20,7 +20,7 @@ import { outputEstimate } from "./output-estimate.ts";
 import type { Ports } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
 
-/** One attempt with its bookkeeping: encoded for its candidate, booked on the upstreams, ended exactly once. */
+/** One request to one candidate. It is encoded in the candidate's dialect, counted in the upstream state, and ended exactly once. */
 export class Attempt implements ExchangeOptions {
   readonly candidate: Candidate;
   readonly cancellation: Cancellation;
@@ -36,10 +36,10 @@ export class Attempt implements ExchangeOptions {
   private readonly operation: Operation;
   private readonly askedTokens: number;
   private readonly asksSubtitles: boolean;
-  /** What was asked for, until its answer begins: a long stream must not hold its request in memory. */
+  /** The request, until the answer begins: a long stream must not hold it in memory. */
   private ask: CallRequest | null;
   private readonly forwarded: Readonly<Record<string, string>>;
-  /** What its refusal teaches, should it be refused. */
+  /** What can be learned from the rejection of this attempt. */
   lesson: CallLesson | null = null;
   private readonly expected: Metered;
   private encoded: Encoded | Failure | null;
@@ -52,11 +52,11 @@ export class Attempt implements ExchangeOptions {
     private readonly gateway: Gateway,
     choice: AttemptChoice,
     readonly startedMs: number,
-    /** What is left of the call's time before its first content. */
+    /** How much is left of the call's deadline for first content. */
     readonly deadlineMs: number,
     private readonly hedge: boolean,
     private readonly hedgeTrigger: HedgeTrigger | null = null,
-    /** What the call has learned about this deployment before. */
+    /** What this call has learned about the deployment before. */
     private readonly taught: CallLesson | null = null,
   ) {
     const { candidate } = choice;
@@ -110,7 +110,7 @@ export class Attempt implements ExchangeOptions {
     return this.conclude(await this.exchange.read(reply, encoded.answer));
   }
 
-  /** A whole answer or a failure ends the attempt; a stream ends it through `succeed` or `fail`, whenever it does. */
+  /** A whole answer or a failure ends the attempt. A stream ends it later, through `succeed` or `fail`. */
   private conclude(read: Outcome): Outcome {
     const concluded = this.exchange.conclude(read);
     const outcome = isFailure(concluded) ? this.sanitized(concluded) : concluded;
@@ -137,7 +137,7 @@ export class Attempt implements ExchangeOptions {
     return this.hedgeTrigger === null ? Infinity : this.hedgeTrigger.slow(this);
   }
 
-  /** What an upstream said, as far as it may be repeated. */
+  /** The failure without anything that must not be repeated to the client. */
   sanitized(cause: Failure): Failure {
     if (cause.upstreamWords === null) return cause;
     const { ask, gateway, candidate } = this;
@@ -146,7 +146,7 @@ export class Attempt implements ExchangeOptions {
     return sanitizedFailure(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
   }
 
-  /** The same failure, and whether there is another way to ask. */
+  /** The same failure, marked if the request can be written in another way. */
   private adapted(cause: Failure): Failure {
     const lesson = this.asksSubtitles ? subtitlesLesson(cause) : null;
     if (lesson === null) return cause;
@@ -158,7 +158,7 @@ export class Attempt implements ExchangeOptions {
     if (this.end("answered", null, nowMs)) this.ticket.succeeded(nowMs);
   }
 
-  /** Ends it with a failure, charged to whoever it belongs to, or to nobody when the upstream had no part in it. */
+  /** Ends the attempt with a failure. It is charged to its scope, or to nothing if the upstream had no part in it. */
   fail(cause: Failure): void {
     const outcome = outcomeOf(cause);
     const nowMs = this.gateway.ports.nowMs();
@@ -174,8 +174,8 @@ export class Attempt implements ExchangeOptions {
   }
 
   /**
-   * How it stands in the record. An attempt that is still running is the one that answers, unless it was left before it said
-   * anything: the record of a call may be made before its attempt has noticed.
+   * The record of the attempt. An attempt that still runs counts as the one that answers, unless it was abandoned before it had
+   * output: the record of a call may be made before its attempt has noticed the cancellation.
    */
   get record(): AttemptRecord {
     if (this.ended !== null) return this.ended;
@@ -190,7 +190,7 @@ export class Attempt implements ExchangeOptions {
     return true;
   }
 
-  /** Of what is not a chat, nobody wants to know how many tokens a text has. */
+  /** Output tokens are only counted for chat. */
   private outputOf(whole: WholeAnswer): number {
     return operationSpecs[this.operation].unit === "tokens" ? outputEstimate(whole) : 0;
   }
@@ -215,28 +215,28 @@ export class Attempt implements ExchangeOptions {
   }
 }
 
-/** A failure in which the upstream had no part is none of its own. */
+/** A failure that the upstream did not cause counts as abandoned. */
 function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
   return blame === "gateway" || kind === "client_gone" || kind === "key_revoked" ? "abandoned" : "failed";
 }
 
-/** With whom an attempt is made, and in what way: see the plan. */
+/** The candidate of an attempt and whether it is a probe, as the plan chose it. */
 export type AttemptChoice = Pick<Choice, "candidate" | "probe" | "held">;
 
-/** Whoever does not want to wait for it alone. */
+/** Starts a hedge when an attempt is slow. */
 export interface HedgeTrigger {
-  /** After how long without content to tell; Infinity: never. */
+  /** After how long without content `slow` is called; Infinity: never. */
   slowMs(candidate: Candidate, streamed: boolean): number;
-  /** It has no content yet. Says after how long to be told again; Infinity: never. */
+  /** The attempt has no content yet. Returns after how long to be told again; Infinity: never. */
   slow(attempt: Attempt): number;
 }
 
-/** What it will take to answer, as far as can be told by what was asked for. */
+/** The expected usage, as far as the request tells. */
 function expectedOf(ask: CallRequest): Metered {
   return expectedUse(ask, anyTokens, unheard);
 }
 
-/** Makes it tell tokens as well, whatever they cost. */
+/** A rate of zero, so that tokens are included whatever they cost. */
 const anyTokens = { input: 0, output: 0 };
 const unheard = { outputAverage: null, ceiling: null };
 

@@ -1,11 +1,11 @@
 /**
- * The requests that are kept while their answers are on the way, so that another channel can go on with them. There may be
- * thousands of long ones: beyond these bounds an answer that breaks off is told as broken.
+ * Limits the memory of requests that are kept while their answers are streamed, so that another channel can continue them. Beyond the
+ * limit, an answer that breaks off is reported as interrupted.
  */
 export class HeldRequests {
   private held = 0;
 
-  /** False where there is no room. Whoever is given some gives it back once. */
+  /** Returns false if there is no room. Otherwise `release` must be called once. */
   hold(bytes: number): boolean {
     if (bytes > requestBytesMax || this.held + bytes > heldBytesMax) return false;
     this.held += bytes;

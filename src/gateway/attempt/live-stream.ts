@@ -8,20 +8,20 @@ import type { Ports, Reply } from "../ports.ts";
 import type { AttemptTimeouts } from "./attempt-timeouts.ts";
 
 /**
- * A stream on its way from an upstream. `open` reads up to the first output, which commits the call to this channel;
- * `next` then gives what came with each read, until `null`: the stream said its own end. Anything else is a failure.
+ * A stream that is being read from an upstream. `open` reads up to the first output, which commits the call to this channel. After
+ * that, `next` returns what arrived with each read, and `null` at the stream's own end. Anything else is a failure.
  */
 export class LiveStream {
   readonly kind = "stream";
-  /** What arrived before and with the first output. */
+  /** What arrived up to and with the first output. */
   first: Emission[] = [];
   firstContentMs = 0;
-  /** What its upstream said that it used: the last word on it counts. */
+  /** The usage that the upstream reported last. */
   usage: Metered | null = null;
   private ended = false;
   private committed = false;
   private heldBytes = 0;
-  /** A read that was begun before the commit, and had not come to its end by then. */
+  /** A read that was started before the commit point and had not finished by then. */
   private ahead: ReturnType<LiveStream["next"]> | null = null;
   private readonly output = new OutputCount();
 
@@ -48,8 +48,8 @@ export class LiveStream {
   }
 
   /**
-   * Its first output is here. Of audio, more may be known at once: how it ends, where all of it has come, or where its length
-   * was declared and it is not large. What is broken is then asked for elsewhere, since nothing has left yet.
+   * The first output has arrived. A short audio answer is read a little further, because whether it is complete can be checked before
+   * any byte is sent. If it is broken, another candidate can still be asked.
    */
   private begun(): null | Promise<Failure | null> {
     const { declaredBytes = null, shape } = this.reader;
@@ -59,7 +59,7 @@ export class LiveStream {
 
   private async foresee(ms: number): Promise<Failure | null> {
     const { ports, timeouts } = this.owner;
-    // From here on it owes no first content any more, but must not fall silent.
+    // The first-content timeout is over; from now on the idle timeout counts.
     timeouts.committed();
     let disarm = (): void => {};
     const late = new Promise<"late">((resolve) => (disarm = ports.after(ms, () => resolve("late"))));
@@ -68,7 +68,7 @@ export class LiveStream {
       const emissions = await Promise.race([reading, late]);
       if (emissions === "late") {
         this.ahead = reading;
-        // Whoever reads on is told of it.
+        // The next read reports the error.
         reading.catch(() => {});
         break;
       }
@@ -83,7 +83,7 @@ export class LiveStream {
     return this.commit();
   }
 
-  /** Keeps what came before the commit point. Returns whether that is reached. */
+  /** Keeps what arrived before the commit point. Returns whether the commit point is reached. */
   private hold(emissions: readonly Emission[]): boolean {
     let isReached = false;
     for (const emission of emissions) {
@@ -91,7 +91,7 @@ export class LiveStream {
       this.heldBytes += "frame" in emission ? (emission.frame?.length ?? 0) : 0;
       isReached ||= commits(emission);
     }
-    // An upstream that talks this long without saying anything is held back no longer.
+    // An upstream that sends this much without output is passed on anyway.
     return isReached || this.first.length > heldEventsMax || this.heldBytes > heldBytesMax;
   }
 
@@ -102,7 +102,7 @@ export class LiveStream {
     return null;
   }
 
-  /** The media type of its frames, and how a failure after the first of them is told. */
+  /** The media type of the frames. */
   get type(): string {
     return this.reader.type;
   }
@@ -135,7 +135,7 @@ export class LiveStream {
     }
   }
 
-  /** What a part of the body said; `isLast`: nothing follows it. */
+  /** Interprets one part of the body. `isLast`: nothing follows. */
   private look(read: Emissions, isLast: boolean): readonly Emission[] | Failure {
     const { reader } = this;
     const { timeouts } = this.owner;
@@ -157,7 +157,7 @@ export class LiveStream {
     if (emissions.at(-1)?.kind === "end") this.ended = true;
   }
 
-  /** The read itself failed. After the last choice's finish, an upstream that merely fell silent has said it all. */
+  /** The read failed. If every choice is finished and the upstream merely went silent, the stream is complete. */
   private async broken(cause: Failure): Promise<readonly Emission[] | Failure> {
     const { reader } = this;
     const reason = this.owner.reason ?? cause;
@@ -171,7 +171,7 @@ export class LiveStream {
     return this.fail(reason);
   }
 
-  /** What breaks after the commit interrupts the answer, whatever it was; unless it was not the upstream. */
+  /** A failure of the upstream after the commit point is an interruption, whatever the cause was. */
   private fail(reason: Failure): Failure {
     const cause = this.owner.sanitized(reason);
     this.owner.abandon(cause);
@@ -181,38 +181,41 @@ export class LiveStream {
     return this.owner.named(failure("interrupted", cause.detail, { status: cause.status }));
   }
 
-  /** After the end mark the client is done. The rest of the body is read aside, so that the connection can serve again. */
+  /**
+   * The client has everything after the end marker. The rest of the body is read in the background, so that the connection can be
+   * reused.
+   */
   private conclude(exhausted: boolean): void {
     this.owner.settle();
     if (!exhausted) void drain(this.reply, this.owner.ports);
   }
 }
 
-/** Whose stream it is: the attempt that asked for it. */
+/** The attempt that the stream belongs to. */
 export interface StreamOwner {
   readonly timeouts: AttemptTimeouts;
-  /** Why it was ended from our side; whatever the network then says is a consequence. */
+  /** Why the gateway ended the exchange. Errors that the network reports afterwards are consequences of that. */
   readonly reason: Failure | null;
   readonly ports: Pick<Ports, "nowMs" | "after">;
   settle(): void;
   abandon(reason: Failure): void;
-  /** The failure in the words for whoever failed. */
+  /** The failure under its public name. */
   named(cause: Failure): Failure;
-  /** What an upstream said, as far as it may be repeated. */
+  /** The failure without anything that must not be repeated to the client. */
   sanitized(cause: Failure): Failure;
 }
 
 const nothing = new Uint8Array(0);
 const heldEventsMax = 32;
 const heldBytesMax = 64 * 1024;
-/** Two minutes of speech as MP3. It is held in memory as a whole answer is. */
+/** Two minutes of speech as MP3. */
 const foreseenBytesMax = 2 * 1024 * 1024;
-/** What is complete at the upstream comes within this; a client waits no longer for it. */
+/** How long the client waits at most while the rest of a short audio answer is read. */
 const foreseenMs = 2_000;
 const drainedReadsMax = 4;
 const drainMs = 1000;
 
-/** The later word, unless it says nothing that can be counted. */
+/** The later report, unless it has no figures. */
 function tellsMore(earlier: Metered | null, later: Metered): Metered {
   const { promptTokens, completionTokens, audioSeconds, characters } = later;
   return earlier === null || (promptTokens ?? completionTokens ?? audioSeconds ?? characters) != null ? later : earlier;

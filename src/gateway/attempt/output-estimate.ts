@@ -2,7 +2,7 @@ import { parseUntrusted } from "../../dialects/untrusted.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { estimateTokens } from "../../usage/token-estimate.ts";
 
-/** Roughly how many tokens a whole answer has, where its upstream did not count them; zero where it did, or where nobody can tell. */
+/** Estimates the tokens of a whole answer whose upstream did not report them. Zero if it did, or if nothing can be estimated. */
 export function outputEstimate({ body, type, usage }: WholeAnswer): number {
   if (usage?.completionTokens != null || !type.startsWith("application/json")) return 0;
   const answer = parseUntrusted(decoder.decode(body), body);
@@ -14,7 +14,7 @@ export function outputEstimate({ body, type, usage }: WholeAnswer): number {
 
 const decoder = new TextDecoder();
 
-/** What a model said, thought, or wants to be called: all text of the choices but that which only names or numbers things. */
+/** The texts of all choices: content, refusals, reasoning, and the names and arguments of tool calls. */
 function textsIn(choices: unknown): readonly string[] {
   if (!Array.isArray(choices)) return [];
   return choices.flatMap((choice: { readonly message?: Readonly<Record<string, unknown>> | null } | null) => {

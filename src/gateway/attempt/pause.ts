@@ -1,7 +1,7 @@
 import type { Cancellation } from "../cancellation.ts";
 import type { Ports } from "../ports.ts";
 
-/** Waits, but not a moment longer than the call lives. */
+/** Waits for `ms`, or until the call is cancelled. */
 export function pause(ms: number, cancellation: Cancellation, { after }: Pick<Ports, "after">): Promise<"paused"> {
   return new Promise((resolve) => {
     const wake = (): void => {

@@ -7,9 +7,9 @@ import type { EmissionSource, Rescue } from "./rescue.ts";
 import type { OutputReader, OutputSource } from "../serve.ts";
 
 /**
- * A committed stream on its way to the client: the frames that came together leave together, usage is read in passing,
- * and however it ends, `settled` is told exactly once; the last bytes wait for what it makes of it. It holds nothing of the request,
- * unless another channel may have to go on with the answer.
+ * A committed stream on its way to the client. Frames that arrived together are sent together, and usage is read in passing. However
+ * the stream ends, `settled` is called exactly once, and the last bytes wait for the receipt. It does not hold the request, unless
+ * another channel may have to continue the answer.
  */
 export class Relay implements OutputSource, CancellationListener {
   private readonly totals: StreamTotals = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
@@ -20,7 +20,10 @@ export class Relay implements OutputSource, CancellationListener {
   constructor(
     private stream: EmissionSource,
     private readonly settled: (failure: Failure | null, totals: Readonly<StreamTotals>) => Persisted,
-    /** A break is told in words. Where it is not, the connection is cut, and at once: what came last may be what is wrong. */
+    /**
+     * A failure is reported in-band. If that is impossible (audio), the connection is cut at once, because the last bytes may be the
+     * broken ones.
+     */
     private readonly tellsBreaks = true,
     private readonly rescue: Rescue | null = null,
   ) {
@@ -28,7 +31,10 @@ export class Relay implements OutputSource, CancellationListener {
     stream.first = [];
   }
 
-  /** Frames ready to be sent, the failure that interrupted them, or `null` after the stream's own end. The first are there at once. */
+  /**
+   * Frames to send, the failure that interrupted them, or `null` after the stream's own end. The first frames are returned without a
+   * promise, because they have arrived already; that is why this function and `read` are two.
+   */
   next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null> {
     const { first } = this;
     this.first = null;
@@ -52,17 +58,17 @@ export class Relay implements OutputSource, CancellationListener {
     return null;
   }
 
-  /** Whether another channel goes on with what broke off. */
+  /** Whether another channel continues the stream. */
   private async goesOn(cause: Failure): Promise<boolean> {
     const successor = this.rescue === null || this.ended ? null : await this.rescue.takeOver(cause);
     if (successor === null) return false;
-    // Whoever ended the call meanwhile knew nothing of it.
+    // The call ended while the other channel was asked.
     if (this.ended) successor.abandon(failure("client_gone", "the call had ended before another channel went on with it"));
     this.stream = successor;
     return true;
   }
 
-  /** A client that leaves before anyone reads its stream would otherwise leave it open. */
+  /** The client may leave before anything reads the stream. Without this, the upstream connection would stay open. */
   cancelled(reason: Failure): void {
     if (reason.kind === "client_gone") this.cancel(reason);
   }
@@ -72,7 +78,7 @@ export class Relay implements OutputSource, CancellationListener {
     void this.end(reason);
   }
 
-  /** The cause, unless it had ended before. */
+  /** Returns the cause, unless the stream had ended before. */
   private async endWith(cause: Failure | null): Promise<Failure | null> {
     const first = !this.ended;
     const persisted = this.end(cause);
@@ -84,14 +90,14 @@ export class Relay implements OutputSource, CancellationListener {
     if (this.ended) return null;
     this.ended = true;
     this.rescue?.end();
-    // What breaks in words is told behind all that came before it.
+    // A failure that is reported in-band comes after all that was sent.
     if (cause !== null && (cause.kind === "client_gone" || !this.tellsBreaks)) this.totals.bytesOut = leftOf(this.totals.bytesOut, this);
     return this.settled(cause, this.totals);
   }
 
   private pass(emissions: readonly Emission[]): Uint8Array {
     this.rescue?.note(emissions);
-    // Mostly one comes at a time.
+    // Mostly one emission arrives at a time.
     const bytes = emissions.length === 1 ? (this.frameOf(emissions[0]!) ?? nothing) : this.joinedFrames(emissions);
     this.totals.bytesOut += bytes.length;
     return bytes;
@@ -123,7 +129,7 @@ export class Relay implements OutputSource, CancellationListener {
   }
 }
 
-/** Of so many bytes that were handed on: those that left. What waits is counted with its framing. */
+/** How many of `bytes` were sent. What is still unsent is counted with its framing. */
 export function leftOf(bytes: number, { reader }: Pick<OutputSource, "reader">): number {
   return Math.max(0, bytes - (reader?.unsentBytes() ?? 0));
 }
@@ -139,7 +145,7 @@ export interface StreamTotals {
   skippedEvents: number;
 }
 
-/** Neighbours in one buffer are sent as one view of it; only what really lies apart is copied together. */
+/** Frames that are adjacent in one buffer are sent as one view of it. Only frames that lie apart are copied. */
 export function joined(frames: readonly Uint8Array[]): Uint8Array {
   const first = frames[0];
   if (first === undefined) return nothing;

@@ -7,28 +7,28 @@ import { SaidText } from "../../operations/chat/said-text.ts";
 import type { HeldRequests } from "./held-requests.ts";
 import type { LiveStream } from "./live-stream.ts";
 
-/** What a relay reads from: a stream of one upstream, or of a second one that took over. */
+/** What a relay reads from: the stream of one upstream, or of a second one that took over. */
 export interface EmissionSource {
   first: Emission[];
   next(): Promise<readonly Emission[] | Failure | null>;
   abandon(reason: Failure): void;
 }
 
-/** Another channel's stream for the same call, and what it was asked for: the rest of the text, or to repeat some of it first. */
+/** The stream of another channel for the same call. It was asked to continue the text, or to repeat the end of it first. */
 export interface Successor {
   readonly stream: LiveStream;
   readonly expects: "continues" | "repeats";
-  /** Ends it, whatever has come of it. */
+  /** Ends the stream in any state. */
   leave(reason: Failure): void;
 }
 
-/** Asks another channel for the rest of a text; null where there is none that gives it. */
+/** Asks another channel for the rest of a text; null if no channel provides it. */
 export type Succeed = (text: string, cause: Failure) => Promise<Successor | null>;
 
 /**
- * What is kept of a stream so that another channel can take over, once, when it breaks off, and the client sees one answer. Only
- * plain text is joined, and reasoning that comes before it; from the first tool call or other output on, a broken stream is
- * told as broken. It holds the request for as long as it is of use.
+ * What is kept of a stream so that another channel can take over once if it breaks off, and the client sees one answer. Only plain
+ * text can be continued, with reasoning before it. From the first tool call or other output on, a broken stream is reported as
+ * interrupted. The request is held for as long as a takeover is possible.
  */
 export class Rescue {
   private readonly said = new SaidText();
@@ -40,13 +40,13 @@ export class Rescue {
     private readonly requestBytes: number,
   ) {}
 
-  /** Looks at what is on its way to the client. */
+  /** Looks at what is being sent to the client. */
   note(emissions: readonly Emission[]): void {
     if (this.succeed === null) return;
     for (const emission of emissions) if (emission.kind === "delta" && !this.keep(emission)) return this.end();
   }
 
-  /** The stream broke off: the one that goes on with it, or null. */
+  /** The stream broke off. Returns the stream that continues it, or null. */
   async takeOver(cause: Failure): Promise<EmissionSource | null> {
     const { succeed } = this;
     const identity = this.firstFrame === null ? null : identityOf(this.firstFrame);
@@ -58,7 +58,7 @@ export class Rescue {
     return successor === null ? null : new JoinedStream(successor, identity, text);
   }
 
-  /** It is of no more use. */
+  /** A takeover is no longer possible or needed. */
   end(): void {
     if (this.succeed === null) return;
     this.succeed = null;
@@ -69,7 +69,7 @@ export class Rescue {
     this.held.release(this.requestBytes);
   }
 
-  /** False where nobody could go on from here. */
+  /** Returns false if the stream cannot be continued from here. */
   private keep(delta: Extract<Emission, { kind: "delta" }>): boolean {
     this.firstFrame ??= (delta instanceof DeltaRun ? delta.split()[0]! : delta).frame.slice();
     switch (delta.output) {
@@ -78,7 +78,7 @@ export class Rescue {
       case "reasoning":
         return this.said.length === 0 && delta.text === "";
       case "text":
-        // Half a character cannot be kept.
+        // A lone surrogate cannot be encoded in UTF-8.
         if (delta.finishes || !(delta instanceof DeltaRun || delta.text.isWellFormed())) return false;
         this.said.add(delta);
         return this.said.length <= saidBytesMax;
@@ -88,7 +88,7 @@ export class Rescue {
   }
 }
 
-/** The second stream in the clothes of the first: what the client has already is left out. */
+/** The second stream with the identity (id, model, time) of the first. What the client already has is left out. */
 class JoinedStream implements EmissionSource {
   first: Emission[] = [];
   private opening: readonly Emission[] | null;
@@ -126,7 +126,7 @@ class JoinedStream implements EmissionSource {
     this.successor.leave(reason);
   }
 
-  /** One emission as if the first stream had gone on; null while it only repeats what the client has. */
+  /** One emission as if the first stream had continued; null while it repeats what the client has. */
   private adopt(emission: Emission): Emission | "differs" | null {
     const { identity } = this;
     if (emission.kind === "usage") {
@@ -140,7 +140,7 @@ class JoinedStream implements EmissionSource {
       if (output === "reasoning") this.lead = "";
       return { kind, output, finishes, text: emission.text, frame };
     }
-    // It thinks about how to go on: nothing that belongs into the middle of a text.
+    // Reasoning about how to continue does not belong into the middle of a text.
     if (output === "reasoning" && emission.text === "") return null;
     if (output === "tool_call" || output === "refusal" || output === "audio") return "differs";
     const fresh = this.seam.push(emission.text);
@@ -158,12 +158,12 @@ class JoinedStream implements EmissionSource {
   }
 }
 
-/** Each event for itself: any of them may be the one that is new. */
+/** Splits runs into single events: any of them may contain the first new text. */
 function singly(emissions: readonly Emission[]): Emission[] {
   return emissions.flatMap((emission): readonly Emission[] => (emission instanceof DeltaRun ? emission.split() : [emission]));
 }
 
-/** White space alone is nothing that could be continued. */
+/** White space alone cannot be continued. */
 export function isNothing(text: string): boolean {
   return text.trim() === "";
 }

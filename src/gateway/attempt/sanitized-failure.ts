@@ -2,10 +2,10 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { holdsFigure, requestFree } from "../../operations/request-text.ts";
 
 /**
- * A failure as it may be passed on: without secrets of the channel, with as much of the upstream's sentence as repeats nothing of
- * the request, and charged to nobody else where it rests on words that the client itself had written.
+ * A failure as it may be passed on: without secrets of the channel, and without the parts of the upstream's message that repeat the
+ * request. If its classification rests on words that the client wrote, it is charged to the request instead of the channel.
  *
- * `text` is what the client wrote; null where that is not at hand any more.
+ * `text` is what the client wrote; null if it is no longer in memory.
  */
 export function sanitizedFailure(cause: Failure, text: string | null, redact: (text: string) => string): Failure {
   if (cause.upstreamWords === null) return cause;
@@ -25,14 +25,14 @@ export function sanitizedFailure(cause: Failure, text: string | null, redact: (t
     upstreamWords: null,
   };
   if (text === null || cause.blame === "client" || cause.scope === "request" || !isEcho(cause, text)) return clean;
-  // The upstream refuses what the client wrote, in the client's words.
+  // The upstream rejects what the client wrote and quotes it.
   if (cause.status === null || cause.status === 400 || cause.status === 422) {
     return failure("invalid_request", clean.detail, { status: cause.status, ...(sentence !== "" && { message: sentence }) });
   }
   return { ...clean, scope: "request", retryAfterMs: null };
 }
 
-/** Whether what a failure rests on may be the client's own words: then nothing is learned from it, and nobody else suffers for it. */
+/** Whether the classification of a failure may rest on words of the client. Then nothing is learned from it, and no channel is charged. */
 export function isEcho({ kind, ceiling, upstreamWords }: Failure, text: string): boolean {
   const basis = upstreamWords?.basis ?? null;
   if (basis === null) return false;

@@ -1,13 +1,13 @@
 import type { Opening, Receipt } from "../../usage/receipt.ts";
 
-/** Where receipts go: kept when the promise resolves, in the sense that no death of this process can lose them any more. */
+/** Where receipts are written. When a promise resolves, the receipt survives a crash of this process. */
 export interface ReceiptBook {
-  /** There is no room for more: a call whose cost must be known may not begin. */
+  /** No more receipts fit. A call of a key with a budget must not begin. */
   readonly full: boolean;
-  /** A call was let in: on record when this resolves, which a call that may spend money waits for. */
+  /** A call was admitted. A call of a key with a budget waits until this resolves. */
   open(opening: Opening): Promise<void>;
-  /** The same for a call that nobody holds to a budget: on record within a moment, unless it is over by then. */
+  /** The same for a call without a budget: written within a moment, unless the call ends before that. */
   openSoon(opening: Opening): void;
-  /** A call is over. Its answer's last bytes wait for this. */
+  /** A call has ended. The last bytes of its answer wait for this. */
   close(receipt: Receipt): Promise<void>;
 }

@@ -8,10 +8,10 @@ import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/
 import type { Admission } from "../admission/limiter.ts";
 import { answeredBy, lostRace, type CallRecord, type AttemptRecord } from "./record.ts";
 
-/** What a model costs at a moment of the wall clock; null where that is not known. */
+/** The price of a model at a time of the wall clock; null if it is unknown. */
 export type RatesOf = (provider: string | null, model: string, atMs: number) => Rates | null;
 
-/** The receipt of a call that is over: what each attempt used and cost, and what of it reached the client. */
+/** The receipt of a call that has ended: what each attempt used and cost, and what of it reached the client. */
 export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {
   const { attempts } = record;
   const receipts: AttemptReceipt[] = [];
@@ -58,7 +58,7 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
   };
 }
 
-/** Who answered. Of a stream that broke, or that its client left, whoever spoke last. */
+/** The attempt that answered. For a stream that broke off or that its client left: the last one that had output. */
 function speakerOf(attempts: readonly AttemptRecord[]): AttemptRecord | null {
   const answered = answeredBy(attempts);
   if (answered !== null) return answered;
@@ -93,8 +93,8 @@ function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission,
 }
 
 /**
- * What an upstream may have done for an attempt. `answered`: all of it; `broken`: some, which arrived; `begun`: it was working
- * when we left; `doubtful`: it may have worked and nothing arrived; `none`: it refused, or was never reached.
+ * How much an upstream did for an attempt. `answered`: everything; `broken`: some output arrived; `begun`: it was working when the
+ * gateway left; `doubtful`: it may have worked, but nothing arrived; `none`: it rejected the request or was not reached.
  */
 type WorkDone = "answered" | "broken" | "begun" | "doubtful" | "none";
 
@@ -102,13 +102,13 @@ function workDoneBy({ outcome, failure, sent, outputTokens }: AttemptRecord): Wo
   if (outcome === "answered") return "answered";
   if (outputTokens > 0) return "broken";
   if (!sent || failure === null) return "none";
-  // It is paid for like any other.
+  // The upstream charges for it like for any other.
   if (failure.served === true) return "begun";
   if (ours.has(failure.kind)) return "begun";
   return doubtful.has(failure.kind) ? "doubtful" : "none";
 }
 
-/** It was we who ended it. */
+/** The gateway ended the attempt. */
 const ours: ReadonlySet<FailureKind> = new Set<FailureKind>(["client_gone", "deadline", "key_revoked", "shutting_down", "internal"]);
 
 const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
@@ -119,7 +119,7 @@ const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
   "interrupted",
 ]);
 
-/** What the upstream said, with our own estimates where it said nothing. */
+/** The usage that the upstream reported, completed with estimates. */
 function used(
   { usage, expected, outputTokens, failure, tookMs }: AttemptRecord,
   work: WorkDone,
@@ -127,7 +127,7 @@ function used(
 ): Metered {
   const chat = operationSpecs[operation].unit === "tokens";
   if (chat && usage !== null && usage.promptTokens !== null && usage.completionTokens !== null) return usage;
-  // Nothing is seen of an answer that comes whole until it is whole: whoever leaves before that has had some of it made.
+  // A whole answer is invisible until it is complete. A client that leaves before has used part of it.
   const unseen = work === "begun" && !stream && failure?.kind === "client_gone";
   const output = unseen ? Math.min(expected.completionTokens ?? 0, Math.ceil(tookMs * tokensPerMs)) : outputTokens;
   const figures: Metered = {
@@ -136,13 +136,13 @@ function used(
     cachedTokens: usage?.cachedTokens ?? null,
     reasoningTokens: usage?.reasoningTokens ?? null,
     audioSeconds: usage?.audioSeconds ?? expected.audioSeconds ?? null,
-    // We know ourselves how long the text is.
+    // The gateway knows the length of the text itself.
     characters: usage?.characters ?? expected.characters ?? null,
   };
   return usage === null || isPlain(usage) ? figures : { ...usage, ...figures };
 }
 
-/** Whether a figure that counts is our own: one that nobody told, or that we made of a report that contradicts itself. */
+/** Whether a figure is an estimate: nobody reported it, or the report contradicted itself. */
 function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean {
   if (usage?.corrected === true) return true;
   if (usage?.estimated === true) return true;
@@ -150,24 +150,24 @@ function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean
   return false;
 }
 
-/** Nothing but the figures that all have. */
+/** Whether it has only the figures that every report has. */
 function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, estimated }: Metered): boolean {
   return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? estimated) === undefined;
 }
 
-/** A quick model writes about a hundred tokens a second. */
+/** A fast model generates about a hundred tokens per second. */
 const tokensPerMs = 0.1;
 
 const free = { nanos: 0, estimated: false };
 
 /**
- * The figures of whoever's output the client has: the one that answered, all parts of a long call, what arrived before a break
- * and what followed from another channel. An attempt that has output is one that the client was promised.
+ * The figures of all output that the client received: of the attempt that answered, of every part of a long call, or of a broken
+ * stream and its continuation. Only committed attempts have output.
  */
 function deliveredBy({ bytesOut, state, attempts }: CallRecord, receipts: readonly AttemptReceipt[]): Figures {
-  // A silent recording has an empty transcript, which is an answer all the same.
+  // A silent recording has an empty transcript, which is a valid answer.
   if (bytesOut === 0 && state !== "complete") return nothing;
-  // Nearly always there is one attempt, which says it all.
+  // Nearly always there is one attempt, and its figures are the sum.
   if (receipts.length === 1) return isSeen(attempts[0]!) ? receipts[0]! : nothing;
   const seen: AttemptReceipt[] = [];
   for (let at = 0; at < receipts.length; at += 1) if (isSeen(attempts[at]!)) seen.push(receipts[at]!);
@@ -178,7 +178,7 @@ function isSeen({ outcome, outputTokens }: AttemptRecord): boolean {
   return outcome === "answered" || outputTokens > 0;
 }
 
-/** Several figures, one by one: what nobody told stays unknown. */
+/** The sum of each figure. A figure that is unknown everywhere stays unknown. */
 export function sumOf(figures: readonly Figures[]): Figures {
   let promptTokens: number | null = null;
   let cachedTokens: number | null = null;
@@ -203,7 +203,7 @@ function plus(sum: number | null, more: number | null): number | null {
   return sum === null ? more : more === null ? sum : sum + more;
 }
 
-/** Where there was one candidate and it was asked, the attempts say it all. */
+/** Omitted if there was one candidate and it was asked: the attempts show that. */
 function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null {
   const candidates = plan.go === "ahead" ? plan.candidates : [];
   if (candidates.length <= 1 && plan.skipped.length === 0) return null;
@@ -221,7 +221,7 @@ function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null 
     channel: deployment.channel.name,
     model: deployment.model,
     tier: null,
-    // In spite of its breaker, when everybody else had failed.
+    // It was asked despite its open breaker, after all others had failed.
     verdict: reserve.has(candidate) && asked.has(deployment.id) ? "taken" : because,
     cause,
     forMs: untilMs === null ? null : Math.max(0, Math.round(untilMs - record.startedMs)),

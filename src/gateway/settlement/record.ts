@@ -3,14 +3,14 @@ import type { Metered } from "../../operations/usage.ts";
 import type { Plan } from "../../routing/plan.ts";
 import type { CallFacts } from "../call.ts";
 
-/** How a call ended, written down once: who asked for what, who answered, when, and what it consumed. No content. */
+/** How a call ended, recorded once: who asked for what, who answered, when, and what it used. It has no content. */
 export interface CallRecord extends CallFacts {
   readonly status: number;
   readonly state: "complete" | "failed" | "interrupted" | "abandoned";
   readonly failure: Failure | null;
   readonly attempts: readonly AttemptRecord[];
   readonly endedMs: number;
-  /** From the start of the call to the first content, or null where there was none. */
+  /** From the start of the call to the first content; null if there was none. */
   readonly firstContentMs: number | null;
   readonly usage: Metered | null;
   readonly finish: string | null;
@@ -18,14 +18,14 @@ export interface CallRecord extends CallFacts {
   readonly clampedTo: number | null;
   /** Malformed events that were left out of the stream. */
   readonly skippedEvents: number;
-  /** Who could have been asked; null where it did not come to that, or where there were several such questions. */
+  /** The plan; null if there was none, or if there were several (a long call). */
   readonly plan: Plan | null;
 }
 
-/** Resolves when a record is safe; null where there is nothing to wait for. */
+/** Resolves when a record is safe; null if there is nothing to wait for. */
 export type Persisted = Promise<void> | null;
 
-/** One attempt, as it stands in the record. */
+/** One attempt in the record of a call. */
 export interface AttemptRecord {
   readonly channel: string;
   readonly provider: string | null;
@@ -35,21 +35,21 @@ export interface AttemptRecord {
   readonly failure: Failure | null;
   readonly tookMs: number;
   readonly hedge: boolean;
-  /** Its request was handed to the network: from then on, whoever was asked may have begun to work. */
+  /** The request was sent: from then on, the upstream may have worked on it. */
   readonly sent: boolean;
-  /** What it would use, as far as its request tells: for when nobody else does. */
+  /** The expected usage, for when the upstream reports none. */
   readonly expected: Metered;
   /** As the upstream reported it. */
   readonly usage: Metered | null;
-  /** Roughly how many tokens of output arrived, whether or not they were reported. */
+  /** Estimated from the output that arrived, whether or not usage was reported. */
   readonly outputTokens: number;
 }
 
-/** The attempt that answered; the last one, where a call was answered in parts. */
+/** The attempt that answered; the last one if the call was answered in parts. */
 export function answeredBy(attempts: readonly AttemptRecord[]): AttemptRecord | null {
   for (let at = attempts.length - 1; at >= 0; at -= 1) if (attempts[at]!.outcome === "answered") return attempts[at]!;
   return null;
 }
 
-/** The failure of an attempt that another one was quicker than. */
+/** The failure of an attempt that lost against another one. */
 export const lostRace = failure("deadline", "another attempt was quicker");

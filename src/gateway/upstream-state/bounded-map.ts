@@ -1,14 +1,14 @@
 /**
- * A table with a bound: where it is reached, the entry that was added first makes room, unless it is one to keep: those are
- * passed over, and their number has to be bounded by something else. One walk through the table serves
- * all newcomers, since each of its own would have to pass over the gaps that those before it left.
+ * A map with a limit on its size. If it is reached, the oldest entry is dropped, unless `keeps` protects it; the number of protected
+ * entries must be limited elsewhere. One iterator is kept for all insertions, because a new one would have to skip the gaps of deleted
+ * entries each time.
  */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   private eldest: MapIterator<Key> | null = null;
 
   constructor(
     private readonly entriesMax: number,
-    /** Is told of whoever had to go. */
+    /** Called for each dropped entry. */
     private readonly gone: (key: Key, value: Value) => void = () => {},
     private readonly keeps: (key: Key) => boolean = () => false,
   ) {
@@ -20,7 +20,7 @@ export class BoundedMap<Key, Value> extends Map<Key, Value> {
     return super.set(key, value);
   }
 
-  /** Where many are kept, a newcomer costs some steps and not all of them: the next ones go on from there, and catch up. */
+  /** If many entries are protected, one insertion takes a limited number of steps. The next ones continue from there. */
   private makeRoom(): void {
     for (let step = 0; step < stepsMax && this.size >= this.entriesMax; step += 1) {
       let next = this.eldest?.next();

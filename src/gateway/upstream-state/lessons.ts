@@ -2,28 +2,28 @@ import type { Candidate } from "../../channels/channel.ts";
 import type { Failure } from "../../operations/failure.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
-/** What a deployment is asked for no more, because it refused it. */
+/** What is no longer sent to a deployment, because it rejected it. */
 export interface Lesson {
   readonly ceiling: number | null;
   readonly streamOptions: boolean;
-  /** Whether it may be asked for `srt` and `vtt`. */
+  /** Whether it accepts `srt` and `vtt`. */
   readonly subtitles: boolean;
 }
 
-/** What one refusal taught the call that it came to. */
+/** What a call learned from one rejection. */
 export interface CallLesson extends Lesson {
-  /** Others may be held to it too, once the call was served by it. */
+  /** Other calls use it too, once this call has succeeded with it. */
   readonly shared: boolean;
 }
 
 export const nothingLearned: Lesson = { ceiling: null, streamOptions: true, subtitles: true };
 
 /**
- * What a refusal says about its deployment; null where it says nothing of the kind. One that may be an echo of the request, or a
- * figure that hardly any model has, is good for the call itself and for nobody else.
+ * What a rejection says about its deployment; null if nothing. If it may be an echo of the request, or names an implausible limit,
+ * only the call itself uses it.
  */
 export function lessonIn({ kind, ceiling, param }: Failure, askedTokens: number, isEcho: boolean): CallLesson | null {
-  // A figure that would not have helped this very request says something else than it seems to.
+  // A limit that would not have rejected this request is not what it seems.
   if (kind === "ceiling" && ceiling !== null && ceiling < askedTokens) {
     return { ...nothingLearned, ceiling, shared: !isEcho && ceiling >= ceilingMin };
   }
@@ -32,15 +32,15 @@ export function lessonIn({ kind, ceiling, param }: Failure, askedTokens: number,
 }
 
 /**
- * Subtitles were asked for and cannot be had in this way: then they are made of a format with times. An upstream that transcribed
- * and gave something else is not told so by the client's words, so others need not find it out again.
+ * The deployment does not produce subtitles, so they are rendered from a format with times. If it transcribed and returned another
+ * format, that does not depend on the client's words, and other calls may use it.
  */
 export function subtitlesLesson({ kind, param, served }: Failure): CallLesson | null {
   if (kind !== "unsupported" || param !== "response_format") return null;
   return { ...nothingLearned, subtitles: false, shared: served === true };
 }
 
-/** Both of them. */
+/** Both lessons combined. */
 export function together<One extends Lesson>(one: One, other: Lesson | null): One {
   if (other === null) return one;
   return {
@@ -56,15 +56,15 @@ export function lower(a: number | null, b: number | null): number | null {
   return b === null ? a : Math.min(a, b);
 }
 
-/** The cause of a hint to other processes that says: forget what the channel in its scope taught you. */
+/** The cause of a hint to other processes: forget the lessons of this channel. */
 export const forgetLessons = "forget_lessons";
 
-/** Models that give less are none that anybody uses; a lower figure would cut the answers of everyone. */
+/** No usable model has a lower limit, and a lower figure would truncate every answer. */
 const ceilingMin = 256;
-/** Upstreams change. */
+/** Lessons expire after an hour, because upstreams change. */
 const lessonMs = 3_600_000;
 
-/** What refusals taught, by deployment: for an hour, and of use to every call. */
+/** Lessons by deployment, used by every call for an hour. */
 export class Lessons {
   private readonly known: BoundedMap<string, Learned>;
 
@@ -88,7 +88,7 @@ export class Lessons {
     };
   }
 
-  /** A call was served by what a refusal had taught it. Returns what is new of it; null where nothing is, or nobody else may know. */
+  /** A call succeeded with a lesson. Returns what is new; null if nothing is, or if it may not be shared. */
   confirmed({ deployment }: Candidate, lesson: CallLesson): LearnedFact | null {
     if (!lesson.shared) return null;
     const untilMs = this.nowMs() + lessonMs;
@@ -103,13 +103,13 @@ export class Lessons {
     return { channel, model, maxTokens: lesson.ceiling, unsupported: unsupportedBy(lesson), forMs: lessonMs };
   }
 
-  /** What is known of a channel's deployments at this moment. */
+  /** The lessons of a channel's deployments that are valid now. */
   ofChannel(channel: string): readonly LearnedFact[] {
     const nowMs = this.nowMs();
     return [...this.known.values()].filter((one) => one.channel === channel).flatMap((one) => factsOf(one, nowMs));
   }
 
-  /** As if nothing had ever been learned of a channel. Returns how much it was. */
+  /** Forgets the lessons of a channel. Returns how many there were. */
   forget(channel: string): number {
     const count = this.ofChannel(channel).length;
     for (const [id, learned] of this.known) if (learned.channel === channel) this.known.delete(id);
@@ -119,11 +119,11 @@ export class Lessons {
 
 export interface LearnedFact {
   readonly channel: string;
-  /** The upstream's name of it. */
+  /** The upstream's name of the model. */
   readonly model: string;
-  /** The most output tokens that it is asked for. */
+  /** The highest number of output tokens that is requested from it. */
   readonly maxTokens: number | null;
-  /** What it is not sent: an option of the gateway's own accord, or formats that are then made of another one. */
+  /** What is not sent to it: an option that the gateway adds, or formats that are rendered from another one. */
   readonly unsupported: string | null;
   readonly forMs: number;
 }

@@ -30,9 +30,9 @@ import type { Ports } from "../ports.ts";
 import type { Snapshot } from "../snapshot.ts";
 
 /**
- * What the gateway remembers between calls: how its upstreams are doing and what they taught it. It only holds values
- * and asks the rules how they change. It outlives reloads, and every table has a bound, because a channel that
- * takes any model lets clients choose the names.
+ * What the gateway remembers of upstreams between calls: health, load, retry budgets and lessons. It holds the values; pure rules say
+ * how they change. It outlives reloads. Every table has a limit, because a channel that accepts any model lets clients choose the
+ * names.
  */
 export class UpstreamState {
   private readonly healths = new BoundedMap<string, Health>(entriesMax, noMatter, (scope) => this.isKnownScope(scope));
@@ -42,9 +42,9 @@ export class UpstreamState {
   private readonly channelCalls = new Map<string, number>();
   readonly lessons: Lessons;
   private snapshot: Snapshot | null = null;
-  /** The deployments that the configuration names; gathered when somebody has to make room. */
+  /** The deployments in the configuration, collected when a table is full. */
   private known: ReadonlySet<string> | null = null;
-  /** Those whose channels are all full. */
+  /** Calls whose channels are all full. */
   readonly capacityQueue: CapacityQueue;
   readonly heldRequests = new HeldRequests();
 
@@ -56,7 +56,7 @@ export class UpstreamState {
     this.lessons = new Lessons(entriesMax, ports.nowMs, (id) => this.isKnown(id));
   }
 
-  /** `again`: the same call asks a second time, after a wait; `waited`: for a place at a full channel, and in vain. */
+  /** `again`: the same call plans again after a wait; `waited`: it waited for capacity in vain. */
   plan(route: Route, promptTokensEstimate: number, remainingMs: number, nowMs: number, again = false, waited = false): Plan {
     const { dice } = this.ports;
     const state = this.route(route.model);
@@ -77,7 +77,7 @@ export class UpstreamState {
     return planned;
   }
 
-  /** What would be done with a call now; nothing changes by asking. */
+  /** What the plan of a call would be now. Changes nothing. */
   look(route: Route, promptTokensEstimate: number, remainingMs: number): Plan {
     const state = this.routes.get(route.model);
     return plan({
@@ -95,14 +95,14 @@ export class UpstreamState {
     });
   }
 
-  /** Another process found a scope in trouble, and says for how long it will stay away. */
+  /** Another process reports a scope in trouble and for how long it will avoid it. */
   hint(scope: string, kind: FailureKind, forMs: number): void {
     const before = this.healths.get(scope);
     const after = afterHint(before, kind, this.ports.nowMs(), forMs);
     if (after !== before) this.healths.set(scope, after);
   }
 
-  /** How the scopes of a channel stand: what is not well, why, and until when. */
+  /** The scopes of these candidates whose breaker is not closed, the cause, and for how long. */
   troubles(candidates: readonly Candidate[]): readonly Trouble[] {
     const nowMs = this.ports.nowMs();
     const scopes = new Set(candidates.flatMap((candidate) => scopeIds(candidate.scopes)));
@@ -114,12 +114,12 @@ export class UpstreamState {
     });
   }
 
-  /** Calls in flight on a channel. */
+  /** The number of attempts that are running on a channel. */
   running(channel: string): number {
     return this.channelCalls.get(channel) ?? 0;
   }
 
-  /** A call was let in; `retried` says that its client itself repeats an earlier one. */
+  /** A call was admitted. `retried`: the client itself repeats an earlier call. */
   callBegins(model: string, retried: boolean, nowMs: number): void {
     const state = this.route(model);
     if (retried) countClientRetry(state.budget, nowMs);
@@ -139,12 +139,12 @@ export class UpstreamState {
     return takeHedge(this.route(model).hedges, this.ports.nowMs());
   }
 
-  /** It is well, and has a place. */
+  /** It is healthy and has capacity. */
   admits(candidate: Candidate): boolean {
     return this.hasCapacity(candidate) && admits(candidate.scopes, this.health, this.ports.nowMs());
   }
 
-  /** It is not well, but as a last resort it may be asked now: it was not lately, and did not ask us to stay away. */
+  /** It is not healthy but may be asked as a last resort: it was not asked lately, and the upstream did not ask for a wait. */
   mayResort(candidate: Candidate, route: Route): boolean {
     const nowMs = this.ports.nowMs();
     if (!this.hasCapacity(candidate) || isTold(candidate.scopes, this.health, nowMs)) return false;
@@ -165,12 +165,12 @@ export class UpstreamState {
     return this.loads.get(candidate.deployment.id);
   }
 
-  /** What earlier refusals of this deployment taught us. */
+  /** What was learned about this deployment. */
   lessonOf(candidate: Candidate): Lesson {
     return this.lessons.of(candidate);
   }
 
-  /** A call was served by what a refusal of this deployment had taught it, so that the next calls can be too. */
+  /** A call succeeded with a lesson, so that the next calls can use it. */
   learn(candidate: Candidate, lesson: CallLesson): void {
     const fact = this.lessons.confirmed(candidate, lesson);
     if (fact === null) return;
@@ -178,7 +178,7 @@ export class UpstreamState {
     this.notice("learned", { channel, model, max_tokens: maxTokens, unsupported, for_ms: forMs });
   }
 
-  /** Books an attempt. Whoever begins one ends it exactly once, through the ticket. */
+  /** Counts an attempt as running. It is ended exactly once, through the ticket. */
   begin({ candidate, probe, held }: Pick<Choice, "candidate" | "probe" | "held">, model: string, nowMs: number, streamed: boolean): Ticket {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
@@ -192,7 +192,7 @@ export class UpstreamState {
     return new Ticket(this, candidate, probe, suspect, model, load, nowMs, streamed);
   }
 
-  /** A probe, or a last resort, has content: others need not wait for its end. */
+  /** A probe or a last resort has content. Other calls do not have to wait for its end. */
   probeAnswers({ candidate: { scopes }, beganMs }: Ticket, nowMs: number): void {
     for (const scope of scopeIds(scopes)) {
       if (isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
@@ -201,7 +201,7 @@ export class UpstreamState {
 
   succeeded({ candidate: { scopes }, model, beganMs, suspect }: Ticket, nowMs: number): void {
     if (suspect) {
-      // Where its content was good news, its end is no more of it.
+      // Scopes that were proved by the first content are not counted again at the end.
       for (const scope of scopeIds(scopes)) {
         if (!isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
       }
@@ -263,7 +263,7 @@ export class UpstreamState {
     if (this.capacityQueue.size > 0) this.capacityQueue.freed(channel);
   }
 
-  /** From a start or a reload on: what belongs to nobody any more is dropped, and what belongs to somebody is kept. */
+  /** Called at start and after a reload: forgets what the configuration no longer names. */
   forgetStrangers(snapshot: Snapshot): void {
     this.snapshot = snapshot;
     this.known = null;
@@ -273,7 +273,7 @@ export class UpstreamState {
     for (const model of this.routes.keys()) if (!snapshot.routes.has(model)) this.routes.delete(model);
   }
 
-  /** Hosts, credentials and quotas are nobody's invention. */
+  /** Only names of models can be invented by clients; hosts, credentials and quotas come from the configuration. */
   private isKnownScope(scope: string): boolean {
     return !scope.startsWith(deploymentScope) || this.isKnown(scope.slice(deploymentScope.length));
   }
@@ -309,7 +309,7 @@ export class UpstreamState {
   }
 }
 
-/** An attempt under way. Exactly one of `succeeded`, `failed` and `abandoned` ends it. */
+/** A running attempt. Exactly one of `succeeded`, `failed` and `abandoned` ends it. */
 export class Ticket {
   private open = true;
 
@@ -317,7 +317,7 @@ export class Ticket {
     private readonly upstreams: UpstreamState,
     readonly candidate: Candidate,
     readonly probe: boolean,
-    /** A breaker was open for it: a probe, or a last resort. */
+    /** Its breaker was not closed: it is a probe or a last resort. */
     readonly suspect: boolean,
     readonly model: string,
     private readonly load: Load,
@@ -341,7 +341,7 @@ export class Ticket {
     if (failure.kind === "timed_out") observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
   }
 
-  /** It ended without a word about the upstream: the client left, or another attempt won. */
+  /** It ended without saying anything about the upstream: the client left, or another attempt won. */
   abandoned(): void {
     this.close();
     this.upstreams.abandoned(this);
@@ -369,7 +369,7 @@ interface RouteState {
   readonly throttle: Throttle;
 }
 
-/** Beside what the configuration names: so many names of clients are more than any of them needs, and cost a few megabytes. */
+/** Entries beside those of the configuration. That is more names than clients need, and costs a few megabytes. */
 const entriesMax = 5_000;
 const noMatter = (): void => {};
 
