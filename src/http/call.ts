@@ -203,7 +203,8 @@ class InboundCall implements RequestObserver {
     try {
       const admission = await gateway.ledger.admit(context.receiptId, call.facts, call.key, call.ask, call.route);
       if ("kind" in admission) return this.rejectOverLimit(admission);
-      if (admission.onRecord !== null && !(await isWritten(admission.onRecord))) return this.rejectOverLimit(gateway.ledger.lost(admission));
+      if (admission.onRecord !== null && !(await isWritten(admission.onRecord)))
+        return this.rejectOverLimit(gateway.ledger.lost(admission));
       this.facts.admission = admission;
       context.head.rateLimitStatus = admission.grant.rateLimitStatus;
       const serving = gateway.serve(call);
