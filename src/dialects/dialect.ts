@@ -21,7 +21,7 @@ export interface Dialect {
 }
 
 /** The request in the dialect of its target. A channel whose dialect lacks the operation is never chosen. */
-export function encode(dialect: Dialect | undefined, request: CallRequest, target: Target): Encoded | Failure {
+export function encode(dialect: Dialect | undefined, request: CallRequest, target: Target): EncodedRequest | Failure {
   switch (request.operation) {
     case "chat":
       return codecOf(dialect, "chat").encode(request, target);
@@ -40,8 +40,8 @@ export function codecOf<O extends Operation>(dialect: Dialect | undefined, opera
 
 export interface Codec<A> {
   /** The request for one target, or why this target cannot be asked for it. */
-  encode(ask: A, target: Target): Encoded | Failure;
-  explain(refusal: Refusal): Failure;
+  encode(ask: A, target: Target): EncodedRequest | Failure;
+  explain(refusal: ErrorResponse): Failure;
 }
 
 export interface Target {
@@ -75,7 +75,7 @@ export interface StreamedBody {
   parts(): AsyncIterable<Uint8Array>;
 }
 
-export interface Encoded {
+export interface EncodedRequest {
   readonly request: UpstreamRequest;
   /** How the answer to this very request is read. */
   readonly answer: ExpectedAnswer;
@@ -94,24 +94,24 @@ export type ExpectedAnswer = ExpectedWhole | ExpectedStream;
 export interface ExpectedWhole {
   readonly kind: "whole";
   /** Reads a body that came with a status of success. */
-  readonly read: (body: Uint8Array, head: AnswerHead) => WholeAnswer | Failure;
+  readonly read: (body: Uint8Array, head: UpstreamHead) => WholeAnswer | Failure;
 }
 
 export interface ExpectedStream {
   readonly kind: "stream";
   /** Begins to read a body that came with a status of success. */
-  reader(head: AnswerHead, tools: Tools): StreamReader | Failure | Promise<StreamReader | Failure>;
+  reader(head: UpstreamHead, tools: ReaderTools): StreamReader | Failure | Promise<StreamReader | Failure>;
   /** Reads JSON that came where a stream was asked for: an error in disguise, or the whole answer after all. */
-  instead(body: Uint8Array, head: AnswerHead): WholeAnswer | Failure;
+  instead(body: Uint8Array, head: UpstreamHead): WholeAnswer | Failure;
 }
 
-export interface AnswerHead {
+export interface UpstreamHead {
   readonly status: number;
   readonly header: (name: string) => string | null;
 }
 
 /** What a reader may need of the world. */
-export interface Tools {
+export interface ReaderTools {
   readonly transcoder: MakeTranscoder;
 }
 
@@ -171,7 +171,7 @@ export interface SseEvent {
 }
 
 /** An answer with a status that is not success, read to its end (bounded). */
-export interface Refusal {
+export interface ErrorResponse {
   readonly status: number;
   readonly header: (name: string) => string | null;
   readonly body: string;

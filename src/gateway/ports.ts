@@ -1,4 +1,4 @@
-import type { Tools, UpstreamRequest } from "../dialects/dialect.ts";
+import type { ReaderTools, UpstreamRequest } from "../dialects/dialect.ts";
 import type { Channel } from "../channels/channel.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { FormFile, StoredFile } from "../media/stored-file.ts";
@@ -15,8 +15,8 @@ export interface Ports {
   readonly timers: TimerQueue;
   /** Removes a channel's secrets from a text, in any encoding they may have there. */
   readonly redact?: (channel: Channel, text: string) => string;
-  /** Tools that readers of answers may need. */
-  readonly tools: Tools;
+  /** ReaderTools that readers of answers may need. */
+  readonly tools: ReaderTools;
   /** Cuts long recordings. Without it, or if this installation lacks the codecs, no recording is cut. */
   readonly cutAudio?: CutAudio;
   /** Called for each finished part of a long call. It gets no content. */

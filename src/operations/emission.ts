@@ -1,5 +1,5 @@
 import type { DeltaRun } from "./chat/delta-run.ts";
-import type { Metered } from "./usage.ts";
+import type { MeteredUsage } from "./usage.ts";
 
 /**
  * What a stream consists of, whatever the operation. `frame` is what goes to the client, in the bytes it came in where
@@ -16,7 +16,7 @@ export type Emission =
       readonly finishes: boolean;
     }
   | DeltaRun
-  | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: Metered }
+  | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: MeteredUsage }
   | { readonly kind: "skipped"; readonly detail: string }
   | { readonly kind: "end"; readonly frame: Uint8Array; readonly finish: string | null };
 
@@ -29,6 +29,6 @@ export interface WholeAnswer {
   readonly body: Uint8Array;
   /** The media type it goes out with. */
   readonly type: string;
-  readonly usage: Metered | null;
+  readonly usage: MeteredUsage | null;
   readonly finish: string | null;
 }

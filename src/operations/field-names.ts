@@ -1,12 +1,12 @@
 import type { Failure } from "./failure.ts";
-import type { Member } from "./json.ts";
+import type { JsonMember } from "./json.ts";
 import { mistake } from "./mistakes.ts";
 
 /**
  * A field that the gateway decides on, in another spelling: `Model`, `MAX_TOKENS`. Decoders of some upstreams ignore case, so
  * that they would read a value that nobody here has checked or counted.
  */
-export function misspelled(members: readonly Member[], names: ReadonlySet<string>): Failure | null {
+export function misspelled(members: readonly JsonMember[], names: ReadonlySet<string>): Failure | null {
   for (const { key } of members) {
     if (key.length > nameLengthMax || !unusual.test(key)) continue;
     const name = folded(key);

@@ -31,7 +31,7 @@ export type JsonScan =
       readonly start: number;
       readonly end: number;
       /** Of the top-level object, in the order of the document and with duplicates; of any other kind, none. */
-      readonly members: readonly Member[];
+      readonly members: readonly JsonMember[];
     }
   | {
       readonly ok: false;
@@ -44,7 +44,7 @@ export type JsonScan =
 export type JsonKind = "object" | "array" | "string" | "number" | "true" | "false" | "null";
 
 /** Where a value stands in the document: its bytes are [start, end). */
-export interface Span {
+export interface JsonSpan {
   readonly start: number;
   readonly end: number;
   readonly kind: JsonKind;
@@ -52,7 +52,7 @@ export interface Span {
   readonly empty: boolean;
 }
 
-export interface Member extends Span {
+export interface JsonMember extends JsonSpan {
   /** Decoded: `"\u006dodel"` is `model`. */
   readonly key: string;
   /** The offset of the quote that opens the key. */
@@ -60,7 +60,7 @@ export interface Member extends Span {
 }
 
 /** The member that counts when a key is repeated, as `JSON.parse` has it: the last. */
-export function lastMember(members: readonly Member[], key: string): Member | undefined {
+export function lastMember(members: readonly JsonMember[], key: string): JsonMember | undefined {
   for (let index = members.length - 1; index >= 0; index--) {
     if (members[index]!.key === key) return members[index];
   }
@@ -68,7 +68,7 @@ export function lastMember(members: readonly Member[], key: string): Member | un
 }
 
 /** The members of an object within a document that was scanned before. */
-export function membersOf(bytes: Uint8Array, start: number, end: number): readonly Member[] {
+export function membersOf(bytes: Uint8Array, start: number, end: number): readonly JsonMember[] {
   const walk = walkOver(bytes, unlimited);
   const reached = pastObject(walk, start);
   letGo(walk);
@@ -77,8 +77,8 @@ export function membersOf(bytes: Uint8Array, start: number, end: number): readon
 }
 
 /** The elements of an array within a document that was scanned before. */
-export function elementsOf(bytes: Uint8Array, start: number, end: number): readonly Span[] {
-  const elements: Span[] = [];
+export function elementsOf(bytes: Uint8Array, start: number, end: number): readonly JsonSpan[] {
+  const elements: JsonSpan[] = [];
   const walk = walkOver(bytes, unlimited);
   const reached = pastArray(walk, start, elements);
   letGo(walk);
@@ -123,7 +123,7 @@ export function pastSpace(bytes: Uint8Array, from: number): number {
  * One pass in progress. The functions below take the offset where something should begin and give the offset just past
  * it; or they note what is wrong here and give `failed`, so that nothing is allocated or thrown along the way.
  */
-interface Walk {
+interface JsonWalk {
   bytes: Uint8Array;
   /** Where the document ends. */
   length: number;
@@ -149,7 +149,7 @@ const unlimited: JsonLimits = { depthMax: 0x3fffffff, membersMax: 0x3fffffff, to
 const nothing = new Uint8Array(0);
 
 /** One for all passes: a pass never waits and never starts another. */
-const onlyWalk: Walk = {
+const onlyWalk: JsonWalk = {
   bytes: nothing,
   length: 0,
   limits: unlimited,
@@ -164,7 +164,7 @@ const onlyWalk: Walk = {
   message: "",
 };
 
-function walkOver(bytes: Uint8Array, limits: JsonLimits): Walk {
+function walkOver(bytes: Uint8Array, limits: JsonLimits): JsonWalk {
   const walk = onlyWalk;
   walk.bytes = bytes;
   walk.length = bytes.length;
@@ -179,13 +179,13 @@ function walkOver(bytes: Uint8Array, limits: JsonLimits): Walk {
 }
 
 /** What was passed is not kept until the next pass. */
-function letGo(walk: Walk): void {
+function letGo(walk: JsonWalk): void {
   walk.bytes = nothing;
   walk.words = null;
 }
 
 /** Most documents are small: a copy of one, in a memory that can be read by the word as well, is quicker to pass. */
-function walkOverCopy(bytes: Uint8Array, limits: JsonLimits): Walk {
+function walkOverCopy(bytes: Uint8Array, limits: JsonLimits): JsonWalk {
   copy.set(bytes);
   // No document has this byte in any place, so that nothing behind the end is ever looked at.
   copy[bytes.length] = 0;
@@ -202,7 +202,7 @@ const copyWords = new Int32Array(copy.buffer);
 let offsets = new Int32Array(256);
 
 /** Gives the end of the one value of the document, which lies at its source as well; only white space follows it. */
-function pastDocument(walk: Walk, source: Uint8Array, start: number): number {
+function pastDocument(walk: JsonWalk, source: Uint8Array, start: number): number {
   const { bytes } = walk;
   const end = bytes[start] === openBrace ? pastObject(walk, start) : pastValue(walk, start, 0);
   if (end === failed) return failed;
@@ -215,7 +215,7 @@ function pastDocument(walk: Walk, source: Uint8Array, start: number): number {
 }
 
 /** Notes the offsets of each member. */
-function pastObject(walk: Walk, open: number): number {
+function pastObject(walk: JsonWalk, open: number): number {
   const { bytes } = walk;
   if (bytes[open] !== openBrace) return unexpected(walk, open);
   if (walk.limits.depthMax < 1) return tooDeep(walk, open);
@@ -238,7 +238,7 @@ function pastObject(walk: Walk, open: number): number {
   }
 }
 
-function note(walk: Walk, keyStart: number, keyEnd: number, start: number, end: number): void {
+function note(walk: JsonWalk, keyStart: number, keyEnd: number, start: number, end: number): void {
   const at = walk.noted;
   if (at === offsets.length) offsets = grownOffsets(offsets);
   offsets[at] = keyStart;
@@ -254,7 +254,7 @@ function grownOffsets(full: Int32Array): Int32Array<ArrayBuffer> {
   return larger;
 }
 
-function pastArray(walk: Walk, open: number, elements: Span[]): number {
+function pastArray(walk: JsonWalk, open: number, elements: JsonSpan[]): number {
   const { bytes } = walk;
   if (bytes[open] !== openBracket) return unexpected(walk, open);
   let start = pastSpace(bytes, open + 1);
@@ -275,7 +275,7 @@ function pastArray(walk: Walk, open: number, elements: Span[]): number {
  * Any value, with all that is nested in it. It does not recurse: the kinds of the containers we are in are kept in
  * `enclosing`, so a deep document costs a byte a level and not our stack.
  */
-function pastValue(walk: Walk, from: number, depthOutside: number): number {
+function pastValue(walk: JsonWalk, from: number, depthOutside: number): number {
   const { bytes } = walk;
   const { depthMax, tokensMax } = walk.limits;
   let at = from;
@@ -328,12 +328,12 @@ function grown(stack: Uint8Array): Uint8Array<ArrayBuffer> {
   return larger;
 }
 
-function pastClose(walk: Walk, at: number): number {
+function pastClose(walk: JsonWalk, at: number): number {
   return ++walk.tokens > walk.limits.tokensMax ? tooManyTokens(walk, at) : at + 1;
 }
 
 /** A key and its colon, up to the first byte of the value. */
-function pastKey(walk: Walk, open: number): number {
+function pastKey(walk: JsonWalk, open: number): number {
   const { bytes } = walk;
   if (bytes[open] !== quote) return unexpected(walk, open);
   if (++walk.members > walk.limits.membersMax) return tooManyMembers(walk, open);
@@ -347,7 +347,7 @@ function pastKey(walk: Walk, open: number): number {
 }
 
 /** Most strings end within a few bytes: what is rare is kept out of their way. */
-function pastString(walk: Walk, open: number): number {
+function pastString(walk: JsonWalk, open: number): number {
   const { bytes } = walk;
   const near = open + shortMax;
   let at = open + 1;
@@ -364,7 +364,7 @@ function pastString(walk: Walk, open: number): number {
 
 const shortMax = 24;
 
-function pastLongString(walk: Walk, from: number): number {
+function pastLongString(walk: JsonWalk, from: number): number {
   const { bytes } = walk;
   let at = from;
   for (;;) {
@@ -398,7 +398,7 @@ const wordsSoon = 12;
  * Leaps over the plain part of a long string, eight bytes at a time, and halts no more than eight bytes short of a quote,
  * a backslash or a control character. Nearly all of a large image in base64 is passed here.
  */
-function pastWords(walk: Walk, from: number): number {
+function pastWords(walk: JsonWalk, from: number): number {
   const { bytes } = walk;
   const words = (walk.words ??= new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >>> 2));
   const last = ((bytes.byteOffset + walk.length) >>> 2) - 1;
@@ -427,7 +427,7 @@ function stopsIn(word: number): number {
 const highBits = 0x80808080 | 0;
 
 /** A surrogate may stand alone when it is escaped: the grammar has it so, and so does `JSON.parse`. */
-function pastEscape(walk: Walk, start: number): number {
+function pastEscape(walk: JsonWalk, start: number): number {
   const { bytes } = walk;
   if (start + 1 >= walk.length) return unexpected(walk, start + 1);
   if (bytes[start + 1] !== lowerU) return fail(walk, "invalid", start, `unknown escape at byte ${start}`);
@@ -438,7 +438,7 @@ function pastEscape(walk: Walk, start: number): number {
 }
 
 /** https://www.rfc-editor.org/rfc/rfc8259#section-6 */
-function pastNumber(walk: Walk, start: number): number {
+function pastNumber(walk: JsonWalk, start: number): number {
   const { bytes } = walk;
   let at = bytes[start] === minus ? start + 1 : start;
   if (!isDigit(bytes[at])) return unexpected(walk, at);
@@ -470,7 +470,7 @@ function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= zero && byte <= nine;
 }
 
-function pastLiteral(walk: Walk, start: number): number {
+function pastLiteral(walk: JsonWalk, start: number): number {
   const { bytes } = walk;
   const literal = literalAt(bytes, start);
   if (literal === undefined) return unexpected(walk, start);
@@ -494,8 +494,8 @@ function literalAt(bytes: Uint8Array, start: number): "true" | "false" | "null" 
 }
 
 /** Made only once the document has proved good: a refused one should cost nothing but the pass. */
-function membersAt(bytes: Uint8Array, noted: number): readonly Member[] {
-  const members: Member[] = [];
+function membersAt(bytes: Uint8Array, noted: number): readonly JsonMember[] {
+  const members: JsonMember[] = [];
   for (let index = 0; index < noted; index += 4) {
     const keyStart = offsets[index]!;
     const key = keyText(bytes, keyStart, offsets[index + 1]!);
@@ -602,7 +602,7 @@ function firstDifference(left: Uint8Array, right: Uint8Array): number {
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 const strictUtf8 = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
 
-function unexpected(walk: Walk, at: number): number {
+function unexpected(walk: JsonWalk, at: number): number {
   if (at >= walk.length) return fail(walk, "invalid", at, `unexpected end at byte ${at}`);
   const [first, second, third] = walk.bytes;
   const isMark = at === 0 && first === 0xef && second === 0xbb && third === 0xbf;
@@ -610,19 +610,19 @@ function unexpected(walk: Walk, at: number): number {
   return fail(walk, "invalid", at, `unexpected character at byte ${at}`);
 }
 
-function tooDeep(walk: Walk, at: number): number {
+function tooDeep(walk: JsonWalk, at: number): number {
   return fail(walk, "too_complex", at, `nested deeper than ${walk.limits.depthMax} levels`);
 }
 
-function tooManyMembers(walk: Walk, at: number): number {
+function tooManyMembers(walk: JsonWalk, at: number): number {
   return fail(walk, "too_complex", at, `more than ${walk.limits.membersMax} object members`);
 }
 
-function tooManyTokens(walk: Walk, at: number): number {
+function tooManyTokens(walk: JsonWalk, at: number): number {
   return fail(walk, "too_complex", at, `more than ${walk.limits.tokensMax} tokens`);
 }
 
-function fail(walk: Walk, reason: "invalid" | "too_complex", at: number, message: string): number {
+function fail(walk: JsonWalk, reason: "invalid" | "too_complex", at: number, message: string): number {
   walk.reason = reason;
   walk.at = at;
   walk.message = message;
@@ -664,4 +664,11 @@ function marked(characters: string): Uint8Array {
   const table = new Uint8Array(256);
   for (const character of characters) table[character.charCodeAt(0)] = 1;
   return table;
+}
+
+/** An object that somebody else sent, of which nothing is known yet. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

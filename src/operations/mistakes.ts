@@ -1,5 +1,5 @@
 import { failure, type Failure } from "./failure.ts";
-import type { JsonScan, Member } from "./json.ts";
+import type { JsonScan, JsonMember } from "./json.ts";
 
 /** What a client did wrong in its request, in the words and codes of the convention. */
 export function mistake(message: string, code: string | null, param: string | null): Failure {
@@ -39,6 +39,6 @@ export function modelMistake(model: string): Failure | null {
 const modelLengthMax = 512;
 
 /** An optional field that is `null` counts as absent. */
-export function present(member: Member | undefined): Member | undefined {
+export function present(member: JsonMember | undefined): JsonMember | undefined {
   return member?.kind === "null" ? undefined : member;
 }

@@ -1,4 +1,4 @@
-import { type Member, pastSpace } from "./json.ts";
+import { type JsonMember, pastSpace } from "./json.ts";
 
 /** Replaces the bytes [start, end) by a text. Where both are the same offset, the text is inserted there. */
 export interface Splice {
@@ -48,7 +48,7 @@ const encoder = new TextEncoder();
 export function setMember(
   bytes: Uint8Array,
   document: { readonly start: number; readonly end: number },
-  member: Member | undefined,
+  member: JsonMember | undefined,
   key: string,
   json: string,
 ): Splice {
@@ -62,7 +62,7 @@ export function setMember(
 export interface Scanned {
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };
-  readonly members: readonly Member[];
+  readonly members: readonly JsonMember[];
 }
 
 /** Gives a member another text wherever it stands, so that no reader sees the old one, or gives the document that member. */

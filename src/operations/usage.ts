@@ -15,7 +15,7 @@ export interface TokenUsage {
 }
 
 /** What a call consumed: tokens, and what audio is counted in. */
-export interface Metered extends TokenUsage {
+export interface MeteredUsage extends TokenUsage {
   /** Of the audio that was transcribed. */
   readonly audioSeconds?: number | null;
   /** The seconds are the length of the upload: the upstream did not say how much it heard. */
@@ -34,7 +34,7 @@ const tokensMax = 1e9;
  * what it is billed as: reasoning of the completion, cached tokens of the prompt. A figure that cannot be a count is unknown,
  * never zero and never negative.
  */
-export function tokenUsage(value: unknown): Metered | null {
+export function tokenUsage(value: unknown): MeteredUsage | null {
   if (typeof value !== "object" || value === null) return null;
   const usage = value as Record<string, unknown>;
   const prompt = usage["prompt_tokens_details"] as Record<string, unknown> | null | undefined;
@@ -62,7 +62,7 @@ export function tokenUsage(value: unknown): Metered | null {
 }
 
 /** Puts right what a provider counts beside the wholes instead of within them. */
-function normalised(told: TokenUsage, usage: Readonly<Record<string, unknown>>): Metered {
+function normalised(told: TokenUsage, usage: Readonly<Record<string, unknown>>): MeteredUsage {
   const heard = usage["prompt_audio_seconds"];
   if (typeof heard === "number" && heard > 0 && heard <= secondsMax) {
     // Sound that is billed by the second: its tokens are in the total and in nothing else, and must not be billed again.

@@ -1,5 +1,5 @@
 import { secondsMax } from "../media/audio.ts";
-import type { Metered } from "../operations/usage.ts";
+import type { MeteredUsage } from "../operations/usage.ts";
 import type { Rates } from "./price.ts";
 
 export interface Cost {
@@ -15,7 +15,7 @@ export interface Cost {
  * was not told is none. A whole that was not told is taken from the estimate where there is one. Where it is needed and nobody
  * knows it, or its rate, the cost is unknown; at a rate of zero it is not needed.
  */
-export function costNanos(rates: Rates | null, metered: Metered | null, estimate: Metered | null = null): Cost {
+export function costNanos(rates: Rates | null, metered: MeteredUsage | null, estimate: MeteredUsage | null = null): Cost {
   if (rates === null || !isPriced(rates)) return unknown;
   const bill = new Bill();
   const isKnown =
@@ -65,7 +65,7 @@ class Bill {
 }
 
 /** False where the cost cannot be known; so do the others. */
-function addTokens(bill: Bill, rates: Rates, metered: Metered | null, estimate: Metered | null): boolean {
+function addTokens(bill: Bill, rates: Rates, metered: MeteredUsage | null, estimate: MeteredUsage | null): boolean {
   const toldPrompt = countOf(metered?.promptTokens);
   const toldCompletion = countOf(metered?.completionTokens);
   const prompt = toldPrompt ?? countOf(estimate?.promptTokens);
@@ -75,7 +75,7 @@ function addTokens(bill: Bill, rates: Rates, metered: Metered | null, estimate: 
   return addInput(bill, rates, isLong, prompt, metered) && addOutput(bill, rates, isLong, completion, metered);
 }
 
-function addInput(bill: Bill, rates: Rates, isLong: boolean, prompt: number | null, metered: Metered | null): boolean {
+function addInput(bill: Bill, rates: Rates, isLong: boolean, prompt: number | null, metered: MeteredUsage | null): boolean {
   const input = (isLong ? rates.longInput : undefined) ?? rates.input;
   const cachedInput = (isLong ? rates.longCachedInput : undefined) ?? rates.cachedInput ?? input;
   const cacheWrite = (isLong ? rates.longCacheWrite : undefined) ?? rates.cacheWrite ?? input;
@@ -92,7 +92,7 @@ function addInput(bill: Bill, rates: Rates, isLong: boolean, prompt: number | nu
   );
 }
 
-function addOutput(bill: Bill, rates: Rates, isLong: boolean, completion: number | null, metered: Metered | null): boolean {
+function addOutput(bill: Bill, rates: Rates, isLong: boolean, completion: number | null, metered: MeteredUsage | null): boolean {
   const output = (isLong ? rates.longOutput : undefined) ?? rates.output;
   const reasoning = rates.reasoning ?? output;
   const audioOutput = rates.audioOutput ?? output;

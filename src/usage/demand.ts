@@ -2,7 +2,7 @@ import type { Demand } from "../limits/limits.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import { secondsMax } from "../media/audio.ts";
-import type { Metered } from "../operations/usage.ts";
+import type { MeteredUsage } from "../operations/usage.ts";
 import { costNanos, isByTokens } from "./cost.ts";
 import { highestRates } from "./highest-rates.ts";
 import type { Rates } from "./price.ts";
@@ -38,7 +38,7 @@ export function highestCost(ask: CallRequest, ratesOfAll: Iterable<Rates | null>
 }
 
 /** What a call took of its key's limits. What nobody counted took nothing. */
-export function truthOf(metered: Metered | null, nanos: number | null): Demand {
+export function truthOf(metered: MeteredUsage | null, nanos: number | null): Demand {
   return {
     tokens: amount(metered?.promptTokens, tokensMax) + amount(metered?.completionTokens, tokensMax),
     audioSeconds: amount(metered?.audioSeconds, secondsMax),
@@ -48,7 +48,7 @@ export function truthOf(metered: Metered | null, nanos: number | null): Demand {
 }
 
 /** What a call is expected to consume, in the units it is billed in: also what it is billed by where an upstream tells nothing. */
-export function expectedUse(ask: CallRequest, rates: Rates | null, options: DemandOptions, hard = options.hard ?? true): Metered {
+export function expectedUse(ask: CallRequest, rates: Rates | null, options: DemandOptions, hard = options.hard ?? true): MeteredUsage {
   const byTokens = rates !== null && isByTokens(rates);
   switch (ask.operation) {
     case "chat":
@@ -113,7 +113,7 @@ function choicesOf({ choices }: ChatRequest): number {
   return choices >= 1 ? Math.min(Math.ceil(choices), choicesMax) : 1;
 }
 
-function use(promptTokens: number, completionTokens: number): Metered {
+function use(promptTokens: number, completionTokens: number): MeteredUsage {
   return {
     promptTokens: Math.ceil(amount(promptTokens, tokensMax)),
     completionTokens: Math.ceil(amount(completionTokens, tokensMax)),

@@ -1,11 +1,11 @@
-import type { Codec, Encoded, StreamReader } from "../../src/dialects/dialect.ts";
+import type { Codec, EncodedRequest, StreamReader } from "../../src/dialects/dialect.ts";
 import { type ChatRequest, readChatRequest } from "../../src/operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import type { WholeAnswer } from "../../src/operations/emission.ts";
 import { channel } from "./plan-world.ts";
 
 /** A chat request as a codec sends it, and so the way it reads the answer. */
-function encoded(codec: Codec<ChatRequest>, request: Readonly<Record<string, unknown>>): Encoded {
+function encoded(codec: Codec<ChatRequest>, request: Readonly<Record<string, unknown>>): EncodedRequest {
   const body = { model: "m", messages: [{ role: "user", content: "hello" }], ...request };
   const ask = readChatRequest(new TextEncoder().encode(JSON.stringify(body)));
   if (isFailure(ask)) throw new Error(ask.detail);

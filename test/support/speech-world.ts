@@ -1,4 +1,4 @@
-import type { AnswerHead, Emissions, StreamReader, Target, Tools } from "../../src/dialects/dialect.ts";
+import type { UpstreamHead, Emissions, StreamReader, Target, ReaderTools } from "../../src/dialects/dialect.ts";
 import type { Channel, Voices } from "../../src/channels/channel.ts";
 import type { AudioFormat, Transcoder } from "../../src/media/audio.ts";
 import type { Emission } from "../../src/operations/emission.ts";
@@ -61,9 +61,9 @@ export class FakeTranscoder implements Transcoder {
   }
 }
 
-export const noTools: Tools = { transcoder: () => Promise.resolve(null) };
+export const noTools: ReaderTools = { transcoder: () => Promise.resolve(null) };
 
-export function toolsOf(transcoder: Transcoder, asked: string[] = []): Tools {
+export function toolsOf(transcoder: Transcoder, asked: string[] = []): ReaderTools {
   return {
     transcoder: (from, to) => {
       asked.push(`${from} to ${to}`);
@@ -72,7 +72,7 @@ export function toolsOf(transcoder: Transcoder, asked: string[] = []): Tools {
   };
 }
 
-export function headOf(contentType: string | null): AnswerHead {
+export function headOf(contentType: string | null): UpstreamHead {
   return { status: 200, header: (name) => (name === "content-type" ? contentType : null) };
 }
 

@@ -1,4 +1,4 @@
-import type { AnswerHead, Encoded, StreamedBody, Target } from "../../src/dialects/dialect.ts";
+import type { UpstreamHead, EncodedRequest, StreamedBody, Target } from "../../src/dialects/dialect.ts";
 import type { Address, Capabilities } from "../../src/channels/channel.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import type { FormField, FormFile, StoredFile } from "../../src/media/stored-file.ts";
@@ -84,17 +84,21 @@ export function target({
   };
 }
 
-export function encoded(made: Encoded | Failure): Encoded {
+export function encoded(made: EncodedRequest | Failure): EncodedRequest {
   if (isFailure(made)) throw new Error(made.detail);
   return made;
 }
 
-export function head(type: string | null): AnswerHead {
+export function head(type: string | null): UpstreamHead {
   return { status: 200, header: (name) => (name === "content-type" ? type : null) };
 }
 
 /** What is made of an answer that came whole. */
-export function readWhole({ answer }: Encoded, body: Uint8Array | string, type: string | null = "application/json"): WholeAnswer | Failure {
+export function readWhole(
+  { answer }: EncodedRequest,
+  body: Uint8Array | string,
+  type: string | null = "application/json",
+): WholeAnswer | Failure {
   const bytes = typeof body === "string" ? bytesOf(body) : body;
   return answer.kind === "whole" ? answer.read(bytes, head(type)) : answer.instead(bytes, head(type));
 }
@@ -112,7 +116,7 @@ export async function sent(body: StreamedBody): Promise<{ readonly bytes: Uint8A
 }
 
 /** The form as an upstream reads it, through a reader that is not ours. */
-export async function formIn({ request }: Encoded): Promise<FormData> {
+export async function formIn({ request }: EncodedRequest): Promise<FormData> {
   const { bytes } = await sent(request.body as StreamedBody);
   return parsedForm(bytes, request.headers["content-type"]!);
 }

@@ -1,19 +1,20 @@
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { languageCode } from "../../operations/transcription/languages.ts";
-import type { Segment, Transcript, Word } from "../../operations/transcription/transcript.ts";
+import type { TranscriptSegment, Transcript, TranscriptWord } from "../../operations/transcription/transcript.ts";
 import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
-import type { Codec, Encoded, Target } from "../dialect.ts";
+import type { Codec, EncodedRequest, Target } from "../dialect.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
 import { fileBody, typeOf, unknownType } from "../transcripts/file-body.ts";
 import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
 import { droppedFrom, keywordsIn, languageTag, translationUnsupported } from "../transcripts/foreign-transcription.ts";
-import { speakerLabel, fields, isFields, list, seconds, string, type Fields } from "../transcripts/transcript-fields.ts";
+import { speakerLabel, fields, list, seconds, string } from "../transcripts/transcript-fields.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 export const deepgramTranscription: Codec<TranscriptionRequest> = { encode, explain };
 
-function encode(ask: TranscriptionRequest, target: Target): Encoded | Failure {
+function encode(ask: TranscriptionRequest, target: Target): EncodedRequest | Failure {
   if (ask.task === "translate") return translationUnsupported();
   return {
     request: {
@@ -58,7 +59,7 @@ function hasKeyterms(model: string): boolean {
 
 function readDeepgram(body: Uint8Array, asked: string | null): Transcript | Failure {
   const answer = parseUntrusted(decoder.decode(body), body);
-  if (!isFields(answer)) return failure("bad_response", body.length === 0 ? "the answer is empty" : "the answer is not a JSON object");
+  if (!isJsonObject(answer)) return failure("bad_response", body.length === 0 ? "the answer is empty" : "the answer is not a JSON object");
   if (answer["err_code"] !== undefined || answer["error"] !== undefined) return explainInBand(answer["error"] ?? answer);
   const results = fields(answer["results"]);
   const [channel] = list(results["channels"]);
@@ -77,12 +78,12 @@ function readDeepgram(body: Uint8Array, asked: string | null): Transcript | Fail
 
 const decoder = new TextDecoder();
 
-function utterances(results: Fields): readonly Segment[] | null {
+function utterances(results: JsonObject): readonly TranscriptSegment[] | null {
   const said = list(results["utterances"]);
   return said.length === 0 ? null : said.map((each) => segmentOf(each, string(each["transcript"]), each["speaker"]));
 }
 
-function sentences(best: Fields): readonly Segment[] | null {
+function sentences(best: JsonObject): readonly TranscriptSegment[] | null {
   const paragraphs = list(fields(best["paragraphs"])["paragraphs"]);
   const said = paragraphs.flatMap((paragraph) =>
     list(paragraph["sentences"]).map((each) => segmentOf(each, string(each["text"]), paragraph["speaker"])),
@@ -90,7 +91,7 @@ function sentences(best: Fields): readonly Segment[] | null {
   return said.length === 0 ? null : said;
 }
 
-function segmentOf(said: Fields, text: string, speaker: unknown): Segment {
+function segmentOf(said: JsonObject, text: string, speaker: unknown): TranscriptSegment {
   const confidence = said["confidence"];
   const isShare = typeof confidence === "number" && confidence > 0 && confidence <= 1;
   return {
@@ -102,7 +103,7 @@ function segmentOf(said: Fields, text: string, speaker: unknown): Segment {
   };
 }
 
-function wordIn(word: Fields): Word {
+function wordIn(word: JsonObject): TranscriptWord {
   return {
     word: string(word["punctuated_word"]) || string(word["word"]),
     start: seconds(word["start"]),

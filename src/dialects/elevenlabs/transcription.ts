@@ -1,21 +1,22 @@
-import { grouped, type Piece } from "../../operations/transcription/cues.ts";
+import { grouped, type SpacedWord } from "../../operations/transcription/cues.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { isUnspaced, languageCode } from "../../operations/transcription/languages.ts";
 import type { FormField } from "../../media/stored-file.ts";
 import type { Transcript } from "../../operations/transcription/transcript.ts";
 import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
-import type { Codec, Encoded, Target } from "../dialect.ts";
+import type { Codec, EncodedRequest, Target } from "../dialect.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
 import { droppedFrom, keywordsIn, standardLanguage, translationUnsupported } from "../transcripts/foreign-transcription.ts";
 import { multipartBody } from "../transcripts/multipart-body.ts";
 import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
-import { speakerLabel, isFields, list, seconds, string } from "../transcripts/transcript-fields.ts";
+import { speakerLabel, list, seconds, string } from "../transcripts/transcript-fields.ts";
+import { isJsonObject } from "../../operations/json.ts";
 import { transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 export const elevenlabsTranscription: Codec<TranscriptionRequest> = { encode, explain };
 
-function encode(ask: TranscriptionRequest, target: Target): Encoded | Failure {
+function encode(ask: TranscriptionRequest, target: Target): EncodedRequest | Failure {
   if (ask.task === "translate") return translationUnsupported();
   const { body, type } = multipartBody(fieldsOf(ask, target.model), ask.file);
   return {
@@ -55,7 +56,7 @@ function fieldsOf(ask: TranscriptionRequest, model: string): readonly FormField[
 
 function readElevenLabs(body: Uint8Array, asked: string | null): Transcript | Failure {
   const answer = parseUntrusted(decoder.decode(body), body);
-  if (!isFields(answer)) return failure("bad_response", body.length === 0 ? "the answer is empty" : "the answer is not a JSON object");
+  if (!isJsonObject(answer)) return failure("bad_response", body.length === 0 ? "the answer is empty" : "the answer is not a JSON object");
   if (answer["detail"] !== undefined || answer["error"] !== undefined) return explainInBand(answer["error"] ?? answer);
   if (typeof answer["text"] !== "string") return failure("bad_response", "the answer has no text");
   const language = languageCode(string(answer["language_code"])) ?? asked;
@@ -76,9 +77,9 @@ function readElevenLabs(body: Uint8Array, asked: string | null): Transcript | Fa
 const decoder = new TextDecoder();
 
 /** The words, each with the spacing that came before it. Punctuation is part of its word. */
-function piecesIn(items: unknown): readonly Piece[] | null {
+function piecesIn(items: unknown): readonly SpacedWord[] | null {
   if (!Array.isArray(items)) return null;
-  const pieces: Piece[] = [];
+  const pieces: SpacedWord[] = [];
   let glue = "";
   for (const item of list(items)) {
     const text = string(item["text"]);
@@ -90,6 +91,6 @@ function piecesIn(items: unknown): readonly Piece[] | null {
   return pieces;
 }
 
-function isTimed({ start, end }: Piece): boolean {
+function isTimed({ start, end }: SpacedWord): boolean {
   return Number.isFinite(start) && Number.isFinite(end);
 }

@@ -1,3 +1,4 @@
+import type { JsonObject } from "../../operations/json.ts";
 /**
  * What an upstream's error body says, in whichever of the many shapes it says it. The words are the upstream's own:
  * whoever repeats them, to a client or to a log, passes them through `presentable` first.
@@ -93,15 +94,13 @@ const nothing: Omit<ErrorBody, "form"> = {
   details: noDetails,
 };
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** An error, and the text of the error behind it where it quotes one. */
-interface Read {
+interface ParsedError {
   readonly body: ErrorBody;
   readonly quoted: string | null;
 }
 
-function read(value: unknown): Read | null {
+function read(value: unknown): ParsedError | null {
   if (typeof value === "string") return { body: { ...nothing, message: value, form: "text" }, quoted: null };
   const root = fields(Array.isArray(value) ? value[0] : value);
   if (root === null) return null;
@@ -166,7 +165,7 @@ function complaint(value: unknown): Sentence {
   return { message: join([param, message], ": "), code: word(item?.["type"]), param: param === "" ? null : param };
 }
 
-function detailsIn(error: Fields): ErrorDetails {
+function detailsIn(error: JsonObject): ErrorDetails {
   const details = error["details"];
   const own = [fields(details), fields(error["innererror"])];
   const listed = list(details).map(fields);
@@ -189,8 +188,8 @@ function both(outer: ErrorDetails, inner: ErrorDetails): ErrorDetails {
   };
 }
 
-function fields(value: unknown): Fields | null {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : null;
+function fields(value: unknown): JsonObject | null {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
 }
 
 function list(value: unknown): readonly unknown[] {

@@ -1,5 +1,5 @@
 import { failure, type Failure, type FailureKind, type FailureScope } from "../../operations/failure.ts";
-import type { Refusal } from "../dialect.ts";
+import type { ErrorResponse } from "../dialect.ts";
 import { errorBody, errorIn, presentable, withoutEcho, type ErrorBody } from "./error-body.ts";
 import { retryAfterMs, waitInWords, waitMaxMs } from "./retry-after.ts";
 
@@ -10,7 +10,7 @@ import { retryAfterMs, waitInWords, waitMaxMs } from "./retry-after.ts";
  *
  * Without `wallNowMs`, a date in the answer is read only against the answer's own `Date`.
  */
-export function explain(refusal: Refusal, wallNowMs: number = Number.NaN): Failure {
+export function explain(refusal: ErrorResponse, wallNowMs: number = Number.NaN): Failure {
   const body = errorBody(refusal.body);
   return told({
     ...evidence(body),
@@ -52,7 +52,7 @@ interface Evidence {
   readonly ownText: string;
 }
 
-interface Verdict {
+interface Explanation {
   readonly kind: FailureKind;
   readonly scope?: FailureScope;
   readonly param?: string | null;
@@ -90,7 +90,7 @@ function told(seen: Evidence): Failure {
 const perDay = "per day";
 
 /** Only what a client did wrong is explained to it in the upstream's words, because it needs them to mend it. */
-function clientsShare(plain: Failure, verdict: Verdict, { body }: Evidence): Partial<Failure> {
+function clientsShare(plain: Failure, verdict: Explanation, { body }: Evidence): Partial<Failure> {
   const message = body.form === "markup" ? "" : presentable(body.message, messageMaxChars);
   const type = identifier(body.type);
   const code = identifier(body.code);
@@ -156,7 +156,7 @@ function withoutQuotes(text: string): string {
 }
 
 /** A rule holds if all of its conditions do. The first rule that holds decides. */
-interface Rule extends Verdict {
+interface Rule extends Explanation {
   /** Any of these codes, in any spelling; `*` stands for any beginning. */
   readonly codes?: readonly string[];
   /** Any of these phrases, in lower case; a list is a phrase in several pieces. */
@@ -170,7 +170,7 @@ interface Rule extends Verdict {
 
 type Phrase = string | readonly string[];
 
-function firstOf(rules: readonly Rule[], seen: Evidence): Verdict | null {
+function firstOf(rules: readonly Rule[], seen: Evidence): Explanation | null {
   const rule = rules.find((each) => holds(each, seen));
   if (rule === undefined) return null;
   const { kind, scope } = rule;
@@ -578,7 +578,7 @@ const ceilings: readonly { readonly form: RegExp; readonly isExclusive?: true }[
  * A request for more output than the model can give, with the number it can. The number is learned for everyone who
  * uses the deployment, so it must be about output tokens beyond doubt: in a list of complaints, each is read alone.
  */
-function ceilingVerdict({ status, body, text }: Evidence): Verdict | null {
+function ceilingVerdict({ status, body, text }: Evidence): Explanation | null {
   if (![...badRequest, 416].includes(status ?? 400)) return null;
   const param = body.param?.toLowerCase() ?? null;
   const isNamed = param !== null && outputTokens.test(param);
@@ -607,13 +607,13 @@ function clientsName(text: string): string {
 }
 
 /** What a status means on its own. */
-function statusVerdict(seen: Evidence): Verdict {
+function statusVerdict(seen: Evidence): Explanation {
   const verdict = plainStatusVerdict(seen);
   // An upstream tells its client what it did wrong in words for programs. A page is of somebody before it, and no client can mend it.
   return verdict.kind === "invalid_request" && seen.body.form === "markup" ? { kind: "bad_response" } : verdict;
 }
 
-function plainStatusVerdict(seen: Evidence): Verdict {
+function plainStatusVerdict(seen: Evidence): Explanation {
   const { status } = seen;
   if (status === null) return { kind: "bad_response" };
   if (status === 403) return denied(seen);
@@ -670,7 +670,7 @@ const statusClasses: Readonly<Record<number, FailureKind>> = {
   5: "overloaded",
 };
 
-function denied({ body, text }: Evidence): Verdict {
+function denied({ body, text }: Evidence): Explanation {
   // A firewall in front of the upstream judges single requests: that must not close a credential for everybody.
   if (body.form === "markup" || (body.form === "text" && /^error code: \d{3,4}$/.test(text.trim()))) {
     return { kind: "misconfigured", scope: "request" };
@@ -679,7 +679,7 @@ function denied({ body, text }: Evidence): Verdict {
 }
 
 /** Something is missing: the model, a thing the client referred to, or the path we were told to use. */
-function notFound({ body, isInBand, text, ownText }: Evidence): Verdict {
+function notFound({ body, isInBand, text, ownText }: Evidence): Explanation {
   if (isInBand) return { kind: "model_missing" };
   if (body.form === "markup" || body.form === "empty") return { kind: "misconfigured" };
   // Some servers say so of a path that they do not have.

@@ -1,6 +1,6 @@
 import type { Output } from "../../operations/emission.ts";
 import type { FamiliarDelta } from "../dialect.ts";
-import { elementsOf, membersOf, scanJson, type Member, type Span } from "../../operations/json.ts";
+import { elementsOf, membersOf, scanJson, type JsonMember, type JsonSpan } from "../../operations/json.ts";
 
 /**
  * The shape of an event that others will resemble. The deltas of a chat are the same to the byte but for their words, and
@@ -74,7 +74,7 @@ function isPlain(byte: number | undefined): boolean {
 }
 
 /** Every name on the way stands there once: what is read twice could be read in two ways. */
-function wordsIn(body: Uint8Array, members: readonly Member[], key: string): Span | null {
+function wordsIn(body: Uint8Array, members: readonly JsonMember[], key: string): JsonSpan | null {
   const choices = only(members, "choices");
   if (choices?.kind !== "array") return null;
   const all = elementsOf(body, choices.start, choices.end);
@@ -86,7 +86,7 @@ function wordsIn(body: Uint8Array, members: readonly Member[], key: string): Spa
   return words?.kind === "string" ? words : null;
 }
 
-function only(members: readonly Member[], key: string): Member | null {
+function only(members: readonly JsonMember[], key: string): JsonMember | null {
   const found = members.filter((member) => member.key === key);
   return found.length === 1 ? found[0]! : null;
 }

@@ -4,7 +4,7 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { lastMember, membersOf, valueOf } from "../../operations/json.ts";
 import { setMember, splice, type Splice } from "../../operations/splice.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
-import type { Dialect, AnswerHead, Encoded, ExpectedStream, StreamReader, Target, ExpectedWhole } from "../dialect.ts";
+import type { Dialect, UpstreamHead, EncodedRequest, ExpectedStream, StreamReader, Target, ExpectedWhole } from "../dialect.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
 import { readAnswer } from "./answer.ts";
@@ -27,7 +27,7 @@ export const openai: Dialect = {
   },
 };
 
-function encodeChat(ask: ChatRequest, target: Target): Encoded {
+function encodeChat(ask: ChatRequest, target: Target): EncodedRequest {
   const splices = changes;
   splices.length = 0;
   renameModel(ask, target, splices);
@@ -64,7 +64,7 @@ class StreamedChat implements ExpectedStream {
   }
 
   /** A good answer that is not streamed is not what was asked for either. */
-  instead(body: Uint8Array, { status }: AnswerHead): WholeAnswer | Failure {
+  instead(body: Uint8Array, { status }: UpstreamHead): WholeAnswer | Failure {
     const whole = readAnswer(body);
     return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
   }

@@ -3,7 +3,7 @@ import { audioTypes, type AudioFormat } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { SpeechRequest } from "../../operations/speech/speech-request.ts";
 import { setEvery, splice, type Splice } from "../../operations/splice.ts";
-import type { Codec, Encoded, Target } from "../dialect.ts";
+import type { Codec, EncodedRequest, Target } from "../dialect.ts";
 import { audioReader } from "../readers/audio-reader.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
@@ -12,7 +12,7 @@ import { voiceFor } from "../../channels/voice.ts";
 /** Speech in the convention's own dialect: the client's bytes go out with the model, the voice and the format in place. */
 export const openaiSpeech: Codec<SpeechRequest> = { encode, explain };
 
-function encode(ask: SpeechRequest, target: Target): Encoded | Failure {
+function encode(ask: SpeechRequest, target: Target): EncodedRequest | Failure {
   const { channel } = target;
   const chosen = voiceFor(voicesOf(channel, target.model), ask.voice);
   if (isFailure(chosen)) return chosen;

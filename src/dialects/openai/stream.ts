@@ -40,7 +40,7 @@ export class OpenAiStream implements EventDecoder {
     if (isError(chunk, event.name)) return this.broken(explainInBand(chunk.error ?? chunk));
 
     const usage = tokenUsage(chunk.usage ?? chunk[usageExtension]?.usage);
-    const choices = Array.isArray(chunk.choices) ? (chunk.choices as readonly (Choice | null)[]) : null;
+    const choices = Array.isArray(chunk.choices) ? (chunk.choices as readonly (ChunkChoice | null)[]) : null;
     if (usage !== null && (choices === null || choices.length === 0)) {
       return [{ kind: "usage", frame: this.options.hidesUsage ? null : event.frame, usage }];
     }
@@ -85,7 +85,7 @@ export class OpenAiStream implements EventDecoder {
   }
 
   /** What one choice carries, while keeping count of the choices that are still open. */
-  private look(choice: Choice): Output | "failed" | null {
+  private look(choice: ChunkChoice): Output | "failed" | null {
     const index = typeof choice.index === "number" && choice.index < choicesMax ? choice.index : 0;
     const output = outputOf(choice.delta);
     if (typeof choice.finish_reason === "string") {
@@ -128,14 +128,14 @@ export class OpenAiStream implements EventDecoder {
   }
 }
 
-interface Chunk {
+interface ChatChunk {
   readonly choices?: unknown;
   readonly usage?: unknown;
   readonly [usageExtension]?: { readonly usage?: unknown } | null;
   readonly error?: unknown;
 }
 
-interface Choice {
+interface ChunkChoice {
   readonly index?: unknown;
   readonly delta?: Readonly<Record<string, unknown>> | null;
   readonly finish_reason?: unknown;
@@ -153,17 +153,17 @@ function cutAfter(what: string): Failure {
   return failure("interrupted", `the stream ended without a finish_reason after ${what}`);
 }
 
-function parse(event: SseEvent): Chunk | null {
+function parse(event: SseEvent): ChatChunk | null {
   const value = parseUntrusted(event.data, event.frame, "data: ".length, -2);
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
 }
 
-function isError(chunk: Chunk, eventName: string): boolean {
+function isError(chunk: ChatChunk, eventName: string): boolean {
   return (chunk.error !== undefined && chunk.error !== null) || eventName === "error";
 }
 
 /** The first kind of output found, the rarer kinds first: a frame with text and a tool call is a tool call. */
-function outputOf(delta: Choice["delta"]): Output | null {
+function outputOf(delta: ChunkChoice["delta"]): Output | null {
   if (typeof delta !== "object" || delta === null) return null;
   if (filled(delta["tool_calls"]) || filled(delta["function_call"])) return "tool_call";
   if (filled(delta["audio"])) return "audio";
@@ -173,7 +173,7 @@ function outputOf(delta: Choice["delta"]): Output | null {
 }
 
 /** What a model made of a delta that is not said: it counts, and is billed, like what is. */
-function unsaidOf(delta: Choice["delta"]): string {
+function unsaidOf(delta: ChunkChoice["delta"]): string {
   if (typeof delta !== "object" || delta === null) return "";
   const thought = filled(delta["reasoning_content"]) ? delta["reasoning_content"] : delta["reasoning"];
   const calls = Array.isArray(delta["tool_calls"]) ? (delta["tool_calls"] as readonly ({ readonly function?: unknown } | null)[]) : [];

@@ -2,10 +2,11 @@ import { meteredLength, conventionalUsage, transcriptionUsage } from "../../oper
 import type { Emission } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { deltaFrame, doneFrame, endFrame } from "../../operations/transcription/transcript-events.ts";
-import type { Metered } from "../../operations/usage.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
 import type { Emissions, EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { fields, isFields, list, string, type Fields } from "../transcripts/transcript-fields.ts";
+import { fields, list, string } from "../transcripts/transcript-fields.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 /**
@@ -21,7 +22,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
   private stopped = false;
   private said = "";
   private saidInSegments = "";
-  private usage: Metered | null = null;
+  private usage: MeteredUsage | null = null;
 
   /** The length of the upload is what is metered where the stream says nothing of it. */
   constructor(private readonly seconds: number | null = null) {}
@@ -34,7 +35,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
     if (this.ended) return none;
     if (event.data.startsWith("[DONE]")) return this.end();
     const data = parseUntrusted(event.data, event.frame, "data: ".length, -2);
-    if (!isFields(data)) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
+    if (!isJsonObject(data)) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
     const isError = (data["error"] !== undefined && data["error"] !== null) || event.name === "error" || data["type"] === "error";
     if (isError) return this.broken(explainInBand(data["error"] ?? data));
     if (this.done) return none;
@@ -50,7 +51,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
     return this.broken(failure("bad_response", "the stream ended before its first output"), "the stream ended without its last event");
   }
 
-  private spoken(data: Fields, frame: Uint8Array): readonly Emission[] {
+  private spoken(data: JsonObject, frame: Uint8Array): readonly Emission[] {
     switch (data["type"]) {
       case "transcript.text.delta":
         return this.text(string(data["delta"]), frame);
@@ -72,7 +73,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
   }
 
   /** Only an end mark ends such a stream: a long recording is cut into pieces, and each piece has its last chunk. */
-  private chunk(data: Fields): readonly Emission[] {
+  private chunk(data: JsonObject): readonly Emission[] {
     this.usage = transcriptionUsage(data["usage"], null) ?? this.usage;
     const [choice] = list(data["choices"]);
     this.stopped ||= typeof choice?.["finish_reason"] === "string";
@@ -92,7 +93,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
     return [{ kind: "delta", frame, output: text === "" ? null : "text", text: "", finishes: false }];
   }
 
-  private finish(frame: Uint8Array, usage: Metered | null): readonly Emission[] {
+  private finish(frame: Uint8Array, usage: MeteredUsage | null): readonly Emission[] {
     this.spoke = true;
     this.done = true;
     const last: Emission = { kind: "delta", frame, output: "finish", text: "", finishes: true };

@@ -3,13 +3,14 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { languageCode } from "../../operations/transcription/languages.ts";
 import { isSound } from "../../operations/transcription/sound-times.ts";
 import { transcriptTypes } from "../../operations/transcription/transcript-render.ts";
-import type { Segment, Transcript, TranscriptFormat, Word } from "../../operations/transcription/transcript.ts";
+import type { TranscriptSegment, Transcript, TranscriptFormat, TranscriptWord } from "../../operations/transcription/transcript.ts";
 import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
-import type { AnswerHead } from "../dialect.ts";
+import type { UpstreamHead } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
-import { isFields, list, seconds, type Fields } from "../transcripts/transcript-fields.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
+import { list, seconds } from "../transcripts/transcript-fields.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 /**
@@ -18,7 +19,7 @@ import { parseUntrusted } from "../untrusted.ts";
  */
 export function readTranscription(
   body: Uint8Array,
-  head: AnswerHead,
+  head: UpstreamHead,
   ask: TranscriptionRequest,
   format: TranscriptFormat,
 ): WholeAnswer | Failure {
@@ -26,7 +27,7 @@ export function readTranscription(
   return isFailure(read) ? read : { ...read, usage: meteredLength(read.usage, ask.seconds) };
 }
 
-function readUnmetered(body: Uint8Array, head: AnswerHead, ask: TranscriptionRequest, format: TranscriptFormat): WholeAnswer | Failure {
+function readUnmetered(body: Uint8Array, head: UpstreamHead, ask: TranscriptionRequest, format: TranscriptFormat): WholeAnswer | Failure {
   const text = decoder.decode(body);
   const start = text.slice(0, 64).trimStart().toLowerCase();
   if (/^<(?:!doctype|html|head|body|\?xml)/.test(start)) return failure("bad_response", "the answer is a page of markup");
@@ -78,21 +79,21 @@ function wordsUnsupported(): Failure {
 }
 
 /** The object of an answer that says it is one, with its text; or the error it is in truth. */
-function answerIn(body: Uint8Array, text: string): Answer | Failure {
+function answerIn(body: Uint8Array, text: string): TranscriptionAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
   const answer = parseUntrusted(text, body);
   if (answer === undefined) return failure("bad_response", "the answer is not JSON");
-  if (!isFields(answer)) return failure("bad_response", "the answer is JSON, but not an object");
+  if (!isJsonObject(answer)) return failure("bad_response", "the answer is JSON, but not an object");
   if (answer["error"] !== undefined && answer["error"] !== null) return explainInBand(answer["error"]);
-  if (typeof answer["text"] === "string") return answer as Answer;
+  if (typeof answer["text"] === "string") return answer as TranscriptionAnswer;
   const isError = ["detail", "message", "err_msg", "errors"].some((key) => answer[key] !== undefined);
   return isError ? explainInBand(answer) : failure("bad_response", "the answer has no text");
 }
 
-type Answer = Fields & { readonly text: string };
+type TranscriptionAnswer = JsonObject & { readonly text: string };
 
 /** Whether an answer is what it was asked to be, and has nothing in it that a client could stumble over. */
-function isPassable(answer: Answer, transcript: Transcript, format: TranscriptFormat): boolean {
+function isPassable(answer: TranscriptionAnswer, transcript: Transcript, format: TranscriptFormat): boolean {
   switch (format) {
     case "json":
       return true;
@@ -106,7 +107,7 @@ function isPassable(answer: Answer, transcript: Transcript, format: TranscriptFo
 }
 
 /** Nothing but what was said: a missing time is not a number, and whoever renders the transcript sees to that. */
-function transcriptIn(answer: Answer, ask: TranscriptionRequest): Transcript {
+function transcriptIn(answer: TranscriptionAnswer, ask: TranscriptionRequest): Transcript {
   const language = typeof answer["language"] === "string" ? languageCode(answer["language"]) : null;
   const duration = seconds(answer["duration"]);
   return {
@@ -115,19 +116,19 @@ function transcriptIn(answer: Answer, ask: TranscriptionRequest): Transcript {
     duration: Number.isNaN(duration) ? null : duration,
     segments: Array.isArray(answer["segments"]) ? list(answer["segments"]).map(segmentIn) : null,
     words: wordsIn(answer),
-    usage: isFields(answer["usage"]) ? answer["usage"] : null,
+    usage: isJsonObject(answer["usage"]) ? answer["usage"] : null,
   };
 }
 
 /** Some servers have them within each segment. */
-function wordsIn(answer: Answer): readonly Word[] | null {
+function wordsIn(answer: TranscriptionAnswer): readonly TranscriptWord[] | null {
   if (Array.isArray(answer["words"])) return list(answer["words"]).map(wordIn);
   const segments = Array.isArray(answer["segments"]) ? list(answer["segments"]) : [];
   const words = segments.flatMap((segment) => (Array.isArray(segment["words"]) ? list(segment["words"]) : []));
   return words.length === 0 ? null : words.map(wordIn);
 }
 
-function segmentIn(segment: Fields): Segment {
+function segmentIn(segment: JsonObject): TranscriptSegment {
   return {
     start: seconds(segment["start"]),
     end: seconds(segment["end"]),
@@ -137,7 +138,7 @@ function segmentIn(segment: Fields): Segment {
   };
 }
 
-function wordIn(word: Fields): Word {
+function wordIn(word: JsonObject): TranscriptWord {
   return {
     word: typeof word["word"] === "string" ? word["word"] : "",
     start: seconds(word["start"]),
@@ -156,7 +157,7 @@ function isUsable(key: string, value: unknown): boolean {
 }
 
 /** What is wrong with an answer that should be text of this kind. Nothing may have been said, but somebody must say so. */
-function textFault(text: string, format: TranscriptFormat, head: AnswerHead): string | null {
+function textFault(text: string, format: TranscriptFormat, head: UpstreamHead): string | null {
   const type = head.header("content-type") ?? "";
   // Some servers call plain text that; what is in it tells.
   if (/^text\/html/i.test(type) && /<\/?[a-z][^>]*>/i.test(text.slice(0, 1024))) return "the answer is a page of markup";

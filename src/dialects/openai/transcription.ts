@@ -4,7 +4,7 @@ import { listIn, listNameOf, listNames } from "../../operations/transcription/fo
 import type { FormField } from "../../media/stored-file.ts";
 import { languageUnknown, spokenLanguage, type TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { TranscriptFormat } from "../../operations/transcription/transcript.ts";
-import type { Codec, Encoded, ExpectedAnswer, Target } from "../dialect.ts";
+import type { Codec, EncodedRequest, ExpectedAnswer, Target } from "../dialect.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
 import { multipartBody } from "../transcripts/multipart-body.ts";
@@ -19,7 +19,7 @@ import { soundBound, transcriptionHeaders, transcriptionUrl } from "../transcrip
  */
 export const openaiTranscription: Codec<TranscriptionRequest> = { encode, explain };
 
-function encode(ask: TranscriptionRequest, target: Target): Encoded | Failure {
+function encode(ask: TranscriptionRequest, target: Target): EncodedRequest | Failure {
   // Another dialect may know it.
   if (ask.language === null && spokenLanguage(ask.fields) !== null) return { ...languageUnknown(), kind: "unsupported" };
   const streams = ask.stream && target.channel.capabilities.transcriptionStream;

@@ -1,10 +1,10 @@
 import { failure, type Failure } from "../../operations/failure.ts";
-import type { AnswerHead, Emissions, StreamReader, Tools } from "../dialect.ts";
+import type { UpstreamHead, Emissions, StreamReader, ReaderTools } from "../dialect.ts";
 import { audioShape, AudioTrack, type AudioWish } from "./audio-track.ts";
 import { SpeechEventReader } from "./speech-event-reader.ts";
 
 /** Reads spoken audio, whether it comes as bytes or as events, and gives it as the client asked for it. */
-export function audioReader(wish: AudioWish, head: AnswerHead, tools: Tools): StreamReader | Failure {
+export function audioReader(wish: AudioWish, head: UpstreamHead, tools: ReaderTools): StreamReader | Failure {
   const type = head.header("content-type")?.toLowerCase() ?? "";
   if (type.startsWith("text/event-stream")) return new SpeechEventReader(wish, tools);
   const hasOthers = hasOtherSamples(type);
@@ -26,7 +26,7 @@ class AudioReader implements StreamReader {
 
   constructor(
     wish: AudioWish,
-    tools: Tools,
+    tools: ReaderTools,
     readonly declaredBytes: number | null,
   ) {
     ({ type: this.type, shape: this.shape } = audioShape(wish));
@@ -56,7 +56,7 @@ function isSamples(type: string): boolean {
   return /^audio\/(?:x-)?(?:pcm|l16)\s*(?:;|$)/.test(type);
 }
 
-function declaredBytes(head: AnswerHead): number | null {
+function declaredBytes(head: UpstreamHead): number | null {
   const length = head.header("content-length");
   return length !== null && /^\d+$/.test(length) ? Number(length) : null;
 }

@@ -5,7 +5,7 @@ import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { speechDeltaFrame, speechDoneFrame } from "../../operations/speech/speech-events.ts";
 import { nothingCounted, type TokenUsage } from "../../operations/usage.ts";
-import type { Emissions, Tools, StreamReader } from "../dialect.ts";
+import type { Emissions, ReaderTools, StreamReader } from "../dialect.ts";
 
 /** What an upstream was asked for, and what the client is to get of it. */
 export interface AudioWish {
@@ -18,7 +18,7 @@ export interface AudioWish {
 }
 
 /** A run of audio, with the event it came in. Where audio comes bare, there is none. */
-export interface Piece {
+export interface AudioPiece {
   readonly audio: Uint8Array;
   readonly frame: Uint8Array | null;
 }
@@ -37,7 +37,7 @@ export interface TrackEnd {
  */
 export class AudioTrack {
   /** What came before it was recognised. */
-  private held: Held | null = { bytes: nothing, length: 0, cost: 0, events: [] };
+  private held: HeldAudio | null = { bytes: nothing, length: 0, cost: 0, events: [] };
   private format: AudioFormat | null = null;
   private end: AudioEnd | null = null;
   private transcoding: Promise<Transcoder | null> | null = null;
@@ -49,12 +49,12 @@ export class AudioTrack {
 
   constructor(
     private readonly wish: AudioWish,
-    private readonly tools: Tools,
+    private readonly tools: ReaderTools,
     /** A little audio can become very much: whoever asks for the rest with `hasMore` need not hold all of it. */
     private readonly inSteps = false,
   ) {}
 
-  push(pieces: readonly Piece[]): Emissions | Promise<Emissions> {
+  push(pieces: readonly AudioPiece[]): Emissions | Promise<Emissions> {
     if (this.destroyed) return givenUp;
     if (this.told !== null) return this.drained(nothing, this.told);
     if (this.held === null) return this.pass(pieces);
@@ -69,7 +69,7 @@ export class AudioTrack {
   /** The upstream has said all it has to say. */
   close(told: TrackEnd): Emissions | Promise<Emissions> {
     if (this.destroyed) return givenUp;
-    let last: readonly Piece[] = [];
+    let last: readonly AudioPiece[] = [];
     if (this.held !== null) {
       const found = this.recognised(this.held, true);
       if (found === "more") return failure("bad_response", "the answer ends before its first frame of audio");
@@ -96,7 +96,7 @@ export class AudioTrack {
   }
 
   /** What was held, once it is known to be audio; from then on nothing is. */
-  private recognised(held: Held, ended: boolean): readonly Piece[] | "more" | Failure {
+  private recognised(held: HeldAudio, ended: boolean): readonly AudioPiece[] | "more" | Failure {
     const head = held.bytes.subarray(0, held.length);
     const found: Recognised = recognise(head, { ended, bare: this.wish.asked === "pcm" });
     if (found === "more") return "more";
@@ -107,13 +107,13 @@ export class AudioTrack {
     return held.events.length === 0 ? [{ audio: head, frame: null }] : held.events;
   }
 
-  private pass(pieces: readonly Piece[]): Emissions | Promise<Emissions> {
+  private pass(pieces: readonly AudioPiece[]): Emissions | Promise<Emissions> {
     const wrong = this.watch(pieces);
     if (wrong !== null) return failure("bad_response", wrong);
     return this.transcodes ? this.transcoded(joined(pieces)) : this.unchanged(pieces);
   }
 
-  private watch(pieces: readonly Piece[]): string | null {
+  private watch(pieces: readonly AudioPiece[]): string | null {
     for (const { audio } of pieces) {
       const wrong = this.end!.push(audio);
       if (wrong !== null) return wrong;
@@ -121,7 +121,7 @@ export class AudioTrack {
     return null;
   }
 
-  private unchanged(pieces: readonly Piece[]): readonly Emission[] {
+  private unchanged(pieces: readonly AudioPiece[]): readonly Emission[] {
     return pieces.flatMap((piece) => {
       if (this.wish.events && piece.frame !== null) return [this.delta(piece.frame, piece.audio.length > 0)];
       return this.made(piece.audio);
@@ -185,18 +185,18 @@ export class AudioTrack {
   }
 }
 
-interface Held {
+interface HeldAudio {
   bytes: Uint8Array;
   length: number;
   /** Of the audio and of the events around it. */
   cost: number;
-  events: Piece[];
+  events: AudioPiece[];
 }
 
 /** Events are a third larger than their audio, and some carry none. */
 const heldBytesMax = 4 * lookAheadBytesMax;
 
-function hold(held: Held, piece: Piece): boolean {
+function hold(held: HeldAudio, piece: AudioPiece): boolean {
   // A single large piece is looked at; many that say nothing are not collected.
   if (held.cost > heldBytesMax) return false;
   held.cost += piece.audio.length + (piece.frame?.length ?? 0);
@@ -217,7 +217,7 @@ function grown(bytes: Uint8Array, used: number, needed: number): Uint8Array {
   return larger;
 }
 
-function joined(pieces: readonly Piece[]): Uint8Array {
+function joined(pieces: readonly AudioPiece[]): Uint8Array {
   if (pieces.length === 1) return pieces[0]!.audio;
   const whole = new Uint8Array(pieces.reduce((length, { audio }) => length + audio.length, 0));
   let written = 0;

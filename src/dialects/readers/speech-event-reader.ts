@@ -2,8 +2,8 @@ import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { audioOf, speechDelta, speechDeltaFrame, speechDone } from "../../operations/speech/speech-events.ts";
 import { tokenUsage, type TokenUsage } from "../../operations/usage.ts";
-import type { Emissions, SseEvent, StreamReader, Tools } from "../dialect.ts";
-import { audioShape, AudioTrack, type AudioWish, type Piece, type TrackEnd } from "./audio-track.ts";
+import type { Emissions, SseEvent, StreamReader, ReaderTools } from "../dialect.ts";
+import { audioShape, AudioTrack, type AudioWish, type AudioPiece, type TrackEnd } from "./audio-track.ts";
 import { sniffsAsEvents } from "./event-reader.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { SseReader } from "./sse.ts";
@@ -19,7 +19,7 @@ export class SpeechEventReader implements StreamReader {
   private readonly track: AudioTrack;
   private sniffed = false;
 
-  constructor(wish: AudioWish, tools: Tools) {
+  constructor(wish: AudioWish, tools: ReaderTools) {
     ({ type: this.type, shape: this.shape } = audioShape(wish));
     this.track = new AudioTrack(wish, tools);
   }
@@ -65,7 +65,7 @@ export class SpeechEventReader implements StreamReader {
 const none: readonly Emission[] = [];
 
 interface Events {
-  readonly pieces: readonly Piece[];
+  readonly pieces: readonly AudioPiece[];
   readonly skipped: readonly Emission[];
   /** The stream is over, and what follows does not count. */
   readonly end: TrackEnd | null;
@@ -73,7 +73,7 @@ interface Events {
 }
 
 function read(events: readonly SseEvent[]): Events {
-  const pieces: Piece[] = [];
+  const pieces: AudioPiece[] = [];
   const skipped: Emission[] = [];
   for (const event of events) {
     // Not of this convention, but of so many others that servers send it here as well.
@@ -97,7 +97,7 @@ function read(events: readonly SseEvent[]): Events {
 }
 
 /** A frame does not keep the name of its event, so one that says what it is by name only is written anew. */
-function pieceOf(said: SpeechEvent, frame: Uint8Array | null): Piece | null {
+function pieceOf(said: SpeechEvent, frame: Uint8Array | null): AudioPiece | null {
   const audio = typeof said.audio === "string" ? audioOf(said.audio) : null;
   return audio === null ? null : { audio, frame: frame ?? speechDeltaFrame(audio) };
 }

@@ -3,7 +3,7 @@ import type { StreamedBody } from "../dialect.ts";
 import { partBytesMax, partsOf, typeOf } from "./file-body.ts";
 
 /** A form that is not held in memory, and the content type it is sent with. */
-export interface Form {
+export interface MultipartForm {
   readonly body: StreamedBody;
   readonly type: string;
 }
@@ -15,7 +15,7 @@ export interface Form {
  * use, for one. So it holds what was drawn when the file had come. Fields and the head of the file are searched for it all
  * the same, the rest of the file while it is sent, and a file that holds it is not sent on.
  */
-export function multipartBody(fields: readonly FormField[], file: FormFile): Form {
+export function multipartBody(fields: readonly FormField[], file: FormFile): MultipartForm {
   const boundary = boundaryFor(fields, file);
   const heads = fields.map(
     ({ name, value }) => `--${boundary}\r\nContent-Disposition: form-data; name="${quotable(name)}"\r\n\r\n${value}\r\n`,

@@ -1,16 +1,11 @@
-/** An object that an upstream sent, of which nothing is known. */
-export type Fields = Readonly<Record<string, unknown>>;
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 
-export function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-export function fields(value: unknown): Fields {
-  return isFields(value) ? value : {};
+export function fields(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : {};
 }
 
 /** The objects of a list; whatever else stands in it counts as an empty one. */
-export function list(value: unknown): readonly Fields[] {
+export function list(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.map(fields) : [];
 }
 

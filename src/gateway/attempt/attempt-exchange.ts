@@ -1,4 +1,4 @@
-import type { Codec, Encoded, ExpectedStream, StreamReader, UpstreamRequest, ExpectedWhole } from "../../dialects/dialect.ts";
+import type { Codec, EncodedRequest, ExpectedStream, StreamReader, UpstreamRequest, ExpectedWhole } from "../../dialects/dialect.ts";
 import { runsHere, type Candidate } from "../../channels/channel.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, ofLocalEngine, type Failure } from "../../operations/failure.ts";
@@ -49,7 +49,7 @@ export class AttemptExchange implements CancellationListener, TimeoutListener, S
   }
 
   /** Reads the answer: all of it, or up to the first output of a stream. */
-  async read(reply: Reply | Failure, answer: Encoded["answer"]): Promise<Outcome> {
+  async read(reply: Reply | Failure, answer: EncodedRequest["answer"]): Promise<Outcome> {
     if (isFailure(reply)) return reply;
     this.timeouts.headArrived();
     if (!isSuccess(reply)) return this.refused(reply);

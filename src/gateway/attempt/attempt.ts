@@ -1,11 +1,11 @@
-import { codecOf, encode, type Codec, type Encoded } from "../../dialects/dialect.ts";
+import { codecOf, encode, type Codec, type EncodedRequest } from "../../dialects/dialect.ts";
 import type { Candidate, Timeouts } from "../../channels/channel.ts";
 import { type CallRequest, maxOutputTokensOf } from "../../operations/call-request.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import { type Operation, operationSpecs } from "../../operations/operation.ts";
 import { requestText } from "../../operations/request-text.ts";
 import type { Choice } from "../../routing/plan.ts";
-import type { Metered } from "../../operations/usage.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { expectedUse } from "../../usage/demand.ts";
 import { AttemptExchange, type ExchangeOptions, type Outcome } from "./attempt-exchange.ts";
@@ -41,8 +41,8 @@ export class Attempt implements ExchangeOptions {
   private readonly forwarded: Readonly<Record<string, string>>;
   /** What can be learned from the rejection of this attempt. */
   lesson: CallLesson | null = null;
-  private readonly expected: Metered;
-  private encoded: Encoded | Failure | null;
+  private readonly expected: MeteredUsage;
+  private encoded: EncodedRequest | Failure | null;
   private ended: AttemptRecord | null = null;
   private answered: LiveStream | WholeAnswer | null = null;
 
@@ -232,7 +232,7 @@ export interface HedgeTrigger {
 }
 
 /** The expected usage, as far as the request tells. */
-function expectedOf(ask: CallRequest): Metered {
+function expectedOf(ask: CallRequest): MeteredUsage {
   return expectedUse(ask, anyTokens, unheard);
 }
 

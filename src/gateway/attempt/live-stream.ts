@@ -2,7 +2,7 @@ import type { Emissions, StreamReader } from "../../dialects/dialect.ts";
 import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import type { Metered } from "../../operations/usage.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
 import { OutputCount } from "../../usage/output-count.ts";
 import type { Ports, Reply } from "../ports.ts";
 import type { AttemptTimeouts } from "./attempt-timeouts.ts";
@@ -17,7 +17,7 @@ export class LiveStream {
   first: Emission[] = [];
   firstContentMs = 0;
   /** The usage that the upstream reported last. */
-  usage: Metered | null = null;
+  usage: MeteredUsage | null = null;
   private ended = false;
   private committed = false;
   private heldBytes = 0;
@@ -216,7 +216,7 @@ const drainedReadsMax = 4;
 const drainMs = 1000;
 
 /** The later report, unless it has no figures. */
-function tellsMore(earlier: Metered | null, later: Metered): Metered {
+function tellsMore(earlier: MeteredUsage | null, later: MeteredUsage): MeteredUsage {
   const { promptTokens, completionTokens, audioSeconds, characters } = later;
   return earlier === null || (promptTokens ?? completionTokens ?? audioSeconds ?? characters) != null ? later : earlier;
 }

@@ -1,6 +1,6 @@
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import type { Metered } from "../../operations/usage.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
 import type { CancellationListener } from "../cancellation.ts";
 import type { Persisted } from "../settlement/record.ts";
 import type { EmissionSource, Rescue } from "./rescue.ts";
@@ -139,7 +139,7 @@ function endsWith(emissions: readonly Emission[]): boolean {
 }
 
 export interface StreamTotals {
-  usage: Metered | null;
+  usage: MeteredUsage | null;
   finish: string | null;
   bytesOut: number;
   skippedEvents: number;

@@ -2,7 +2,7 @@ import { adopted, adoptedAnew, identityOf, type StreamIdentity } from "../../ope
 import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import { Seam } from "../../operations/chat/resume.ts";
+import { ContinuationSeam } from "../../operations/chat/resume.ts";
 import { SaidText } from "../../operations/chat/said-text.ts";
 import type { HeldRequests } from "./held-requests.ts";
 import type { LiveStream } from "./live-stream.ts";
@@ -93,7 +93,7 @@ class JoinedStream implements EmissionSource {
   first: Emission[] = [];
   private opening: readonly Emission[] | null;
   private readonly stream: LiveStream;
-  private readonly seam: Seam;
+  private readonly seam: ContinuationSeam;
   private lead = "\n\n";
 
   constructor(
@@ -105,7 +105,7 @@ class JoinedStream implements EmissionSource {
     this.stream = stream;
     this.opening = stream.first;
     stream.first = [];
-    this.seam = new Seam(text, successor.expects);
+    this.seam = new ContinuationSeam(text, successor.expects);
   }
 
   async next(): Promise<readonly Emission[] | Failure | null> {

@@ -1,5 +1,5 @@
 import { audioShape } from "../../dialects/readers/audio-track.ts";
-import type { Tools } from "../../dialects/dialect.ts";
+import type { ReaderTools } from "../../dialects/dialect.ts";
 import type { AudioFormat, Transcoder } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { tooMuchToRepeat } from "../../operations/speech/speech-part.ts";
@@ -73,7 +73,7 @@ interface Encoder {
   readonly transcoder: Transcoder | null;
 }
 
-async function encoderFor(format: AudioFormat, tools: Tools): Promise<Encoder | Failure> {
+async function encoderFor(format: AudioFormat, tools: ReaderTools): Promise<Encoder | Failure> {
   if (format === "pcm") return { transcoder: null };
   try {
     const transcoder = await tools.transcoder("pcm", format);

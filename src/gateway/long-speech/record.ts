@@ -1,4 +1,4 @@
-import type { Metered } from "../../operations/usage.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
 import type { CallFacts } from "../call.ts";
 import type { CallRecord } from "../settlement/record.ts";
 
@@ -21,10 +21,10 @@ export interface HowItWent extends Pick<CallRecord, "status" | "state" | "failur
 }
 
 /** What was counted of any part; of an answer that broke off, the characters are those of the parts that were spoken. */
-export function usageOf(parts: readonly CallRecord[], characters: number | null): Metered | null {
+export function usageOf(parts: readonly CallRecord[], characters: number | null): MeteredUsage | null {
   const counted = parts.flatMap(({ usage }) => (usage === null ? [] : [usage]));
   if (counted.length === 0 && characters === null) return null;
-  const sum = (of: (usage: Metered) => number | null | undefined): number | null => {
+  const sum = (of: (usage: MeteredUsage) => number | null | undefined): number | null => {
     const known = counted.flatMap((usage) => of(usage) ?? []);
     return known.length === 0 ? null : known.reduce((total, count) => total + count, 0);
   };

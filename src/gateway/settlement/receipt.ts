@@ -1,5 +1,5 @@
 import type { FailureKind } from "../../operations/failure.ts";
-import type { Metered } from "../../operations/usage.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
 import { operationSpecs } from "../../operations/operation.ts";
 import type { Plan } from "../../routing/plan.ts";
 import { costNanos } from "../../usage/cost.ts";
@@ -124,13 +124,13 @@ function used(
   { usage, expected, outputTokens, failure, tookMs }: AttemptRecord,
   work: WorkDone,
   { operation, stream }: CallRecord,
-): Metered {
+): MeteredUsage {
   const chat = operationSpecs[operation].unit === "tokens";
   if (chat && usage !== null && usage.promptTokens !== null && usage.completionTokens !== null) return usage;
   // A whole answer is invisible until it is complete. A client that leaves before has used part of it.
   const unseen = work === "begun" && !stream && failure?.kind === "client_gone";
   const output = unseen ? Math.min(expected.completionTokens ?? 0, Math.ceil(tookMs * tokensPerMs)) : outputTokens;
-  const figures: Metered = {
+  const figures: MeteredUsage = {
     promptTokens: usage?.promptTokens ?? (chat ? expected.promptTokens : null),
     completionTokens: usage?.completionTokens ?? (chat ? output : null),
     cachedTokens: usage?.cachedTokens ?? null,
@@ -151,7 +151,7 @@ function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean
 }
 
 /** Whether it has only the figures that every report has. */
-function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, estimated }: Metered): boolean {
+function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, estimated }: MeteredUsage): boolean {
   return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? estimated) === undefined;
 }
 

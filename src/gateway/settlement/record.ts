@@ -1,5 +1,5 @@
 import { failure, type Failure } from "../../operations/failure.ts";
-import type { Metered } from "../../operations/usage.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
 import type { Plan } from "../../routing/plan.ts";
 import type { CallFacts } from "../call.ts";
 
@@ -12,7 +12,7 @@ export interface CallRecord extends CallFacts {
   readonly endedMs: number;
   /** From the start of the call to the first content; null if there was none. */
   readonly firstContentMs: number | null;
-  readonly usage: Metered | null;
+  readonly usage: MeteredUsage | null;
   readonly finish: string | null;
   readonly bytesOut: number;
   readonly clampedTo: number | null;
@@ -38,9 +38,9 @@ export interface AttemptRecord {
   /** The request was sent: from then on, the upstream may have worked on it. */
   readonly sent: boolean;
   /** The expected usage, for when the upstream reports none. */
-  readonly expected: Metered;
+  readonly expected: MeteredUsage;
   /** As the upstream reported it. */
-  readonly usage: Metered | null;
+  readonly usage: MeteredUsage | null;
   /** Estimated from the output that arrived, whether or not usage was reported. */
   readonly outputTokens: number;
 }

@@ -4,13 +4,13 @@ import type { StoredFile } from "../stored-file.ts";
 export const windowBytes = 64 * 1024;
 
 /** Some bytes of a file, with a view of their numbers. They may be fewer than wanted. */
-export interface Window {
+export interface ByteWindow {
   readonly bytes: Uint8Array;
   readonly view: DataView;
 }
 
 /** At most `length` bytes from an offset. Those that the head holds cost no read. */
-export async function windowAt(file: StoredFile, from: number, length: number): Promise<Window> {
+export async function windowAt(file: StoredFile, from: number, length: number): Promise<ByteWindow> {
   const wanted = Math.max(0, Math.min(length, windowBytes, file.length - from));
   const bytes = from + wanted <= file.head.length || wanted === 0 ? file.head.subarray(from, from + wanted) : await file.read(from, wanted);
   return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length) };

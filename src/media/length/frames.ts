@@ -1,5 +1,5 @@
 import { mpegBytesPerSecond, type Length } from "./bounds.ts";
-import { pastTags, says, windowAt, windowBytes, type Window } from "./bytes.ts";
+import { pastTags, says, windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
 import { frameHeaderAt, type FrameHeader } from "../mpeg-frame.ts";
 import type { StoredFile } from "../stored-file.ts";
 
@@ -64,7 +64,7 @@ const layerThreeRates = [44_100, 48_000, 32_000];
 /** By version: 2.5, none, 2 and 1. */
 const rateDivisors = [4, 1, 2, 1];
 /** Encoders write the number of frames into a first frame that plays nothing, and some the bytes; zero where this one did not. */
-function announcedIn({ bytes, view }: Window, at: number, isMpegOne: boolean): { readonly frames: number; readonly bytes: number } {
+function announcedIn({ bytes, view }: ByteWindow, at: number, isMpegOne: boolean): { readonly frames: number; readonly bytes: number } {
   const isMono = bytes[at + 3]! >> 6 === 3;
   const tagAt = at + 4 + (isMpegOne ? (isMono ? 17 : 32) : isMono ? 9 : 17);
   if (tagAt + 16 <= bytes.length && (says(bytes, tagAt, "Xing") || says(bytes, tagAt, "Info"))) {

@@ -1,5 +1,5 @@
 import { lossyBytesPerSecond, mpegBytesPerSecond, plainBytesPerSecond, videoBytesPerSecond, type Length } from "./bounds.ts";
-import { windowAt, windowBytes, type Window } from "./bytes.ts";
+import { windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** What WebM and Matroska say of themselves near their beginning. Recorders that stream say nothing. */
@@ -23,7 +23,7 @@ export async function matroskaLength(file: StoredFile): Promise<Length | null> {
 }
 
 /** By the codec of its sound; more where there is a picture as well, or where nobody says what there is. */
-function bytesPerSecondMaxOf(start: Window, segment: Span): number {
+function bytesPerSecondMaxOf(start: ByteWindow, segment: ByteRange): number {
   const tracks = childIn(start, segment, ids.tracks);
   let max = 0;
   for (const track of tracks === null ? [] : childrenIn(start, tracks, ids.trackEntry)) {
@@ -56,24 +56,24 @@ const ids = {
   channels: 0x9f,
 } as const;
 
-interface Span {
+interface ByteRange {
   readonly from: number;
   readonly to: number;
 }
 
-interface Element extends Span {
+interface EbmlElement extends ByteRange {
   /** Where it says that it ends; zero where it does not. */
   readonly announcedEnd: number;
 }
 
 /** The content of the first child of this name. */
-function childIn(start: Window, parent: Span, wanted: number): Element | null {
+function childIn(start: ByteWindow, parent: ByteRange, wanted: number): EbmlElement | null {
   for (const child of childrenIn(start, parent, wanted)) return child;
   return null;
 }
 
 /** Behind the first cluster there is only sound. */
-function* childrenIn({ bytes }: Window, parent: Span, wanted: number): Generator<Element> {
+function* childrenIn({ bytes }: ByteWindow, parent: ByteRange, wanted: number): Generator<EbmlElement> {
   let at = parent.from;
   while (at < parent.to) {
     const id = numberAt(bytes, at, false);
@@ -86,14 +86,14 @@ function* childrenIn({ bytes }: Window, parent: Span, wanted: number): Generator
   }
 }
 
-interface ElementNumber {
+interface EbmlNumber {
   readonly value: number;
   readonly lengthBytes: number;
   readonly isUnknown: boolean;
 }
 
 /** A number that says with its first bits how many bytes it has. A name keeps those bits, a size does not. */
-function numberAt(bytes: Uint8Array, at: number, isSize: boolean): ElementNumber | null {
+function numberAt(bytes: Uint8Array, at: number, isSize: boolean): EbmlNumber | null {
   const first = bytes[at];
   if (first === undefined || first === 0) return null;
   const lengthBytes = Math.clz32(first) - 23;
@@ -104,11 +104,11 @@ function numberAt(bytes: Uint8Array, at: number, isSize: boolean): ElementNumber
   return { value, lengthBytes, isUnknown: isSize && value >= 2 ** (7 * lengthBytes) - 1 };
 }
 
-function floatIn(view: DataView, { from, to }: Span): number | null {
+function floatIn(view: DataView, { from, to }: ByteRange): number | null {
   if (to - from === 4) return view.getFloat32(from);
   return to - from === 8 ? view.getFloat64(from) : null;
 }
 
-function integerIn(bytes: Uint8Array, { from, to }: Span): number {
+function integerIn(bytes: Uint8Array, { from, to }: ByteRange): number {
   return bytes.subarray(from, Math.min(to, from + 8)).reduce((sum, byte) => sum * 256 + byte, 0);
 }

@@ -1,10 +1,10 @@
 import { lossyBytesPerSecond, mpegBytesPerSecond, plainBytesPerSecond, videoBytesPerSecond, type Length } from "./bounds.ts";
-import { longAt, windowAt, windowBytes, type Window } from "./bytes.ts";
+import { longAt, windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** What the movie header says, or the table of packets where that is longer. The box that holds them may stand behind all of the sound. */
 export async function mp4Length(file: StoredFile): Promise<Length | null> {
-  let movie: Window | null = null;
+  let movie: ByteWindow | null = null;
   let at = 0;
   let [mediaBytes, mediaBytesThere] = [0, 0];
   for (let boxes = 0; boxes < boxesMax && at + 8 <= file.length; boxes++) {
@@ -29,7 +29,7 @@ export async function mp4Length(file: StoredFile): Promise<Length | null> {
 }
 
 /** Movies in fragments have no length in their header, and may have one beside the description of the fragments. */
-function movieSeconds(movie: Window): number | null {
+function movieSeconds(movie: ByteWindow): number | null {
   const header = childIn(movie, "mvhd");
   if (header === null) return null;
   const isLong = header.bytes[0] === 1;
@@ -45,7 +45,7 @@ interface Sound {
   readonly bytesPerSecondMax: number;
 }
 
-function soundIn(movie: Window): Sound {
+function soundIn(movie: ByteWindow): Sound {
   let sound: Sound = { seconds: null, bytesPerSecondMax: videoBytesPerSecond };
   for (const track of childrenIn(movie, "trak")) {
     const media = childIn(track, "mdia");
@@ -59,7 +59,7 @@ function soundIn(movie: Window): Sound {
   return sound;
 }
 
-function describedIn(media: Window): Sound | null {
+function describedIn(media: ByteWindow): Sound | null {
   const inner = childIn(media, "minf");
   const tables = inner === null ? null : childIn(inner, "stbl");
   const description = tables === null ? null : childIn(tables, "stsd");
@@ -82,7 +82,7 @@ const aacSamples = 1024;
 /** Each stands in the table with four bytes: more than this is no table. */
 const packetsMax = 100_000_000;
 
-function fragmentTicks(movie: Window): number | null {
+function fragmentTicks(movie: ByteWindow): number | null {
   const fragments = childIn(movie, "mvex");
   const header = fragments === null ? null : childIn(fragments, "mehd");
   if (header === null) return null;
@@ -91,17 +91,17 @@ function fragmentTicks(movie: Window): number | null {
 }
 
 /** Nothing and the largest number there is both mean that nobody knows. */
-function ticksAt({ view }: Window, at: number, isLong: boolean): number | null {
+function ticksAt({ view }: ByteWindow, at: number, isLong: boolean): number | null {
   const ticks = isLong ? longAt(view, at) : view.getUint32(at);
   return ticks === 0 || ticks >= (isLong ? Number.MAX_SAFE_INTEGER : 0xffff_ffff) ? null : ticks;
 }
 
-function childIn(parent: Window, name: string): Window | null {
+function childIn(parent: ByteWindow, name: string): ByteWindow | null {
   for (const child of childrenIn(parent, name)) return child;
   return null;
 }
 
-function* childrenIn(parent: Window, name: string): Generator<Window> {
+function* childrenIn(parent: ByteWindow, name: string): Generator<ByteWindow> {
   let at = 0;
   while (at + 8 <= parent.bytes.length) {
     const box = boxAt(parent, at);
@@ -123,7 +123,7 @@ interface Box {
 }
 
 /** Null where no box can be: each is at least as long as its own head, so that whoever walks along them comes to an end. */
-function boxAt({ bytes, view }: Window, at: number): Box | null {
+function boxAt({ bytes, view }: ByteWindow, at: number): Box | null {
   if (at + 8 > bytes.length) return null;
   const short = view.getUint32(at);
   const name = String.fromCharCode(...bytes.subarray(at + 4, at + 8));

@@ -1,5 +1,5 @@
 import { lossyBytesPerSecond, plainBytesPerSecond, type Length } from "./bounds.ts";
-import { longAt, says, windowAt, windowBytes, type Window } from "./bytes.ts";
+import { longAt, says, windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
 import { oggPageAt } from "../ogg-page.ts";
 import type { StoredFile } from "../stored-file.ts";
 
@@ -22,14 +22,14 @@ export async function oggLength(file: StoredFile): Promise<Length | null> {
   };
 }
 
-interface Clock {
+interface OggClock {
   readonly rate: number;
   /** Samples at the beginning that are not played. */
   readonly skipped: number;
   readonly bytesPerSecondMax: number;
 }
 
-function clockIn({ bytes, view }: Window, at: number): Clock | null {
+function clockIn({ bytes, view }: ByteWindow, at: number): OggClock | null {
   if (at + firstPacketBytesMin > bytes.length) return null;
   const lossy = (channels: number): number => Math.max(1, channels) * lossyBytesPerSecond;
   if (says(bytes, at, "OpusHead")) {
@@ -48,7 +48,7 @@ function clockIn({ bytes, view }: Window, at: number): Clock | null {
 }
 
 /** Of the last page of this stream that has one: a page on which no packet ends has none. */
-function lastPosition({ bytes, view }: Window, serial: number): number | null {
+function lastPosition({ bytes, view }: ByteWindow, serial: number): number | null {
   for (let at = bytes.length - pageHeadBytes; at >= 0; at--) {
     if (bytes[at] !== 0x4f || !says(bytes, at, "OggS\0") || view.getUint32(at + serialAt, true) !== serial) continue;
     const position = longAt(view, at + 6, true);
@@ -58,7 +58,7 @@ function lastPosition({ bytes, view }: Window, serial: number): number | null {
 }
 
 /** Whether the last page goes on behind the end of the file. */
-function isLastCut({ bytes }: Window): boolean {
+function isLastCut({ bytes }: ByteWindow): boolean {
   for (let at = bytes.length - 4; at >= 0; at--) {
     if (bytes[at] !== 0x4f || !says(bytes, at, "OggS")) continue;
     const segments = bytes[at + pageHeadBytes - 1];

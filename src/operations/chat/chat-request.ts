@@ -1,6 +1,6 @@
 import { isFailure, type Failure } from "../failure.ts";
 import { misspelled } from "../field-names.ts";
-import { elementsOf, type Member, lastMember, membersOf, scanJson, type Span, valueOf } from "../json.ts";
+import { elementsOf, type JsonMember, lastMember, membersOf, scanJson, type JsonSpan, valueOf } from "../json.ts";
 import { bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 
 /**
@@ -11,7 +11,7 @@ export interface ChatRequest {
   readonly operation: "chat";
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };
-  readonly members: readonly Member[];
+  readonly members: readonly JsonMember[];
   readonly model: string;
   readonly stream: boolean;
   /** The client itself asked for the usage chunk; otherwise ours is hidden from it. */
@@ -81,7 +81,7 @@ export function readChatRequest(body: Uint8Array): ChatRequest | Failure {
 
 const bytesPerToken = 4;
 
-function field(members: readonly Member[], key: string): Member | undefined {
+function field(members: readonly JsonMember[], key: string): JsonMember | undefined {
   return present(lastMember(members, key));
 }
 
@@ -112,12 +112,12 @@ const decidedOn: ReadonlySet<string> = new Set([
 /** Fields that make a model reason, by the names that providers gave them. */
 const reasonedBy = new Set(["reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget"]);
 
-function asksToReason(body: Uint8Array, member: Member): boolean {
+function asksToReason(body: Uint8Array, member: JsonMember): boolean {
   if (!reasonedBy.has(member.key) || member.kind === "null" || member.kind === "false") return false;
   return member.kind !== "string" || valueOf(body, member) !== "none";
 }
 
-function isShaping({ key, kind }: Member): boolean {
+function isShaping({ key, kind }: JsonMember): boolean {
   return kind !== "null" && shapedBy.has(key);
 }
 
@@ -128,7 +128,7 @@ type Counted = Record<"n" | TokenBound, number | null>;
  * What limits and budgets count. Some upstreams read a number out of a string, and some the first of two fields with one name:
  * anything but a number is refused, and the largest of all counts.
  */
-function countedIn(body: Uint8Array, members: readonly Member[]): Counted | Failure {
+function countedIn(body: Uint8Array, members: readonly JsonMember[]): Counted | Failure {
   const counted: Counted = { n: null, max_tokens: null, max_completion_tokens: null, n_predict: null };
   for (const member of members) {
     const { key, kind } = member;
@@ -148,24 +148,24 @@ function larger(a: number | null, b: number | null): number | null {
   return b === null ? a : Math.max(a, b);
 }
 
-function wantsUsage(body: Uint8Array, options: Member | undefined): boolean {
+function wantsUsage(body: Uint8Array, options: JsonMember | undefined): boolean {
   if (options?.kind !== "object") return false;
   return lastMember(membersOf(body, options.start, options.end), "include_usage")?.kind === "true";
 }
 
-function listed(body: Uint8Array, member: Member | undefined): readonly Span[] {
+function listed(body: Uint8Array, member: JsonMember | undefined): readonly JsonSpan[] {
   return member?.kind === "array" ? elementsOf(body, member.start, member.end) : nothing;
 }
 
-const nothing: readonly Span[] = [];
+const nothing: readonly JsonSpan[] = [];
 
-function actUpstream(body: Uint8Array, tools: readonly Span[]): boolean {
+function actUpstream(body: Uint8Array, tools: readonly JsonSpan[]): boolean {
   for (const tool of tools) if (actsUpstream(body, tool)) return true;
   return false;
 }
 
 /** Functions and custom tools run at the client; every other type of tool acts at the upstream. */
-function actsUpstream(body: Uint8Array, tool: Span): boolean {
+function actsUpstream(body: Uint8Array, tool: JsonSpan): boolean {
   if (tool.kind !== "object") return false;
   const type = lastMember(membersOf(body, tool.start, tool.end), "type");
   const name = type?.kind === "string" ? valueOf(body, type) : "function";
@@ -176,7 +176,7 @@ function actsUpstream(body: Uint8Array, tool: Span): boolean {
  * What costs an upstream more than the client that sends it. Nearly all members of nearly all requests are too short to be too
  * much of anything, and are passed at a glance.
  */
-function excessOf(body: Uint8Array, members: readonly Member[]): Failure | null {
+function excessOf(body: Uint8Array, members: readonly JsonMember[]): Failure | null {
   for (const member of members) {
     const bytes = member.end - member.start;
     if (bytes <= harmlessBytes) continue;

@@ -3,7 +3,7 @@
  * where the first broke off, repeated some of its last words or began again, the client must see each word once; and
  * if that cannot be told, it must not see a mixture. Models set white space as they like: it is not compared.
  */
-export class Seam {
+export class ContinuationSeam {
   private heard = "";
   private resolved = false;
   /** What the client has, without white space, and what was heard so far. */

@@ -2,7 +2,7 @@ import { audioFormats, type AudioFormat } from "../../media/audio.ts";
 import { characterCount } from "./sentences.ts";
 import { isFailure, type Failure } from "../failure.ts";
 import { misspelled } from "../field-names.ts";
-import { type Member, lastMember, membersOf, scanJson, valueOf } from "../json.ts";
+import { type JsonMember, lastMember, membersOf, scanJson, valueOf } from "../json.ts";
 import { bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 
 /** A speech request as the client sent it: the bytes, and the few facts the gateway decides on. */
@@ -10,7 +10,7 @@ export interface SpeechRequest {
   readonly operation: "speech";
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };
-  readonly members: readonly Member[];
+  readonly members: readonly JsonMember[];
   readonly model: string;
   /** The text to be spoken, and how many Unicode characters it has. */
   readonly input: string;
@@ -35,7 +35,7 @@ export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): Speec
   const { members } = document;
   const unknown = misspelled(members, decidedOn);
   if (unknown !== null) return unknown;
-  const field = (key: string): Member | undefined => present(lastMember(members, key));
+  const field = (key: string): JsonMember | undefined => present(lastMember(members, key));
 
   const model = filled(body, field("model"), "model");
   if (isFailure(model)) return model;
@@ -79,7 +79,7 @@ const streamFormats = ["audio", "sse"];
 const speedMin = 0.25;
 const speedMax = 4;
 
-function filled(body: Uint8Array, member: Member | undefined, param: string): { readonly text: string } | Failure {
+function filled(body: Uint8Array, member: JsonMember | undefined, param: string): { readonly text: string } | Failure {
   if (member === undefined) return missing(param);
   if (member.kind !== "string") return wrongType(param, "a string");
   const text = valueOf(body, member) as string;
@@ -87,7 +87,7 @@ function filled(body: Uint8Array, member: Member | undefined, param: string): { 
 }
 
 /** A name, or an object that names a voice of the provider's own by its `id`. */
-function voiceIn(body: Uint8Array, member: Member | undefined): { readonly name: string | null } | Failure {
+function voiceIn(body: Uint8Array, member: JsonMember | undefined): { readonly name: string | null } | Failure {
   if (member?.kind !== "object") {
     const name = filled(body, member, "voice");
     if (!isFailure(name)) return { name: name.text };
@@ -101,7 +101,7 @@ function voiceIn(body: Uint8Array, member: Member | undefined): { readonly name:
 
 function oneOf(
   body: Uint8Array,
-  member: Member | undefined,
+  member: JsonMember | undefined,
   param: string,
   values: readonly string[],
 ): { readonly value: string | null } | Failure {
@@ -113,7 +113,7 @@ function oneOf(
   return mistake(`Invalid value for '${param}': it must be one of ${listed.join(", ")}.`, "invalid_value", param);
 }
 
-function speedMistake(body: Uint8Array, member: Member | undefined): Failure | null {
+function speedMistake(body: Uint8Array, member: JsonMember | undefined): Failure | null {
   if (member === undefined) return null;
   if (member.kind !== "number") return wrongType("speed", "a number");
   const speed = valueOf(body, member) as number;

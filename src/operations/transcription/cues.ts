@@ -1,5 +1,5 @@
 import { isUnspaced } from "./languages.ts";
-import type { Segment, Transcript, Word } from "./transcript.ts";
+import type { TranscriptSegment, Transcript, TranscriptWord } from "./transcript.ts";
 
 /** One subtitle. Times are whole milliseconds; cues follow one another and each lasts at least one. */
 export interface Cue {
@@ -12,7 +12,7 @@ export interface Cue {
  * Subtitles of segments in the order of time. Two voices may speak at once, but subtitles may not overlap: the earlier one
  * ends where the next begins, and one without any time left for it is moved by a millisecond.
  */
-export function cuesOf(segments: readonly Segment[]): readonly Cue[] {
+export function cuesOf(segments: readonly TranscriptSegment[]): readonly Cue[] {
   const spoken = segments.map((each) => ({ ...each, text: onOneLine(each.text) })).filter(({ text }) => text !== "");
   const cues: Cue[] = [];
   let freeMs = 0;
@@ -27,25 +27,25 @@ export function cuesOf(segments: readonly Segment[]): readonly Cue[] {
 }
 
 /** The transcript's own segments, or segments made of its words; null where it has no times. */
-export function timedSegments({ segments, words, language }: Transcript): readonly Segment[] | null {
+export function timedSegments({ segments, words, language }: Transcript): readonly TranscriptSegment[] | null {
   if (segments !== null && segments.length > 0) return segments;
   if (words !== null && words.length > 0) return grouped(piecesOf(words, language), !isUnspaced(language));
   return segments ?? (words === null ? null : []);
 }
 
 /** A word, and what stands between it and the one before. */
-export interface Piece extends Word {
+export interface SpacedWord extends TranscriptWord {
   readonly glue: string;
 }
 
-export function piecesOf(words: readonly Word[], language: string | null): readonly Piece[] {
+export function piecesOf(words: readonly TranscriptWord[], language: string | null): readonly SpacedWord[] {
   const glue = isUnspaced(language) ? "" : " ";
   return words.map((word) => ({ ...word, glue }));
 }
 
 /** Words gathered into segments of a length that is good to read. A language with spaces has one before each segment. */
-export function grouped(pieces: readonly Piece[], isSpaced: boolean): readonly Segment[] {
-  const segments: Segment[] = [];
+export function grouped(pieces: readonly SpacedWord[], isSpaced: boolean): readonly TranscriptSegment[] {
+  const segments: TranscriptSegment[] = [];
   for (const piece of pieces) {
     const open = segments.at(-1);
     if (open === undefined || isBreak(open, piece)) {
@@ -57,7 +57,7 @@ export function grouped(pieces: readonly Piece[], isSpaced: boolean): readonly S
   return segments.map((segment) => ({ ...segment, text: (isSpaced ? " " : "") + segment.text.trim() }));
 }
 
-function isBreak(open: Segment, { glue, word, start, end, speaker }: Piece): boolean {
+function isBreak(open: TranscriptSegment, { glue, word, start, end, speaker }: SpacedWord): boolean {
   return (
     start - open.end > pauseSecondsMax ||
     end - open.start > cueSecondsMax ||
@@ -72,7 +72,7 @@ const cueSecondsMax = 7;
 const cueLengthMax = 84;
 const sentenceLengthMin = 15;
 const sentenceEnd = /[.!?…。！？｡؟۔।॥။។][\p{Pe}\p{Pf}"'\s]{0,4}$/u;
-const nothing: Segment["more"] = {};
+const nothing: TranscriptSegment["more"] = {};
 
 /** A cue ends at a blank line, so its text must not hold one; other control characters have no place in it either. */
 function onOneLine(text: string): string {

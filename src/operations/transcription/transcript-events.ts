@@ -1,6 +1,6 @@
 import { sound } from "./sound-times.ts";
 import { speakingSegments, usageOf } from "./transcript-render.ts";
-import type { Transcript, TranscriptFormat, TranscriptUsage, Segment } from "./transcript.ts";
+import type { Transcript, TranscriptFormat, TranscriptUsage, TranscriptSegment } from "./transcript.ts";
 
 export const eventsType = "text/event-stream; charset=utf-8";
 
@@ -47,7 +47,7 @@ function frameOf(event: object): Uint8Array {
 }
 
 /** The events of segments, numbered on from those before them. */
-export function segmentFrames(segments: readonly Segment[], before: number): readonly Uint8Array[] {
+export function segmentFrames(segments: readonly TranscriptSegment[], before: number): readonly Uint8Array[] {
   return segments.map(({ start, end, text, speaker }, index) => {
     return frameOf({ type: "transcript.text.segment", id: `seg_${before + index}`, start, end, text, speaker: speaker ?? "unknown" });
   });

@@ -1,7 +1,7 @@
 import { cuesOf, timedSegments, type Cue } from "./cues.ts";
 import { languageName } from "./languages.ts";
 import { sound } from "./sound-times.ts";
-import type { Segment, Transcript, TranscriptFormat, TranscriptUsage, Word } from "./transcript.ts";
+import type { TranscriptSegment, Transcript, TranscriptFormat, TranscriptUsage, TranscriptWord } from "./transcript.ts";
 import type { TranscriptionRequest } from "./transcription-request.ts";
 
 export interface Rendered {
@@ -42,7 +42,7 @@ const renderers: { readonly [F in TranscriptFormat]: (transcript: Transcript, re
 const encoder = new TextEncoder();
 
 /** Silence needs no times; speech without any cannot be shown at the right moment. */
-function segmentsOf(transcript: Transcript): readonly Segment[] | null {
+function segmentsOf(transcript: Transcript): readonly TranscriptSegment[] | null {
   const segments = timedSegments(transcript);
   if (transcript.text.trim() === "") return segments ?? [];
   return segments === null || segments.length === 0 ? null : segments;
@@ -86,7 +86,7 @@ function verbose(transcript: Transcript, { task, wantsWords, wantsSegments }: Re
   });
 }
 
-function wordsOf({ text, words }: Transcript): readonly Word[] | null {
+function wordsOf({ text, words }: Transcript): readonly TranscriptWord[] | null {
   return text.trim() !== "" && words?.length === 0 ? null : (words ?? (text.trim() === "" ? [] : null));
 }
 
@@ -100,7 +100,7 @@ function durationOf({ duration, segments, words }: Transcript): number {
   return duration ?? [...(segments ?? []), ...(words ?? [])].reduce((latest, { end }) => Math.max(latest, end), 0);
 }
 
-function verboseSegment({ start, end, text, more }: Segment, id: number): object {
+function verboseSegment({ start, end, text, more }: TranscriptSegment, id: number): object {
   return { id, ...unknownScores, ...more, start, end, text };
 }
 
@@ -138,7 +138,7 @@ function diarized(transcript: Transcript): string | null {
 }
 
 /** The segments of a transcript in which speakers were told apart; null where they were not. */
-export function speakingSegments(transcript: Transcript): readonly Segment[] | null {
+export function speakingSegments(transcript: Transcript): readonly TranscriptSegment[] | null {
   const candidates = [segmentsOf(transcript), segmentsOf({ ...transcript, segments: null })];
   const found = candidates.find((segments) => segments?.some(({ speaker }) => speaker !== null));
   return found ?? (transcript.text.trim() === "" ? [] : null);

@@ -15,12 +15,12 @@ export interface Transcript {
   /** Of the audio, in seconds. */
   readonly duration: number | null;
   /** Null where the upstream has no times: they are never invented. */
-  readonly segments: readonly Segment[] | null;
-  readonly words: readonly Word[] | null;
+  readonly segments: readonly TranscriptSegment[] | null;
+  readonly words: readonly TranscriptWord[] | null;
   readonly usage: TranscriptUsage | null;
 }
 
-export interface Segment {
+export interface TranscriptSegment {
   readonly start: number;
   readonly end: number;
   readonly text: string;
@@ -29,7 +29,7 @@ export interface Segment {
   readonly more: Readonly<Record<string, unknown>>;
 }
 
-export interface Word {
+export interface TranscriptWord {
   readonly word: string;
   readonly start: number;
   readonly end: number;

@@ -1,9 +1,9 @@
 import { secondsMax } from "../../media/audio.ts";
 import type { TranscriptUsage } from "./transcript.ts";
-import { tokenUsage, type Metered, nothingCounted } from "../usage.ts";
+import { tokenUsage, type MeteredUsage, nothingCounted } from "../usage.ts";
 
 /** What a transcription consumed, from the upstream's `usage` and the duration of the audio; null where neither says. */
-export function transcriptionUsage(value: unknown, duration: unknown): Metered | null {
+export function transcriptionUsage(value: unknown, duration: unknown): MeteredUsage | null {
   const usage = typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
   const audioSeconds = seconds(usage["seconds"]) ?? seconds(usage["prompt_audio_seconds"]) ?? seconds(duration);
   const tokens = tokenUsage({
@@ -18,7 +18,7 @@ export function transcriptionUsage(value: unknown, duration: unknown): Metered |
 }
 
 /** A report of tokens under the names of this operation, where an upstream reports them under those of a chat. */
-export function conventionalUsage({ promptTokens, completionTokens }: Metered): TranscriptUsage | null {
+export function conventionalUsage({ promptTokens, completionTokens }: MeteredUsage): TranscriptUsage | null {
   if (promptTokens === null || completionTokens === null) return null;
   const total = promptTokens + completionTokens;
   return { type: "tokens", input_tokens: promptTokens, output_tokens: completionTokens, total_tokens: total };
@@ -32,7 +32,7 @@ function seconds(value: unknown): number | null {
  * What a transcription consumed, with the length of the upload where the upstream did not say how much it heard. That it heard
  * nothing at all of a recording is what upstreams say that do not count.
  */
-export function meteredLength(usage: Metered | null, seconds: number | null): Metered | null {
+export function meteredLength(usage: MeteredUsage | null, seconds: number | null): MeteredUsage | null {
   if (seconds === null || (usage?.audioSeconds ?? 0) > 0) return usage;
   // Who bills sound as tokens heard at least so much, whatever the file says.
   const least = (usage?.audioInputTokens ?? 0) / tokensPerSecondMax;

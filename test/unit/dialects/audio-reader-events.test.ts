@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Tools } from "../../../src/dialects/dialect.ts";
+import type { ReaderTools } from "../../../src/dialects/dialect.ts";
 import { audioReader } from "../../../src/dialects/readers/audio-reader.ts";
 import type { AudioFormat } from "../../../src/media/audio.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
@@ -31,7 +31,7 @@ interface Options {
   readonly asked?: AudioFormat;
   readonly wanted?: AudioFormat;
   readonly events?: boolean;
-  readonly tools?: Tools;
+  readonly tools?: ReaderTools;
 }
 
 function read(

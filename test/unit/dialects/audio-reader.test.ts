@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Tools } from "../../../src/dialects/dialect.ts";
+import type { ReaderTools } from "../../../src/dialects/dialect.ts";
 import { audioReader } from "../../../src/dialects/readers/audio-reader.ts";
 import { makeTranscode } from "../../../src/engines/audio/transcode.ts";
 import { audioFormats, audioTypes, type AudioFormat, TranscoderLost } from "../../../src/media/audio.ts";
@@ -32,7 +32,7 @@ beforeAll(async () => {
 interface Options {
   readonly asked?: AudioFormat;
   readonly events?: boolean;
-  readonly tools?: Tools;
+  readonly tools?: ReaderTools;
   readonly type?: string | null;
 }
 
@@ -213,8 +213,8 @@ describe("a transcoder", () => {
   });
 
   test("that cannot even be made is a failure and no exception", async () => {
-    const lazy: Tools = { transcoder: () => Promise.reject(new Error("no memory")) };
-    const eager: Tools = {
+    const lazy: ReaderTools = { transcoder: () => Promise.reject(new Error("no memory")) };
+    const eager: ReaderTools = {
       transcoder: () => {
         throw new Error("no memory");
       },

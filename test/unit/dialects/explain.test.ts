@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import fc from "fast-check";
-import type { Codec, Refusal } from "../../../src/dialects/dialect.ts";
+import type { Codec, ErrorResponse } from "../../../src/dialects/dialect.ts";
 import { errorBody } from "../../../src/dialects/errors/error-body.ts";
 import { explain as explained, explainInBand as explainedInBand } from "../../../src/dialects/errors/explain.ts";
 import { sanitizedFailure } from "../../../src/gateway/attempt/sanitized-failure.ts";
@@ -17,13 +17,13 @@ interface Case {
 }
 
 /** As it is passed on where the client had written nothing of it. */
-const explain = (refused: Refusal, wallMs?: number): Failure => sanitizedFailure(explained(refused, wallMs), "", (text) => text);
+const explain = (refused: ErrorResponse, wallMs?: number): Failure => sanitizedFailure(explained(refused, wallMs), "", (text) => text);
 const explainInBand = (error: unknown): Failure => sanitizedFailure(explainedInBand(error), "", (text) => text);
 
 const folder = new URL("../../fixtures/errors/", import.meta.url);
 const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
 
-function refusal(status: number, body: unknown = "", headers: Readonly<Record<string, string>> = {}): Refusal {
+function refusal(status: number, body: unknown = "", headers: Readonly<Record<string, string>> = {}): ErrorResponse {
   return { status, header: (name) => headers[name] ?? null, body: typeof body === "string" ? body : JSON.stringify(body) };
 }
 

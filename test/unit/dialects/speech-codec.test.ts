@@ -1,25 +1,25 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Encoded } from "../../../src/dialects/dialect.ts";
+import type { EncodedRequest } from "../../../src/dialects/dialect.ts";
 import { formatFor, openaiSpeech } from "../../../src/dialects/openai/speech.ts";
 import { audioFormats, type AudioFormat } from "../../../src/media/audio.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readSpeechRequest } from "../../../src/operations/speech/speech-request.ts";
 import { headOf, noTools, targetOf, type TargetOptions } from "../../support/speech-world.ts";
 
-function encode(body: string, options: TargetOptions = {}): Encoded | Failure {
+function encode(body: string, options: TargetOptions = {}): EncodedRequest | Failure {
   const ask = readSpeechRequest(Buffer.from(body), { charactersMax: 4096 });
   if (isFailure(ask)) throw new Error(ask.publicMessage);
   return openaiSpeech.encode(ask, targetOf(options));
 }
 
-function encoded(body: string, options: TargetOptions = {}): Encoded {
+function encoded(body: string, options: TargetOptions = {}): EncodedRequest {
   const made = encode(body, options);
   if (isFailure(made)) throw new Error(made.publicMessage);
   return made;
 }
 
-function sent({ request }: Encoded): string {
+function sent({ request }: EncodedRequest): string {
   return Buffer.from(request.body as Uint8Array).toString();
 }
 

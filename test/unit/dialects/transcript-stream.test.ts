@@ -3,7 +3,7 @@ import { openaiTranscription } from "../../../src/dialects/openai/transcription.
 import type { StreamReader } from "../../../src/dialects/dialect.ts";
 import type { Emission } from "../../../src/operations/emission.ts";
 import { isFailure, type Failure, type FailureKind } from "../../../src/operations/failure.ts";
-import type { Metered } from "../../../src/operations/usage.ts";
+import type { MeteredUsage } from "../../../src/operations/usage.ts";
 import { ask, bytesOf, encoded, head, target } from "../../support/transcription-world.ts";
 
 /** Streams of the shapes that recorded ones have; their words were written for these tests. */
@@ -13,7 +13,7 @@ interface Stream {
   /** What the client gets, or null where it gets the body as it is. */
   readonly sends: string | null;
   readonly text: string;
-  readonly usage?: Partial<Metered>;
+  readonly usage?: Partial<MeteredUsage>;
   /** After these bytes the stream is whole; nothing where it never is. */
   readonly wholeAfter?: string;
   readonly fails?: FailureKind;

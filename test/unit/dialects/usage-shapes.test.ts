@@ -8,7 +8,7 @@ import { receiptOf } from "../../../src/gateway/settlement/receipt.ts";
 import type { CallRecord, AttemptRecord } from "../../../src/gateway/settlement/record.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { transcriptionUsage } from "../../../src/operations/transcription/transcription-usage.ts";
-import { nothingCounted, tokenUsage, type Metered } from "../../../src/operations/usage.ts";
+import { nothingCounted, tokenUsage, type MeteredUsage } from "../../../src/operations/usage.ts";
 import { accessLine } from "../../../src/telemetry/access.ts";
 import type { Rates } from "../../../src/usage/price.ts";
 import type { Receipt } from "../../../src/usage/receipt.ts";
@@ -22,7 +22,7 @@ interface Shape {
   readonly about: string;
   /** As the provider documents or sends it. */
   readonly usage: object;
-  readonly means: Partial<Metered>;
+  readonly means: Partial<MeteredUsage>;
   /** What the call costs at the rates above, or at its own. */
   readonly nanos: number;
   readonly rates?: Rates;
@@ -256,14 +256,14 @@ const contradictions: readonly Shape[] = [
   },
 ];
 
-function asAnswer(usage: object): Metered | null {
+function asAnswer(usage: object): MeteredUsage | null {
   const choices = [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }];
   const whole = readAnswer(new TextEncoder().encode(JSON.stringify({ choices, usage })));
   if (isFailure(whole)) throw new Error(whole.detail);
   return whole.usage;
 }
 
-function asStream(usage: object): Metered | null {
+function asStream(usage: object): MeteredUsage | null {
   const stream = new OpenAiStream({ hidesUsage: false, choices: 1 });
   const read = stream.read(event({ choices: [], usage }));
   if (isFailure(read)) throw new Error(read.detail);
@@ -276,7 +276,7 @@ function event(data: object): SseEvent {
 }
 
 /** A call that was answered with this report. */
-function recorded(usage: Metered | null): CallRecord {
+function recorded(usage: MeteredUsage | null): CallRecord {
   const tried: AttemptRecord = {
     channel: "one",
     provider: null,
@@ -315,15 +315,15 @@ function recorded(usage: Metered | null): CallRecord {
   };
 }
 
-function invoice(usage: Metered | null, known: Rates): Receipt {
+function invoice(usage: MeteredUsage | null, known: Rates): Receipt {
   const admission = { id: "0199", startedMs: 1_700_000_000_000 } as Admission;
   return receiptOf(recorded(usage), admission, () => known);
 }
 
-const answered = (receipt: Receipt): Partial<Metered> => receipt.attempts[0]!;
+const answered = (receipt: Receipt): Partial<MeteredUsage> => receipt.attempts[0]!;
 
 /** What a receipt has no room for is in the cost. */
-function figuresOf({ promptTokens, completionTokens, cachedTokens, reasoningTokens, audioSeconds }: Partial<Metered>): object {
+function figuresOf({ promptTokens, completionTokens, cachedTokens, reasoningTokens, audioSeconds }: Partial<MeteredUsage>): object {
   return Object.fromEntries(
     Object.entries({ promptTokens, completionTokens, cachedTokens, reasoningTokens, audioSeconds }).filter(([, it]) => it !== undefined),
   );

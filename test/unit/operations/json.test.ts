@@ -7,7 +7,7 @@ import {
   lastMember,
   membersOf,
   scanJson,
-  type Span,
+  type JsonSpan,
   valueOf,
 } from "../../../src/operations/json.ts";
 
@@ -35,7 +35,7 @@ function expectAgreement(bytes: Uint8Array): void {
 }
 
 /** The value read span by span, never parsing a container as a whole. */
-function readBySpans(bytes: Uint8Array, span: Omit<Span, "empty">): unknown {
+function readBySpans(bytes: Uint8Array, span: Omit<JsonSpan, "empty">): unknown {
   if (span.kind === "array") return elementsOf(bytes, span.start, span.end).map((element) => readBySpans(bytes, element));
   if (span.kind !== "object") return valueOf(bytes, span);
   return Object.fromEntries(membersOf(bytes, span.start, span.end).map((member) => [member.key, readBySpans(bytes, member)]));

@@ -5,7 +5,7 @@ import { partTranscript } from "../../../src/operations/transcription/merge/part
 import { overlapSeam, tokensOf } from "../../../src/operations/transcription/merge/seam.ts";
 import { summedReport, summedUsage } from "../../../src/operations/transcription/merge/usage.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
-import type { Segment, Transcript, Word } from "../../../src/operations/transcription/transcript.ts";
+import type { TranscriptSegment, Transcript, TranscriptWord } from "../../../src/operations/transcription/transcript.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { bytesOf } from "../../support/transcription-world.ts";
 
@@ -15,7 +15,7 @@ function part(start: number, end: number, transcript: Partial<Transcript>, facts
   return { start, end, overlap: 0, goesOn: false, transcript: { ...silent, ...transcript }, ...facts };
 }
 
-function segment(start: number, end: number, text: string, facts: Partial<Segment> = {}): Segment {
+function segment(start: number, end: number, text: string, facts: Partial<TranscriptSegment> = {}): TranscriptSegment {
   return { start, end, text, speaker: null, more: {}, ...facts };
 }
 
@@ -113,7 +113,7 @@ describe("where parts overlap", () => {
   });
 
   test("segments and words lose what the text loses, and stay in order", () => {
-    const words = (list: readonly string[], at: number): readonly Word[] =>
+    const words = (list: readonly string[], at: number): readonly TranscriptWord[] =>
       list.map((word, index) => ({ word, start: at + index, end: at + index + 1, speaker: null }));
     const { whole } = merge([
       part(
@@ -194,7 +194,7 @@ test("the duration is where the last part ends, and the language that of most of
 });
 
 test("a speaker is the same in two parts only where the client named him", () => {
-  const said = (speaker: string, start: number): Segment => segment(start, start + 1, speaker, { speaker });
+  const said = (speaker: string, start: number): TranscriptSegment => segment(start, start + 1, speaker, { speaker });
   const { whole } = merge(
     [
       part(0, 10, { text: "x", segments: [said("A", 0), said("Ann", 2)] }),
@@ -210,7 +210,7 @@ describe("segments for a stream", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.integer({ min: 1, max: 40 }), fc.boolean()), { minLength: 1, maxLength: 6 }), (shape) => {
         const merged = new MergedTranscript();
-        const given: Segment[] = [];
+        const given: TranscriptSegment[] = [];
         let at = 0;
         shape.forEach(([words, wants], index) => {
           const overlaps = index > 0 && shape[index - 1]![1];

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { endOf, Seam } from "../../../src/operations/chat/resume.ts";
+import { endOf, ContinuationSeam } from "../../../src/operations/chat/resume.ts";
 
 /** What the client sees of a second answer that comes in these pieces. */
 function joined(delivered: string, expects: "continues" | "repeats", pieces: readonly string[]): string | "differs" {
-  const seam = new Seam(delivered, expects);
+  const seam = new ContinuationSeam(delivered, expects);
   let fresh = "";
   for (const piece of pieces) {
     const more = seam.push(piece);

@@ -3,14 +3,14 @@ import fc from "fast-check";
 import { cuesOf } from "../../../src/operations/transcription/cues.ts";
 import { transcriptEvents } from "../../../src/operations/transcription/transcript-events.ts";
 import { render, type Rendering } from "../../../src/operations/transcription/transcript-render.ts";
-import type { Segment, Transcript, TranscriptFormat, Word } from "../../../src/operations/transcription/transcript.ts";
+import type { TranscriptSegment, Transcript, TranscriptFormat, TranscriptWord } from "../../../src/operations/transcription/transcript.ts";
 import { cuesIn, eventsIn, textOf } from "../../support/transcription-world.ts";
 
-function segment(start: number, end: number, text: string, speaker: string | null = null): Segment {
+function segment(start: number, end: number, text: string, speaker: string | null = null): TranscriptSegment {
   return { start, end, text, speaker, more: {} };
 }
 
-function word(text: string, start: number, end: number, speaker: string | null = null): Word {
+function word(text: string, start: number, end: number, speaker: string | null = null): TranscriptWord {
   return { word: text, start, end, speaker };
 }
 
@@ -199,7 +199,7 @@ describe("cues", () => {
     expect(cuesOf([segment(0, 1, " \n"), segment(1, 2, "a")])).toEqual([{ startMs: 1000, endMs: 2000, text: "a" }]);
   });
 
-  function cuesOfWords(words: readonly Word[], language: string | null = "en"): readonly string[] {
+  function cuesOfWords(words: readonly TranscriptWord[], language: string | null = "en"): readonly string[] {
     const made = render({ ...nothing, text: "x", language, words }, rendering("srt"));
     return cuesIn(made!.body, "srt").map(({ text }) => text);
   }
@@ -234,7 +234,7 @@ describe("cues", () => {
     fc.string({ unit: "binary" }),
     fc.constantFrom("-->", "\n\n", "1\n00:00:00,000 --> 00:00:01,000", "WEBVTT", "NOTE", "<v A>"),
   );
-  const segments = (times: fc.Arbitrary<number>): fc.Arbitrary<Segment[]> =>
+  const segments = (times: fc.Arbitrary<number>): fc.Arbitrary<TranscriptSegment[]> =>
     fc.array(fc.record({ start: times, end: times, text, speaker: fc.constantFrom(null, "A"), more: fc.constant({}) }));
 
   test.each(["srt", "vtt"] as const)("as %s can be read back in order and without overlap, whatever an upstream sends", (format) => {

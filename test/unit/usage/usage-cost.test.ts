@@ -1,18 +1,18 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { transcriptionUsage } from "../../../src/operations/transcription/transcription-usage.ts";
-import { nothingCounted, tokenUsage, type Metered } from "../../../src/operations/usage.ts";
+import { nothingCounted, tokenUsage, type MeteredUsage } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
 import { dollarsNumber, dollarsOf, nanosOf } from "../../../src/usage/dollars.ts";
 import type { Rates } from "../../../src/usage/price.ts";
 
 const dollar = 1_000_000_000;
 
-function used(figures: Partial<Metered>): Metered {
+function used(figures: Partial<MeteredUsage>): MeteredUsage {
   return { ...nothingCounted, ...figures };
 }
 
-function nanos(rates: Rates | null, figures: Partial<Metered> | null): number | null {
+function nanos(rates: Rates | null, figures: Partial<MeteredUsage> | null): number | null {
   return costNanos(rates, figures === null ? null : used(figures)).nanos;
 }
 
@@ -172,7 +172,7 @@ describe("whatever is reported", () => {
     seconds: fc.integer({ min: 0, max: dollar }),
     call: rate,
   });
-  const figures = (size: fc.Arbitrary<number>): fc.Arbitrary<Metered> =>
+  const figures = (size: fc.Arbitrary<number>): fc.Arbitrary<MeteredUsage> =>
     fc.record({
       promptTokens: size,
       completionTokens: size,

@@ -1,7 +1,7 @@
 import { glueBetween, overlapSeam, plainSeam, seamTokensMax, tokensOf, withoutFirst, withoutLast } from "./seam.ts";
 import { placedParts, withoutFirstItems, withoutLastItems } from "./times.ts";
 import { summedReport } from "./usage.ts";
-import type { Segment, Transcript, TranscriptUsage, Word } from "../transcript.ts";
+import type { TranscriptSegment, Transcript, TranscriptUsage, TranscriptWord } from "../transcript.ts";
 
 /** What was heard in one part of a recording. Its transcript's times begin with the part. */
 export interface HeardPart {
@@ -22,8 +22,8 @@ export class MergedTranscript {
   /** What no later part can change, and behind it the end of the last part, which the next one may have heard better. */
   #settled = "";
   #open = "";
-  #segments: readonly Segment[] | null = [];
-  #words: readonly Word[] | null = [];
+  #segments: readonly TranscriptSegment[] | null = [];
+  #words: readonly TranscriptWord[] | null = [];
   #segmentsGiven = 0;
   #end = 0;
   readonly #languages = new Map<string, number>();
@@ -47,7 +47,10 @@ export class MergedTranscript {
     const place = { start, end, speaker: (name: string | null) => this.#speaker(name) };
     const isSilent = transcript.text.trim() === "";
     // A list that lacks what was said in one part would pass off the rest as all.
-    const lengthened = <T extends Segment | Word>(list: readonly T[] | null, added: readonly T[] | null): readonly T[] | null => {
+    const lengthened = <T extends TranscriptSegment | TranscriptWord>(
+      list: readonly T[] | null,
+      added: readonly T[] | null,
+    ): readonly T[] | null => {
       const items = added ?? (isSilent ? [] : null);
       if (list === null || items === null) return null;
       const kept = withoutLastItems(list, seam.leftDrops);
@@ -68,7 +71,7 @@ export class MergedTranscript {
   }
 
   /** The segments that are certain and were not given yet; null where a part has none. */
-  takeSegments(): readonly Segment[] | null {
+  takeSegments(): readonly TranscriptSegment[] | null {
     if (this.#segments === null) return null;
     let to = this.#segments.length;
     if (this.#open !== "") {

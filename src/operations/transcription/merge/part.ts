@@ -1,8 +1,7 @@
 import { failure, type Failure } from "../../failure.ts";
+import { isJsonObject, type JsonObject } from "../../json.ts";
 import { languageCode } from "../languages.ts";
-import type { Segment, Transcript, Word } from "../transcript.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
+import type { TranscriptSegment, Transcript, TranscriptWord } from "../transcript.ts";
 
 /** Reads back the answer for a part, which is JSON in a format of the convention, already judged by the dialect it came in. */
 export function partTranscript(body: Uint8Array): Transcript | Failure {
@@ -15,36 +14,32 @@ export function partTranscript(body: Uint8Array): Transcript | Failure {
     duration: typeof duration === "number" ? duration : null,
     segments: listOf(answer["segments"])?.map(segmentIn) ?? null,
     words: listOf(answer["words"])?.map(wordIn) ?? null,
-    usage: isFields(usage) ? usage : null,
+    usage: isJsonObject(usage) ? usage : null,
   };
 }
 
 const decoder = new TextDecoder();
 
-function parsed(body: Uint8Array): Fields | null {
+function parsed(body: Uint8Array): JsonObject | null {
   try {
     const value: unknown = JSON.parse(decoder.decode(body));
-    return isFields(value) ? value : null;
+    return isJsonObject(value) ? value : null;
   } catch {
     return null;
   }
 }
 
-function segmentIn(segment: Fields): Segment {
+function segmentIn(segment: JsonObject): TranscriptSegment {
   const { id: _id, type: _type, start, end, text, speaker, words: _words, ...more } = segment;
   return { start: time(start), end: time(end), text: string(text), speaker: typeof speaker === "string" ? speaker : null, more };
 }
 
-function wordIn(word: Fields): Word {
+function wordIn(word: JsonObject): TranscriptWord {
   return { word: string(word["word"]), start: time(word["start"]), end: time(word["end"]), speaker: null };
 }
 
-function listOf(value: unknown): readonly Fields[] | null {
-  return Array.isArray(value) ? value.map((each) => (isFields(each) ? each : {})) : null;
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+function listOf(value: unknown): readonly JsonObject[] | null {
+  return Array.isArray(value) ? value.map((each) => (isJsonObject(each) ? each : {})) : null;
 }
 
 function string(value: unknown): string {

@@ -1,20 +1,20 @@
 /** How two neighbouring texts are joined: how many words to leave out at the end of the first and the beginning of the second. */
-export interface Seam {
+export interface TranscriptSeam {
   readonly leftDrops: number;
   readonly rightDrops: number;
 }
 
-export const plainSeam: Seam = { leftDrops: 0, rightDrops: 0 };
+export const plainSeam: TranscriptSeam = { leftDrops: 0, rightDrops: 0 };
 
 /** A word, or a character of a script that is written without spaces, and where it stands. */
-export interface Token {
+export interface ComparableWord {
   /** For comparisons: without case and punctuation. */
   readonly key: string;
   readonly to: number;
 }
 
 /** Those which can be compared; punctuation that stands alone cannot. */
-export function tokensOf(text: string): readonly Token[] {
+export function tokensOf(text: string): readonly ComparableWord[] {
   return [...text.matchAll(tokenPattern)].flatMap(({ 0: found, index }) => {
     const key = found
       .normalize("NFKC")
@@ -29,10 +29,10 @@ export function tokensOf(text: string): readonly Token[] {
  * of words that both have there. A cut falls into words, so what one text has beyond the run was cut off in it and stands whole
  * in the other. Where there is no such run, nothing is left out.
  */
-export function overlapSeam(left: string, right: string): Seam {
+export function overlapSeam(left: string, right: string): TranscriptSeam {
   const before = tokensOf(left).slice(-seamTokensMax);
   const after = tokensOf(right).slice(0, seamTokensMax);
-  let best: Seam & { readonly length: number } = { ...plainSeam, length: 0 };
+  let best: TranscriptSeam & { readonly length: number } = { ...plainSeam, length: 0 };
   for (let end = before.length; end > 0 && before.length - end <= brokenTokensMax; end--) {
     for (let begin = 0; begin < after.length && begin <= brokenTokensMax; begin++) {
       const length = runBetween(before, end, after, begin, best.length);
@@ -46,7 +46,13 @@ export function overlapSeam(left: string, right: string): Seam {
 }
 
 /** The longest run that ends before `end` in one and begins at `begin` in the other, if it is longer than one known already. */
-function runBetween(before: readonly Token[], end: number, after: readonly Token[], begin: number, known: number): number {
+function runBetween(
+  before: readonly ComparableWord[],
+  end: number,
+  after: readonly ComparableWord[],
+  begin: number,
+  known: number,
+): number {
   for (let length = Math.min(end, after.length - begin); length > known; length--) {
     let same = 0;
     while (same < length && before[end - length + same]!.key === after[begin + same]!.key) same++;

@@ -1,17 +1,17 @@
 import { tokensOf, withoutFirst, withoutLast } from "./seam.ts";
-import type { Segment, Word } from "../transcript.ts";
+import type { TranscriptSegment, TranscriptWord } from "../transcript.ts";
 
-type Item = Segment | Word;
+type TimedText = TranscriptSegment | TranscriptWord;
 
 /** Where a part stands in its recording, and how its speakers are called there. */
-export interface Place {
+export interface PartPosition {
   readonly start: number;
   readonly end: number;
   readonly speaker: (name: string | null) => string | null;
 }
 
 /** What was said in a part, at its times in the recording. No time leaves the part. */
-export function placedParts<T extends Item>(items: readonly T[], { start, end, speaker }: Place): readonly T[] {
+export function placedParts<T extends TimedText>(items: readonly T[], { start, end, speaker }: PartPosition): readonly T[] {
   const within = (time: number): number => Math.min(end, Math.max(start, Math.round((start + time) * 1000) / 1000));
   return items.map((item) => {
     const placed = { ...item, start: within(item.start), end: within(item.end), speaker: speaker(item.speaker) };
@@ -20,13 +20,13 @@ export function placedParts<T extends Item>(items: readonly T[], { start, end, s
 }
 
 /** `seek` is a time too, in hundredths of a second. */
-function sought(more: Segment["more"], start: number): Segment["more"] {
+function sought(more: TranscriptSegment["more"], start: number): TranscriptSegment["more"] {
   const { seek } = more;
   return typeof seek === "number" ? { ...more, seek: seek + Math.round(start * 100) } : more;
 }
 
 /** Without the first words, and nothing of the rest before a time. */
-export function withoutFirstItems<T extends Item>(items: readonly T[], words: number, earliest: number): readonly T[] {
+export function withoutFirstItems<T extends TimedText>(items: readonly T[], words: number, earliest: number): readonly T[] {
   let left = words;
   return items.flatMap((item) => {
     const drops = Math.min(left, tokensOf(textOf(item)).length);
@@ -38,7 +38,7 @@ export function withoutFirstItems<T extends Item>(items: readonly T[], words: nu
   });
 }
 
-export function withoutLastItems<T extends Item>(items: readonly T[], words: number): readonly T[] {
+export function withoutLastItems<T extends TimedText>(items: readonly T[], words: number): readonly T[] {
   let kept = items.length;
   for (let left = words; left > 0 && kept > 0;) {
     const last = items[kept - 1]!;
@@ -50,10 +50,10 @@ export function withoutLastItems<T extends Item>(items: readonly T[], words: num
   return items.slice(0, kept);
 }
 
-function textOf(item: Item): string {
+function textOf(item: TimedText): string {
   return "text" in item ? item.text : item.word;
 }
 
-function withText<T extends Item>(item: T, text: string): T {
+function withText<T extends TimedText>(item: T, text: string): T {
   return "text" in item ? { ...item, text } : { ...item, word: text };
 }

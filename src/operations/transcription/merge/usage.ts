@@ -1,11 +1,11 @@
 import type { TranscriptUsage } from "../transcript.ts";
-import type { Metered } from "../../usage.ts";
+import type { MeteredUsage } from "../../usage.ts";
 
 /** What several answers consumed together. A figure counts as far as it was told; where nobody told it, it is unknown. */
-export function summedUsage(usages: readonly (Metered | null)[]): Metered | null {
+export function summedUsage(usages: readonly (MeteredUsage | null)[]): MeteredUsage | null {
   const told = usages.filter((usage) => usage !== null);
   if (told.length === 0) return null;
-  const sum = (figure: (usage: Metered) => number | null | undefined): number | null => {
+  const sum = (figure: (usage: MeteredUsage) => number | null | undefined): number | null => {
     const figures = told.map(figure).filter((value) => value != null);
     return figures.length === 0 ? null : figures.reduce((total, value) => total + value, 0);
   };
