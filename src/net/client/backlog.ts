@@ -2,26 +2,26 @@ import type { FileSlot, FileSlots } from "../../files/file-slots.ts";
 import { release } from "../message/message-parser.ts";
 
 /**
- * What is left of a chunk that came faster than it is read. It is in memory, or in a file for a reader that is slow. Its
- * memory is given back at once, not when the collector comes to it: where clients stall nothing calls the collector.
+ * The unread rest of a chunk that arrived faster than it is read. It is in memory, or in a file if its reader is slow. Its
+ * memory is freed explicitly: while clients stall, nothing is allocated, and the garbage collector does not run.
  */
 export class Backlog {
-  /** Somebody else looks at what was given of it: its memory is the collector's. */
+  /** A reader still uses a view of the chunk, so its memory must be left to the garbage collector. */
   isShared = false;
-  /** Where in the chunk the part begins that is still to be read. */
+  /** The position in the chunk of the next unread byte. */
   private at = 0;
   private end: number;
   private chunk: Buffer | null;
   private slot: FileSlot | null = null;
-  /** Where in the chunk its part in the file begins. */
+  /** The position in the chunk of the first byte that is in the file. */
   private slotAt = 0;
   private isMoving = false;
 
   constructor(
     chunk: Buffer,
-    /** Of the chunk, as much as is meant. */
+    /** How much of the chunk counts. */
     length: number,
-    /** It has been moved into a file. */
+    /** Called when it has been moved into a file. */
     private readonly moved: () => void = () => {},
   ) {
     this.chunk = chunk;
@@ -32,12 +32,15 @@ export class Backlog {
     return this.end - this.at;
   }
 
-  /** How much memory it keeps, however little of it is left. */
+  /** How much memory it holds, however little of it is unread. */
   get heldBytes(): number {
     return this.chunk?.length ?? 0;
   }
 
-  /** The next bytes: a view of the chunk, good until more is taken unless it is shared, or what is read back. Rejects where it cannot be. */
+  /**
+   * The next bytes: a view of the chunk, which is valid until the next call unless it is shared, or bytes read back from the
+   * file. Rejects if they cannot be read back.
+   */
   take(bytesMax: number): Buffer | Promise<Buffer> {
     const { at, slot, chunk } = this;
     const length = Math.min(bytesMax, this.length);
@@ -45,7 +48,7 @@ export class Backlog {
     return chunk === null ? this.readBack(slot!, at - this.slotAt, length) : chunk.subarray(at, at + length);
   }
 
-  /** Moves what is left into a file. Where that cannot be, it stays where it is. */
+  /** Moves the unread rest into a file. If that fails, it stays in memory. */
   async park(slots: FileSlots): Promise<void> {
     const { at, chunk } = this;
     const slot = chunk === null || this.isMoving || this.length === 0 ? null : slots.take();
@@ -64,7 +67,7 @@ export class Backlog {
     this.letGo();
   }
 
-  /** Keeps no more memory than is left. */
+  /** Copies the rest, so that it holds no more memory than it needs. */
   shrink(): void {
     const { chunk } = this;
     if (chunk === null || this.isMoving) return;
@@ -77,7 +80,7 @@ export class Backlog {
     this.isShared = false;
   }
 
-  /** Nobody will read the rest. */
+  /** The rest will not be read. */
   drop(): void {
     this.at = this.end;
     this.slot?.free();
@@ -92,7 +95,7 @@ export class Backlog {
     return Buffer.from(buffer as ArrayBuffer);
   }
 
-  /** Gives back its memory, unless the system still reads it. */
+  /** Frees its memory, unless a write to the file still reads it. */
   private letGo(): void {
     const { chunk } = this;
     if (chunk === null || this.isMoving) return;

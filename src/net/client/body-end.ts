@@ -1,10 +1,10 @@
 import type { HeaderLines } from "../message/header-lines.ts";
 
 /**
- * What a body that only the close of its connection ends shows of its end. Over TLS a close proves nothing: anybody on the way
- * can make one, the alert that would tell (close_notify) is left out by many servers, and the runtime does not say whether it
- * came. So a body must be whole by its own words: a JSON document and a stream of events are, and whoever reads them knows.
- * Anything else is taken for cut.
+ * Judges the end of a body that is delimited only by the close of its TLS connection. Such a close proves nothing: without the
+ * close_notify alert an attacker could have truncated the body (RFC 9112, 9.8), many servers do not send the alert, and the
+ * runtime does not tell whether it came. So the body itself must show that it is complete: a JSON document and an event stream
+ * do, and their readers check that. Anything else counts as cut off.
  */
 export class BodyEnd {
   private first = 0;
@@ -19,17 +19,19 @@ export class BodyEnd {
     }
   }
 
-  /** A JSON document under another name, whose reader will know. */
+  /** It is a JSON document, whatever its type says; its reader finds out whether it is complete. */
   get isDocument(): boolean {
     return this.first === openBrace && this.last === closeBrace;
   }
 }
 
-/** Whether a successful answer over TLS is ended by nothing but the close of its connection, and does not say of its end itself. */
+/**
+ * Whether a successful response over TLS is delimited only by the close of the connection, and its format does not show its end.
+ */
 export function endsUnproven(status: number, headers: HeaderLines): boolean {
   if (status < 200 || status > 299 || status === 204) return false;
   if (headers.has("content-length") || headers.has("transfer-encoding")) return false;
-  // A compressed body knows its end.
+  // Compressed formats mark their end.
   if (!/^(?:identity)?$/i.test(headers.get("content-encoding") ?? "")) return false;
   return !/^(?:application\/(?:[\w.+-]+\+)?json|text\/event-stream)\b/i.test(headers.get("content-type") ?? "");
 }

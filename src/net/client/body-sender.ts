@@ -3,12 +3,12 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Connection } from "./connection.ts";
 import { pieces } from "./pieces.ts";
 
-/** A streamed body on its way over one connection: the next piece is read when the system has taken the one before. */
+/** Sends a streamed request body over one connection: the next piece is read when the system has taken the one before. */
 export class BodySender {
-  /** Of its bytes, those that were not taken yet. */
+  /** How many bytes have not been taken yet. */
   private left: number;
   private stopped = false;
-  /** Some of it may have been taken. */
+  /** Some of the body may have been taken. */
   hasBegun = false;
   private wake: (() => void) | null = null;
 
@@ -16,19 +16,19 @@ export class BodySender {
     private readonly connection: Connection,
     private readonly body: StreamedBody,
     private readonly failed: (cause: Failure) => void,
-    /** How long the upstream may take nothing of what waits. */
+    /** How long the upstream may take nothing. */
     private readonly stallMs: number,
   ) {
     this.left = body.length;
     void this.run();
   }
 
-  /** All of it was taken: of an empty one that is so at once, whenever its end is found. */
+  /** The whole body was taken. An empty one is complete at once, even before its end was read. */
   get isDone(): boolean {
     return this.left === 0;
   }
 
-  /** Not another byte is sent. */
+  /** No further byte is sent. */
   stop(): void {
     this.stopped = true;
     this.wake?.();
@@ -43,7 +43,7 @@ export class BodySender {
       if (this.stopped) return;
       this.left -= piece.length;
       free(piece);
-      // Most of it is taken at once, and others have something to do as well.
+      // Most pieces are taken at once, so other work gets a turn in between.
       await nextTurn();
       if (this.stopped) return;
     }
@@ -58,7 +58,7 @@ export class BodySender {
         resolve();
       };
       this.connection.output.send(piece, (isTaken) => {
-        // What became of a connection that takes no more is told by its close.
+        // Why the connection takes no more is reported by its close.
         if (!isTaken) this.stopped = true;
         clearTimeout(timer);
         resolve();
@@ -72,8 +72,8 @@ function nextTurn(): Promise<void> {
 }
 
 /**
- * Gives the memory of a part back at once, with its last piece. Left to the collector, the parts of a few uploads at a time
- * pile up to more than the uploads themselves.
+ * Frees the memory of a part at once, with its last piece. Left to the garbage collector, the parts of a few concurrent uploads
+ * held more memory than the uploads themselves.
  */
 function free({ buffer, byteOffset, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && byteOffset + byteLength === buffer.byteLength) buffer.transfer(0);

@@ -1,6 +1,6 @@
 import { failure, type Failure, type FailureKind } from "../../operations/failure.ts";
 
-/** What an exception of the HTTP client means. Which codes it really gives was found by provoking each of them. */
+/** Maps an exception of the HTTP client to a failure. The codes in the table were found by provoking each of them. */
 export function connectionFailure(error: unknown): Failure {
   const code = codeOf(error);
   return failure(kinds[code] ?? (code.includes("CERT") ? "tls_failed" : "bad_response"), `the connection failed: ${code}`);
@@ -32,7 +32,7 @@ const kinds: { readonly [code: string]: FailureKind } = {
   UnrequestedUpgrade: "misconfigured",
 };
 
-/** The name of an error, without its words: those may hold a path or worse. */
+/** The code or name of an error, without its message, which may contain a path or a secret. */
 export function codeOf(error: unknown): string {
   if (typeof error !== "object" || error === null) return "unknown";
   const { code, name } = error as { code?: unknown; name?: unknown };

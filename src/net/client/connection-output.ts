@@ -2,9 +2,8 @@ import type net from "node:net";
 import { putDecimal } from "../message/decimal.ts";
 
 /**
- * What is sent over one connection. A small request leaves past the stream layer of its socket, straight to the system:
- * the layer costs more than all the rest of writing it. What the system does not take at once goes the way of the stream,
- * as does whatever comes behind it.
+ * The output of one upstream connection. A small request bypasses the stream layer of its socket, because the layer costs more
+ * than the rest of the write. What the system does not take at once goes through the stream, as does everything after it.
  */
 export class ConnectionOutput {
   constructor(private readonly socket: UpstreamSocket) {}
@@ -19,8 +18,9 @@ export class ConnectionOutput {
   }
 
   /**
-   * Says when the system has taken all of it, or that it will not. Past the stream layer as well: where the upstream takes no
-   * more, the layer would close at once and throw away what had come, which may be the refusal that says why.
+   * Reports when the system has taken all of it, or that it will not. It bypasses the stream layer as well: if the upstream
+   * reads no more, the layer would close at once and discard what has been received, which may be the error response that says
+   * why.
    */
   send(bytes: Uint8Array, taken: (isTaken: boolean) => void): void {
     const now = this.straight(bytes, bytes.length);
@@ -31,8 +31,8 @@ export class ConnectionOutput {
   }
 
   /**
-   * A request: the lines of its head, the one that says how long its body is, and the body as far as it is there. What is
-   * small leaves in one packet; a large body is not copied for that.
+   * Writes a request: the lines of its head, the one with the length of its body, and the body as far as it is in memory. A
+   * small request leaves in one packet; a large body is not copied for that.
    */
   request(lines: Uint8Array, bodyLength: number | null, body: Uint8Array): void {
     const isSmall = lines.length + lengthBytesMax + body.length <= scratch.length;
@@ -51,13 +51,13 @@ export class ConnectionOutput {
     if (taken < length) this.write(Buffer.from(scratch.subarray(taken, length)));
   }
 
-  /** How much the system takes at once; less than nothing where it will take no more. */
+  /** How many bytes the system takes at once; negative if it will take no more. */
   private straight(bytes: Uint8Array, length: number): number {
     return this.isEmpty ? (this.socket[nativeHandle]?.write?.(bytes, 0, length) ?? 0) : 0;
   }
 }
 
-/** Puts what ends a head into the scratch memory. Returns where it is over. */
+/** Writes the end of a head into the shared buffer. Returns the position after it. */
 function putLength(bodyLength: number | null, from: number): number {
   let at = from;
   if (bodyLength !== null) {
@@ -74,24 +74,24 @@ function putLineEnd(at: number): number {
 }
 
 const nobody = (): void => {};
-/** Time enough to read what has come already. */
+/** Enough time to read what has arrived already. */
 const readingMs = 20;
 const lengthName = Buffer.from("content-length: ");
-/** With the digits of any length there is. */
+/** Including the digits of any length. */
 const lengthBytesMax = 64;
 
-/** What the runtime calls that which lies below the stream of a socket. */
+/** The runtime's name for the native socket below the stream. */
 export const nativeHandle = "_handle";
 
 export interface UpstreamSocket extends Pick<net.Socket, "writableLength" | "write"> {
-  /** Null once it is closed. */
+  /** Null once the socket is closed. */
   readonly [nativeHandle]?: NativeHandle | null | undefined;
 }
 
 interface NativeHandle {
-  /** Returns how many bytes the system took; less than nothing where it takes none. */
+  /** Returns how many bytes the system took; negative if it takes none. */
   write?(bytes: Uint8Array, offset: number, length: number): number;
 }
 
-/** Where small requests are put together: what the system takes at once needs no memory of its own. */
+/** Small requests are assembled here: what the system takes at once needs no memory of its own. */
 const scratch = Buffer.alloc(64 * 1024);

@@ -10,33 +10,33 @@ import { overflow } from "./overflow.ts";
 import { readScheduler } from "./read-scheduler.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 
-/** Where a connection leads. Connections with the same key are interchangeable. */
+/** What a connection is opened to. Connections with the same key are interchangeable. */
 export interface Origin {
   readonly key: string;
   readonly hostname: string;
   readonly port: number;
   readonly secure: boolean;
   readonly reach: Reach;
-  /** A unix socket on this machine, in place of a host and a port. */
+  /** The path of a unix socket on this machine, instead of a host and a port. */
   readonly socketPath: string | null;
 }
 
-/** Whoever a connection works for at the moment. */
+/** The exchange that currently uses a connection. */
 export interface ConnectionUser {
-  /** Returns whether it still looks at any of it. */
+  /** Returns whether it still uses any part of the chunk. */
   received(chunk: Buffer): boolean;
-  /** What it has been given waits for long: it should not keep more memory for it than that takes. */
+  /** What it was given will not be read soon: it should hold no more memory for it than needed. */
   waits(): void;
   closed(cause: Failure | null): void;
 }
 
-/** One TCP, TLS or unix connection to an upstream, with its reads under the user's control. */
+/** One TCP, TLS or unix connection to an upstream, with flow control by its user. */
 export class Connection {
   user: ConnectionUser | null = null;
   /** How many requests it has carried. */
   requests = 0;
   idleSinceMs = 0;
-  /** How long the upstream says it keeps an idle connection, and in which words. */
+  /** How long the upstream keeps an idle connection, and the header that said so. */
   keepAliveMs = Infinity;
   private keepAlive = "";
   private readonly parser = new ResponseParser(nobody);
@@ -44,13 +44,13 @@ export class Connection {
   private alive = true;
   private cause: Failure | null = null;
   private isPaused = false;
-  /** The socket reads nothing until it is told to. */
+  /** The socket does not read until it is resumed. */
   private isStopped = false;
-  /** What is left of a chunk, and of the one behind it. */
+  /** The unread rests of a chunk and of the one after it. */
   private backlog: Backlog | null = null;
   private behind: Backlog | null = null;
   private isGiving = false;
-  /** It was closed, which is told when everything that came before was given. */
+  /** The connection was closed; its user is told when everything that arrived before has been handed over. */
   private closedBehind = false;
 
   constructor(
@@ -62,7 +62,7 @@ export class Connection {
     socket.push = (chunk: Buffer | null) => (chunk !== null && this.passes(chunk)) || push(chunk);
     socket.on("data", (chunk: Buffer) => this.received(chunk));
     socket.on("error", (error) => (this.cause ??= connectionFailure(error)));
-    // Nothing more can come, while what is still to be written might wait for ever.
+    // Nothing more can arrive, and pending writes might wait forever.
     socket.on("end", () => socket.destroy());
     socket.on("close", () => this.closed());
   }
@@ -71,12 +71,12 @@ export class Connection {
     return this.alive;
   }
 
-  /** Everything written so far has been taken by the system, and everything that came by the user. */
+  /** The system has taken everything that was written, and the user everything that arrived. */
   get isFlushed(): boolean {
     return this.output.isEmpty && !this.isStopped && (this.backlog?.length ?? 0) === 0;
   }
 
-  /** Works for somebody who asks for something, and has the answer read with what it gives. */
+  /** Starts an exchange. Returns the parser, which reports to the user. */
   begin(user: ConnectionUser & ResponseSink): ResponseParser {
     this.user = user;
     this.requests++;
@@ -84,7 +84,10 @@ export class Connection {
     return this.parser;
   }
 
-  /** The upstream says how long it keeps the connection, mostly the same after each answer. We are to be the first to close. */
+  /**
+   * Notes how long the upstream keeps the connection, usually the same after each response. We close first, to avoid sending a
+   * request into a connection that is being closed.
+   */
   keepsAlive(keepAlive: string): void {
     if (keepAlive === this.keepAlive) return;
     this.keepAlive = keepAlive;
@@ -92,13 +95,13 @@ export class Connection {
     if (seconds !== undefined) this.keepAliveMs = Math.max(0, Number(seconds) - 2) * 1000;
   }
 
-  /** It is over: whoever it worked for, and all that was said, may be forgotten. */
+  /** The exchange is over: drops the references to it. */
   leave(): void {
     this.user = null;
     this.parser.next(nobody);
   }
 
-  /** What still comes is kept until it is wanted again. */
+  /** What still arrives is queued. */
   pause(): void {
     this.isPaused = true;
   }
@@ -109,7 +112,7 @@ export class Connection {
     else if (this.isStopped) readScheduler.ask(this);
   }
 
-  /** Its turn to read on has come, if it still is to. */
+  /** Called by the scheduler when this connection may read again. */
   resumeReading(): void {
     if (!this.alive || !this.isStopped || this.isPaused || this.backlog !== null) return;
     this.isStopped = false;
@@ -122,7 +125,7 @@ export class Connection {
     this.socket.destroy();
   }
 
-  /** What is small and wanted is given past the stream layer of the socket, which would look for more after each. */
+  /** Small chunks that are wanted bypass the stream layer of the socket, which would try another read after each. */
   private passes(chunk: Buffer): boolean {
     if (chunk.length > partBytes || this.isPaused || this.isStopped || this.backlog !== null) return false;
     if (!this.alive || this.socket.readableLength > 0) return false;
@@ -138,7 +141,7 @@ export class Connection {
     const last = Buffer.of(chunk.at(-1)!);
     this.keep(new Backlog(chunk, length, () => this.user?.waits()));
     if (!this.isStopped || !this.alive) return;
-    // A socket that is merely paused reads half a mebibyte more before it stops; one that has something left stops at once.
+    // A paused socket still reads half a mebibyte; one with unread input stops at once.
     this.socket.pause();
     this.socket.unshift(last);
   }
@@ -153,19 +156,19 @@ export class Connection {
     }
   }
 
-  /** A flood makes garbage faster than it is collected. What is small is not worth the call. */
+  /** Under load, chunks become garbage faster than it is collected. Small ones are not worth the call. */
   private giveAway(bytes: Buffer): void {
     if (!this.give(bytes) && bytes.length > releasedBytesMin) release(bytes);
   }
 
   private give(bytes: Buffer): boolean {
     if (this.user !== null) return this.user.received(bytes);
-    // Nobody asked: whatever an idle connection says, it cannot be trusted any more.
+    // An idle connection that sends something cannot be trusted any more.
     this.destroy();
     return false;
   }
 
-  /** Gives what is left of a chunk for as long as it is taken, and then has the socket go on. */
+  /** Hands over the rest of a chunk as long as the user takes it, and then lets the socket continue. */
   private giveOn(backlog: Backlog): void {
     if (this.isGiving) return;
     overflow.leave(backlog);
@@ -174,7 +177,7 @@ export class Connection {
       if (part instanceof Promise) return this.giveLater(backlog, part);
       this.isGiving = true;
       const { isShared } = backlog;
-      // Until it is known: whoever is given it may also be done with this connection.
+      // Set before the call, because the user may also end the exchange in it.
       backlog.isShared = true;
       if (!this.give(part)) backlog.isShared = isShared;
       this.isGiving = false;
@@ -189,7 +192,7 @@ export class Connection {
     else if (this.isStopped && !this.isPaused) readScheduler.ask(this);
   }
 
-  /** The same, for what has to be read back. */
+  /** The same for bytes that have to be read back from a file. */
   private giveLater(backlog: Backlog, part: Promise<Buffer>): void {
     this.isGiving = true;
     part.then(
@@ -232,13 +235,13 @@ export class Connection {
 
 const nobody: ResponseSink = { head() {}, body() {}, end() {} };
 
-/** A connection on its way, and how to call it off. */
+/** A connection that is being opened, and a way to abandon it. */
 export interface PendingConnection {
   readonly opened: Promise<Connection | Failure>;
   abandon(): void;
 }
 
-/** Opens a connection, with its TLS handshake, within a bound. */
+/** Opens a connection, including its TLS handshake, within a time limit. */
 export function connect(origin: Origin, withinMs: number): PendingConnection {
   const barred = net.isIP(origin.hostname) === 0 ? null : barredAddress(origin.hostname, origin.reach);
   if (barred !== null) return { opened: Promise.resolve(failure("misconfigured", `the channel leads to ${barred}`)), abandon: () => {} };
@@ -250,7 +253,7 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
       socket.off("error", refused);
       socket.off("close", closed);
       if (!(outcome instanceof Connection)) {
-        // A socket that is given up may still have something to complain of.
+        // An abandoned socket may still emit an error, which would be uncaught.
         socket.on("error", () => {});
         socket.destroy();
       }
@@ -258,7 +261,7 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
     };
     const refused = (error: unknown): void => {
       const cause = connectionFailure(error);
-      // The TLS library has more codes than anyone could list, and nothing else can go wrong in such words here.
+      // The TLS library has too many codes to list them, and nothing else fails with an unknown code here.
       settle(origin.secure && cause.kind === "bad_response" ? failure("tls_failed", cause.detail) : cause);
     };
     const closed = (): void =>
@@ -272,8 +275,9 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
 }
 
 /**
- * A process that stood still finds its timer due before it has seen what came of the connection meanwhile, and what has to
- * follow, such as a handshake, has not had its time. So whoever is told late waits as long again, once.
+ * The time limit for connecting. After the process was suspended or blocked, the timer fires before the events of the socket are
+ * handled, and the remaining steps, such as a handshake, have had no time. So if the timer fires late, the limit is granted once
+ * more.
  */
 class ConnectTimeout {
   private timer: ReturnType<typeof setTimeout>;
@@ -291,7 +295,7 @@ class ConnectTimeout {
   }
 }
 
-/** Longer than a busy loop is late. */
+/** Longer than a busy event loop is usually late. */
 const standstillMs = 250;
 
 function openSocket({ hostname, port, secure, socketPath, reach }: Origin): net.Socket {
@@ -308,15 +312,15 @@ function openSocket({ hostname, port, secure, socketPath, reach }: Origin): net.
       })
     : net.connect({ host: hostname, port, lookup, ...stopsAtOnce });
   socket.setNoDelay(true);
-  // A peer that is gone without a word is noticed even on a connection that only waits.
+  // Detects a peer that has vanished even on an idle connection.
   socket.setKeepAlive(true, peerCheckMs);
   return socket;
 }
 
 const peerCheckMs = 30_000;
-/** A single byte that nobody reads is enough for it to read no more. */
+/** One unread byte is enough to stop the socket from reading. */
 const stopsAtOnce = { readableHighWaterMark: 1 };
-/** More than this is given in parts, so that whoever is given it can say that it is enough. */
+/** Larger chunks are handed over in parts, so that the user can pause in between. */
 const wholeBytesMax = 64 * 1024;
 const partBytes = 16 * 1024;
 const releasedBytesMin = 4096;

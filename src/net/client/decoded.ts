@@ -2,8 +2,9 @@ import { failure, isFailure } from "../../operations/failure.ts";
 import type { BodySource } from "./reply.ts";
 
 /**
- * A body without its content encoding. We ask for none, but some upstreams compress anyway. One known encoding is
- * undone as it streams, with a bound on how much a little input may become; anything else is a bad answer.
+ * A body without its content coding (RFC 9110, 8.4). We send `Accept-Encoding: identity`, but some upstreams compress anyway.
+ * One known coding is decoded as it streams, with a limit on the ratio against decompression bombs; anything else is a bad
+ * response.
  */
 export function decoded(source: BodySource, encoding: string | null): BodySource {
   const name = encoding?.trim().toLowerCase() ?? "";
@@ -61,7 +62,7 @@ class Decompressed implements BodySource {
   async next(): ReturnType<BodySource["next"]> {
     try {
       const { done, value } = await this.reader.read();
-      // A reader that is cancelled says that it is done, which is not to be taken for the end of the answer.
+      // A cancelled reader reports that it is done, which must not be taken for the end of the body.
       if (done) return this.cancelled ? failure("client_gone", "the answer was cancelled") : null;
       this.bytesOut += value.length;
       if (this.bytesOut <= bombBytes || this.bytesOut <= this.bytesIn * ratioMax) return value;
@@ -82,7 +83,7 @@ class Decompressed implements BodySource {
 }
 
 const ratioMax = 100;
-/** Small bodies may compress better than the ratio and do no harm. */
+/** Small bodies may have a higher ratio and do no harm. */
 const bombBytes = 1024 * 1024;
 
 function ignore(): void {}

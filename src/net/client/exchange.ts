@@ -11,30 +11,30 @@ import { replyOf, type BodySource } from "./reply.ts";
 import type { ResponseParser, ResponseSink } from "./response-parser.ts";
 import { BodySender } from "./body-sender.ts";
 
-/** How an upstream is reached. Many exchanges go the same way. */
+/** How an upstream is reached. Many exchanges share one. */
 export interface UpstreamTarget {
-  /** Where it leads; a place that moves is asked for whenever a connection is needed. */
+  /** A function is called each time a connection is needed, for an origin that changes. */
   readonly origin: Origin | (() => Promise<Origin | Failure>);
   readonly pool: Pool;
   readonly connectMs: number;
-  /** How long the upstream may take nothing of a streamed body; 30 seconds unless it says. */
+  /** How long the upstream may take nothing of a streamed body; 30 seconds by default. */
   readonly sendMs?: number;
   readonly clock?: SendClock;
 }
 
-/** On a clock that never jumps. */
+/** On a monotonic clock. */
 export interface SendClock {
   nowMs(): number;
-  /** For how long the process has not looked at its connections at a time, at most, since then. */
+  /** The longest time since then for which the event loop did not handle its connections. */
   standstillMs(sinceMs: number): number;
 }
 
 /**
- * One request and its response on one connection. The body is taken from the network only as fast as it is read. A
- * pooled connection that the upstream closed before it saw the request is replaced by a fresh one once, and nobody is to
- * blame: that it closed without a byte, and nothing but the head had been taken, or that it closed at once, or that it
- * says that it waited too long for a request (408). A streamed body is then read from its beginning. A request that was
- * taken, and went unanswered for longer, may have been worked on: that is a failure, to be counted and paid for.
+ * One request and its response on one connection. The body is read from the network only as fast as it is consumed. A pooled
+ * connection that the upstream closed before it saw the request is replaced once by a new one, without blame (RFC 9112, 9.3.1):
+ * if it closed without a byte after nothing but the head was taken, if it closed at once, or if it answered 408, which says that
+ * it timed out as idle. A streamed body is then read again from its beginning. A request that was taken and stayed unanswered
+ * for longer may have been processed: that is a failure, which is counted and may cost.
  */
 export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, BodySource {
   readonly reply: Promise<Reply | Failure>;
@@ -44,27 +44,27 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
   private upload: BodySender | null = null;
   private parser: ResponseParser | null = null;
   private heard = false;
-  /** When the request was written to a connection from the pool. */
+  /** When the request was written to a pooled connection. */
   private writtenMs = 0;
-  /** The answer is that the connection had been idle for too long. */
+  /** The response is a 408 for a connection that had been idle for too long. */
   private isStale = false;
   private persistent = false;
   private over = false;
-  /** Of a body whose end nothing but a close would tell, over TLS. */
+  /** Set for a body that is delimited only by the close of a TLS connection. */
   private bodyEnd: BodyEnd | null = null;
   private broken: Failure | null = null;
-  /** What waits of the body: one part, as mostly, or all of them where there were more. */
+  /** The unread parts of the body: usually one, else a queue of them. */
   private only: Uint8Array | null = null;
   private parts: PartQueue | null = null;
   private paused = false;
-  /** What is being read, and whether parts of it are still looked at. */
+  /** The chunk that is being parsed, and whether parts of it are still in use. */
   private chunk: Buffer | null = null;
   private keepsChunk = false;
   private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
 
   constructor(
     private readonly target: UpstreamTarget,
-    /** The head of the request, without what follows from its body. */
+    /** The head of the request, without the headers that depend on its body. */
     private readonly lines: Uint8Array,
     private content: Uint8Array | StreamedBody | null,
   ) {
@@ -82,13 +82,13 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
     this.abort();
   }
 
-  /** All of the body, where it has come and in one piece, as most do. */
+  /** The whole body, if it has arrived in one part, as most do; else null. */
   whole(): Uint8Array | null {
     if (!this.over) return null;
     return this.parts === null ? this.takeOnly() : this.parts.sole();
   }
 
-  /** The next part of the body, where it has come; null where it is to be waited for, or nothing follows. */
+  /** The next part of the body, if it has arrived; null if it has not, or there is none. */
   ready(): Uint8Array | null {
     const part = this.parts === null ? this.takeOnly() : this.parts.shift(partBytesMax);
     if (part !== null) this.resume();
@@ -108,7 +108,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
 
   received(chunk: Buffer): boolean {
     this.heard = true;
-    // Of a head it is not known who looks at it.
+    // The head may keep references to the chunk.
     this.keepsChunk = this.answer !== null;
     this.chunk = chunk;
     const problem = this.parser!.feed(chunk);
@@ -132,18 +132,18 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
     if (unseen) return this.find(null);
     if (cause?.blame === "gateway") return this.fail(cause);
     if (this.bodyEnd?.isDocument === false) return this.fail(failure("disconnected", unprovenEnd));
-    // A connection that broke ends nothing properly, not even a body that only its close would end.
+    // A connection that broke is no proper end, not even for a body that is delimited by the close.
     const problem = cause === null ? this.parser!.close() : `the response broke off: ${cause.detail}`;
     if (problem !== null) this.fail(failure("disconnected", problem));
   }
 
   head(status: number, headers: HeaderLines, persistent: boolean): void {
     if (status === requestTimeout && this.isReused) return void (this.isStale = true);
-    // It is not sent again, and a long answer must not hold its request in memory.
+    // The request will not be sent again, and must not stay in memory during a long response.
     this.content = null;
-    // One that had to wait for this request would have to wait for the next.
+    // A connection that timed out on this request would do so on the next.
     this.persistent = persistent && status !== requestTimeout;
-    // An upstream that has refused a request wants no more of it; one that answers already may still read it.
+    // An upstream that has rejected the request wants no more of it; one that responds early may still read it.
     if (status >= 300) this.upload?.stop();
     if (this.connection?.origin.secure === true && endsUnproven(status, headers)) this.bodyEnd = new BodyEnd();
     const keepAlive = headers.get("keep-alive");
@@ -156,7 +156,7 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
   body(bytes: Uint8Array): void {
     if (this.isStale) return;
     this.bodyEnd?.note(bytes);
-    // What is small, or was put together, is a copy.
+    // Small and joined parts are copies.
     if (bytes.length > copiedBytesMax && bytes.buffer === this.chunk?.buffer) this.keepsChunk = true;
     const { waiting } = this;
     if (bytes.length <= partBytesMax) {
@@ -188,17 +188,17 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
     return this.connection !== null && this.connection.requests > 1;
   }
 
-  /** Whether the upstream closed before it saw the request, as far as that can be told. */
+  /** Whether the upstream closed before it saw the request, as far as that can be known. */
   private wasNeverSeen(): boolean {
     const { content, upload, target } = this;
     if (content === null || upload?.hasBegun === false) return true;
     const clock = target.clock ?? realClock;
     const tookMs = clock.nowMs() - this.writtenMs;
-    // What came while nobody looked may have come at once.
+    // A close that happened while the event loop was blocked may have come at once.
     return tookMs <= unseenMs || tookMs <= unseenMs + clock.standstillMs(this.writtenMs);
   }
 
-  /** Asks on a fresh connection. */
+  /** Repeats the request on a new connection. */
   private replace(): void {
     const { connection } = this;
     this.isStale = false;
@@ -211,14 +211,14 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
     this.find(null);
   }
 
-  /** Looks for a connection: one that waits in the pool, or a fresh one. */
+  /** Takes a connection from the pool, or opens a new one. */
   private find(pool: Pool | null): void {
     const { origin } = this.target;
     if (typeof origin === "function") void this.locate(origin, pool);
     else this.take(origin, pool);
   }
 
-  /** Asks where to connect, which may take as long as an engine needs to start. */
+  /** Asks for the origin, which may take as long as an engine needs to start. */
   private async locate(where: () => Promise<Origin | Failure>, pool: Pool | null): Promise<void> {
     const origin = await where();
     if (this.broken !== null) return;
@@ -255,12 +255,12 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
     this.upload = new BodySender(connection, content, (cause) => this.unsent(cause), this.target.sendMs ?? usualSendMs);
   }
 
-  /** An upstream that answers already may have no use for the rest: how long that may take is not for the upload to say. */
+  /** After the response has begun, a stalled upload is no failure: the upstream may not need the rest. */
   private unsent(cause: Failure): void {
     if (cause.kind !== "timed_out" || this.answer !== null) this.fail(cause);
   }
 
-  /** The response is complete: the connection goes back, unless it has something else to say or more to take. */
+  /** The response is complete: returns the connection to the pool, unless bytes are left on it in either direction. */
   private release(): void {
     const { connection, upload } = this;
     this.connection = null;
@@ -315,12 +315,18 @@ const nothing = new Uint8Array();
 const realClock: SendClock = { nowMs: () => performance.now(), standstillMs: () => 0 };
 const requestTimeout = 408;
 const unprovenEnd = "the TLS connection was closed, which does not prove that the body was complete";
-/** An upstream that had closed says so within a round trip; one that closes later has had the request. */
+/** A connection that the upstream had already closed fails within a round trip; one that closes later has seen the request. */
 const unseenMs = 50;
 
-/** The system tells of room only when much of its buffer is free again: a shorter bound would take the slow for dead. */
+/**
+ * The system reports a writable socket only when much of its buffer is free: a shorter limit would take slow upstreams for dead
+ * ones.
+ */
 const usualSendMs = 30_000;
-/** The system gives up to half a mebibyte at once. All of it made into events would be many times that, for a client that may take none. */
+/**
+ * The system delivers up to half a mebibyte at once. Parsed into events, that would take many times as much memory, for a client
+ * that may read none of it.
+ */
 const partBytesMax = 32 * 1024;
-/** How much of a body may wait for its reader before the upstream is made to wait. */
+/** How much of a body may be queued before the upstream is paused. */
 const queuedBytesMax = 32 * 1024;

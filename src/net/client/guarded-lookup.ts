@@ -2,18 +2,18 @@ import dns from "node:dns";
 import net from "node:net";
 import { isMetadataAddress, isPublicAddress } from "../../channels/network.ts";
 
-/** Where a connection may lead: anywhere but to metadata services, or to the public internet only. */
+/** Which addresses a connection may be opened to: all but metadata services, or only those of the public internet. */
 export type Reach = "any" | "public";
 
-/** Why an address may not be dialled, or null. */
+/** Why connections to an address are not allowed; null if they are. */
 export function barredAddress(address: string, reach: Reach): string | null {
   if (isMetadataAddress(address)) return "the address of a metadata service or of a link-local network";
   return reach === "public" && !isPublicAddress(address) ? "not an address of the public internet" : null;
 }
 
 /**
- * Resolves a name for a connection and lets it through only if every address it has is allowed: the very answer that was checked
- * is dialled, so a name that changes its mind between a check and the connection gains nothing.
+ * Resolves a name, and passes it only if all its addresses are allowed. The connection is opened to the addresses that were
+ * checked, so that a name which changes between check and use (DNS rebinding) gains nothing.
  */
 export function guardedLookup(reach: Reach): net.LookupFunction {
   return (hostname, options, callback) => {
@@ -28,7 +28,7 @@ export function guardedLookup(reach: Reach): net.LookupFunction {
   };
 }
 
-/** Marks a refusal of our own among the errors of connections. */
+/** Marks our own rejection among the errors of connections. */
 export class BarredAddress extends Error {
   readonly code = "EBARRED";
 }

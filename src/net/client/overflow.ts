@@ -3,8 +3,8 @@ import { FileSlots } from "../../files/file-slots.ts";
 import type { Backlog } from "./backlog.ts";
 
 /**
- * All backlogs of the process that wait for slow readers. Together they may hold so much memory; beyond that those go to
- * a file that have waited longest, since it is most likely that they will wait on.
+ * All backlogs of the process that wait for slow readers. Their memory is limited in total; beyond the limit, those that have
+ * waited longest are moved to a file, because they are most likely to wait on.
  */
 export class Overflow {
   private readonly waiting = new Map<Backlog, number>();
@@ -16,21 +16,21 @@ export class Overflow {
     private readonly heldBytesMax: number,
   ) {}
 
-  /** Where what waits is at the moment. */
+  /** How much is in memory, on its way to the file, and in the file. */
   get state(): { readonly heldBytes: number; readonly movingBytes: number; readonly parked: number } {
     const { heldBytes, movingBytes, slots } = this;
     return { heldBytes, movingBytes, parked: slots.size };
   }
 
-  /** The disk has enough to do, and memory is held for it. */
+  /** The disk is behind, and memory is held for it. */
   get isBusy(): boolean {
     return this.movingBytes >= this.heldBytesMax / 2;
   }
 
-  /** Nobody reads it at the moment. */
+  /** The backlog is not being read. */
   wait(backlog: Backlog): void {
     if (backlog.heldBytes === 0) return;
-    // A little that is left must not keep a large memory, and is not worth a file.
+    // A small rest must not keep a large chunk alive, and is not worth a file.
     if (backlog.length <= smallBytes) return backlog.shrink();
     this.waiting.set(backlog, backlog.heldBytes);
     this.heldBytes += backlog.heldBytes;
@@ -41,7 +41,7 @@ export class Overflow {
     }
   }
 
-  /** It is read on, or of no more use. */
+  /** The backlog is being read again, or not needed any more. */
   leave(backlog: Backlog): void {
     this.heldBytes -= this.waiting.get(backlog) ?? 0;
     this.waiting.delete(backlog);
@@ -59,9 +59,9 @@ const smallBytes = 16 * 1024;
 
 /** The runtime reads up to half a mebibyte at once. */
 const slotBytes = 512 * 1024;
-/** A gibibyte of the temporary directory at most; what is beyond stays in memory. */
+/** At most one gibibyte in the temporary directory; the rest stays in memory. */
 const slotsMax = 2048;
 const heldBytesMax = 2 * 1024 * 1024;
 
-/** Of this process. */
+/** The instance of this process. */
 export const overflow = new Overflow(new FileSlots({ directory: tmpdir(), slotBytes, slotsMax }), heldBytesMax);

@@ -1,11 +1,14 @@
 import { copiedBytesMax } from "../message/message-parser.ts";
 
-/** Parts of a body that wait for their reader. A part may be a single byte, and costs a hundred times that: small ones are put together. */
+/**
+ * Parts of a body that wait for their reader. A part may be a single byte, and its object takes a hundred times that: small
+ * parts are joined.
+ */
 export class PartQueue {
-  /** How much waits. */
+  /** How many bytes are queued. */
   bytes = 0;
   private parts: Uint8Array[] = [];
-  /** Small parts behind the others, put together. */
+  /** Small parts at the end of the queue, joined. */
   private block: Uint8Array | null = null;
   private blockLength = 0;
 
@@ -25,7 +28,7 @@ export class PartQueue {
     this.blockLength = part.length;
   }
 
-  /** What waits longest, and not more of it than that; null where nothing waits. */
+  /** At most `bytesMax` of the oldest part; null if the queue is empty. */
   shift(bytesMax: number): Uint8Array | null {
     const part = this.parts.shift() ?? this.sealed();
     if (part === null) return null;
@@ -35,14 +38,14 @@ export class PartQueue {
     return given;
   }
 
-  /** All that waits, where it is one part; null where it is not. */
+  /** All that is queued, if it is one part; else null. */
   sole(): Uint8Array | null {
     if (this.parts.length !== 1 || this.block !== null) return null;
     this.bytes = 0;
     return this.parts.pop()!;
   }
 
-  /** It will wait for long: it keeps no more memory than it takes. */
+  /** The parts will not be read soon: copies them, so that they do not keep larger chunks alive. */
   detach(): void {
     this.parts = this.parts.map(detached);
   }
@@ -54,7 +57,7 @@ export class PartQueue {
   }
 }
 
-/** The same bytes in a memory of their own. What is small has one already. */
+/** The same bytes in memory of their own. Small parts have their own already. */
 export function detached(part: Uint8Array): Uint8Array {
   return part.length > copiedBytesMax ? new Uint8Array(part) : part;
 }

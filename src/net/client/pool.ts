@@ -1,6 +1,6 @@
 import type { Connection, Origin } from "./connection.ts";
 
-/** Idle connections, ready for the next request to the same origin. The one used last is taken first. */
+/** Idle connections, ready for the next request to the same origin. The most recently used one is taken first. */
 export class Pool {
   private readonly idle = new Map<string, Connection[]>();
   private sweeper: ReturnType<typeof setInterval> | null = null;
@@ -49,7 +49,7 @@ export class Pool {
   }
 }
 
-/** Shorter than upstreams keep theirs, so that we are the first to close. */
+/** Shorter than upstreams keep theirs, so that we close first. */
 const idleMs = 25_000;
 const idleMax = 512;
 const sweepMs = 5_000;

@@ -5,7 +5,7 @@ import { connectionFailure } from "./connection-failure.ts";
 import { pieces } from "./pieces.ts";
 import { replyOf, type BodySource } from "./reply.ts";
 
-/** An exchange through an HTTP proxy, which the runtime's own client knows how to talk to. */
+/** An exchange through an HTTP proxy, by the runtime's own client, which supports proxies. */
 export function proxiedExchange(request: UpstreamRequest, headers: Readonly<Record<string, string>>, proxy: string): Exchange {
   const exchange = new ProxiedExchange();
   return { reply: exchange.begin(request, headers, proxy), abort: () => exchange.cancel() };
@@ -14,7 +14,7 @@ export function proxiedExchange(request: UpstreamRequest, headers: Readonly<Reco
 class ProxiedExchange implements BodySource {
   private readonly controller = new AbortController();
   private reader: ReadableStreamDefaultReader<Uint8Array> | null = null;
-  /** What was wrong with the body that was sent. */
+  /** What was wrong with the request body. */
   private unsendable: Failure | null = null;
 
   async begin({ method, url, body }: UpstreamRequest, headers: Readonly<Record<string, string>>, proxy: string): Promise<Reply | Failure> {
@@ -28,7 +28,7 @@ class ProxiedExchange implements BodySource {
         redirect: "manual",
         decompress: false,
         timeout: false,
-        // A body that is read as it is sent is not sent again by the runtime, so it must not meet a stale connection.
+        // The runtime cannot send a streamed body again, so it must not use a connection that may be stale.
         keepalive: !isStreamed,
         proxy,
       } as RequestInit);
@@ -48,7 +48,7 @@ class ProxiedExchange implements BodySource {
     }
   }
 
-  /** A reader that is cancelled would tell whoever waits that this was the end. */
+  /** Aborts instead of cancelling the reader, which would look like the end of the body. */
   cancel(): void {
     this.controller.abort();
   }

@@ -1,14 +1,14 @@
 import { overflow } from "./overflow.ts";
 
-/** Whoever reads much at once. */
+/** A connection that has stopped reading until it gets a turn. */
 export interface PausedReader {
   resumeReading(): void;
 }
 
 /**
- * How much is read in one turn of the event loop. A socket that is ready is read as far as there is anything, so many that
- * flood us would take memory for all of it and keep everybody else waiting. Whoever reads beyond the measure stops, and
- * those that have stopped go on a few in each turn.
+ * Limits how much is read in one turn of the event loop. A readable socket is read until it is empty, so many fast upstreams
+ * would fill the memory and delay everything else. Connections that exceed the limit stop, and a few of them continue in each
+ * turn.
  */
 export class ReadScheduler {
   private readonly waiting = new Set<PausedReader>();
@@ -19,12 +19,12 @@ export class ReadScheduler {
     private readonly options: {
       readonly bytesPerTurn: number;
       readonly readersPerTurn: number;
-      /** They should come more slowly. */
+      /** Turns should come more slowly. */
       readonly isBusy: () => boolean;
     },
   ) {}
 
-  /** So much was read. Returns whether it is beyond the measure of this turn. */
+  /** Counts bytes that were read. Returns whether they exceed the limit of this turn. */
   isTooMuch(bytes: number): boolean {
     if (this.readBytes === 0) setImmediate(() => (this.readBytes = 0));
     this.readBytes += bytes;
@@ -53,10 +53,10 @@ export class ReadScheduler {
   }
 }
 
-/** A disk that hangs makes them slower, and does not stop them. */
+/** A hanging disk slows the readers down, and does not stop them. */
 const busyMs = 5;
 
-/** Of this process. */
+/** The instance of this process. */
 export const readScheduler = new ReadScheduler({
   bytesPerTurn: 512 * 1024,
   readersPerTurn: 2,

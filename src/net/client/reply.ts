@@ -2,23 +2,23 @@ import type { Reply } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { decoded } from "./decoded.ts";
 
-/** A body as it comes. Never throws. */
+/** A body that is arriving. Its methods never throw. */
 export interface BodySource {
   /** The next part; `null` at the clean end. */
   next(): Promise<Uint8Array | null | Failure>;
-  /** The next part, where it is there already, and null where that is not so. */
+  /** The next part if it has arrived, else null. */
   ready?(): Uint8Array | null;
-  /** All of it, where it is there already in one piece, and null where that is not so. */
+  /** The whole body if it has arrived in one part, else null. */
   whole?(): Uint8Array | null;
   cancel(): void;
 }
 
-/** The head of an answer with its body, whatever carries it, freed of any content encoding. */
+/** A response with its body, whatever transport it came by, without its content coding. */
 export function replyOf(status: number, headers: Headers, source: BodySource): Reply {
   return new BoundedReply(status, headers, decoded(source, headers.get("content-encoding") ?? null));
 }
 
-/** By lower-case name; as a list of lines has them, or the runtime's own. */
+/** By lower-case name. Implemented by HeaderLines and by the runtime's Headers. */
 interface Headers {
   get(name: string): string | null | undefined;
 }
@@ -44,7 +44,7 @@ class BoundedReply implements Reply {
   }
 
   private async gathered(bytesMax: number, progress?: { bytesArrived(): void }): Promise<Uint8Array | Failure> {
-    // Not a list of parts: they may be single bytes, each of which would cost a hundred times that.
+    // Not a list of parts: they may be single bytes, and each object takes a hundred times that.
     let whole: Uint8Array = nothing;
     let length = 0;
     for (;;) {
@@ -53,7 +53,7 @@ class BoundedReply implements Reply {
       if (isFailure(part)) return part;
       progress?.bytesArrived();
       if (length + part.length > bytesMax) return this.tooLarge(bytesMax);
-      // Mostly there is one part only, which needs no copy.
+      // Usually there is only one part, which needs no copy.
       if (length === 0) whole = part;
       else whole = appended(whole, length, part);
       length += part.length;
@@ -80,7 +80,7 @@ class BoundedReply implements Reply {
 
 const nothing = new Uint8Array();
 
-/** In place where there is room, else in twice the room. */
+/** Appends in place if there is room, else in a buffer of twice the size. */
 function appended(whole: Uint8Array, length: number, part: Uint8Array): Uint8Array {
   const room = length + part.length <= whole.length ? whole : new Uint8Array(2 * (length + part.length));
   if (room !== whole) room.set(whole.subarray(0, length));

@@ -2,33 +2,33 @@ import { HeaderCache } from "../message/header-cache.ts";
 import { hasConnectionOption, type HeaderLines } from "../message/header-lines.ts";
 import { MessageParser, type BodySink } from "../message/message-parser.ts";
 
-/** What a parser finds in a response, told in order: one head, parts of the body, the end. */
+/** Receives what the parser finds in a response, in order: one head, parts of the body, the end. */
 export interface ResponseSink extends BodySink {
   /** `persistent`: the upstream keeps the connection open after this response. */
   head(status: number, headers: HeaderLines, persistent: boolean): void;
 }
 
-/** Reads the HTTP/1.1 responses of one connection, one after the other. */
+/** Parses the HTTP/1.1 responses of one connection one after the other. */
 export class ResponseParser extends MessageParser<ResponseSink> {
   private interims = 0;
-  /** The last status line and what it says: an upstream says the same over and over. */
+  /** The last status line and its parsed form: an upstream repeats the same one. */
   private line = "";
   private said: Status | null = null;
-  /** Bytes came behind the end: whatever they are, the connection cannot be trusted with another request. */
+  /** Bytes arrived after the end of the response, so the connection cannot be reused (RFC 9112, 9.2). */
   hasExcessBytes = false;
 
   constructor(sink: ResponseSink) {
     super(sink, new HeaderCache(headersMax), headBytesMax, "allowed");
   }
 
-  /** Another response follows, for somebody else. */
+  /** Prepares for the response to another request. */
   next(sink: ResponseSink): void {
     this.sink = sink;
     this.interims = 0;
     this.startOver();
   }
 
-  /** Takes the next bytes. Returns what is wrong with them, or null. */
+  /** Parses the next bytes. Returns what is wrong, or null. */
   feed(chunk: Buffer): string | null {
     const taken = this.take(chunk, 0);
     if (typeof taken === "string") return `the response cannot be read: ${taken}`;
@@ -36,12 +36,12 @@ export class ResponseParser extends MessageParser<ResponseSink> {
     return null;
   }
 
-  /** The connection was closed. Returns what was missing, or null where that is a proper end. */
+  /** The connection was closed. Returns what is missing, or null if that is a proper end. */
   close(): string | null {
     return this.endByClose() ? null : "the connection was closed before the response was complete";
   }
 
-  /** It may be told at once that this is not HTTP: nobody waits for the rest of it then. */
+  /** Reports at once if this is not HTTP, instead of waiting for the rest. */
   protected badBeginning(bytes: Buffer, start: number, stop: number): string | null {
     for (let at = 0; at < beginning.length && start + at < stop; at++) if (bytes[start + at] !== beginning[at]) return notHttp;
     return null;
@@ -63,7 +63,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
     if (length !== undefined && !/^\d{1,15}$/.test(length)) return "it has no valid length";
     const connection = headers.get("connection");
     const framed = encoding !== undefined || length !== undefined || isBodiless(code);
-    // The old version knows no chunks, and closes unless it says otherwise.
+    // HTTP/1.0 has no chunks (RFC 9112, 6.1), and closes unless it says `keep-alive`.
     const keeps = isHttp11 || (encoding === undefined && hasConnectionOption(connection, "keep-alive"));
     const persistent = framed && keeps && !hasConnectionOption(connection, "close");
     this.frame(isBodiless(code) ? 0 : encoding !== undefined ? "chunked" : framed ? Number(length) : "until_close");
@@ -85,7 +85,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
 
 interface Status {
   readonly code: number;
-  /** It knows chunks, and keeps its connection unless it says otherwise. */
+  /** HTTP/1.1 and not 1.0: chunks are understood, and the connection is kept open unless the upstream says otherwise. */
   readonly isHttp11: boolean;
 }
 

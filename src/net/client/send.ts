@@ -9,8 +9,8 @@ import { Pool } from "./pool.ts";
 import { proxiedExchange } from "./proxied.ts";
 
 /**
- * The only place that talks to upstreams. It never throws, never follows a redirect and owns no timer but the one for
- * connecting: whoever waits for an answer aborts the exchange.
+ * The only place that talks to upstreams. It never throws, never follows a redirect, and has no timer but the one for
+ * connecting: the caller aborts an exchange that takes too long.
  */
 export function makeSend(
   secret: (channel: Channel, credential: string) => string | undefined,
@@ -26,7 +26,7 @@ export function makeSend(
 
   return function send(request, channel, credential) {
     const key = secret(channel, credential);
-    // Most requests of a channel have the same headers, and then go the same way with the same head but for their length.
+    // Most requests of a channel have the same headers, and then the same target and the same head but for the Content-Length.
     const last = lasts.get(request.headers);
     if (last !== undefined && isLike(last, request, channel, key)) return new HttpExchange(last.target, last.lines, request.body);
     return channel.proxy === null ? direct(request, channel, key) : proxied(request, channel, channel.proxy, key);
@@ -44,7 +44,7 @@ export function makeSend(
     return new HttpExchange(target, lines, request.body);
   }
 
-  /** Few addresses are asked over and over; those that hold a model's name may be many. */
+  /** Few URLs are requested over and over; those that contain a model's name may be many. */
   function parsedUrlOf(url: string, reach: Origin["reach"]): ParsedUrl {
     const known = reach === "public" ? parsedUrls.public : parsedUrls.any;
     const place = known.get(url);
@@ -59,8 +59,8 @@ export function makeSend(
   }
 
   /**
-   * Engines have no credentials: nobody but this process can reach their sockets. One that ended in the moment it was
-   * asked, before it said anything, is asked for once more: it goes by itself when it is idle, and nobody is to blame.
+   * Engines have no credentials: only this process can reach their sockets. An idle engine exits by itself, so one that
+   * disappears before it says anything is asked for once more, without blame.
    */
   function engineExchange(request: UpstreamRequest, target: string, connectMs: number): Exchange {
     const [path = ""] = target.split("?", 1);
@@ -99,12 +99,15 @@ export function makeSend(
 }
 
 /**
- * Gives the unix socket of the engine that serves a path, once it is ready to be asked. Never throws. `lost` is one that
- * it gave before, and where nobody answered; `wasAlone`: nobody else was waiting for an answer there.
+ * Resolves to the unix socket of the engine that serves a path, once it is ready. Never throws. `lost` is a socket that it gave
+ * before, and where nobody answered; `wasAlone`: no other request was waiting there.
  */
 export type EngineSocket = (path: string, lost: string | null, wasAlone: boolean) => Promise<string | Failure>;
 
-/** Who waits for an answer at which socket: where one of several made an engine end, it is not known which. */
+/**
+ * Counts the requests that wait at each engine: if several waited when an engine exited, it is not known which of them caused
+ * it.
+ */
 class EngineWaiters {
   private readonly sockets = new Map<string, { count: number; lostTogether: boolean }>();
 
@@ -114,7 +117,7 @@ class EngineWaiters {
     else at.count++;
   }
 
-  /** Whether it was the only one. */
+  /** Returns whether it was the only one. */
   leave(socket: string, isLost: boolean): boolean {
     const at = this.sockets.get(socket);
     if (at === undefined) return false;
@@ -126,7 +129,7 @@ class EngineWaiters {
   }
 }
 
-/** Nobody was there, or went without a word. */
+/** Nobody listened, or the connection was closed without a response. */
 const lostKinds: readonly FailureKind[] = ["unreachable", "disconnected"];
 
 const engineScheme = "engine:";
@@ -135,16 +138,16 @@ function noEngines(): Promise<Failure> {
   return Promise.resolve(failure("misconfigured", "this gateway has no engines of its own"));
 }
 
-/** What an address says. */
+/** A URL, split into what to connect to and what to request. */
 interface ParsedUrl {
-  /** Null where an engine of this process is meant. */
+  /** Null for an engine of this process. */
   readonly origin: Origin | null;
   readonly path: string;
 }
 
 const parsedUrlsMax = 1024;
 
-/** What every request says of itself. */
+/** The headers that every request has. */
 const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };
 const ownLines = "accept-encoding: identity\r\nuser-agent: sluice\r\n";
 
@@ -164,7 +167,7 @@ interface HeadFields {
   readonly auth: string | null;
 }
 
-/** The last request with the same headers, and what was made of it. */
+/** The last request with the same headers, and what was prepared for it. */
 interface PreparedRequest {
   readonly channel: Channel;
   readonly url: string;
@@ -178,12 +181,12 @@ function isLike(last: PreparedRequest, { url, method }: UpstreamRequest, channel
   return last.channel === channel && last.url === url && last.key === key && last.method === method;
 }
 
-/** The head of a request but for the length of its body. Each of its characters is one byte. */
+/** The head of a request but for the Content-Length. Every character is one byte (Latin-1). */
 function headLines({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: HeadFields): Uint8Array {
   let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
   if (auth !== null) head += `${authHeader}: ${oneLine(auth, "")}\r\n`;
   for (const name in headers) {
-    // What was given beside our own word is not said twice: the upstream might believe the other one.
+    // Our own headers are not sent twice: the upstream might believe the other value.
     if (name === "user-agent" || name === "accept-encoding" || (name === authHeader && auth !== null)) continue;
     head += `${name}: ${oneLine(headers[name]!, "")}\r\n`;
   }
@@ -195,7 +198,7 @@ function pathStart(url: string): number {
   return at < 0 ? url.length : at;
 }
 
-/** A connection that was opened for a channel of one reach never serves one of another. */
+/** A connection that was opened under one reach is never reused under another. */
 function originOf(address: string, key: string, reach: Origin["reach"]): Origin {
   const { protocol, hostname, port } = new URL(address);
   const secure = protocol === "https:";

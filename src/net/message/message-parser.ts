@@ -35,8 +35,8 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
     private readonly heads: HeaderCache,
     private readonly headBytesMax: number,
     /**
-     * Whether blanks around a chunk's size and in its extensions are accepted. RFC 9112, 7.1.1 allows recipients to parse them,
-     * and some upstreams send them; in requests they are a means of smuggling.
+     * Whether blanks around a chunk's size and in its extensions are accepted. RFC 9112, 7.1.1 has recipients parse them, and
+     * some upstreams send them; in requests they are rejected, because proxies disagree on them.
      */
     private readonly blanks: "refused" | "allowed",
   ) {}
