@@ -2,18 +2,23 @@ import { clientNetwork } from "../net/server/client-network.ts";
 import { failure, type Failure } from "../operations/failure.ts";
 
 /**
- * Counts the requests without a valid key, by where they come from. Whoever sends too many is told so; a valid key from
- * the same network is never held up, because only what failed is counted and refused here. The table is bounded: the
- * network that failed longest ago is forgotten first.
+ * Counts the requests without a valid key by client network, and limits them. A valid key from the same network is never
+ * delayed, because only failures are counted and rejected here. The table is bounded: the network whose last failure is oldest
+ * is dropped first.
  */
 export class AuthFailures {
-  /** When each network's failures will all be forgiven; one is forgiven each `forgivenMs`. The latest to fail comes last. */
+  /**
+   * When all failures of a network will have expired; one expires every `forgivenMs`. The network that failed last is the last
+   * entry.
+   */
   private readonly forgivenAt = new Map<string, number>();
 
   constructor(
     private readonly nowMs: () => number,
     private readonly bounds: AuthFailureBounds = { perMinuteMax: 30, networksMax: 10_000 },
-    /** How many processes count behind one address. Each allows its share: connections are spread over them, so a guesser meets all. */
+    /**
+     * How many processes share one address. Each allows its share of the limit, because connections are spread over all of them.
+     */
     private readonly processes = 1,
   ) {}
 
@@ -21,7 +26,7 @@ export class AuthFailures {
     return this.forgivenAt.size;
   }
 
-  /** Notes a failure, and gives the refusal where there were too many; null: the usual answer. */
+  /** Counts a failure. Returns the 429 failure (RFC 6585, 4) if there were too many, null for the usual response. */
   note(address: string, perMinuteMax: number = this.bounds.perMinuteMax): Failure | null {
     const network = clientNetwork(address);
     const nowMs = this.nowMs();
@@ -31,7 +36,7 @@ export class AuthFailures {
     const overMs = laterMs - nowMs - 60_000;
     this.forgivenAt.delete(network);
     this.forgetOld(nowMs);
-    // What is refused is not counted: after a pause of one failure's worth the usual answer is given again.
+    // A rejected request is not counted: after the time of one failure the usual response is given again.
     this.forgivenAt.set(network, overMs > 0 ? known! : laterMs);
     return overMs > 0 ? tooMany(Math.ceil(overMs)) : null;
   }

@@ -5,7 +5,7 @@ import { failure, type Failure } from "../operations/failure.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import type { KeyRing } from "./key-ring.ts";
 
-/** Who is asking, judged from the headers alone: no body is read for a stranger. */
+/** Finds the key of a request from its headers alone: no body is read for a client without a valid key. */
 export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
   const token = parseBearer(request.header("authorization"));
   if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
@@ -15,7 +15,7 @@ export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: nu
   return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, wallMs)) : admitted(opened, wallMs);
 }
 
-/** A store that hangs must not hang whoever asks. */
+/** A store that hangs must not hang the request. */
 async function inTime(asked: Promise<Opened>): Promise<Opened> {
   const { promise: late, resolve } = Promise.withResolvers<"unavailable">();
   const timer = setTimeout(() => resolve("unavailable"), lookUpMs);
@@ -30,7 +30,7 @@ const lookUpMs = 3_000;
 
 function admitted(key: Opened, wallMs: number): Key | Failure {
   if (key === null) return unauthorized;
-  // Nobody may be told that a key is wrong which we only cannot look up.
+  // A key that could not be looked up must not be reported as wrong.
   if (key === "unavailable") return storeUnavailable;
   if ("damaged" in key) return failure("internal", key.damaged);
   if (key.expiresMs !== null && key.expiresMs <= wallMs) return unauthorized;
@@ -39,7 +39,7 @@ function admitted(key: Opened, wallMs: number): Key | Failure {
 
 const storeUnavailable = failure("store_unavailable", "a key could not be looked up");
 
-/** One answer for a missing, malformed, unknown and expired key: whoever guesses learns nothing. */
+/** The same response for a missing, malformed, unknown and expired key, so that guessing reveals nothing. */
 const unauthorized = failure("invalid_request", "no valid key", {
   message: "Incorrect or missing API key. Send a valid key as 'Authorization: Bearer <key>'.",
   status: 401,

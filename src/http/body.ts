@@ -2,14 +2,17 @@ import { failure, type Failure } from "../operations/failure.ts";
 import { noMemory } from "./overload/load-shed.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 
-/** A body that came with its head, as most do; null where there is more to come. What is too large is refused before it is held. */
+/**
+ * The whole body if it arrived with the head, as most do; null if there is more to come. A body that is declared too large is
+ * rejected before it is read.
+ */
 export function wholeBody({ body }: IncomingRequest, bytesMax: number): Uint8Array | Failure | null {
   if (body.declaredBytes !== null && body.declaredBytes > bytesMax) return tooLarge(bytesMax);
   const whole = body.whole();
   return whole !== null && whole.length > bytesMax ? tooLarge(bytesMax) : whole;
 }
 
-/** Reads the rest of a request body with a bound on its size and on its time. */
+/** Reads the rest of a request body, with limits on size and time. */
 export function readBody({ body }: IncomingRequest, limits: BodyLimits): Promise<Uint8Array | Failure> {
   const { promise: late, resolve } = Promise.withResolvers<Failure>();
   const disarm = limits.after(limits.readMs, () => resolve(tooSlow(limits.readMs)));
@@ -20,12 +23,12 @@ export interface BodyLimits {
   readonly bytesMax: number;
   readonly readMs: number;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** Whether there is memory for so many bytes more. */
+  /** Whether there is memory for so many more bytes. */
   readonly hasRoom: (bytes: number) => boolean;
 }
 
 async function collect(body: IncomingRequest["body"], { bytesMax, hasRoom }: BodyLimits): Promise<Uint8Array | Failure> {
-  // Room is made as bytes come and not as they are announced, or a line of text would cost what it says.
+  // The buffer grows with the bytes that arrive, not with the declared length, or a header alone could allocate it.
   let room: Uint8Array = nothing;
   let length = 0;
   for (;;) {
@@ -63,5 +66,5 @@ function tooSlow(readMs: number): Failure {
 const noRoom = failure("saturated", "no memory for a large body", { message: noMemory });
 const nothing = new Uint8Array(0);
 const firstBytes = 64 * 1024;
-/** What memory is always found for. */
+/** Bodies up to this size are always accepted. */
 const smallBytes = 1024 * 1024;

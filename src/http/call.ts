@@ -20,35 +20,38 @@ import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
 import { ResponseStream, type ResponseSource, type ResponseStreamOwner } from "./response-stream.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
 
-/** One operation at the services: what its requests look like. The rest of a call is the same for all. */
+/** One operation of the HTTP API: how its requests are read. The rest of a call is the same for all operations. */
 export interface Endpoint {
   readonly operation: Operation;
-  /** For a sentence. */
+  /** Its name in error messages. */
   readonly displayName: string;
-  /** What is wrong with a request, as far as its headers tell. */
+  /** What is wrong with a request, as far as its headers show. */
   rejectEarly(request: IncomingRequest): Failure | null;
   read(context: RequestContext, key: Key): ParsedRequest | Failure | Promise<ParsedRequest | Failure>;
 }
 
-/** A request that was read. */
+/** A request whose body was read and parsed. */
 export interface ParsedRequest {
   readonly ask: CallRequest;
-  /** The answer is expected to stream. */
+  /** A streamed response is expected. */
   readonly stream: boolean;
   readonly bytes: number;
-  /** Lets go of what the request holds outside memory; null where it holds nothing. */
+  /** Frees what the request holds outside memory; null if it holds nothing. */
   readonly dispose: (() => void) | null;
 }
 
-/** A call from its first header to its last byte: admit, read, serve, write. Whatever happens, one line about it is recorded. */
+/**
+ * Handles a call from its headers to the last byte of its response: read, admit, serve, write. Whatever happens, one record of
+ * it is made.
+ */
 export function handleCall(context: RequestContext, endpoint: Endpoint, key: Key | Failure): void {
   new InboundCall(context, endpoint, key).begin();
 }
 
-/** What is known of a call, as it becomes known. */
+/** What is known of a call; filled in as the call proceeds. */
 type MutableCallFacts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
 
-/** One request of one client, until it is a call with an answer, or refused. It answers the request itself. */
+/** One request of one client, until it has a response. */
 class InboundCall implements RequestObserver {
   private readonly cancellation = new Cancellation();
   private readonly facts: MutableCallFacts;
@@ -72,7 +75,7 @@ class InboundCall implements RequestObserver {
     };
   }
 
-  /** Whatever goes wrong on the way, the call is ended and the client is told. */
+  /** If anything throws, the call is ended and the client gets an error. */
   begin(): void {
     try {
       this.precheck();
@@ -85,7 +88,7 @@ class InboundCall implements RequestObserver {
     this.cancellation.cancel(clientGone);
   }
 
-  /** As far as the headers tell; then, when its body has come, the rest. Most have it with them, and nothing waits. */
+  /** Checks what the headers show, then reads the body. Most bodies arrive with the head, and nothing is awaited. */
   private precheck(): void {
     const { context, endpoint, key, cancellation } = this;
     const { request, snapshot } = context;
@@ -113,11 +116,14 @@ class InboundCall implements RequestObserver {
     else this.enter(parsed, key);
   }
 
-  /** What is still being read counts among the calls of its key: it costs the gateway as much, and the client sets its pace. */
+  /**
+   * A request that is still being read counts as a concurrent call of its key: it costs the gateway as much, at a pace that the
+   * client sets.
+   */
   private async enterLater(reading: Promise<ParsedRequest | Failure>, key: Key): Promise<void> {
     const { context, cancellation } = this;
     let place: ConcurrencySlot | null = null;
-    // Whoever waits for it below is told.
+    // The rejection is handled by the await below; this keeps it from being reported as unhandled in the meantime.
     reading.catch(() => {});
     try {
       const placing = context.services.gateway.ledger.place(key, context.receiptId);
@@ -134,7 +140,7 @@ class InboundCall implements RequestObserver {
     }
   }
 
-  /** Its key has no place for it: whatever comes of the reading is let go. */
+  /** The key has too many concurrent calls: the result of the reading is disposed of. */
   private rejectUnread(reading: Promise<ParsedRequest | Failure>, why: LimitExceeded): void {
     reading.then(disposeParsed, () => {});
     this.context.request.body.leave();
@@ -146,7 +152,7 @@ class InboundCall implements RequestObserver {
     const { gateway, onBug } = context.services;
     onBug(error);
     cancellation.cancel(internalError);
-    // What was taken for it is given back, and nothing is left open in the books.
+    // Returns the reservation, so that nothing stays open in the accounts.
     if (facts.admission !== null) void gateway.refused(facts, internalError, statusOf(internalError));
     gateway.calls.end(cancellation);
     context.request.answer(errorResponse(internalError, context.head));
@@ -156,24 +162,24 @@ class InboundCall implements RequestObserver {
     const { request, head, services } = this.context;
     void services.gateway.refused(this.facts, why, statusOf(why));
     services.gateway.calls.end(this.cancellation);
-    // Whoever is too slow to send a body would otherwise hold its connection for as long as it likes.
+    // A client that is too slow to send its body must not hold its connection.
     if (why.status === 408) head.closes = true;
     const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
     request.answer(errorResponse(why, head, retryAfterMs));
   }
 
-  /** Says how the key stands, and when asking again has a chance. */
+  /** Reports the state of the key's limits, and when a retry may succeed. */
   private rejectOverLimit({ failure: why, rateLimitStatus, retryAfterMs }: LimitExceeded): void {
     this.context.head.rateLimitStatus = rateLimitStatus;
     this.reject(why, retryAfterMs);
   }
 
-  /** A request that was read becomes a call, unless something speaks against it. */
+  /** Turns a parsed request into a call, unless the key, the model or the route rules it out. */
   private enter(parsed: ParsedRequest | Failure, key: Key): void {
     const { context, cancellation, facts } = this;
     const { request, snapshot } = context;
     if (isFailure(parsed)) {
-      // The rest of the body may still be on its way.
+      // The rest of the body may still be arriving.
       if (parsed === cancellation.failure) context.head.closes = true;
       return this.reject(parsed);
     }
@@ -229,7 +235,7 @@ function disposeParsed(late: ParsedRequest | Failure): void {
   if (!isFailure(late)) late.dispose?.();
 }
 
-/** A call that is ended does not wait for a client that takes its time to send the request. */
+/** A cancelled call does not wait for a client that takes its time to send the request. */
 function unlessCancelled(reading: Promise<ParsedRequest | Failure>, cancellation: Cancellation): Promise<ParsedRequest | Failure> {
   return new Promise((resolve, reject) => {
     const unlisten = cancellation.listen(() => {
@@ -243,7 +249,7 @@ function unlessCancelled(reading: Promise<ParsedRequest | Failure>, cancellation
   });
 }
 
-/** What keeps a known caller out, before its body is read. */
+/** Why a request with a valid key is rejected before its body is read. */
 function rejectEarly(request: IncomingRequest, key: Key, endpoint: Endpoint, inFlight: number, snapshot: Snapshot): Failure | null {
   if (!allowsOperation(key, endpoint.operation)) return forbiddenOperation(endpoint.displayName);
   if (inFlight > snapshot.service.inFlightMax) return failure("saturated", "too many calls in flight");
@@ -269,17 +275,17 @@ function toHttpResponse(answer: CallResult, cancellation: Cancellation, context:
   }
 }
 
-/** The wait for content grew long: the head leaves now, and whatever comes of the call follows in the stream. */
+/** The wait for content took too long: the head is sent now, and the result of the call follows in the stream. */
 function earlyResponse(answering: Promise<CallResult>, call: Call, context: RequestContext): HttpResponse {
   const { cancellation } = call;
   const { gateway, onBug } = context.services;
   let source: ResponseSource | null = null;
-  // Recorded here and not when it is read: a client may leave before anything is read for it.
+  // Recorded here and not when it is read, because the client may leave before anything is read.
   const recorded = answering.then(async (answer) => {
     if (answer.kind === "failed") await answer.recorded(200);
     return answer;
   });
-  // Nobody may be left to read it: what was taken for the call is given back all the same.
+  // Even if nobody is left to read the result, the reservation is returned.
   recorded.catch((error: unknown) => {
     onBug(error);
     void gateway.refused(call.facts, internalError, 200);
@@ -315,11 +321,11 @@ function singleChunk(bytes: Uint8Array): ResponseSource {
 interface StreamFormat {
   readonly type: string;
   readonly shape: "events" | "bytes";
-  /** The head leaves before there is content. */
+  /** The head is sent before there is content. */
   readonly early: boolean;
 }
 
-/** Takes no call: a long stream must not hold its request in memory. */
+/** Does not take the call: a long stream must not keep its request in memory. */
 function streamResponse(
   source: ResponseSource,
   { type, shape, early }: StreamFormat,
@@ -333,7 +339,7 @@ function streamResponse(
   const body = new ResponseStream(source, new StreamedCall(cancellation, gateway.calls), {
     requestId: head.requestId,
     shape,
-    // Nothing may be slipped in between bytes.
+    // Nothing can be inserted between bytes of audio.
     keepAliveMs: shape === "events" ? keepAliveMs : 0,
     writeStallMs,
     early,
@@ -344,7 +350,7 @@ function streamResponse(
 
 const unbuffered = headerLine("x-accel-buffering", "no");
 
-/** A call that is being answered by a stream: all that is left of it. */
+/** A call whose response is being streamed: what is left of it. */
 class StreamedCall implements ResponseStreamOwner {
   constructor(
     private readonly cancellation: Cancellation,
@@ -360,7 +366,7 @@ class StreamedCall implements ResponseStreamOwner {
   }
 }
 
-/** Adds to the headers of this one request what the answer has to tell. */
+/** Adds the headers that describe the result. */
 function addResultHeaders(head: ResponseHead, answer: CallResult, { service }: Snapshot): void {
   if (answer.clampedTo !== null) head.add("x-sluice-max-tokens", String(answer.clampedTo));
   if (answer.dropped !== undefined && answer.dropped.length > 0) head.add("x-sluice-dropped-params", headerSafe(answer.dropped.join(", ")));
@@ -371,7 +377,7 @@ function addResultHeaders(head: ResponseHead, answer: CallResult, { service }: S
   if (answer.attempts > 0) head.add("x-sluice-attempts", String(answer.attempts));
 }
 
-/** Nearly every answer comes from one of few channels, and at the first attempt. */
+/** Nearly all responses come from one of a few channels, at the first attempt. */
 function firstAttemptLines(channel: string): string {
   let lines = firstAttempt.get(channel);
   if (lines === undefined) {
@@ -406,6 +412,6 @@ function withTimeout<T>(promise: Promise<T>, ms: number, after: (ms: number, the
 
 const clientGone = failure("client_gone", "the client left");
 
-/** The convention's own bound. It multiplies what a call costs. */
+/** The limit of the OpenAI API. Every choice multiplies the cost of a call. */
 const choicesMax = 128;
 const tooManyChoices = mistake(`'n' must be at most ${choicesMax}.`, "integer_above_max_value", "n");

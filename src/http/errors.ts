@@ -1,11 +1,11 @@
 import { type Failure, type FailureKind, obeyedWaitMaxMs } from "../operations/failure.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 
-/** The one place where a failure becomes what a client sees: status, envelope and retry hints of the convention. */
+/** The only place where a failure becomes a response: status, error object and retry hints of the OpenAI API. */
 export function errorResponse(
   failure: Failure,
   head: ResponseHead,
-  /** When asking again has a chance, if waiting helps at all. */
+  /** When a retry may succeed; null if waiting does not help. */
   retryAfterMs: number | null = null,
 ): HttpResponse {
   const shown = shownOf(failure);
@@ -15,7 +15,7 @@ export function errorResponse(
   return { status: shown.status, head, body: envelope(failure, head.requestId) };
 }
 
-/** The in-band form, for a stream whose status is already spent. No end mark follows it. */
+/** The form inside a stream whose status has been sent already. No end mark follows it. */
 export function errorEvent(failure: Failure, requestId: string): Uint8Array {
   return encoder.encode(`data: ${envelope(failure, requestId)}\n\n`);
 }
@@ -24,7 +24,7 @@ export function statusOf(failure: Failure): number {
   return shownOf(failure).status;
 }
 
-/** What a client would be told, without telling it. */
+/** What a client would be told, for logs and the admin API. */
 export function shownAs(failure: Failure): { readonly status: number; readonly code: string; readonly message: string } {
   const { status, code } = shownOf(failure);
   return { status, code: code ?? failure.kind, message: failure.publicMessage };
@@ -34,7 +34,7 @@ interface ErrorShape {
   readonly status: number;
   readonly type: string;
   readonly code: string | null;
-  /** Our own attempts are spent: a client that repeats the call multiplies the load and gains nothing. */
+  /** The gateway's own attempts are used up: a client that repeats the call multiplies the load and gains nothing. */
   readonly final: boolean;
 }
 
@@ -72,13 +72,13 @@ const shown: { readonly [K in FailureKind]: ErrorShape } = {
   internal: { status: 500, type: "api_error", code: "internal_error", final: true },
 };
 
-/** The table, except where the upstream's own words on a client's mistake say more. */
+/** The entry of the table, except where the upstream's own status or code for a client's mistake is more specific. */
 function shownOf(failure: Failure): ErrorShape {
   const usual = shown[failure.kind];
   if (failure.kind === "overloaded") return overload(failure, usual);
   if (failure.kind === "model_missing" && failure.code === "model_not_found")
     return { ...usual, status: 404, type: "invalid_request_error", code: failure.code };
-  // Whether a channel is full or all of the gateway.
+  // The code tells whether one channel is full or the whole gateway.
   if (failure.kind === "saturated") return { ...usual, code: failure.code ?? usual.code };
   if (failure.kind === "limited") return limitation(failure, usual);
   if (failure.blame !== "client") return failure.local === true ? ofLocalEngine(usual) : usual;
@@ -91,7 +91,7 @@ function shownOf(failure: Failure): ErrorShape {
   };
 }
 
-/** The codes of the table that blame an upstream are not for an engine of this machine. */
+/** Codes that blame an upstream are not used for an engine of this machine. */
 function ofLocalEngine(usual: ErrorShape): ErrorShape {
   return usual.code?.startsWith("upstream_") === true ? { ...usual, type: "api_error", code: "local_engine_failed" } : usual;
 }
@@ -102,7 +102,7 @@ function overload(failure: Failure, usual: ErrorShape): ErrorShape {
   return unavailable ? { ...usual, status: 503, type: "service_unavailable_error", code: "upstream_unavailable" } : usual;
 }
 
-/** Which limit it was is known to whoever keeps it. Where no wait helps, a client that asks again gains nothing. */
+/** The limiter knows which limit was hit. Without a time to wait for, a retry gains nothing. */
 function limitation(failure: Failure, usual: ErrorShape): ErrorShape {
   return {
     status: failure.status ?? usual.status,
@@ -117,7 +117,10 @@ function envelope(failure: Failure, requestId: string): string {
   return JSON.stringify({ error: { message: failure.publicMessage, type, param: failure.param, code, request_id: requestId } });
 }
 
-/** Official clients obey waits of up to a minute and do strange things with longer ones, so a longer one is said plainly. */
+/**
+ * Sets Retry-After (RFC 9110, 10.2.3). The official clients of the OpenAI API obey waits of up to a minute and ignore longer
+ * ones, so a longer wait is also marked as not worth a retry.
+ */
 function addRetryAfter(head: ResponseHead, waitMs: number): void {
   const shownMs = Math.min(Math.max(Math.ceil(waitMs), 1000), obeyedWaitMaxMs);
   head.add("retry-after", String(Math.ceil(shownMs / 1000)));

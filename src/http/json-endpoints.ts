@@ -44,7 +44,7 @@ async function readSpeech(context: RequestContext, key: Key): Promise<ParsedRequ
   return isFailure(ask) ? ask : { ask, stream: true, bytes: body.length, dispose: null };
 }
 
-/** A request whose body is one JSON document, as far as its headers tell. */
+/** Rejects a request whose Content-Type is not JSON. */
 function rejectNotJson(request: IncomingRequest): Failure | null {
   const type = request.header("content-type");
   return type === null || isJson(type) ? null : notJson;

@@ -3,9 +3,8 @@ import type { Opened } from "../gateway/admission/key-cache.ts";
 import type { Key } from "../keys/key.ts";
 
 /**
- * The keys that open the gateway, by digest only: a token is hashed with a secret of this installation before anything is
- * looked up, so neither memory nor timing tells one token from another. Keys of the configuration are known here; all
- * others are looked for in `others`.
+ * The keys of the configuration, by digest only: a token is hashed with a secret of this installation before it is looked up, so
+ * neither memory nor timing reveals a token. Other keys are looked up by `others`.
  */
 export class KeyRing {
   private readonly entries = new Map<string, { readonly digest: Buffer; readonly key: Key }>();
@@ -37,6 +36,6 @@ export class KeyRing {
 }
 
 const digestLength = 64;
-/** Where the digest at hand is compared; finding a key of the configuration never waits, so one place serves all. */
+/** Buffer for the comparison. One is enough, because the lookup in the configuration is synchronous. */
 const given = Buffer.alloc(digestLength);
 const nobody = Buffer.alloc(digestLength);

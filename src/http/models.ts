@@ -8,7 +8,7 @@ import { errorResponse } from "./errors.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 import { unknownModel } from "./request-errors.ts";
 
-/** What the calling key may use, and nothing else. */
+/** Lists the models that the calling key may use, and no others. */
 export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead): HttpResponse {
   const data = [...snapshot.routes].flatMap(([model, route]) => {
     const usable = usableBy(key, route);
@@ -17,7 +17,9 @@ export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead): Ht
   return jsonAnswer({ object: "list", data }, head);
 }
 
-/** A model the key may not use is answered as one that does not exist. One that is in no list may be served all the same. */
+/**
+ * A model that the key may not use is reported as unknown. A model that is not in the list may still be served, by a wildcard.
+ */
 export function showModel(snapshot: Snapshot, key: Key, id: string, head: ResponseHead): HttpResponse {
   const route = snapshot.routes.get(id) ?? (allowsModel(key, id) ? snapshot.wildcard?.(id) : null) ?? null;
   const usable = route === null ? null : usableBy(key, route);
@@ -30,13 +32,13 @@ function jsonAnswer(value: object, head: ResponseHead): HttpResponse {
   return { status: 200, head, body: JSON.stringify(value) };
 }
 
-/** What a model can do here, of what its channel does. */
+/** What a model can do, according to its channel. */
 function operationsOf({ deployment: { channel, model } }: Candidate): readonly Operation[] {
   const { modelOperations, operations } = channel.capabilities;
   return modelOperations.get(model) ?? operationsNamed(model, operations, channel.provider !== null);
 }
 
-/** Who may serve the key under this name, of whom at least one does what the key is for; null where nobody is left. */
+/** The part of a route that the key may use and that supports at least one operation of the key; null if nothing is left. */
 function usableBy(key: Key, route: Route): Route | null {
   if (!allowsModel(key, route.model)) return null;
   const bound = boundTo(route, key.channels);
@@ -48,8 +50,9 @@ function usableBy(key: Key, route: Route): Route | null {
 }
 
 /**
- * What the channels of a route do, by the names of their models and without. Worked out once for each configuration: made anew for
- * every model of every list, it cost a hundred times what a call to /healthz does (S20 of test/security/amplification.test.ts).
+ * The operations of a route: those that the names of its models suggest, and all that its channels support. Computed once for
+ * each configuration: computed for each model of each list, it cost a hundred times as much as a call to /healthz (S20 of
+ * test/security/amplification.test.ts).
  */
 interface RouteOperations {
   readonly named: readonly Operation[];
@@ -70,7 +73,7 @@ function routeOperations(route: Route): RouteOperations {
   return found;
 }
 
-/** A name is a hint: it does not take from a key what its channels do. */
+/** A model's name is a hint, and does not take an operation away that the channel supports. */
 function operationsFor({ operations: allowed }: Key, { named, all }: RouteOperations): readonly Operation[] {
   if (allowed === null) return named.length > 0 ? named : all;
   const may = named.filter((one) => allowed.includes(one));

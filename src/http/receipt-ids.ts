@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 
 /**
- * Ids for receipts: unique, and rising with time (UUID, version 7). The runtime makes such ids too, but not the name that
- * goes with them, and every request needs both: here most of the text is made once for all requests of a moment.
+ * Makes the ids of receipts: UUIDs of version 7, which are unique and ordered by time (RFC 9562, 5.7). The runtime makes such
+ * ids too, but every request also needs a request id derived from it; here most of both texts is shared by all requests of a
+ * millisecond.
  */
 export class ReceiptIds {
   private timeMs = 0;
@@ -13,15 +14,15 @@ export class ReceiptIds {
   private nameTail = "";
   private tailFromMs = -Infinity;
 
-  /** The id that a receipt of the next request would have. */
+  /** The id for the receipt of the next request. */
   next(wallMs: number): string {
     if (wallMs > this.timeMs) this.turn(wallMs);
-    // More than a clock's tick has room for, or a clock that was set back: the time of the ids goes on by itself.
+    // Too many ids for one millisecond, or a clock that was set back: the time in the ids advances by itself.
     else if (this.count === countMax) this.turn(this.timeMs + 1);
     return `${this.idHead}${counts[this.count++]!}${this.idTail}`;
   }
 
-  /** The name that this request goes by, unless its client brought one: as `requestNameOf` would make it of the last id. */
+  /** The request id, unless the client sent one: the same that `requestNameOf` derives from the last id. */
   name(): string {
     return `${this.nameHead}${counts[this.count - 1]!}${this.nameTail}`;
   }

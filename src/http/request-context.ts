@@ -7,14 +7,14 @@ import type { ResponseHead } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import type { Pressure } from "./overload/load-shed.ts";
 
-/** A request that somebody with a key may have sent, and what it is answered with. */
+/** A routed request, and what is needed to serve it. */
 export interface RequestContext {
   readonly request: IncomingRequest;
-  /** Of its receipt, should it get one. */
+  /** The id of its receipt, if it gets one. */
   readonly receiptId: string;
-  /** What every answer to this request carries. */
+  /** The headers of its response. */
   readonly head: ResponseHead;
-  /** What the gateway serves with since it came. */
+  /** The configuration at the time when the request arrived. */
   readonly snapshot: Snapshot;
   readonly services: ListenerServices;
 }
@@ -22,14 +22,17 @@ export interface RequestContext {
 /** What all requests of a listener share. */
 export interface ListenerServices {
   readonly gateway: Gateway;
-  /** How hard pressed the process is at this moment. */
+  /** The current load of the process. */
   readonly pressure: (nowMs: number) => Pressure;
-  /** Whether there is memory for so many bytes more. */
+  /** Whether there is memory for so many more bytes. */
   readonly hasRoom: (bytes: number) => boolean;
   readonly onBug: (error: unknown) => void;
 }
 
-/** Whether long ones may be worth reading: the model, and so the channel, is only known once they are. */
+/**
+ * Whether input beyond the usual limit may be read, because it may be split: the model, and so the channel, is only known after
+ * reading.
+ */
 export function maySplit(key: Key | Failure, { channels }: Snapshot, operation: Operation): boolean {
   const { split } = operationSpecs[operation];
   if (split === null) return false;

@@ -2,7 +2,7 @@ import { failure, type Failure } from "../operations/failure.ts";
 import { baseUrlMistake, servedRoutes } from "./routes.ts";
 import { severalHosts } from "../net/server/request-parser.ts";
 
-/** What the data plane refuses by itself, before any call exists. Each message names the mend. */
+/** The errors that the data plane reports before a call exists. Each message says how to fix the request. */
 export const keyInUrl = requestError(
   400,
   "key_in_url",
@@ -25,7 +25,7 @@ export const encodedBody = requestError(
 
 export const internalError = failure("internal", "a bug");
 
-/** What could not be read as a request at all. */
+/** The request could not be parsed. */
 export function unreadable(problem: string, status: number): Failure {
   const message = `The request cannot be read: ${problem}.`;
   if (problem === severalHosts) return requestError(status, "ambiguous_host", message);

@@ -4,47 +4,47 @@ import type { Timer, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
 import type { ResponseBodyStream, ResponseWriter } from "../net/server/http-response.ts";
 
-/** Where the bytes of a stream come from: frames ready to be sent, a failure to be told in-band, or `null` at its end. */
+/** The source of a stream: frames that are ready to be sent, a failure to report in the stream, or `null` at its end. */
 export interface ResponseSource {
   next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
   /** The client is gone, or is being cut off. */
   cancel(reason: Failure): void;
-  /** Whoever reads it, and knows what of it has left. */
+  /** The reader of this source, which knows how much has been sent. */
   reader: OutputReader | null;
 }
 
 export interface StreamOptions {
   readonly requestId: string;
-  /** A failure among `events` is told in-band; `bytes` can only be cut off, or a short answer would look like a whole one. */
+  /** A failure among `events` is reported in the stream; `bytes` can only be cut off, or a truncated body would look complete. */
   readonly shape: "events" | "bytes";
   readonly keepAliveMs: number;
   readonly writeStallMs: number;
-  /** Begin with a comment, so that the head leaves before there is content. */
+  /** Begin with a comment, so that the head is sent before there is content. */
   readonly early: boolean;
   readonly ports: Pick<Ports, "nowMs" | "timers">;
 }
 
-/** Whose answer it is. */
+/** The call that a stream belongs to. */
 export interface ResponseStreamOwner {
-  /** Its client is gone, or is being cut off. */
+  /** The client is gone, or is being cut off. */
   cancelled(reason: Failure): void;
-  /** It is over, in whatever way. */
+  /** The stream is over, for whatever reason. */
   ended(): void;
 }
 
 /**
- * Hands on each piece as it comes and asks for the next only when the client took the last one. In silence it sends a
- * comment; a client that takes nothing is cut off.
+ * Sends each part as it comes, and asks for the next only when the client has taken the last one. In silence it sends a comment
+ * to keep the connection alive; a client that takes nothing is cut off.
  */
 export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
   slot = 0;
   private out: ResponseWriter | null = null;
-  /** The client is ready and waits for us; otherwise we wait for the client. */
+  /** The client is ready and waits for the source; otherwise the stream waits for the client. */
   private pulling = false;
   private over = false;
-  /** Bytes that leave when nothing was found wrong with them in the turn they came in. */
+  /** Bytes that are sent unless the source reports a failure in the same turn of the event loop. */
   private held: Uint8Array | null = null;
-  /** The client has not taken what it was sent. */
+  /** The client has not taken what was sent. */
   private blocked = false;
   private wroteMs: number;
 
@@ -83,7 +83,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
     this.end(failure("client_gone", "the client left during the stream"));
   }
 
-  /** Takes what comes for as long as the client takes it. */
+  /** Sends parts as long as the client takes them. */
   private async pull(): Promise<void> {
     do {
       this.pulling = true;
@@ -109,15 +109,15 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
       return;
     }
     this.flushHeld();
-    // An error is told in-band and no end mark follows it; the transport itself ends cleanly, so that it arrives.
+    // The error is sent in the stream and no end mark follows it; the HTTP body itself ends properly, so that the error arrives.
     if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId));
     this.end(null);
     this.out?.endStream();
   }
 
   /**
-   * Events are known to be good. Of bytes, the last ones may be what is wrong: an error that an upstream says in the middle of
-   * its audio comes with the end of it, and the client must not hear it.
+   * Events were validated before. The last bytes of audio may be an error text that an upstream sent in the middle of it: the
+   * failure follows at once, and the client must not hear it.
    */
   private forward(part: Uint8Array): void {
     if (this.options.shape === "events") this.blocked = !this.write(part);
@@ -139,7 +139,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
     this.blocked = !this.write(held);
   }
 
-  /** Whatever is wrong with a source must not leave its call open. */
+  /** An exception in a source must not leave its call open. */
   private bugOf(error: unknown): Failure {
     const detail = error instanceof Error ? error.message : String(error);
     const bug = failure("internal", `a stream broke: ${detail}`);
@@ -160,7 +160,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
     ports.timers.set(this, silentMs >= patienceMs ? patienceMs : patienceMs - silentMs, nowMs);
   }
 
-  /** Looks whether there has been silence for too long. */
+  /** Checks whether the stream has been silent for too long. */
   fire(): void {
     if (this.over) return;
     const { keepAliveMs, writeStallMs, ports, shape, requestId } = this.options;
@@ -169,7 +169,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.write(keepAlive);
     if (!this.pulling && silentMs >= writeStallMs) {
       const reason = failure("client_gone", `the client took no bytes for ${writeStallMs} ms`, { message: stalledMessage });
-      // A client that wakes up in time for the last bytes must not take the cut for the end of the answer.
+      // A client that resumes in time for the last bytes must not take the cut for the end of the response.
       if (shape === "events") this.write(errorEvent(reason, requestId));
       this.end(reason);
       this.out?.cut(shape === "events");

@@ -1,4 +1,4 @@
-/** Every path the data plane answers, and who may ask: the router and the authority read the same table. */
+/** Every path of the data plane, and whether it needs a key: routing and authentication use the same table. */
 export type HttpRoute =
   | { readonly name: "chat" | "transcription" | "translation" | "speech"; readonly method: "POST"; readonly access: "key" }
   | { readonly name: "models"; readonly method: "GET"; readonly access: "key" }
@@ -20,14 +20,14 @@ export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>(
 
 const modelPrefix = "/v1/models/";
 
-/** What there is, for whoever asked for something else. */
+/** The routes that an error message lists. */
 export const servedRoutes: readonly string[] = [...fixed]
   .filter(([path, { name }]) => name !== "responses" && path !== "/health")
   .flatMap(([path, { name, method }]) =>
     name === "models" ? [`${method} ${path}`, `${method} ${modelPrefix}{model}`] : [`${method} ${path}`],
   );
 
-/** What is wrong with the base URL of a client that asks for this path, where that is plain. */
+/** What is wrong with the base URL of a client that requests this path, if that is evident. */
 export function baseUrlMistake(path: string): string | null {
   const slashed = path.replaceAll(/\/{2,}/g, "/");
   if (routeOf(`/v1${slashed}`) !== null) return "The base URL of the client needs /v1 at its end.";
@@ -37,7 +37,7 @@ export function baseUrlMistake(path: string): string | null {
   return slashed.endsWith("/") && routeOf(slashed.slice(0, -1)) !== null ? "The path must not end with a slash." : null;
 }
 
-/** The route of a path, exactly as it was sent: no dot segments, no doubled slashes, no case folding. */
+/** Looks up a path exactly as it was sent: without resolving dot segments, doubled slashes or case. */
 export function routeOf(path: string): HttpRoute | null {
   const known = fixed.get(path);
   if (known !== undefined) return known;
@@ -46,14 +46,14 @@ export function routeOf(path: string): HttpRoute | null {
   return id === null || id === "" ? null : { name: "model", method: "GET", access: "key", id };
 }
 
-/** The path of a request's target, which may be a whole address, without the cost of a full parse. */
+/** The path of a request target, which may be in absolute form (RFC 9112, 3.2.2), without the cost of parsing a URL. */
 export function pathOf(target: string): string {
   const from = pathAt(target);
   const question = target.indexOf("?", from);
   return question < 0 ? target.slice(from) : target.slice(from, question);
 }
 
-/** What follows the first question mark of a target; empty where there is none. */
+/** The part after the first question mark of a target; empty if there is none. */
 export function queryOf(target: string): string {
   const question = target.indexOf("?", pathAt(target));
   return question < 0 ? "" : target.slice(question + 1);

@@ -19,10 +19,10 @@ import { pathOf, queryOf, routeOf, type HttpRoute } from "./routes.ts";
 import { transcription, translation } from "./transcription.ts";
 import type { UnknownRoutes } from "./unknown-routes.ts";
 
-/** The data plane: one listener that parses, asks the gateway and writes. It holds no admin route at all. */
+/** The data plane: one listener that parses requests, passes them to the gateway and writes responses. It has no admin routes. */
 export function listen(options: ListenOptions): Listener {
   const ids = new ReceiptIds();
-  /** For an answer to what did not become a request. */
+  /** For the response to input that did not become a request. */
   const newHead = (): ResponseHead => {
     ids.next(options.wallMs());
     return new ResponseHead(ids.name());
@@ -47,14 +47,14 @@ export interface ListenOptions extends ListenerServices {
   readonly port: number;
   readonly reusePort: boolean;
   readonly connectionsMax: number;
-  /** What the gateway serves with at this moment; a call keeps what it began with. */
+  /** The current configuration; a call keeps the one it began with. */
   readonly current: () => CurrentConfig;
   readonly ready: () => boolean;
-  /** What does not work at the moment, though calls are served. */
+  /** What does not work at the moment, although calls are served. */
   readonly degraded: () => readonly string[];
-  /** Counts wrong keys by where they come from. */
+  /** Limits wrong keys by client network. */
   readonly authFailures: AuthFailures;
-  /** Tells of requests to paths that nobody serves. */
+  /** Logs requests to unknown paths. */
   readonly unknownRoutes: UnknownRoutes;
   readonly wallMs: () => number;
 }
@@ -66,7 +66,7 @@ export interface CurrentConfig {
 
 export interface Listener {
   readonly url: string;
-  /** Takes no new connections; those it has may finish. */
+  /** Stops accepting; open connections may finish. */
   stopListening(): Promise<void>;
   close(): Promise<void>;
 }
@@ -100,14 +100,14 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   return key instanceof Promise ? answerLater(context, route, key, options) : answer(context, route, key, options);
 }
 
-/** The id that a caller gave its request, where it is harmless; null where another has to be made. */
+/** The client's own request id, if it is safe to log; else null. */
 function givenRequestId(given: string | null): string | null {
   return given !== null && harmless.test(given) ? given : null;
 }
 
 const harmless = /^[\w.-]{1,64}$/;
 
-/** Methods that no path has. */
+/** Methods that no path supports. */
 const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
 async function answerLater(
@@ -119,10 +119,10 @@ async function answerLater(
   return answer(context, route, await authenticated, options);
 }
 
-/** Null where it is a call, which answers its request itself. */
+/** Returns null for a call, which responds to its request itself. */
 function answer(context: RequestContext, route: HttpRoute, authenticated: Key | Failure, options: ListenOptions): HttpResponse | null {
   const { request, head, snapshot } = context;
-  // Whoever guesses keys is slowed down; whoever has one is not, wherever it comes from.
+  // Clients that guess keys are slowed down; clients with a valid key are not, whatever network they share.
   const throttled = isFailure(authenticated) && authenticated.status === 401 ? tooManyAuthFailures(snapshot, options, request) : null;
   const key = throttled ?? authenticated;
   const endpoint = endpoints.get(route.name);
@@ -153,7 +153,7 @@ const endpoints: ReadonlyMap<string, Endpoint> = new Map([
   ["speech", speech],
 ]);
 
-/** What is degraded does not make it unready: a load balancer that took every replica out would turn a nuisance into an outage. */
+/** A degraded process stays ready: a load balancer that removed every replica would turn a nuisance into an outage. */
 function readiness(ready: boolean, version: string, degraded: readonly string[], head: ResponseHead): HttpResponse {
   const body = JSON.stringify({
     status: ready ? "ready" : "stopping",
@@ -164,7 +164,7 @@ function readiness(ready: boolean, version: string, degraded: readonly string[],
   return { status: ready ? 200 : 503, head, body: `${body}\n` };
 }
 
-/** A key in a URL ends up in logs and histories; the sooner its owner learns, the better. */
+/** Keys in URLs end up in logs and browser histories, so they are rejected at once. */
 function hasKeyParameter(query: string): boolean {
   return query
     .split("&")

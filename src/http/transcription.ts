@@ -8,12 +8,12 @@ import type { Endpoint, ParsedRequest } from "./call.ts";
 import { rejectNotForm, readForm } from "./forms/form.ts";
 import { Uploads } from "./forms/uploads.ts";
 
-/** Both share one bound: they cost the same. */
+/** Shared by both endpoints, because their uploads cost the same. */
 const uploads = new Uploads();
 
 /** POST /v1/audio/transcriptions. */
 export const transcription: Endpoint = endpoint("transcribe");
-/** POST /v1/audio/translations: the same, into English. */
+/** POST /v1/audio/translations: a transcription translated into English. */
 export const translation: Endpoint = endpoint("translate");
 
 function endpoint(task: "transcribe" | "translate"): Endpoint {

@@ -1,9 +1,9 @@
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 
-/** What is logged of a request to a path that nobody serves: enough to find the client that is set up wrongly. */
+/** What is logged about a request to an unknown path: enough to find the misconfigured client. */
 export interface UnknownRoute {
   readonly method: string;
-  /** Without its query, and without what may be a key. */
+  /** Without its query, and without anything that may be a key. */
   readonly path: string;
   readonly user_agent: string | null;
   readonly request_id: string;
@@ -12,8 +12,8 @@ export interface UnknownRoute {
 }
 
 /**
- * Tells of requests to unknown paths. Anybody can make them, without a key and as many as they like, so in a while only a few are told,
- * and the next one says how many were not.
+ * Logs requests to unknown paths. Anybody can send them, without a key and in any number, so only a few are logged in each
+ * interval, and the next line tells how many were not.
  */
 export class UnknownRoutes {
   private since = -Infinity;
@@ -52,7 +52,7 @@ const spanMs = 10_000;
 const toldMax = 20;
 const charactersMax = 200;
 
-/** A part of a path that is as long as a key may be one, of a client that puts it there. */
+/** A segment as long as a key may be one, sent by a misconfigured client. */
 function withoutKeys(path: string): string {
   return path.replaceAll(/[^/]*(?:sk-|[\w.+=%-]{24})[^/]*/gi, "…");
 }

@@ -1,13 +1,13 @@
 import { audioKindOf, sniffAudio } from "../../media/audio-kind.ts";
 
-/** What a file is called from here on: recognizers tell its format by this name, so one is invented where the client gave none. */
+/** The file name that upstreams get. They recognise the format by it, so a name is made up if the client sent none. */
 export function fileNameOf(sent: string | null, type: string | null, head: Uint8Array): string {
   const name = baseName(sent ?? "");
   if (name !== "") return shortened(name);
   return `audio.${sniffAudio(head) ?? audioKindOf(type ?? "") ?? "bin"}`;
 }
 
-/** Without folders, of any system, and without what no name holds. */
+/** Without directories, of any operating system, and without control characters. */
 function baseName(path: string): string {
   const name = path
     .slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
@@ -16,7 +16,7 @@ function baseName(path: string): string {
   return name === "." || name === ".." ? "" : name;
 }
 
-/** The middle goes first: the extension is what matters. */
+/** Shortens the stem and keeps the extension, which tells the format. */
 function shortened(name: string): string {
   if (Buffer.byteLength(name) <= nameBytesMax) return name;
   const dot = name.lastIndexOf(".");

@@ -20,7 +20,7 @@ import {
 import { SpoolBuffer } from "./spool-buffer.ts";
 import type { Spool } from "./spool.ts";
 
-/** A form of which a part has come so far. It takes the pieces in their order, each after the one before it was taken. */
+/** Collects the fields and the file of a form (RFC 7578). It takes the pieces in order, each after the one before was handled. */
 export class FormCollector {
   readonly fields: FormField[] = [];
   readonly #spool: Spool;
@@ -35,7 +35,7 @@ export class FormCollector {
     this.#fileBytesMax = fileBytesMax;
   }
 
-  /** What is wrong with the form, as soon as that can be known. */
+  /** Returns what is wrong with the form, as early as that is known. */
   take(piece: FormPiece): Failure | null | Promise<Failure | null> {
     switch (piece.kind) {
       case "headers":
@@ -99,7 +99,7 @@ export class FormCollector {
   }
 }
 
-/** A file name or a media type makes a part a file. Without either, its content may still show that it is no text. */
+/** A part with a file name or a media type is a file. Without either, its content may show that it is not text. */
 function isFile({ fileName, type }: FormPart, head: Uint8Array): boolean {
   return fileName !== null || (type !== null && !/^text\//i.test(type)) || sniffAudio(head) !== null;
 }

@@ -1,6 +1,6 @@
 import { failure, type Failure } from "../../operations/failure.ts";
 
-/** What is wrong with a form, in words that name the mend. */
+/** The errors in forms. Each message says how to fix the request. */
 export const notForm = formError("not a form", {
   message: "The request body must be a form: send 'Content-Type: multipart/form-data' with the audio as 'file' (curl -F file=@audio.mp3).",
   status: 415,
@@ -72,7 +72,7 @@ export function encodedPart(name: string, encoding: string): Failure {
   });
 }
 
-/** In the very form of the convention, which differs from that of our other limits. */
+/** The exact message of the OpenAI API, which differs from that of our other limits. */
 export function fileTooLarge(bytesMax: number, bytesRead: number): Failure {
   return failure("invalid_request", "the file is too large", {
     message: `Maximum content size limit (${bytesMax}) exceeded (${bytesRead} bytes read)`,
@@ -104,7 +104,7 @@ export function stoppedComing(idleMs: number): Failure {
 
 export const clientLeft = failure("client_gone", "the client left while it sent its form");
 
-/** The code of the system, such as ENOSPC, stays in our log. */
+/** The system's error code, such as ENOSPC, is only logged. */
 export function notStored(error: unknown): Failure {
   const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
   return failure("internal", `an upload could not be written to the temporary directory: ${code}`, {

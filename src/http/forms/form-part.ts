@@ -2,10 +2,10 @@ import type { Failure } from "../../operations/failure.ts";
 import { readExtendedValue, readHeaderValue } from "./header-value.ts";
 import { encodedPart, nameTooLong, partMalformed, partUnnamed } from "./form-errors.ts";
 
-/** What the headers of one part of a form say of it. */
+/** The headers of one part of a form (RFC 7578, 4.2). */
 export interface FormPart {
   readonly name: string;
-  /** As it was sent, which may be a path, or empty; null where the part has none. */
+  /** As it was sent, which may be a path, or empty; null if the part has none. */
   readonly fileName: string | null;
   readonly type: string | null;
 }
@@ -28,11 +28,11 @@ export function readPart(block: Uint8Array): FormPart | Failure {
 
 const nameBytesMax = 200;
 
-/** By their names in lower case; null where one of them cannot be read or comes twice. */
+/** By lower-case name; null if one is malformed or repeated. */
 function headersIn(block: string): ReadonlyMap<string, string> | null {
   const headers = new Map<string, string>();
   if (block === "") return headers;
-  // A line that begins with a space continues the one before it.
+  // A line that begins with a blank continues the one before it.
   for (const line of block.replace(/\r\n[ \t]+/g, " ").split("\r\n")) {
     const colon = line.indexOf(":");
     const name = line.slice(0, Math.max(colon, 0)).toLowerCase();
@@ -42,11 +42,12 @@ function headersIn(block: string): ReadonlyMap<string, string> | null {
   return headers;
 }
 
-/** The extended form says more than the plain one, which clients add for those who cannot read it. */
+/** The extended parameter (RFC 8187) is more exact than the plain one, which clients add for parsers that do not know it. */
 function named(parameters: ReadonlyMap<string, string>, name: string): string | null {
   const extended = readExtendedValue(parameters.get(`${name}*`) ?? "");
   const plain = parameters.get(name);
-  // What browsers and most clients escape in a form, and nothing else: any other percent sign belongs to the name.
+  // Browsers escape only these three (HTML standard, multipart/form-data), as do most clients: any other percent sign belongs to
+  // the name.
   return extended ?? plain?.replace(/%(22|0a|0d)/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))) ?? null;
 }
 

@@ -1,11 +1,11 @@
 /**
- * Splits the body of a form (RFC 2046, 5.1) as it comes, wherever the network cuts it. It keeps of what it was given only
- * what it cannot judge yet: the headers of one part, or what may turn out to be a boundary.
+ * Splits the body of a form (RFC 7578; RFC 2046, 5.1) as it arrives, in chunks of any size. It keeps only what cannot be decided
+ * yet: the headers of one part, or a possible boundary.
  */
 export interface FormSplitter {
   /** The pieces in a chunk. Their bytes are views of the chunk, and all of them must be taken before the next chunk. */
   pieces(chunk: Uint8Array): Iterable<FormPiece>;
-  /** Whether the closing boundary came. What follows it means nothing. */
+  /** Whether the closing boundary has arrived. Everything after it is ignored. */
   readonly closed: boolean;
 }
 
@@ -13,15 +13,15 @@ export type FormPiece =
   | { readonly kind: "headers"; readonly block: Uint8Array }
   | { readonly kind: "content"; readonly bytes: Uint8Array }
   | { readonly kind: "part-end" }
-  /** There is no way on from here. */
+  /** The form cannot be parsed further. */
   | { readonly kind: "headers-too-long" };
 
 export function formSplitter(boundary: string): FormSplitter {
   const delimiter = Buffer.from(`\r\n--${boundary}`, "latin1");
   let state: "preamble" | "headers" | "content" | "closed" = "preamble";
-  // The first boundary may stand at the very beginning: the line end that belongs to it is imagined.
+  // The first boundary may be at the very beginning, without the line end that belongs to it, so one is supplied.
   let held: Buffer = Buffer.from("\r\n");
-  /** The line end between headers and content may be the one that belongs to a boundary, so it is looked at but not given out. */
+  /** The line end between headers and content may belong to a boundary, so it is searched but not handed out. */
   let leadBytes = 0;
 
   function* pieces(chunk: Uint8Array): Generator<FormPiece, void, void> {
@@ -64,7 +64,7 @@ export function formSplitter(boundary: string): FormSplitter {
     held = Buffer.from(bytes.subarray(from));
   }
 
-  /** The next boundary, or else from where on there may be one. */
+  /** The next boundary, or the position where one may begin. */
   function nextBoundary(bytes: Buffer, from: number): BoundaryMatch {
     for (let search = from; ;) {
       const at = bytes.indexOf(delimiter, search);
@@ -95,7 +95,7 @@ type BoundaryMatch =
   | { readonly kind: "last"; readonly at: number }
   | { readonly kind: "unclear"; readonly at: number };
 
-/** Where the end of the bytes is the beginning of the delimiter; their length, where it is not. */
+/** The position where the bytes end with a prefix of the delimiter; their length if they do not. */
 function beginOf(delimiter: Buffer, bytes: Buffer, from: number): number {
   let at = Math.max(from, bytes.length - delimiter.length + 1);
   for (;;) {
@@ -107,7 +107,7 @@ function beginOf(delimiter: Buffer, bytes: Buffer, from: number): number {
 }
 
 const headerBytesMax = 16 * 1024;
-/** White space that may stand behind a boundary. */
+/** White space that may follow a boundary (RFC 2046, 5.1.1). */
 const paddingBytesMax = 128;
 const [tab, lf, cr, space, dash] = [0x09, 0x0a, 0x0d, 0x20, 0x2d];
 const nothing = Buffer.alloc(0);

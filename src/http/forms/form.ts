@@ -9,39 +9,39 @@ import { readHeaderValue } from "./header-value.ts";
 import type { IncomingRequest, IncomingBody } from "../../net/server/incoming-request.ts";
 import { Spool } from "./spool.ts";
 
-/** A form with one file, `file`, which is kept aside until the form is disposed of. */
+/** A form with one file, `file`, which is stored until the form is disposed of. */
 export interface Form {
-  /** In the order and the words of the client. */
+  /** In the order and spelling of the client. */
   readonly fields: readonly FormField[];
   readonly file: FormFile;
-  /** Of the whole body. */
+  /** The size of the whole body. */
   readonly bytes: number;
   dispose(): void;
 }
 
 export interface FormLimits extends PaceLimits {
   readonly fileBytesMax: number;
-  /** Where a large file is kept; the system's place for such things unless it says. */
+  /** Where large files are stored; the system's temporary directory by default. */
   readonly directory?: string;
 }
 
-/** What is wrong with a request that should hold a form, as far as its headers tell. */
+/** Rejects a request whose Content-Type is not a form with a boundary. */
 export function rejectNotForm(request: IncomingRequest): Failure | null {
   const boundary = boundaryOf(request.header("content-type"));
   return typeof boundary === "string" ? null : boundary;
 }
 
-/** What separates the parts of the form that a content type announces. */
+/** The boundary from a Content-Type. */
 function boundaryOf(contentType: string | null): string | Failure {
   if (contentType === null || !/^\s*multipart\/form-data\s*(;|$)/i.test(contentType)) return notForm;
   const boundary = readHeaderValue(contentType)?.parameters.get("boundary");
-  // RFC 2046 allows 70 characters and fewer signs, but some clients know no bounds. None may end with a space.
+  // RFC 2046, 5.1.1 allows 70 characters of a smaller set, but some clients use more. None may end with a space.
   return boundary !== undefined && /^[\x20-\x7e]{0,199}[\x21-\x7e]$/.test(boundary) ? boundary : badBoundary;
 }
 
 /**
- * Reads a form as it comes: the disk sets the pace, and little of it is in memory at any time. Whatever goes wrong is
- * told at once, without reading the rest, and leaves nothing behind.
+ * Reads a form as it arrives. The disk sets the pace, so little of it is in memory at any time. An error is reported at once,
+ * without reading the rest, and leaves nothing behind.
  */
 export async function readForm(request: IncomingRequest, limits: FormLimits): Promise<Form | Failure> {
   const boundary = boundaryOf(request.header("content-type"));
@@ -52,7 +52,7 @@ export async function readForm(request: IncomingRequest, limits: FormLimits): Pr
   if (declaredBytes > bodyBytesMax) return fileTooLarge(fileBytesMax, declaredBytes);
   const spool = new Spool(limits.directory, declaredBytes);
   const { body } = request;
-  // To leave wakes the read that waits, as if the body had ended.
+  // `leave` wakes a pending read as if the body had ended.
   const pace = new UploadPace(limits, () => body.leave());
   let form: Form | Failure | null = null;
   try {

@@ -1,12 +1,12 @@
 /** A header value such as `form-data; name="file"; filename="a.wav"`. */
 export interface HeaderValue {
-  /** What stands before the first semicolon, in lower case. */
+  /** The part before the first semicolon, in lower case. */
   readonly value: string;
-  /** By their names in lower case. */
+  /** By lower-case name. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-/** Null where it cannot be read, or where it could be read in two ways: then one reader would see what another does not. */
+/** Null if the value is malformed or ambiguous: two parsers could read it differently. */
 export function readHeaderValue(text: string): HeaderValue | null {
   const semicolon = text.indexOf(";");
   if (semicolon === -1) return { value: text.trim().toLowerCase(), parameters: new Map() };
@@ -26,11 +26,11 @@ export function readHeaderValue(text: string): HeaderValue | null {
 interface HeaderParameter {
   readonly name: string;
   readonly value: string;
-  /** Where the next semicolon is, or the end of the text. */
+  /** The position of the next semicolon, or the end of the text. */
   readonly end: number;
 }
 
-/** An empty parameter, as after a last semicolon, has an empty name. */
+/** An empty parameter, as after a final semicolon, has an empty name. */
 function parameterAt(text: string, from: number): HeaderParameter | null {
   const equals = text.indexOf("=", from);
   const semicolon = endOfToken(text, from);
@@ -51,8 +51,8 @@ function endOfToken(text: string, from: number): number {
 }
 
 /**
- * A backslash escapes quotes and backslashes only, since some clients put paths of Windows here as they are. Others leave
- * quotes in a name as they are, so a quote ends the text only where the parameter can end.
+ * A backslash escapes only quotes and backslashes, because some clients send unescaped Windows paths. Others send unescaped
+ * quotes in a name, so a quote ends the string only where the parameter can end.
  */
 function quotedAt(text: string, from: number): Omit<HeaderParameter, "name"> | null {
   let value = "";
@@ -74,7 +74,7 @@ function quotedAt(text: string, from: number): Omit<HeaderParameter, "name"> | n
   return null;
 }
 
-/** A value of the form `utf-8''na%C3%AFve.wav` (RFC 8187), or null where it is not one. */
+/** Decodes a value such as `utf-8''na%C3%AFve.wav` (RFC 8187); null if it is malformed. */
 export function readExtendedValue(text: string): string | null {
   const [charset = "", , encoded, ...more] = text.split("'");
   if (encoded === undefined || more.length > 0) return null;

@@ -1,6 +1,6 @@
 /**
- * Bytes gathered in one piece of memory: many small pieces would each cost far more than they hold. What it no longer
- * needs it gives back at once, since uploads make garbage faster than it is collected.
+ * Collects bytes in one buffer: many small parts would each take far more memory than they hold. Memory is freed explicitly,
+ * because uploads make garbage faster than it is collected.
  */
 export class SpoolBuffer {
   #memory = new ArrayBuffer(0);
@@ -19,12 +19,12 @@ export class SpoolBuffer {
     this.#length = needed;
   }
 
-  /** A view, good until more is appended or it is cleared. */
+  /** A view, valid until the next append or clear. */
   view(): Uint8Array {
     return new Uint8Array(this.#memory, 0, this.#length);
   }
 
-  /** Forgets what it holds, but keeps the memory for what comes next, up to a bound. */
+  /** Empties the buffer, but keeps its memory for reuse, up to a limit. */
   clear(keepBytesMax: number): void {
     this.#length = 0;
     if (this.#memory.byteLength > keepBytesMax) this.#memory = this.#memory.transfer(0);

@@ -7,8 +7,8 @@ import { notStored } from "./form-errors.ts";
 import { SpoolBuffer } from "./spool-buffer.ts";
 
 /**
- * Where an upload waits to be read: in memory while it is small, then in a file without a name, which the system removes
- * by itself when its descriptor is closed, whatever becomes of this process.
+ * Stores an upload: in memory while it is small, then in an unnamed file, which the system removes when its descriptor is
+ * closed, even if this process crashes.
  */
 export class Spool {
   readonly #directory: string;
@@ -18,11 +18,11 @@ export class Spool {
   #head: Uint8Array = new Uint8Array(0);
   #length = 0;
   #file: UnnamedFile | null = null;
-  /** The write that goes on while more is gathered. It resolves, in any case. */
+  /** The write that is in progress while more is collected. It never rejects. */
   #writing: Promise<Failure | null> | null = null;
   #disposed = false;
 
-  /** What is known to become large does not need to be gathered in memory first. */
+  /** An upload that is expected to be large is not collected in memory first. */
   constructor(directory: string = tmpdir(), expectedBytes = 0) {
     this.#directory = directory;
     this.#memoryBytesMax = expectedBytes > memoryBytesMax ? gatheredBytesMax : memoryBytesMax;
@@ -33,8 +33,8 @@ export class Spool {
   }
 
   /**
-   * Takes the bytes, which belong to the caller again once it has resolved. Not to be called again before that. What is
-   * wrong with the disk may be told one call later.
+   * Takes bytes, which belong to the caller again once the promise resolves. Must not be called again before that. A disk error
+   * may be reported one call later.
    */
   async write(bytes: Uint8Array): Promise<Failure | null> {
     if (this.#head.length < headBytesMax) {
@@ -48,7 +48,7 @@ export class Spool {
         this.#filling.append(piece);
         at += piece.length;
       } else {
-        // The disk sets the pace: only one write goes on at a time.
+        // The disk sets the pace: only one write is in progress at a time.
         const failed = await this.#writing;
         if (failed !== null) return failed;
         [this.#filling, this.#spare] = [this.#spare, this.#filling];
@@ -58,7 +58,7 @@ export class Spool {
     return null;
   }
 
-  /** No more will come. What it gives can be read until the spool is disposed of. */
+  /** No more will come. The result can be read until the spool is disposed of. */
   async finish(): Promise<StoredFile | Failure> {
     if (this.#writing !== null) {
       const failed = (await this.#writing) ?? (await this.#toDisk(this.#filling));
@@ -74,7 +74,7 @@ export class Spool {
     };
   }
 
-  /** Gives back its memory and its place on the disk: both when nothing of it is being written any more. */
+  /** Frees its memory and its disk space once no write is in progress. */
   dispose(): void {
     if (this.#disposed) return;
     this.#disposed = true;
@@ -109,5 +109,5 @@ export class Spool {
 
 const headBytesMax = 4096;
 const memoryBytesMax = 1024 * 1024;
-/** What is gathered while the write before it goes on. */
+/** How much is collected while the previous write is in progress. */
 const gatheredBytesMax = 256 * 1024;

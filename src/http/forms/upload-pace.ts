@@ -3,24 +3,24 @@ import { stoppedComing, tooLittle, tooSlow } from "./form-errors.ts";
 import type { UploadSlot } from "./uploads.ts";
 
 export interface PaceLimits {
-  /** For an upload of up to 25 MiB. A larger one has more, as far as its bytes have come. */
+  /** For an upload of up to 25 MiB. Larger ones get more time, in proportion to the bytes that have arrived. */
   readonly readMs: number;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** Its place among others, which it may lose to one of them. */
+  /** Its slot among the concurrent uploads, which it may lose to another key. */
   readonly place?: UploadSlot;
 }
 
 /**
- * Watches how fast an upload comes, and stops one that is too slow. What counts is what came and not what was announced:
- * whoever announces much could otherwise hold its place for hours with a byte now and then.
+ * Measures how fast an upload arrives, and stops one that is too slow (compare Slowloris attacks). Only bytes that arrived
+ * count, not the declared length: a client that declares much could otherwise hold its slot for hours with a byte now and then.
  */
 export class UploadPace {
-  /** Why it was stopped; null as long as it was not. */
+  /** Why it was stopped; null if it was not. */
   failure: Failure | null = null;
   readonly #limits: PaceLimits;
   readonly #stop: () => void;
   #bytes = 0;
-  /** Of the client. */
+  /** It waits for the client, not for the disk. */
   #isWaiting = false;
   #disarmTotal: () => void = nothing;
   #disarmIdle: () => void = nothing;
@@ -30,12 +30,12 @@ export class UploadPace {
     this.#limits = limits;
     this.#stop = stop;
     this.#watch(0);
-    // Its beginning may be slow.
+    // The start may be slow.
     this.#watchPace(-paceBytes);
     if (limits.place !== undefined) limits.place.onEnd = (why) => this.#fail(why);
   }
 
-  /** The next bytes are waited for. While the disk is busy with the last ones, the client is not to blame. */
+  /** The next bytes are awaited. While the disk is busy with the last ones, the client is not to blame. */
   waits(): void {
     this.#isWaiting = true;
     this.#disarmIdle = this.#limits.after(idleMs, () => this.#fail(stoppedComing(idleMs)));
@@ -48,7 +48,7 @@ export class UploadPace {
     if (this.#limits.place !== undefined) this.#limits.place.bytes = this.#bytes;
   }
 
-  /** Ends the watch. */
+  /** Stops measuring. */
   end(): void {
     this.#disarmTotal();
     this.#disarmIdle();
@@ -59,12 +59,12 @@ export class UploadPace {
     const { readMs, after } = this.#limits;
     const allowedMs = readMs * Math.max(1, this.#bytes / usualBytes);
     if (allowedMs <= passedMs) return this.#fail(tooSlow(passedMs));
-    // Whoever is only just fast enough is not looked at all the time.
+    // An upload that is just fast enough is not checked all the time.
     const nextMs = Math.max(allowedMs, passedMs + Math.min(readMs, lookMs));
     this.#disarmTotal = after(nextMs - passedMs, () => this.#watch(nextMs));
   }
 
-  /** `before`: what had come when it was looked at last. */
+  /** `before`: how much had arrived at the last check. */
   #watchPace(before: number): void {
     this.#disarmPace = this.#limits.after(paceMs, () => {
       if (this.#isWaiting && this.#bytes - before < paceBytes) return this.#fail(tooLittle(paceBytes, paceMs));
@@ -79,10 +79,10 @@ export class UploadPace {
   }
 }
 
-/** In 300 seconds, 85 KiB in each. */
+/** In 300 seconds, that is 85 KiB each second. */
 const usualBytes = 25 * 1024 * 1024;
 const idleMs = 20_000;
-/** 1 KiB a second: whoever is slower holds its place for nothing. */
+/** 1 KiB each second: a slower upload holds its slot for nothing. */
 const paceMs = 15_000;
 const paceBytes = 15 * 1024;
 const lookMs = 1_000;

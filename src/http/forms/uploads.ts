@@ -1,17 +1,16 @@
 import { failure, type Failure } from "../../operations/failure.ts";
 
 /**
- * The uploads that are being read at this moment. Each costs memory and disk at the pace of its client, so that there is a
- * bound on them of its own. One that is complete and waits for its channel does not count.
- *
- * Where all places are taken, no key keeps more than its share of them while another waits that has less: after a moment in which a
- * place may become free by itself, an upload of the key that has most is ended, the one of which least has come.
+ * The uploads that are being read at this moment. Each holds memory and disk space at the pace of its client, so their number is
+ * limited. An upload that is complete and waits for its channel does not count. When all slots are taken, a key may not keep
+ * more than its share while another key with less waits: after a moment in which a slot may become free, the key with the most
+ * slots loses the upload of which the least has arrived.
  */
 export class Uploads {
   readonly #reading: ActiveUpload[] = [];
   readonly #waiting: QueuedUpload[] = [];
 
-  /** Reads one more, unless there are too many: then none of its body is read. */
+  /** Reads one more upload. If there are too many, none of its body is read. */
   async read<T>({ uploadsMax, keyId, after }: UploadOptions, upload: (place: UploadSlot) => Promise<T>): Promise<T | Failure> {
     const one = new ActiveUpload(keyId);
     if (this.#reading.length >= uploadsMax || this.#waiting.length > 0) {
@@ -24,7 +23,7 @@ export class Uploads {
     }
   }
 
-  /** A key that has less than its share of the places waits for one, if somebody else has more than that. */
+  /** A key with less than its share of the slots may wait for one, if another key has more than that. */
   #mayWait(keyId: string, uploadsMax: number): boolean {
     const share = this.#share(keyId, uploadsMax);
     if (this.#waiting.length >= uploadsMax) return false;
@@ -33,7 +32,7 @@ export class Uploads {
     return this.#greediest(share) !== null;
   }
 
-  /** Whether a place became free for it. */
+  /** Resolves to whether a slot became free for it. */
   #freed(upload: ActiveUpload, uploadsMax: number, after: UploadOptions["after"]): Promise<boolean> {
     const { keyId } = upload;
     return new Promise((resolve) => {
@@ -64,13 +63,13 @@ export class Uploads {
     }
   }
 
-  /** How many places each key has when all that want some share them. */
+  /** The number of slots for each key, when all keys that want some share them equally. */
   #share(keyId: string, uploadsMax: number): number {
     const keys = new Set([keyId, ...this.#reading.map((one) => one.keyId), ...this.#waiting.map((one) => one.keyId)]);
     return Math.max(1, Math.floor(uploadsMax / keys.size));
   }
 
-  /** Of the key that has most places, and more than its share, the upload of which least has come. */
+  /** Of the key with the most slots, and more than its share: the upload of which the least has arrived. */
   #greediest(share: number): ActiveUpload | null {
     const lists = [...Map.groupBy(this.#reading, (one) => (one.isEnding ? "" : one.keyId)).entries()];
     const most = lists
@@ -86,11 +85,11 @@ export interface UploadOptions {
   readonly after: (ms: number, then: () => void) => () => void;
 }
 
-/** A place among the uploads that are read. */
+/** A slot among the concurrent uploads. */
 export interface UploadSlot {
-  /** So much of it has come. */
+  /** How many bytes have arrived. */
   bytes: number;
-  /** What ends it, should its place be needed for another. */
+  /** Ends the upload, if its slot is needed for another key. */
   onEnd: (why: Failure) => void;
 }
 
@@ -113,9 +112,9 @@ interface QueuedUpload {
   readonly end: (isFree: boolean) => void;
 }
 
-/** Most uploads are complete within this. */
+/** Most uploads are complete within this time. */
 const patienceMs = 500;
-/** One that was told to end does so at once, unless the disk is in its way. */
+/** An upload that was told to end does so at once, unless it waits for the disk. */
 const endingMs = 5_000;
 
 const tooManyUploads = failure("saturated", "too many uploads at once", {

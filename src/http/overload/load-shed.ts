@@ -2,27 +2,27 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { memoryShareOf, type MemoryShare } from "./memory-share.ts";
 import { ProcessorTime } from "./processor-time.ts";
 
-/** How hard the process is pressed. */
+/** The load of the process. */
 export interface Pressure {
   /**
-   * How late the event loop is by its own work, as a rule, over the last second; or by a single block of two seconds and more.
-   * Nothing where calls do not pile up meanwhile.
+   * How late the event loop is because of its own work: the median over the last second, or a single block of two seconds and
+   * more. 0 if calls do not pile up meanwhile.
    */
   readonly loopDelayMs: number;
-  /** Of the memory it may have, from 0 to 1. */
+  /** The used share of the available memory, from 0 to 1. */
   readonly memoryShare: number;
 }
 
-/** What is asked for. Whether the process is well (`/healthz`, `/readyz`) and the admin's questions are always answered. */
+/** The kind of work that is asked for. Health checks (`/healthz`, `/readyz`) and the admin API are always served. */
 export type WorkKind = "call" | "upload";
 
-/** Why new work is turned away, to be said in the log; null where it is taken. */
+/** Why new work is rejected, for the log; null if it is accepted. */
 export type Shed = "loop_delay" | "memory_short" | "memory_out" | null;
 
 /**
- * Whether new work is to be turned away. A late event loop turns away some of the calls, the more the later it is, so
- * that the rest is served in time; never all of them, for then nobody would notice that it is over. Memory is kept for the
- * calls under way: large bodies are refused first, then everything, and then connections should not be kept either.
+ * Decides whether new work is rejected (load shedding). A late event loop rejects a part of the calls, more the later it is, so
+ * that the rest is served in time; never all, or nothing would show that the overload has ended. Memory is reserved for the
+ * calls in flight: uploads are rejected first, then everything, and then connections are closed as well.
  */
 export function shed({ loopDelayMs, memoryShare }: Pressure, work: WorkKind, dice: () => number): Shed {
   if (memoryShare >= memoryOutShare) return "memory_out";
@@ -30,7 +30,7 @@ export function shed({ loopDelayMs, memoryShare }: Pressure, work: WorkKind, dic
   return loopDelayMs > loopDelayMsMax && dice() < shedShare(loopDelayMs) ? "loop_delay" : null;
 }
 
-/** What a caller that was turned away is told. */
+/** The failure for a caller that was rejected. */
 export function shedFailure(why: Exclude<Shed, null>): Failure {
   return failure("saturated", `too much to do: ${why}`, { message: why === "loop_delay" ? tooMuch : noMemory });
 }
@@ -38,7 +38,7 @@ export function shedFailure(why: Exclude<Shed, null>): Failure {
 const tooMuch = "The gateway has more to do than it can at the moment. Try again later.";
 export const noMemory = "The gateway is short of memory at the moment. Try again later.";
 
-/** When to come back: spread, so that those turned away do not return as one. */
+/** When to retry: spread, so that rejected clients do not return all at once. */
 export function shedRetryMs(dice: () => number): number {
   return retryMsMin + dice() * retryMsSpread;
 }
@@ -57,20 +57,20 @@ const memoryOutShare = 0.95;
 const retryMsMin = 1_000;
 const retryMsSpread = 4_000;
 
-/** What is to be known of the process to tell whose fault it is that its event loop is late. */
+/** What must be known of the process to tell why its event loop is late. */
 export interface LoopFacts {
-  /** The processor's time that this thread has used so far. */
+  /** The CPU time that this thread has used so far. */
   usedMs(): number;
-  /** Of what was charged as used lately, the share that the host of a virtual machine took away. */
+  /** The share of the recent CPU time that the host of a virtual machine took away. */
   stolenShare(): number;
-  /** Calls under way. */
+  /** Calls in flight. */
   underWay(): number;
 }
 
 /**
- * How late a timer that should ring every `tickMs` was, over the last second. That it is late is overload only where
- * this thread itself used the processor for most of that time: a host that gives us little of it, a debugger or a laptop
- * that sleeps make it late as well, and then to turn work away would help nobody.
+ * How late a timer with an interval of `tickMs` was, over the last second. That is overload only if this thread used the CPU for
+ * most of that time: a busy host, a debugger or a sleeping laptop make the timer late as well, and then to reject work would not
+ * help.
  */
 export class LoopDelay {
   private readonly samples: LoopSample[] = [];
@@ -97,28 +97,28 @@ export class LoopDelay {
     this.forget(nowMs);
   }
 
-  /** By our own work. */
+  /** Only the delay that is caused by our own work. */
   delayMs(nowMs: number): number {
     this.forget(nowMs);
-    // After a long block requests may be handled before the timer is: then it is late already, and nobody has said so.
+    // After a long block, requests may be handled before the timer, which is overdue and has not been counted yet.
     const overdueMs = nowMs - this.dueMs;
     let worstMs = overdueMs > loopDelayMsMax && this.isOwn(overdueMs, nowMs) ? overdueMs : 0;
     for (const { ownLateMs } of this.samples) worstMs = Math.max(worstMs, ownLateMs);
-    // Where it was never late enough to matter, it was not so as a rule.
+    // If the worst delay does not matter, the median does not either.
     if (worstMs <= loopDelayMsMax) return 0;
     if (worstMs >= blockMs) return worstMs;
     const sorted = this.samples.map(({ ownLateMs }) => ownLateMs).toSorted((one, other) => one - other);
-    // One short block, such as a reload, is over when it is noticed; a loop that is late most of the time has too much to do.
+    // A single short block, such as a reload, is over when it is noticed; a loop that is late most of the time is overloaded.
     return sorted[Math.floor(sorted.length / 2)] ?? 0;
   }
 
-  /** There are many calls, and no fewer than there were: a late loop that catches up needs no help. */
+  /** There are many calls, and no fewer than before: a late loop that catches up needs no help. */
   isPiling(): boolean {
     const underWay = this.facts.underWay();
     return underWay >= crowdMin && underWay >= (this.samples[0]?.underWay ?? 0);
   }
 
-  /** For how long nobody looked at the connections at a time, at most, since then; whoever is to blame. */
+  /** The longest time since `sinceMs` for which the event loop did not handle its connections, for whatever reason. */
   standstillMs(sinceMs: number, nowMs: number): number {
     let worstMs = Math.max(0, nowMs - this.dueMs);
     for (const { atMs, lateMs } of this.samples) if (atMs > sinceMs) worstMs = Math.max(worstMs, lateMs);
@@ -140,32 +140,35 @@ export class LoopDelay {
 interface LoopSample {
   readonly atMs: number;
   readonly lateMs: number;
-  /** As far as it was our own doing. */
+  /** The part that was caused by our own work. */
   readonly ownLateMs: number;
   readonly underWay: number;
 }
 
 /** Most of the time. */
 const ownShareMin = 0.5;
-/** Fewer calls than this do not keep a loop busy: something else does. */
+/** Fewer calls than this do not keep the event loop busy: something else does. */
 const crowdMin = 64;
-/** Often enough for a lateness that matters, and seldom enough for a process that has nothing to do to rest. */
+/** Often enough to see delays that matter, and seldom enough for an idle process to stay idle. */
 const loopTickMs = 50;
 const spanMs = 1_000;
-/** A single block of this length is trouble enough. */
+/** A single block of this length counts as overload. */
 const blockMs = 2_000;
 
 export interface PressureGauge {
-  /** At this moment. Cheap enough for every request: as long as nothing changes, it is a comparison. */
+  /** The current load. Cheap enough for every request: as long as nothing changes, it is a comparison. */
   readonly pressure: (nowMs: number) => Pressure;
-  /** Whether there is memory for so much more. Measured when it is asked for: a few large bodies fill it within a moment. */
+  /**
+   * Whether there is memory for so many more bytes. Measured on each call, because a few large bodies fill the memory within a
+   * moment.
+   */
   readonly hasRoom: (bytes: number) => boolean;
-  /** For how long the process did not look at its connections at a time, at most, since then. */
+  /** The longest time since then for which the event loop did not handle its connections. */
   readonly standstillMs: (sinceMs: number) => number;
   stop(): void;
 }
 
-/** Watches the process, by timers that do not keep it alive. */
+/** Monitors the process, by timers that do not keep it alive. */
 export function watchPressure(
   nowMs: () => number,
   underWay: () => number,
@@ -185,7 +188,7 @@ export function watchPressure(
   memoryTimer.unref();
   return {
     pressure: (askedMs) => {
-      // Within a moment only a block could change it, and a block shows in the clock.
+      // Within this time only a block could change the result, and a block shows on the clock.
       if (askedMs - measuredMs >= momentMs) {
         delayMs = loop.delayMs(askedMs);
         measuredMs = askedMs;

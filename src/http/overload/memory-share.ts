@@ -3,8 +3,9 @@ import { totalmem } from "node:os";
 import { join } from "node:path";
 
 /**
- * How much of the memory it may have is used, or would be with some more, from 0 to 1: by the whole container where one sets the limit, because the
- * system ends whoever is in it, else by this process, of the whole machine's.
+ * The used share of the available memory, from 0 to 1, optionally with some more. If a container sets the limit, the whole
+ * container counts, because the OOM killer ends any process in it; else this process, in proportion to the memory of the
+ * machine.
  */
 export function memoryShareOf(surroundings: MemorySources = here): MemoryShare {
   const { totalBytes, rssBytes } = surroundings;
@@ -19,7 +20,7 @@ export function memoryShareOf(surroundings: MemorySources = here): MemoryShare {
 export type MemoryShare = (moreBytes?: number) => number;
 
 export interface MemorySources {
-  /** Where the system shows control groups, and which one is ours. */
+  /** Where the system mounts control groups, and the file that names ours (cgroups(7)). */
   readonly groups: string;
   readonly ours: string;
   readonly totalBytes: number;
@@ -33,7 +34,7 @@ const here: MemorySources = {
   rssBytes: ownBytes,
 };
 
-/** Asking takes an open file, and there may be none to be had; then nothing is known. */
+/** Reading it takes a file descriptor, and there may be none left; then nothing is known. */
 function ownBytes(): number {
   try {
     return process.memoryUsage.rss();
@@ -46,11 +47,11 @@ interface MemoryCgroup {
   readonly limitBytes: number;
   readonly current: string;
   readonly statistics: string;
-  /** What the system gives back when it is short: files it has read. Models are mapped files, often gigabytes. */
+  /** File cache, which the system drops when memory is short. Models are mapped files, often gigabytes. */
   readonly reclaimable: readonly string[];
 }
 
-/** The limits of all groups around us count; the tightest is met first. */
+/** The limits of all enclosing groups apply; the tightest is reached first. */
 function tightest({ groups, ours }: MemorySources): MemoryCgroup | null {
   const lines = (text(ours) ?? "").split("\n").map((line) => line.split(":"));
   const second = lines.find(([number, controllers]) => number === "0" && controllers === "")?.[2];
@@ -64,7 +65,7 @@ function tightest({ groups, ours }: MemorySources): MemoryCgroup | null {
   return found.reduce((best, one) => (one !== null && (best === null || one.limitBytes < best.limitBytes) ? one : best), null);
 }
 
-/** From ours up to the root. In a container ours may be shown by a name that only exists outside, and is then the root. */
+/** From our group up to the root. Inside a container, the path may only exist outside; then the root is ours. */
 function folders(root: string, path: string | undefined): readonly string[] {
   if (path === undefined) return [];
   const parts = path.split("/").filter((part) => part !== "" && part !== "..");
@@ -79,7 +80,7 @@ function group(folder: string, limit: string, current: string, reclaimable: read
 
 function usedBytes({ limitBytes, current, statistics, reclaimable }: MemoryCgroup): number {
   const allBytes = bytes(text(current));
-  // The statistics cost the system far more than the sum.
+  // Reading the statistics costs the system far more than reading the sum.
   if (!(allBytes >= limitBytes * closeLookShare)) return allBytes;
   const lines = (text(statistics) ?? "").split("\n").map((line) => line.split(" "));
   const freeableBytes = reclaimable.reduce((sum, name) => {
@@ -91,7 +92,7 @@ function usedBytes({ limitBytes, current, statistics, reclaimable }: MemoryCgrou
 
 const closeLookShare = 0.8;
 
-/** NaN where there is no number, as in `max`. */
+/** NaN if there is no number, as in `max`. */
 function bytes(text: string | null): number {
   return text !== null && /^\s*\d+\s*$/.test(text) ? Number(text) : Number.NaN;
 }

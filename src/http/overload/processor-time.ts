@@ -1,11 +1,11 @@
 import { parseProcStat, readProcFile, type MachineCpuTime } from "../../files/proc-stat.ts";
 
 /**
- * How much of the processor this thread uses. On a virtual machine, time that the host took away is charged to whoever was
- * running: the share of it is read from the system, which counts it for all processors together.
+ * The CPU time of this thread. On a virtual machine, time that the host took away is charged to the running thread: its share is
+ * read from the system, which counts it for all processors together.
  */
 export class ProcessorTime {
-  /** Of the whole machine, as of half a second ago or more, and as of the last look. */
+  /** The CPU time of the machine half a second ago or more, and at the last look. */
   private before: MachineCpuTime | null;
   private last: MachineCpuTime | null;
   private lookedMs: number;
@@ -26,13 +26,13 @@ export class ProcessorTime {
     return (user + system) / 1_000;
   }
 
-  /** Notes how things stand, for a later question. Called now and then. */
+  /** Records the current values for later comparison. Called every half second. */
   look(): void {
     this.before = this.last;
     this.last = parseProcStat(this.read());
   }
 
-  /** Of the time that was wanted of the processors lately. Nothing where the system does not say. */
+  /** The stolen share of the CPU time that was recently wanted. 0 if the system does not tell. */
   stolenShare(): number {
     const nowMs = this.nowMs();
     if (nowMs - this.lookedMs < lookMs) return this.share;
@@ -51,10 +51,10 @@ function readProcStat(): string {
   return readProcFile("/proc/stat");
 }
 
-/** Of this thread alone: what others of the process do does not hold up its event loop. */
+/** Of this thread alone: other threads do not delay its event loop. */
 function usageOfThread(): NodeJS.CpuUsage {
   return process.threadCpuUsage();
 }
 
-/** To read it costs as much as a call. */
+/** Reading /proc/stat costs as much as a call. */
 const lookMs = 50;
