@@ -1,7 +1,7 @@
 import type { Timers } from "../clock/timers.ts";
 import type { Settings } from "../config/settings.ts";
 import type { Limiter } from "../gateway/admission/limiter.ts";
-import type { ReceiptBook } from "../gateway/settlement/receipt-book.ts";
+import type { ReceiptBook } from "../gateway/settlement/record.ts";
 import type { Storage } from "../gateway/storage.ts";
 import type { RateLimitStore } from "../limits/rate-limit-store.ts";
 import { BudgetLedger } from "../state/budgets/budget-ledger.ts";

@@ -2,7 +2,7 @@ import { conventionDialect, conventionPaths, optionsOf, presetAddress, presetNam
 import type { Preset } from "../dialects/presets.ts";
 import { dialects } from "../dialects/index.ts";
 import type { Address, Voices } from "../channels/channel.ts";
-import type { LocalModel } from "../channels/local-model.ts";
+import type { LocalModel } from "../channels/channel.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import { checkAddress } from "./address.ts";
 import { problem, warning } from "./findings/finding.ts";

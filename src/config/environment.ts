@@ -1,6 +1,6 @@
 import { optionsOf, presets } from "../dialects/presets.ts";
 import type { Preset } from "../dialects/presets.ts";
-import type { LocalModel } from "../channels/local-model.ts";
+import type { LocalModel } from "../channels/channel.ts";
 import type { Environment } from "./interpolate.ts";
 import { defaultDataDir } from "./schema.ts";
 import { normalise } from "./normalise.ts";

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { LocalModel } from "../channels/local-model.ts";
+import type { LocalModel } from "../channels/channel.ts";
 import { readDocument } from "./document.ts";
 import { isGroup } from "./kinds.ts";
 import type { Environment } from "./interpolate.ts";

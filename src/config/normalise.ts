@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { LocalModel } from "../channels/local-model.ts";
+import type { LocalModel } from "../channels/channel.ts";
 import { readChannel } from "./channel.ts";
 import type { ReadSecretFile } from "./channel.ts";
 import { configWarnings } from "./findings/config-warnings.ts";

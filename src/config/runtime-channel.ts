@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { LocalModel } from "../channels/local-model.ts";
+import type { LocalModel } from "../channels/channel.ts";
 import { isNear, isReserved } from "../channels/network.ts";
 import { readChannel } from "./channel.ts";
 import { mistakes } from "./findings/mistakes.ts";

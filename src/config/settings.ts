@@ -1,7 +1,7 @@
 import type { Channel } from "../channels/channel.ts";
 import type { ServiceSettings } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
-import type { RoutingPolicy } from "../routing/policy.ts";
+import type { RoutingPolicy } from "../routing/plan.ts";
 import type { Price } from "../usage/price.ts";
 import type { ModelsSetting } from "./kinds.ts";
 import type { Listen } from "./listen.ts";

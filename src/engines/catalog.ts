@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import type { LocalModel } from "../channels/local-model.ts";
+import type { LocalModel } from "../channels/channel.ts";
 import { installedEngines, type EngineKind } from "./command.ts";
 
 /**

@@ -35,3 +35,13 @@ export interface CallFacts {
   /** What was reserved for the call; null until it is admitted. */
   readonly admission: Admission | null;
 }
+
+/** The client's headers for one part of a long call. Each part gets an idempotency key of its own, or it would be taken for a repetition. */
+export function partHeaders({ headers }: Call, index: number): Call["headers"] {
+  return {
+    header: (name) => {
+      const value = headers.header(name);
+      return value !== null && name.toLowerCase() === "idempotency-key" ? `${value}-${index}` : value;
+    },
+  };
+}

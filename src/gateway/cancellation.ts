@@ -64,3 +64,21 @@ export class Cancellation {
     return () => this.remove(listener);
   }
 }
+
+/** Waits for `ms`, or until the call is cancelled. */
+export function pause(
+  ms: number,
+  cancellation: Cancellation,
+  { after }: { readonly after: (ms: number, then: () => void) => () => void },
+): Promise<"paused"> {
+  return new Promise((resolve) => {
+    const wake = (): void => {
+      disarm();
+      unlisten();
+      resolve("paused");
+    };
+    let unlisten = (): void => {};
+    const disarm = after(ms, wake);
+    unlisten = cancellation.listen(wake);
+  });
+}

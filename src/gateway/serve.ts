@@ -16,7 +16,7 @@ import type { Call } from "./call.ts";
 import type { Gateway } from "./gateway.ts";
 import { together, type CallLesson } from "./upstream-state/lessons.ts";
 import type { LiveStream } from "./attempt/live-stream.ts";
-import { pause } from "./attempt/pause.ts";
+import { pause } from "./cancellation.ts";
 import type { CallRecord, Persisted, AttemptRecord } from "./settlement/record.ts";
 import { Relay, type StreamTotals } from "./attempt/relay.ts";
 import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";

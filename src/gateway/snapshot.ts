@@ -1,6 +1,6 @@
 import type { Channel, Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
-import type { RoutingPolicy } from "../routing/policy.ts";
+import type { RoutingPolicy } from "../routing/plan.ts";
 
 /**
  * One version of the configuration, complete and immutable. It is built and validated before it becomes current. A call keeps the

@@ -3,10 +3,10 @@ import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
 import { operations, operationsNamed, type Operation } from "../operations/operation.ts";
-import { boundTo } from "../routing/bound.ts";
 import { errorResponse } from "./errors.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 import { unknownModel } from "./request-errors.ts";
+import { boundTo } from "../routing/eligible.ts";
 
 /** Lists the models that the calling key may use, and no others. */
 export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead): HttpResponse {

@@ -1,5 +1,6 @@
 import { voiceFor } from "../channels/voice.ts";
-import { transcriptionFormatsOf, voicesOf, type Candidate, type Route } from "../channels/channel.ts";
+import { transcriptionFormatsOf, voicesOf, type Candidate, type Channel, type Route } from "../channels/channel.ts";
+import { matchesPattern } from "../keys/allow.ts";
 import type { Splits } from "../keys/key.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
@@ -159,4 +160,13 @@ function tooLong(limit: number, characters: number): Failure {
 
 function refused(detail: string, status: number, code: string, param: string, { message }: { readonly message: string }): Failure {
   return failure("invalid_request", detail, { message, status, type: "invalid_request_error", code, param });
+}
+
+/** The part of a route that a key may use if it is bound to channels by their names or tags; null if there is none. */
+export function boundTo(route: Route, channels: readonly string[] | null): Route | null {
+  return channels === null ? route : kept(route, ({ deployment }) => isNamedBy(deployment.channel, channels));
+}
+
+function isNamedBy({ name, tags }: Channel, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) => matchesPattern(pattern, name) || tags.some((tag) => matchesPattern(pattern, tag)));
 }

@@ -1,7 +1,6 @@
 import type { Candidate } from "../channels/channel.ts";
 import { type Load, p95Ms } from "../channels/load.ts";
-import type { Candidates, Choice } from "./plan.ts";
-import type { RoutingPolicy } from "./policy.ts";
+import type { Candidates, Choice, RoutingPolicy } from "./plan.ts";
 
 /**
  * Slow is a failure too: a call that has waited longer than is usual for its deployment gets a second attempt elsewhere,

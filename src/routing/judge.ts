@@ -1,9 +1,7 @@
 import { runsHere, type Candidate } from "../channels/channel.ts";
 import { chargedScope } from "../channels/health.ts";
 import type { Failure } from "../operations/failure.ts";
-import { backoffMs, elsewhereMs } from "./backoff.ts";
-import type { Candidates, Choice } from "./plan.ts";
-import type { RoutingPolicy } from "./policy.ts";
+import type { Candidates, Choice, RoutingPolicy } from "./plan.ts";
 
 /** What to do after an attempt that failed before any content had reached the client. */
 export type Verdict = Next | Stop;
@@ -357,4 +355,18 @@ function tierOf(plan: Candidates, candidate: Candidate): number {
 
 function stop(because: Stop["because"]): Stop {
   return { go: "stop", because };
+}
+
+/** Exponential backoff with full jitter, which spreads callers that failed together better than fixed steps (AWS Architecture Blog, 2015). */
+function backoffMs(failure: Failure, failuresSoFar: number, dice: () => number): number {
+  const { baseMs, capMs } = failure.kind === "rate_limited" ? rateLimitedBackoff : failedBackoff;
+  return dice() * Math.min(capMs, baseMs * 2 ** (failuresSoFar - 1));
+}
+
+const failedBackoff = { baseMs: 250, capMs: 4_000 };
+const rateLimitedBackoff = { baseMs: 1_000, capMs: 20_000 };
+
+/** Another channel can be asked at once. The jitter keeps many calls from arriving there together. */
+function elsewhereMs(dice: () => number): number {
+  return dice() * 50;
 }

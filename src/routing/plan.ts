@@ -70,6 +70,20 @@ export interface PlanInput {
   readonly dice: () => number;
 }
 
+/** The operator's settings for retries, hedging and waiting. */
+export interface RoutingPolicy {
+  readonly attemptsMax: number;
+  /** `auto`: derived from the usual latency of the deployment; `null`: hedging is off. */
+  readonly hedgeAfterMs: number | "auto" | null;
+  /** Where a stream that broke off may be continued: `auto`: on channels with the same upstream model, `continue`: on every channel of the route, `error`: nowhere. */
+  readonly rescue: "auto" | "continue" | "error";
+  /** Deadlines for the first content, over all attempts. */
+  readonly streamDeadlineMs: number;
+  readonly wholeDeadlineMs: number;
+  /** How long a call may wait in the queue while no candidate may be asked; 0: not at all. */
+  readonly waitMs: number;
+}
+
 /** More than a call will try, so that the judge has someone left when a whole host or account is out. */
 const choicesMax = 8;
 /** Places kept for the tiers below: they must not be crowded out by a large first tier. */

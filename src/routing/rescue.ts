@@ -1,6 +1,5 @@
 import type { Candidate, Deployment } from "../channels/channel.ts";
-import type { Candidates, Choice } from "./plan.ts";
-import type { RoutingPolicy } from "./policy.ts";
+import type { Candidates, Choice, RoutingPolicy } from "./plan.ts";
 
 export interface RescueInput {
   readonly policy: RoutingPolicy;

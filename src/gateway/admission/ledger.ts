@@ -11,8 +11,7 @@ import type { CallFacts } from "../call.ts";
 import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
-import type { ReceiptBook } from "../settlement/receipt-book.ts";
-import type { CallRecord, Persisted } from "../settlement/record.ts";
+import type { CallRecord, Persisted, ReceiptBook } from "../settlement/record.ts";
 
 /** What the ledger needs from outside. */
 export interface LedgerPorts {

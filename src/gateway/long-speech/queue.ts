@@ -4,14 +4,13 @@ import { isFailure, type Failure } from "../../operations/failure.ts";
 import { speechPart } from "../../operations/speech/speech-part.ts";
 import { speechParts } from "../../operations/speech/speech-parts.ts";
 import type { SpeechRequest } from "../../operations/speech/speech-request.ts";
-import type { Call } from "../call.ts";
+import { partHeaders, type Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
 import { HeldAudio } from "./held.ts";
 import { SpeechPart } from "./part.ts";
 import { withSameVoice } from "./route.ts";
 import type { CallRecord } from "../settlement/record.ts";
 import type { CallResult } from "../serve.ts";
-import { partHeaders } from "../long-transcription/part-headers.ts";
 
 /**
  * The parts of a long text in their order. While one is being sent the next are already being spoken, but not so early

@@ -2,13 +2,12 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { HeardPart } from "../../operations/transcription/merge/merged-transcript.ts";
 import { partTranscript } from "../../operations/transcription/merge/part.ts";
 import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
-import type { Call } from "../call.ts";
+import { partHeaders, type Call } from "../call.ts";
 import { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { partAsk, type PartPlan } from "./plan.ts";
 import type { AudioCutting, AudioPart, CutTrouble } from "../ports.ts";
 import type { CallRecord } from "../settlement/record.ts";
-import { partHeaders } from "./part-headers.ts";
 
 /** Why a part, and with it the call, failed. */
 export interface PartFailure {

@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { WaitingBytes } from "../../files/waiting-bytes.ts";
 import { StorageTrouble } from "../../gateway/storage.ts";
-import type { ReceiptBook } from "../../gateway/settlement/receipt-book.ts";
+import type { ReceiptBook } from "../../gateway/settlement/record.ts";
 import type { Opening, Receipt } from "../../usage/receipt.ts";
 import { lockFile, makeFolder, segmentFile, segmentsIn, slotFolder } from "./folder.ts";
 import { putFrame, roomFor } from "./frame.ts";
