@@ -19,7 +19,7 @@ import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/command.ts";
 import { listenOverrides, overridden } from "./config/overrides.ts";
-import { loadConfig, renderProblem, type Problem, type Settings } from "./config/load.ts";
+import { loadConfig, renderProblem, type Loaded, type Settings } from "./config/load.ts";
 import { nearest } from "./config/findings/nearest.ts";
 import { StorageTrouble } from "./gateway/storage.ts";
 import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
@@ -51,15 +51,15 @@ switch (invocation.command) {
     break;
 }
 
-/** A store that cannot be opened says why, and what to do about it. */
-async function opened(settings: Settings, surroundings: Surroundings): Promise<App> {
+/** Opens the gateway. If the store cannot be opened, prints why and how to fix it, and ends the process. */
+async function openApp(settings: Settings, surroundings: Surroundings): Promise<App> {
   try {
-    // Only here: the other commands are quicker without all of its parts.
+    // Imported here because the other commands start faster without it.
     const { App: TheApp } = await import("./app/app.ts");
     return await TheApp.open(settings, surroundings);
   } catch (error) {
     console.error(error instanceof Error ? error.message : String(error));
-    console.error("Nothing was started.");
+    console.error("The gateway was not started.");
     return process.exit(1);
   }
 }
@@ -68,11 +68,7 @@ function environmentFile(): string | null {
   return process.env["SLUICE_CONFIG"] || null;
 }
 
-type Read =
-  | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
-
-async function read(file: string | null): Promise<Read> {
+async function read(file: string | null): Promise<Loaded> {
   const nofile = openFilesMax();
   const models = await localModels();
   if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models });
@@ -103,7 +99,7 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
     process.exitCode = configExitCode;
     return;
   }
-  // Only here: no other command needs what it brings along.
+  // Imported here because no other command needs it.
   const { runModels } = await import("./cli/models/models.ts");
   process.exitCode = await runModels(request, { dataDir: result.settings.dataDir, env: process.env, nearest });
 }
@@ -124,7 +120,7 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
   process.exitCode = await runStoreCommand(request, context);
 }
 
-/** A backup that is half made is removed when the process ends, but not when a signal kills it. */
+/** An unfinished backup is removed when the process exits, which it does not do by itself when a signal kills it. */
 function endOnSignals(terminal: Terminal): void {
   for (const [signal, number] of [
     ["SIGHUP", 1],
@@ -133,7 +129,7 @@ function endOnSignals(terminal: Terminal): void {
   ] as const) {
     process.on(signal, () => {
       terminal.say("Stopped.");
-      // What a shell makes of a program that a signal ended.
+      // The exit code that a shell reports for a program that a signal ended.
       process.exit(128 + number);
     });
   }
@@ -141,14 +137,14 @@ function endOnSignals(terminal: Terminal): void {
 
 async function start(file: string | null, given: StartInvocation): Promise<void> {
   const early = holdHangup(process);
-  // The HTTP client would follow these on its own; a proxy is a channel's setting.
+  // The runtime would use these proxies for every connection; here a proxy is a setting of a channel.
   for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
-  // To start takes a while, and a change in it is not to be missed.
+  // A change during the start, which takes a while, must not be missed.
   const since = file === null ? null : stateOf(file);
   const result = await read(file);
   if (!result.ok) {
     for (const problem of result.problems) console.error(renderProblem(file, problem));
-    console.error("Nothing was started.");
+    console.error("The gateway was not started.");
     process.exit(configExitCode);
   }
   if (given.worker === undefined) {
@@ -161,17 +157,17 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     console.error(overrides);
     process.exit(64);
   }
-  const settled = (settings: Settings): Settings => {
-    const told = overridden(settings, overrides);
-    return given.workerPort === undefined ? told : { ...told, listen: { ...told.listen, port: given.workerPort } };
+  const withOverrides = (settings: Settings): Settings => {
+    const changed = overridden(settings, overrides);
+    return given.workerPort === undefined ? changed : { ...changed, listen: { ...changed.listen, port: given.workerPort } };
   };
   const adminToken = readAdminToken();
   const workers = given.workers ?? 1;
   const parent = given.worker === undefined ? null : parentOf(process);
-  if (parent === null && workers !== 1) return lead(workers, settled(result.settings), early);
+  if (parent === null && workers !== 1) return superviseWorkers(workers, withOverrides(result.settings), early);
 
   const log = new Log(parent === null ? writeStdout : wholeLines(writeStdout), result.settings.logLevel);
-  const app = await opened(settled(result.settings), {
+  const app = await openApp(withOverrides(result.settings), {
     log,
     engineEnvironment: engineEnvironment(process.env),
     masterKey: process.env["SLUICE_MASTER_KEY"] || null,
@@ -183,8 +179,8 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   const reload = oneAtATime(async () => {
     const next = await read(file);
     if (next.ok) {
-      // The next change may be a revocation: it does not wait until upstreams have listed their models.
-      void app.reload(settled(next.settings));
+      // Not awaited: the next change may be a revocation, which must not wait until upstreams have listed their models.
+      void app.reload(withOverrides(next.settings));
       return;
     }
     log.error("reload_failed", {
@@ -192,8 +188,8 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
       detail: "the old configuration stays",
     });
   });
-  answerSignals(app, log, () => void reload(), parent);
-  const hungUp = early.release();
+  handleSignals(app, log, () => void reload(), parent);
+  const reloadRequested = early.release();
   try {
     const url = await app.start({ configFile: file, variables: providerVariables });
     parent?.ready(Number(new URL(url).port));
@@ -206,14 +202,14 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
       console.error(error.message);
       process.exit(1);
     }
-    console.error(listenProblem(error, settled(result.settings).listen, "--listen"));
+    console.error(listenProblem(error, withOverrides(result.settings).listen, "--listen"));
     process.exit(1);
   }
-  if (hungUp) void reload();
+  if (reloadRequested) void reload();
   if (file !== null) watchFile(file, () => void reload(), { since });
 }
 
-/** The token that the operator chose for the admin API, from the file that ADMIN_TOKEN_FILE names. */
+/** Reads the operator's own token for the admin API from the file that ADMIN_TOKEN_FILE names. */
 function readAdminToken(): string | null {
   const file = process.env["ADMIN_TOKEN_FILE"] || null;
   if (file === null) return null;
@@ -230,8 +226,8 @@ function readAdminToken(): string | null {
   return process.exit(configExitCode);
 }
 
-/** Starts this program several times behind one port, and stays to look after them. */
-async function lead(workers: number, { listen: place, logLevel }: Settings, early: EarlyHangup): Promise<void> {
+/** Starts this program several times on one port, and supervises the processes. */
+async function superviseWorkers(workers: number, { listen: place, logLevel }: Settings, early: EarlyHangup): Promise<void> {
   const refused = refusedCount(workers, availableParallelism());
   if (refused !== null) {
     console.error(refused);
@@ -244,31 +240,31 @@ async function lead(workers: number, { listen: place, logLevel }: Settings, earl
   }
   const own = process.argv.slice(1);
   const log = new Log(writeStdout, logLevel);
-  const family = new Workers({
+  const supervisor = new Workers({
     count: workers,
     command: (number, port) => {
-      // Where the system chose the port of the first one, it is that of all.
+      // If the system chose the port of the first worker, the others use the same.
       const fixed = place.port === 0 && port !== null ? ["--worker-port", String(port)] : [];
       return [process.execPath, ...process.execArgv, ...own, "--worker", String(number), ...fixed];
     },
     environment: process.env,
     log,
   });
-  process.on("SIGTERM", () => family.stop(true));
-  process.on("SIGINT", () => family.stop(false));
-  process.on("SIGHUP", () => family.reload());
-  // They read the file themselves, later than that.
+  process.on("SIGTERM", () => supervisor.stop(true));
+  process.on("SIGINT", () => supervisor.stop(false));
+  process.on("SIGHUP", () => supervisor.reload());
+  // The workers read the file after this, so an earlier SIGHUP is already served.
   early.release();
-  const code = await family.ended;
+  const code = await supervisor.ended;
   log.flush();
   process.exit(code);
 }
 
 /**
- * SIGTERM drains, a second signal ends it at once; SIGINT is a person at a terminal who does not wait for load balancers. Workers
- * may be sent a signal that their parent passes on as well, so for them only the parent's word counts twice.
+ * SIGTERM drains, and a second signal ends the process at once. SIGINT comes from a person at a terminal, so it does not wait for
+ * load balancers. A worker may get a signal both directly and from its parent, so only the parent's order may end it at once.
  */
-function answerSignals(app: App, log: Log, reload: () => void, parent: Parent | null): void {
+function handleSignals(app: App, log: Log, reload: () => void, parent: Parent | null): void {
   let asked = 0;
   const end = (): never => {
     app.abandon();

@@ -2,21 +2,21 @@ import { isMetadata, isNear } from "../channels/network.ts";
 import { portMax } from "./listen.ts";
 import { shownValue, subject } from "./findings/shown-value.ts";
 
-/** An upstream's address that may be dialled, or why not. */
+/** An upstream's address that may be used, or why not. */
 export type AddressVerdict =
   | { readonly ok: true; readonly url: string; readonly host: string; readonly secure: boolean; readonly near: boolean }
   | { readonly ok: false; readonly reason: string; readonly fix: string };
 
 /**
- * Checks an address that an operator wrote. Private and loopback hosts are welcome in a file: a local model server is
- * a normal upstream. The metadata services of clouds are not, in any spelling: nothing but credentials lives there.
+ * Checks an address that an operator wrote. Private and loopback hosts are allowed in a file: a local model server is an ordinary
+ * upstream. The metadata services of clouds are not, in any notation, because they hand out credentials.
  */
 export function checkAddress(text: string): AddressVerdict {
   if (text.length > charactersMax || /[\s\\\p{Cc}]/u.test(text)) return noAddress(text);
   const port = /^https?:\/\/[^/?#@]*:(\d+)(?=[/?#]|$)/i.exec(text)?.[1];
   if (port !== undefined && Number(port) > portMax)
     return refuse(`there is no port ${port.slice(0, 12)}`, `write a port from 1 to ${portMax}`);
-  // The parser forgives a missing slash; whoever takes the address apart does not.
+  // The URL parser accepts a missing slash; code that splits the address does not.
   const url = /^https?:\/\/[^/]/i.test(text) || !/^https?:/i.test(text) ? (URL.canParse(text) ? new URL(text) : null) : null;
   if (url === null) return noAddress(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") {

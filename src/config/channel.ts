@@ -13,40 +13,40 @@ import type { Path } from "./findings/problem.ts";
 import type { ChannelEntry } from "./schema.ts";
 import type { ChannelSetting } from "./settings.ts";
 
-/** One channel of the file as the gateway uses it, its keys apart from it, and what is to be said about it. */
+/** One channel of the file as the gateway uses it, its keys, and the findings about it. */
 export interface ChannelReading {
   readonly setting: ChannelSetting | null;
   readonly secrets: readonly (readonly [credential: string, secret: string])[];
   readonly findings: readonly Finding[];
 }
 
-/** The contents of a file that holds a key, or null when it cannot be read. */
+/** Returns the contents of a file with a key, or null if it cannot be read. */
 export type ReadSecretFile = (path: string) => string | null;
 
-/** Pooled keys are shared by many: one client's very large `max_tokens` must not reserve the budget of all. */
+/** Many clients share pooled keys: one client's very large `max_tokens` must not reserve the quota of all. */
 const pooledCeiling = 16_384;
 
 /** What a channel depends on besides its own entry. */
-export interface ChannelSurroundings {
+export interface ChannelContext {
   readonly readSecretFile: ReadSecretFile;
   readonly localModels: readonly LocalModel[];
 }
 
-export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, localModels }: ChannelSurroundings): ChannelReading {
+export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, localModels }: ChannelContext): ChannelReading {
   const preset = entry.provider === undefined ? null : presetNamed(entry.provider);
-  const place = preset?.local === true ? localPlace(entry, preset, path, localModels) : placeOf(entry, preset, path);
-  const keys = keysOf(entry, preset, path, readSecretFile);
+  const resolved = preset?.local === true ? localAddress(entry, preset, path, localModels) : remoteAddress(entry, preset, path);
+  const keys = upstreamKeys(entry, preset, path, readSecretFile);
   const local = preset?.local === true ? localModels : [];
   const models: ModelsSetting =
     entry.models ?? (preset?.local === true ? named(local) : { kind: "discovered", listedPrefix: preset?.listedPrefix ?? "" });
-  const findings = [...place.findings, ...keys.findings];
-  if (place.address === null) return { setting: null, secrets: [], findings };
-  const { address } = place;
+  const findings = [...resolved.findings, ...keys.findings];
+  if (resolved.address === null) return { setting: null, secrets: [], findings };
+  const { address } = resolved;
 
   if (models.kind === "discovered" && address.modelsPath === null) {
     findings.push(problem([...path, "models"], "this upstream has no list of models to discover", 'name its models, or write models: "*"'));
   }
-  if (!place.secure && !place.near && keys.secrets.length > 0) {
+  if (!resolved.secure && !resolved.near && keys.secrets.length > 0) {
     findings.push(warning([...path, "base_url"], "the key is sent unencrypted over a public network", "use https"));
   }
   if (entry.unknown_voice === "default" && (entry.voices === undefined || entry.voices.size === 0)) {
@@ -56,7 +56,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
     findings.push(warning([...path, "provider"], preset.warning, "use another provider, or remove the channel"));
   }
 
-  // A channel without keys still needs one credential for health and choice to hang on.
+  // A channel without keys still needs one credential, because health and candidates belong to credentials.
   const credentials = keys.secrets.length === 0 ? [`${entry.name}#1`] : keys.secrets.map((_, at) => `${entry.name}#${at + 1}`);
   const dialect = entry.dialect ?? preset?.dialect ?? conventionDialect;
   const pooled = entry.pooled ?? credentials.length > 1;
@@ -106,7 +106,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
       },
       voices: voicesOf(entry, preset),
       modelVoices: modelVoicesOf(entry, local),
-      quirks: { ...(preset?.quirks ?? conventionQuirks), ...streamOptionsOf(capabilities?.stream_options) },
+      quirks: { ...(preset?.quirks ?? defaultQuirks), ...streamOptionsOf(capabilities?.stream_options) },
       headers: Object.fromEntries(entry.headers ?? []),
       forwardHeaders: [...new Set([...(preset?.forwardHeaders ?? []), ...(entry.forward_headers ?? [])])],
       proxy: entry.proxy ?? null,
@@ -117,7 +117,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
   };
 }
 
-const conventionQuirks = { streamOptions: true };
+const defaultQuirks = { streamOptions: true };
 
 function speaks(dialect: string, operation: Operation): boolean {
   return dialects.get(dialect)?.[operation] !== undefined;
@@ -131,7 +131,7 @@ function voicesOf({ voices, unknown_voice }: ChannelEntry, preset: Preset | null
   return { names, unknown: wanted === "strict" ? "refuse" : wanted === "default" && fallback !== null ? "replace" : "pass", fallback };
 }
 
-/** A model of this machine has the voices it has: any other name gets its usual one, and the client is told. */
+/** The voices of a local model are known: any other name gets the default voice, and the client is told. */
 function modelVoicesOf({ voices, unknown_voice }: ChannelEntry, local: readonly LocalModel[]): ReadonlyMap<string, Voices> {
   if (voices !== undefined || unknown_voice !== undefined) return new Map();
   const spoken = local.filter((model) => (model.voices ?? []).length > 0);
@@ -153,7 +153,7 @@ function named(models: readonly LocalModel[]): ModelsSetting {
   return { kind: "map", names: new Map(models.map(({ id, upstream }) => [id, upstream])) };
 }
 
-function localPlace(entry: ChannelEntry, preset: Preset, path: Path, models: readonly LocalModel[]): Place {
+function localAddress(entry: ChannelEntry, preset: Preset, path: Path, models: readonly LocalModel[]): ResolvedAddress {
   const findings = (["base_url", "dialect", "resource", "region", "api_version", "proxy"] as const)
     .filter((setting) => entry[setting] !== undefined)
     .map((setting) => problem([...path, setting], "local models have no address", "remove this line"));
@@ -172,22 +172,22 @@ function localPlace(entry: ChannelEntry, preset: Preset, path: Path, models: rea
   return { address: findings.length > 0 ? null : address, secure: true, near: true, findings };
 }
 
-interface Place {
+interface ResolvedAddress {
   readonly address: Address | null;
   readonly secure: boolean;
   readonly near: boolean;
   readonly findings: readonly Finding[];
 }
 
-function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place {
-  const nowhere = (...findings: Finding[]): Place => ({ address: null, secure: true, near: true, findings });
+function remoteAddress(entry: ChannelEntry, preset: Preset | null, path: Path): ResolvedAddress {
+  const unresolved = (...findings: Finding[]): ResolvedAddress => ({ address: null, secure: true, near: true, findings });
   if (preset === null && entry.base_url === undefined) {
-    return nowhere(problem(path, "this channel has neither a provider nor a base_url", "give one of the two"));
+    return unresolved(problem(path, "this channel has neither a provider nor a base_url", "give one of the two"));
   }
   const unused = unusedOptions(entry, preset, path);
-  if (unused.length > 0) return nowhere(...unused);
+  if (unused.length > 0) return unresolved(...unused);
   if (preset !== null && entry.dialect !== undefined && entry.dialect !== preset.dialect) {
-    return nowhere(problem([...path, "dialect"], "the provider uses another dialect", "remove this line, or the provider"));
+    return unresolved(problem([...path, "dialect"], "the provider uses another dialect", "remove this line, or the provider"));
   }
 
   const plain = { ...conventionPaths, modelsPath: "/models", query: "", authHeader: "authorization", authPrefix: "Bearer " };
@@ -201,13 +201,15 @@ function placeOf(entry: ChannelEntry, preset: Preset | null, path: Path): Place 
           apiVersion: entry.api_version ?? null,
         });
   if ("missing" in found) {
-    return nowhere(problem([...path, found.missing], "this is missing: it is part of the provider's address", `add ${found.missing}: …`));
+    return unresolved(
+      problem([...path, found.missing], "this is missing: it is part of the provider's address", `add ${found.missing}: …`),
+    );
   }
   if (found.baseUrl.endsWith("/chat/completions")) {
-    return nowhere(problem([...path, "base_url"], "this is the address of one operation", "leave out /chat/completions"));
+    return unresolved(problem([...path, "base_url"], "this is the address of one operation", "leave out /chat/completions"));
   }
   const verdict = checkAddress(found.baseUrl);
-  if (!verdict.ok) return nowhere(problem([...path, "base_url"], verdict.reason, verdict.fix));
+  if (!verdict.ok) return unresolved(problem([...path, "base_url"], verdict.reason, verdict.fix));
   return {
     address: { ...found, baseUrl: verdict.url, host: verdict.host, ...authOf(entry.auth_header) },
     secure: verdict.secure,
@@ -220,7 +222,7 @@ function authOf(header: string | undefined): { readonly authHeader?: string; rea
   return header === undefined ? {} : { authHeader: header, authPrefix: header === "authorization" ? "Bearer " : "" };
 }
 
-/** An option that changes nothing was given in the belief that it does. */
+/** An option without effect is a mistake: its author believes that it has one. */
 function unusedOptions(entry: ChannelEntry, preset: Preset | null, path: Path): Finding[] {
   const taken: readonly string[] = preset === null || entry.base_url !== undefined ? [] : optionsOf(preset);
   const idle = (["resource", "region"] as const).filter((option) => entry[option] !== undefined && !taken.includes(option));
@@ -231,12 +233,12 @@ function unusedOptions(entry: ChannelEntry, preset: Preset | null, path: Path): 
   return findings;
 }
 
-interface Keys {
+interface UpstreamKeys {
   readonly secrets: readonly string[];
   readonly findings: readonly Finding[];
 }
 
-function keysOf(entry: ChannelEntry, preset: Preset | null, path: Path, readSecretFile: ReadSecretFile): Keys {
+function upstreamKeys(entry: ChannelEntry, preset: Preset | null, path: Path, readSecretFile: ReadSecretFile): UpstreamKeys {
   const given = (["api_key", "api_keys", "api_key_file"] as const).filter((setting) => entry[setting] !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined) {
@@ -244,16 +246,16 @@ function keysOf(entry: ChannelEntry, preset: Preset | null, path: Path, readSecr
   }
   if (entry.api_key_file !== undefined) {
     const contents = readSecretFile(entry.api_key_file);
-    const place = [...path, "api_key_file"];
+    const filePath = [...path, "api_key_file"];
     if (contents === null) {
       return {
         secrets: [],
-        findings: [problem(place, "this file cannot be read", "check the path and its permissions")],
+        findings: [problem(filePath, "this file cannot be read", "check the path and its permissions")],
       };
     }
     const key = secret().read(contents.trim());
     return key instanceof Mistake
-      ? { secrets: [], findings: [problem(place, `the file does not contain a key: ${key.reason}`, key.fix)] }
+      ? { secrets: [], findings: [problem(filePath, `the file does not contain a key: ${key.reason}`, key.fix)] }
       : { secrets: [key], findings: [] };
   }
   const secrets = entry.api_keys ?? (entry.api_key === undefined ? [] : [entry.api_key]);

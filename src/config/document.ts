@@ -8,23 +8,23 @@ import { fileSchema } from "./schema.ts";
 import { shownPath } from "./findings/shown-path.ts";
 import { syntaxMistake } from "./findings/syntax-mistake.ts";
 
-/** A configuration as plain values, with variables put in, that can still tell on which line each of them stood. */
+/** A configuration as plain values, with variables replaced, that still knows on which line each value is. */
 export interface Document {
   readonly value: unknown;
-  /** The line of a setting, or of what holds it where the setting itself is absent. */
+  /** The line of a setting, or of the group around it if the setting is absent. */
   readonly lineOf: (path: Path) => number | null;
 }
 
-/** The settings nest five deep; a self-referring alias nests without end. */
+/** The settings nest five deep; an alias that refers to itself nests without end. */
 const depthMax = 32;
-/** Aliases can make a small file unfold into a huge one. */
+/** Aliases can make a small file expand into a huge one. */
 const nodesMax = 1_000_000;
 const charactersMax = 16 * 1024 * 1024;
-/** A usual file of 1 MiB has 450,000. What has more is made of signs alone, and would keep the parser busy for seconds. */
+/** An ordinary file of 1 MiB has 450,000. One with more consists of punctuation, and would keep the parser busy for seconds. */
 const lexemesMax = 750_000;
 /** Enough to see what is wrong; a wrong file should not fill the screen. */
 const problemsMax = 20;
-/** How long the parser works before calls get their turn. */
+/** How long the parser works before it yields to the event loop. */
 const sliceMs = 4;
 
 /** Reads a text as YAML, and says what is wrong with it and where. */
@@ -55,7 +55,7 @@ export async function readDocument(text: string, environment: Environment): Prom
   const anchors = new Map<string, unknown>();
   const targets: Targets = new Map();
 
-  /** An alias means the anchor last seen before it, so anchors count where they stand, not where they are unfolded. */
+  /** An alias refers to the last anchor before it in the file, so anchors are recorded where they are written, not where they expand. */
   const plain = (node: unknown, path: Path, depth: number, unfolding: boolean): unknown => {
     if (problems.length >= problemsMax) return undefined;
     const offset = offsetOf(node);
@@ -98,8 +98,8 @@ export async function readDocument(text: string, environment: Environment): Prom
 }
 
 /**
- * As `parseDocument` does it, but with pauses: of all that reading a file takes, these two steps take most, and calls go on in between.
- * Null where there are too many lexemes.
+ * Does what `parseDocument` of the yaml package does, but yields to the event loop: lexing and parsing take most of the time of reading a
+ * file. Returns null if there are too many lexemes.
  */
 async function parse(text: string, lines: LineCounter): Promise<CST.Token[] | null> {
   const parser = new Parser(lines.addNewLine);
@@ -124,7 +124,7 @@ async function parse(text: string, lines: LineCounter): Promise<CST.Token[] | nu
 const lexemesPerLook = 256;
 
 function compose(text: string, tokens: readonly CST.Token[]): YamlDocument.Parsed {
-  // Pretty errors would quote the file, secrets included. Unique keys are checked by `readDocument`, in linear time.
+  // Pretty errors would quote the file, including secrets. `readDocument` checks for unique keys itself, in linear time.
   const composer = new Composer({ prettyErrors: false, uniqueKeys: false, logLevel: "error" });
   const [yaml, second] = composer.compose(tokens, true, text.length);
   if (yaml === undefined) throw new Error("the parser made no document");
@@ -132,27 +132,27 @@ function compose(text: string, tokens: readonly CST.Token[]): YamlDocument.Parse
   return yaml;
 }
 
-/** After one mistake of spelling everything that follows looks wrong as well, so only the first is told. */
+/** After a syntax error everything that follows looks wrong as well, so only the first is reported. */
 function syntaxProblem(text: string, errors: readonly YAMLParseError[], lineAt: (offset: number) => number): Omit<Problem, "path"> {
   const first = errors.reduce((one, other) => (other.pos[0] < one.pos[0] ? other : one));
   const line = lineAt(first.pos[0]);
   const seen = syntaxMistake(text);
-  // What is far behind the place where the parser stopped is not what stopped it.
+  // A mistake far behind the line where the parser stopped is not what stopped it.
   if (seen !== null && seen.line <= line + linesBehindMax) return seen;
   return { line, ...syntaxFaults[first.code] };
 }
 
-/** A value that looks like one over several lines is blamed on its first. */
+/** The parser blames a value over several lines on its first line. */
 const linesBehindMax = 3;
 
 type Targets = Map<Alias, unknown>;
 
-/** One fault often shows at each level it breaks. */
+/** One mistake is often reported at several levels. */
 function distinct(problems: readonly Problem[]): Problem[] {
   return [...new Map(problems.map((problem) => [`${problem.line} ${problem.path} ${problem.reason}`, problem])).values()];
 }
 
-/** Follows a path through the tree as far as it goes. Only walked when there is something to say. */
+/** Follows a path through the tree as far as it exists. Only used when there is something to report. */
 function lineOf(root: unknown, targets: Targets, path: Path, lineAt: (offset: number) => number): number | null {
   let node = root;
   let offset = offsetOf(node);
@@ -177,7 +177,7 @@ function offsetOf(node: unknown): number | undefined {
   return range?.[0];
 }
 
-/** A key that could reach the prototype of an object is no key of ours. */
+/** A key that could reach the prototype of an object is rejected. */
 function keyOf(node: unknown): string | null {
   if (!isScalar(node)) return null;
   const key = typeof node.value === "string" ? node.value : (node.source ?? null);
@@ -208,7 +208,7 @@ const misplaced: SyntaxFault = {
   reason: "this is not YAML",
   fix: "write name: value with a space after the colon, and quote values that contain a colon, # or a bracket",
 };
-/** In a flow collection a brace is YAML's own; everything after it then looks wrong as well. */
+/** Inside [ ] and { } YAML takes the brace of a variable for its own, and everything after it looks wrong. */
 const bareVariable: SyntaxFault = {
   reason: "a variable inside [ ] or { } needs quotes",
   fix: 'write it as in ["${NAME}"] or { name: "${NAME}" }',
@@ -218,7 +218,7 @@ const tags: SyntaxFault = {
   fix: "remove the words that begin with ! or &",
 };
 
-/** Our own words for each fault: those of the parser may quote the file. */
+/** Our own message for each error of the parser, because its messages may quote the file. */
 const syntaxFaults: { readonly [C in ErrorCode]: SyntaxFault } = {
   ALIAS_PROPS: tags,
   BAD_ALIAS: { reason: "this alias refers to an anchor that does not exist", fix: aliasFix },

@@ -7,8 +7,8 @@ import { normalise } from "./normalise.ts";
 import type { Problem } from "./findings/problem.ts";
 import type { Settings } from "./settings.ts";
 
-/** A provider that the environment gave us, and the variable that did. */
-export interface Found {
+/** A provider that was found in the environment, and its variable. */
+export interface DetectedProvider {
   readonly channel: string;
   readonly variable: string;
 }
@@ -17,26 +17,26 @@ export type EnvironmentSettings =
   | {
       readonly ok: true;
       readonly settings: Settings;
-      readonly found: readonly Found[];
+      readonly found: readonly DetectedProvider[];
       readonly lookedFor: readonly string[];
       readonly warnings: readonly Problem[];
     }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly lookedFor: readonly string[] };
 
-/** Carries the one client key of a gateway without a file. */
+/** The variable with the only client key of a gateway without a file. */
 export const clientKeyVariable = "SLUICE_KEY";
 
-/** Set to `off`, it leaves out the models of this machine. */
+/** The variable that turns the local models off. */
 export const localVariable = "SLUICE_EMBEDDED";
 
-/** Each of these makes a channel, where it is set. */
+/** The variables that add a channel if they are set. */
 export const providerVariables: readonly string[] = presets.flatMap(({ environment, needsKey }) =>
   needsKey ? environment.key : environment.address,
 );
 
 /**
- * Without a file: every provider whose key is in the environment becomes a channel of that name. Its models are
- * discovered; where the provider has no list, it takes any name that no other channel lists.
+ * Makes settings without a file: every provider whose key is in the environment becomes a channel of that name. Its models are
+ * discovered; if the provider does not list them, the channel takes any name that no other channel lists.
  */
 export function settingsFromEnvironment({
   env,
@@ -52,10 +52,10 @@ export function settingsFromEnvironment({
 }): EnvironmentSettings {
   const dataDir = defaultDataDir;
   const entries: Record<string, unknown>[] = [];
-  const found: Found[] = [];
+  const found: DetectedProvider[] = [];
   const warnings: Problem[] = [];
   for (const preset of presets) {
-    const reading = entryOf(preset, env);
+    const reading = providerEntry(preset, env);
     if (reading === null) continue;
     if ("lacks" in reading) {
       warnings.push({
@@ -75,7 +75,7 @@ export function settingsFromEnvironment({
   const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
   const document = { value: { channels: entries, keys }, lineOf: () => null };
   const normalised = normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile: () => null, localModels });
-  // There is no file to point into: what a human can fix is the variable.
+  // There is no file with lines to name, so problems name the variable.
   const byVariable = (problem: Problem): Problem => ({ ...problem, path: variableAt(problem.path, found) });
   if (!normalised.ok) return { ok: false, problems: normalised.problems.map(byVariable), lookedFor: providerVariables };
   const said = normalised.warnings.filter((warning) => warning.path !== "channels").map(byVariable);
@@ -88,12 +88,12 @@ export function settingsFromEnvironment({
   };
 }
 
-type EntryReading =
+type ProviderEntry =
   | { readonly entry: Record<string, unknown>; readonly variable: string }
   | { readonly variable: string; readonly lacks: readonly string[] }
   | null;
 
-function entryOf(preset: Preset, env: Environment): EntryReading {
+function providerEntry(preset: Preset, env: Environment): ProviderEntry {
   const { environment } = preset;
   const key = firstSet(env, environment.key);
   const address = firstSet(env, environment.address);
@@ -112,8 +112,8 @@ function entryOf(preset: Preset, env: Environment): EntryReading {
 }
 
 /**
- * Servers take their address as `host`, `host:port` or a whole URL, and clients read the same variable. A server that
- * listens everywhere is reached on this machine.
+ * Such variables hold a `host`, a `host:port` or a URL, because servers read them as the address to listen on. A server that listens on
+ * all addresses is reached on this machine.
  */
 export function baseUrlOf(text: string, preset: Preset): string {
   const { port, protocol } = new URL(preset.baseUrl.replaceAll(/[{}]/g, ""));
@@ -125,7 +125,7 @@ export function baseUrlOf(text: string, preset: Preset): string {
   if (url.hostname === "0.0.0.0") url.hostname = "127.0.0.1";
   if (url.hostname === "[::]") url.hostname = "[::1]";
   const path = url.pathname.replace(/\/+$/, "");
-  // Checked like any other address afterwards, so whatever else it holds is refused there and not lost here.
+  // The result is checked like any other address, so whatever else is wrong with it is reported there.
   url.pathname = path.endsWith(preset.environment.addressPath) ? path : path + preset.environment.addressPath;
   return url.href.replace(/\/+$/, "");
 }
@@ -143,7 +143,7 @@ function valueOf(env: Environment, name: string): string | null {
   return value === undefined || value === "" ? null : value;
 }
 
-function variableAt(path: string, found: readonly Found[]): string {
+function variableAt(path: string, found: readonly DetectedProvider[]): string {
   const index = /^channels\[(\d+)\]/.exec(path)?.[1];
   if (index !== undefined) return found[Number(index)]?.variable ?? "";
   return path.startsWith("keys") ? clientKeyVariable : path;

@@ -2,11 +2,11 @@ import { z } from "zod";
 import { Mistake } from "./kinds.ts";
 import type { Kind } from "./kinds.ts";
 
-/** What the documentation says of a setting, kept beside its schema so that the two cannot part. */
+/** The documentation of a setting, kept with its schema so that the two cannot diverge. */
 export interface Notes {
   readonly about: string;
   readonly type: string;
-  /** As it would be written in the file, or in words where it depends on something. */
+  /** As it would be written in the file, or in words if it depends on something. */
   readonly default: string | null;
   readonly required: boolean;
 }
@@ -15,12 +15,12 @@ export function required<T>(kind: Kind<T>, about: string) {
   return noted(fieldOf(kind), { about, type: kind.type, default: null, required: true });
 }
 
-/** Absent means absent. `otherwise` says in words what happens then. */
+/** A setting without a default value. `otherwise` describes what happens without it. */
 export function optional<T>(kind: Kind<T>, about: string, otherwise: string | null = null) {
   return noted(fieldOf(kind).optional(), { about, type: kind.type, default: otherwise, required: false });
 }
 
-/** The default is read like any other value, so what the documentation shows is what happens. */
+/** The default is parsed like any other value, so the documentation shows what really happens. */
 export function defaulted<T>(kind: Kind<T>, value: string | number | boolean, about: string) {
   return noted(fieldOf(kind).prefault(value), {
     about,
@@ -30,7 +30,7 @@ export function defaulted<T>(kind: Kind<T>, value: string | number | boolean, ab
   });
 }
 
-/** A group of settings that may be left out: each of its settings then has its default. */
+/** A group of settings that may be left out; its settings then have their defaults. */
 export function group<S extends z.ZodRawShape>(shape: S, about: string) {
   return noted(z.strictObject(shape).prefault({} as never), { about, type: "group", default: null, required: false });
 }

@@ -1,10 +1,10 @@
 import { createReadStream } from "node:fs";
 import type { Problem } from "./findings/problem.ts";
 
-/** Some six thousand channels, for which the parser takes two seconds at start. What has no end, such as a device, is not read whole. */
+/** About six thousand channels, for which the parser takes two seconds. The bound also ends the reading of a device that has no end. */
 const bytesMax = 1024 * 1024;
 
-/** The text of a file or of a pipe. It is read beside the event loop: a slow disk, or a share that is away, keeps no calls waiting. */
+/** Reads a file or a pipe asynchronously, so that a slow disk or an unreachable network share does not delay calls. */
 export async function readFileText(path: string): Promise<string | Problem> {
   const pieces: Buffer[] = [];
   let bytes = 0;

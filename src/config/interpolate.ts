@@ -6,8 +6,8 @@ export interface InterpolationFault {
 }
 
 /**
- * Replaces `${NAME}` and `${NAME:-default}` by values from the environment; `$${` stands for a literal `${`. What is
- * put in is not looked at again, so a value that happens to hold `${` stays as it is.
+ * Replaces `${NAME}` and `${NAME:-default}` by values from the environment; `$${` stands for a literal `${`. Values are not
+ * interpolated again, so one that happens to contain `${` stays as it is.
  */
 export function interpolate(text: string, environment: Environment): string | InterpolationFault {
   const bare = bareVariable(text, environment);
@@ -29,7 +29,7 @@ export function interpolate(text: string, environment: Environment): string | In
     const name = split === -1 ? inner : inner.slice(0, split);
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return badName;
     const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
-    // As in a shell, the default also stands in for a variable that is set to nothing.
+    // As in a shell, the default also replaces an empty variable.
     if (split !== -1 && (value === undefined || value === "")) result += text.slice(at, open) + inner.slice(split + 2);
     else if (value === undefined) return missing(name);
     else result += text.slice(at, open) + value;
@@ -38,9 +38,9 @@ export function interpolate(text: string, environment: Environment): string | In
 }
 
 /**
- * The variable that a text means and does not get, because it is written as in a shell: `$NAME`. Where that is all there is, perhaps
- * behind the name of an authentication scheme, nothing else can be meant. Inside a longer text a dollar sign may be part of a password,
- * so there it counts only where such a variable is set.
+ * Finds a variable that is written as in a shell, `$NAME`, and would therefore be used literally. If the text is nothing else, except
+ * perhaps the name of an authentication scheme, a variable must be meant. Inside a longer text a dollar sign may be part of a password,
+ * so it counts only if such a variable is set.
  */
 function bareVariable(text: string, environment: Environment): string | null {
   const whole = /^(?:(?:bearer|basic|token)\s+)?\$([A-Za-z_]\w*)$/i.exec(text.trim())?.[1];

@@ -15,7 +15,7 @@ export type { ModelsSetting } from "./kinds.ts";
 export type { Listen } from "./listen.ts";
 
 export interface ConfigSource {
-  /** Where the text came from: files it names are relative to it. */
+  /** The file that the text came from. Paths in it are relative to this file. */
   readonly path: string | null;
   readonly text: string;
   readonly env: Environment;
@@ -30,8 +30,8 @@ export interface ConfigSource {
 export type Loaded = Normalised;
 
 /**
- * Reads a configuration file: YAML, with variables put in, checked against the schema and made complete. Never throws,
- * whatever the text holds. It pauses now and then, so that a reload does not keep calls waiting.
+ * Reads a configuration file: parses the YAML, replaces variables, checks it against the schema and fills in defaults. It never throws,
+ * whatever the text is, and yields to the event loop now and then, so that a reload does not delay calls.
  */
 export async function loadConfig({ path, text, env, nofile, nowMs, localModels = none }: ConfigSource): Promise<Loaded> {
   try {
@@ -46,7 +46,7 @@ export async function loadConfig({ path, text, env, nofile, nowMs, localModels =
       localModels,
     });
   } catch {
-    // The parser is not ours and the text is anybody's. What it threw may quote the file, so it is not repeated.
+    // The text is untrusted, and what the YAML parser threw may quote secrets in it, so it is not repeated.
     const fix = "check the file for unusual characters and deep nesting";
     return { ok: false, problems: [{ line: null, path: "", reason: "the file cannot be parsed", fix }] };
   }
@@ -54,7 +54,7 @@ export async function loadConfig({ path, text, env, nofile, nowMs, localModels =
 
 const none = (): readonly LocalModel[] => [];
 
-/** Nothing but comments. Whoever reloads one has it from an editor that has not finished, and keeps the channels that are there. */
+/** Nothing but comments. On a reload such a file comes from an editor that has not finished, and the channels in use must stay. */
 function isEmpty(value: unknown): boolean {
   return value === null || (isGroup(value) && Object.keys(value).length === 0);
 }
@@ -66,7 +66,7 @@ const emptyFile = {
   fix: "write at least one channel under channels: (examples/sluice.yaml shows how), or start without a file",
 };
 
-/** Far more than any key; a path that names something else must not be read into memory whole. */
+/** Far more than any key needs, so that a wrong path does not fill the memory. */
 const secretBytesMax = 64 * 1024;
 
 function readSecretFile(path: string): string | null {

@@ -20,7 +20,7 @@ export type Normalised =
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /** What a configuration depends on besides its own text. */
-export interface Surroundings {
+export interface NormaliseContext {
   /** How many files the process may have open. */
   readonly nofile: number;
   readonly nowMs: number;
@@ -30,29 +30,29 @@ export interface Surroundings {
 }
 
 /** Checks plain values against the schema and against one another, and makes them complete. */
-export function normalise({ value, lineOf }: Document, surroundings: Surroundings): Normalised {
+export function normalise({ value, lineOf }: Document, context: NormaliseContext): Normalised {
   const checked = fileSchema.safeParse(value);
   if (!checked.success) return { ok: false, problems: inOrder(mistakes(checked.error.issues, fileSchema, lineOf)) };
   const file = checked.data;
-  const localModels = file.channels.length === 0 ? [] : surroundings.localModels(file.data_dir);
+  const localModels = file.channels.length === 0 ? [] : context.localModels(file.data_dir);
   const channels = file.channels.map((entry, at) =>
-    readChannel(entry, ["channels", at], { readSecretFile: surroundings.readSecretFile, localModels }),
+    readChannel(entry, ["channels", at], { readSecretFile: context.readSecretFile, localModels }),
   );
-  const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], surroundings.nowMs));
+  const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], context.nowMs));
   const findings: Finding[] = [
-    ...repeated(
+    ...duplicates(
       file.channels.map((entry) => entry.name),
       "channels",
       "name",
       "another channel has this name",
     ),
-    ...repeated(
+    ...duplicates(
       file.keys.map((entry) => entry.name),
       "keys",
       "name",
       "another key has this name",
     ),
-    ...repeated(
+    ...duplicates(
       file.keys.map((entry) => entry.key),
       "keys",
       "key",
@@ -62,13 +62,13 @@ export function normalise({ value, lineOf }: Document, surroundings: Surrounding
     ...keys.flatMap((key) => key.findings),
     ...configWarnings(file, value),
   ];
-  const said = (weight: Finding["weight"]): Problem[] =>
+  const ofWeight = (weight: Finding["weight"]): Problem[] =>
     inOrder(
       findings
         .filter((finding) => finding.weight === weight)
         .map(({ path, reason, fix }) => ({ line: lineOf(path), path: pathText(path), reason, fix })),
     );
-  const problems = said("problem");
+  const problems = ofWeight("problem");
   if (problems.length > 0) return { ok: false, problems };
 
   const secrets = new Map(channels.flatMap((channel) => channel.secrets));
@@ -90,20 +90,20 @@ export function normalise({ value, lineOf }: Document, surroundings: Surrounding
       secrets,
       keys: keys.map((key) => key.key),
       routing: routingOf(file),
-      service: serviceOf(file, surroundings.nofile),
+      service: serviceOf(file, context.nofile),
       logLevel: file.log.level,
       version: versionOf(value, secrets),
     },
-    warnings: said("warning"),
+    warnings: ofWeight("warning"),
   };
 }
 
-/** As one reads the file. */
+/** In the order of the file. */
 function inOrder(problems: readonly Problem[]): Problem[] {
   return [...problems].sort((one, other) => (one.line ?? 0) - (other.line ?? 0));
 }
 
-function repeated(values: readonly string[], list: string, setting: string, reason: string): Finding[] {
+function duplicates(values: readonly string[], list: string, setting: string, reason: string): Finding[] {
   const seen = new Set<string>();
   return values.flatMap((value, at) => {
     if (!seen.has(value)) {

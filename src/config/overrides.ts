@@ -1,25 +1,25 @@
 import { parseListen, portBehind, portMax, type Listen } from "./listen.ts";
 import type { Settings } from "./settings.ts";
 
-/** Where to listen, as the command line says it. */
+/** The addresses given on the command line. */
 export interface ListenWords {
   readonly listen: string | null;
   readonly admin: string | null;
 }
 
 export interface ListenOverrides {
-  /** `undefined`: as the settings say. */
+  /** `undefined`: not given, so the settings apply. */
   readonly listen: Listen | undefined;
   readonly admin: Listen | null | undefined;
 }
 
-/** What was said, or why it cannot be understood. */
+/** The parsed addresses, or a message about what is wrong with them. */
 export function listenOverrides({ listen, admin }: ListenWords): ListenOverrides | string {
   const place = listen === null ? undefined : (parseListen(listen) ?? null);
   if (place === null) return noPort("--listen", listen) ?? "--listen takes HOST:PORT, such as 127.0.0.1:4400";
   if (admin === null || admin === "off") return { listen: place, admin: admin === null ? undefined : null };
-  const door = parseListen(admin);
-  if (door !== null) return { listen: place, admin: door };
+  const adminListen = parseListen(admin);
+  if (adminListen !== null) return { listen: place, admin: adminListen };
   return noPort("--admin", admin) ?? "--admin takes HOST:PORT, such as 127.0.0.1:4401, or off";
 }
 
@@ -29,8 +29,8 @@ function noPort(option: string, given: string | null): string | null {
 }
 
 /**
- * Settings with what the command line says in their place. Where only the clients' door moves, and the other one was left where it
- * is by default, the other one follows: two gateways on one machine then do not meet at it.
+ * Applies the addresses of the command line. If only the clients' address is given and the admin API has its default address, the admin
+ * API moves to the next port, so that two gateways on one machine do not collide.
  */
 export function overridden(settings: Settings, { listen, admin }: ListenOverrides): Settings {
   const place = listen ?? settings.listen;

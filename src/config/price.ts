@@ -1,7 +1,7 @@
 import type { Price, Rates } from "../usage/price.ts";
 import type { PriceEntry } from "./schema.ts";
 
-/** A price of the file. What it does not say stays unsaid: an absent rate is unknown. */
+/** A price of the file. A rate that is absent stays unknown. */
 export function readPrice(entry: PriceEntry): Price {
   const given: { readonly [K in keyof Rates]: number | undefined } = {
     input: entry.input,

@@ -7,7 +7,7 @@ import { pathText } from "./findings/problem.ts";
 import { channelSchema } from "./schema.ts";
 import type { ChannelSetting } from "./settings.ts";
 
-/** A channel made at run time, as the gateway uses it; or what is wrong with it. */
+/** A channel that was added at run time, or what is wrong with it. */
 export type RuntimeChannel =
   | {
       readonly ok: true;
@@ -16,25 +16,28 @@ export type RuntimeChannel =
     }
   | { readonly ok: false; readonly problems: readonly { readonly path: string; readonly message: string }[] };
 
-/** What may not be said of a channel made at run time: its keys are kept apart, and files and proxies of this machine are not for others to name. */
-const apart = ["api_key", "api_keys", "api_key_file", "proxy"];
+/**
+ * Settings that a channel of the admin API may not have: its keys are sent separately, and callers must not name files or proxies of
+ * this machine.
+ */
+const settingsElsewhere = ["api_key", "api_keys", "api_key_file", "proxy"];
 
-/** Ports that no model is served on, and where a request could do harm. */
-const foreignPorts = new Set([
+/** Ports of other protocols, where an HTTP request could do harm. */
+const blockedPorts = new Set([
   7, 9, 19, 20, 21, 22, 23, 25, 53, 69, 110, 111, 135, 139, 143, 179, 389, 445, 465, 587, 636, 873, 993, 995, 2049, 2375, 2376, 2379, 3306,
   3389, 5432, 6379, 6667, 9200, 11211, 27017,
 ]);
 
 /**
- * Reads a channel that came through the admin API: the words of the configuration file, without its secrets, and under stricter
- * rules, because whoever writes it may not be whoever runs this machine.
+ * Reads a channel that came through the admin API. It has the settings of the configuration file without the secrets, and stricter
+ * rules apply, because its author may not be the person who runs this machine.
  */
 export function readRuntimeChannel(
   entry: Readonly<Record<string, unknown>>,
   secrets: readonly string[],
   around: { readonly allowPrivate: boolean; readonly localModels: readonly LocalModel[]; readonly own: readonly string[] },
 ): RuntimeChannel {
-  const forbidden = apart.filter((name) => name in entry);
+  const forbidden = settingsElsewhere.filter((name) => name in entry);
   if (forbidden.length > 0) {
     return { ok: false, problems: forbidden.map((path) => ({ path, message: "This cannot be set here. Send keys as `secrets`." })) };
   }
@@ -50,20 +53,20 @@ export function readRuntimeChannel(
     .filter(({ weight }) => weight === "problem")
     .map(({ path, reason, fix }) => ({ path: withoutList(pathText(path)), message: `${reason}: ${fix}` }));
   if (reading.setting === null || problems.length > 0) return { ok: false, problems };
-  const barred = barredPlace(reading.setting, around);
-  if (barred !== null) return { ok: false, problems: [{ path: "base_url", message: barred }] };
+  const forbiddenBecause = forbiddenAddress(reading.setting, around);
+  if (forbiddenBecause !== null) return { ok: false, problems: [{ path: "base_url", message: forbiddenBecause }] };
   return { ok: true, setting: { ...reading.setting, reach: around.allowPrivate ? "any" : "public" }, secrets: reading.secrets };
 }
 
-/** What the address itself tells; where its name leads is checked again each time it is dialled. */
-function barredPlace(
+/** Checks the address itself. What its host name resolves to is checked again with each connection. */
+function forbiddenAddress(
   { address }: ChannelSetting,
   { allowPrivate, own }: { readonly allowPrivate: boolean; readonly own: readonly string[] },
 ): string | null {
   if (!address.baseUrl.startsWith("http")) return null;
   if (own.includes(address.host)) return "This is the gateway's own address, so calls would loop.";
   const { hostname, port } = new URL(address.baseUrl);
-  if (foreignPorts.has(Number(port))) return "This port belongs to another protocol and is not allowed.";
+  if (blockedPorts.has(Number(port))) return "This port belongs to another protocol and is not allowed.";
   if (!allowPrivate && isNear(hostname)) {
     return "This is a private address. Channels at private addresses belong in the configuration file, or need `allow_private: true` there.";
   }

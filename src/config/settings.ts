@@ -6,13 +6,13 @@ import type { Price } from "../usage/price.ts";
 import type { ModelsSetting } from "./kinds.ts";
 import type { Listen } from "./listen.ts";
 
-/** Everything a configuration says, complete and immutable. Nothing downstream asks whether something was set. */
+/** A complete and immutable configuration: every default is filled in. */
 export interface Settings {
   readonly listen: Listen;
   readonly admin: Listen | null;
-  /** Host names under which the admin listener may be reached, beside its own. */
+  /** Host names of the admin listener, in addition to its own address. */
   readonly adminNames: readonly string[];
-  /** People reach it over TLS, which something in front of it ends. */
+  /** A proxy in front of it terminates TLS. */
   readonly adminSecure: boolean;
   readonly dataDir: string;
   /** `sqlite`, or the address of a PostgreSQL. */
@@ -38,7 +38,7 @@ export interface ChannelSetting extends Channel {
   readonly models: ModelsSetting;
 }
 
-/** A key and the text a client proves it with. */
+/** A key and the secret that a client sends for it. */
 export interface ClientKey {
   readonly key: Key;
   readonly token: string;

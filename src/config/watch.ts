@@ -7,27 +7,27 @@ export interface FileWatch {
 }
 
 export interface WatchOptions {
-  /** Editors and copies write in several steps; this much quiet means they are done. */
+  /** Editors and copies write in several steps. After this long without a change they are done. */
   readonly debounceMs?: number;
-  /** As `stateOf` told when the file was last read: a change since then is one. */
+  /** The result of `stateOf` when the file was last read, so that a change since then is noticed. */
   readonly since?: string | null;
-  /** Some file systems report nothing: network shares, mounts of other machines. */
+  /** Some file systems, such as network shares, report no changes. */
   readonly pollMs?: number;
 }
 
 /**
- * Calls back when a file was written, or replaced by another: by a rename, as editors do, or by a swapped symbolic
- * link anywhere on the way to it, as mounted ConfigMaps do. A file that is gone is waited for.
+ * Calls back when a file was written or replaced: by a rename, as editors do, or by a swapped symbolic link anywhere on its path, as
+ * Kubernetes does with mounted ConfigMaps. If the file is gone, it waits until there is one again.
  */
 export function watchFile(path: string, changed: () => void, options: WatchOptions = {}): FileWatch {
   const { debounceMs = 100, pollMs = 2000 } = options;
   let last = options.since ?? stateOf(path);
   let pending: ReturnType<typeof setTimeout> | null = null;
   let watchers = new Map<string, FSWatcher>();
-  let places: ReadonlyMap<string, ReadonlySet<string>> = new Map();
+  let names: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   let closed = false;
 
-  const settle = (): void => {
+  const checkNow = (): void => {
     pending = null;
     if (closed) return;
     watchDirectories();
@@ -36,31 +36,31 @@ export function watchFile(path: string, changed: () => void, options: WatchOptio
     last = now;
     changed();
   };
-  const stir = (): void => {
+  const scheduleCheck = (): void => {
     if (closed) return;
     if (pending !== null) clearTimeout(pending);
-    pending = setTimeout(settle, debounceMs);
+    pending = setTimeout(checkNow, debounceMs);
   };
   const watchDirectories = (): void => {
-    places = placesOf(path);
-    for (const [directory, watcher] of watchers) if (!places.has(directory)) watcher.close();
+    names = watchedNames(path);
+    for (const [directory, watcher] of watchers) if (!names.has(directory)) watcher.close();
     watchers = new Map(
-      [...places.keys()].flatMap((directory) => {
-        // Others write here too, a log perhaps with every call: only what is on the way to the file concerns us.
-        const noticed = (name: string | null): void => {
-          if (name === null || places.get(directory)?.has(name)) stir();
+      [...names.keys()].flatMap((directory) => {
+        // Others write to this directory too, perhaps a log with every call; only names on the path to the file matter.
+        const onEvent = (name: string | null): void => {
+          if (name === null || names.get(directory)?.has(name)) scheduleCheck();
         };
-        const watcher = watchers.get(directory) ?? watchDirectory(directory, noticed, () => watchers.delete(directory));
+        const watcher = watchers.get(directory) ?? watchDirectory(directory, onEvent, () => watchers.delete(directory));
         return watcher === null ? [] : [[directory, watcher] as const];
       }),
     );
   };
 
   watchDirectories();
-  if (last !== stateOf(path)) stir();
+  if (last !== stateOf(path)) scheduleCheck();
   const poll = setInterval(() => {
     const now = stateOf(path);
-    if (now !== null && now !== last && pending === null) stir();
+    if (now !== null && now !== last && pending === null) scheduleCheck();
   }, pollMs);
   poll.unref();
   return {
@@ -73,10 +73,10 @@ export function watchFile(path: string, changed: () => void, options: WatchOptio
   };
 }
 
-function watchDirectory(directory: string, noticed: (name: string | null) => void, lost: () => void): FSWatcher | null {
+function watchDirectory(directory: string, onEvent: (name: string | null) => void, lost: () => void): FSWatcher | null {
   try {
-    const watcher = watch(directory, { persistent: false }, (_event, name) => noticed(name));
-    // The directory itself may be removed. Polling goes on, and the next change begins to watch it again.
+    const watcher = watch(directory, { persistent: false }, (_event, name) => onEvent(name));
+    // The directory itself may be removed. Polling continues, and the next change starts to watch it again.
     watcher.on("error", () => {
       watcher.close();
       lost();
@@ -87,33 +87,33 @@ function watchDirectory(directory: string, noticed: (name: string | null) => voi
   }
 }
 
-/** More than any path has, so that a loop of links ends. */
-const placesMax = 256;
+/** More links than any path has, so that a loop of links ends. */
+const linksMax = 256;
 
-/** By directory, the names whose change can lead to another file: the path's own and those of each link on its way. */
-function placesOf(path: string): ReadonlyMap<string, ReadonlySet<string>> {
-  const places = new Map<string, Set<string>>();
+/** By directory, the names whose change can lead to another file: the path's own, and those of each symbolic link on it. */
+function watchedNames(path: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const names = new Map<string, Set<string>>();
   const seen = new Set<string>();
-  const add = (place: string): void => {
-    const directory = dirname(place);
-    places.set(directory, (places.get(directory) ?? new Set()).add(basename(place)));
+  const add = (link: string): void => {
+    const directory = dirname(link);
+    names.set(directory, (names.get(directory) ?? new Set()).add(basename(link)));
   };
-  const follow = (place: string): void => {
-    const parent = dirname(place);
-    if (parent === place || seen.has(place) || seen.size === placesMax) return;
-    seen.add(place);
+  const follow = (link: string): void => {
+    const parent = dirname(link);
+    if (parent === link || seen.has(link) || seen.size === linksMax) return;
+    seen.add(link);
     follow(parent);
-    const target = linkOf(place);
+    const target = linkOf(link);
     if (target === null) return;
     const next = resolve(parent, target);
-    add(place);
+    add(link);
     add(next);
     follow(next);
   };
   const whole = resolve(path);
   add(whole);
   follow(whole);
-  return places;
+  return names;
 }
 
 function linkOf(path: string): string | null {
@@ -124,7 +124,7 @@ function linkOf(path: string): string | null {
   }
 }
 
-/** Tells one state of a file from another without reading it; null where there is no file. */
+/** Identifies the state of a file without reading it; null if there is no file. */
 export function stateOf(path: string): string | null {
   try {
     const { dev, ino, size, mtimeNs } = statSync(path, { bigint: true });
@@ -135,8 +135,8 @@ export function stateOf(path: string): string | null {
 }
 
 /**
- * Work that must not overlap itself, such as reading a file that changes: an older reading that ends later would undo the newer one.
- * Whoever asks while it is under way is served by one more round after it.
+ * Makes sure that work does not overlap itself, such as reading a file that changes: an older run that ends later would undo the newer
+ * one. Requests that come during a run cause one more run after it.
  */
 export function oneAtATime(work: () => Promise<void>): () => Promise<void> {
   let running = false;

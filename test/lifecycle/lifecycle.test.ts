@@ -696,7 +696,7 @@ describe("sluice check", () => {
     expect(await child.process.exited).toBe(78);
     const output = await child.output();
     expect(output).toMatch(/sluice\.yaml:4/);
-    expect(output).toContain("Nothing was started.");
+    expect(output).toContain("The gateway was not started.");
   });
 });
 

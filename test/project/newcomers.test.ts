@@ -163,7 +163,7 @@ describe("a start that fails says what to do", () => {
       const { code, said } = startWith(`listen: 127.0.0.1:0\nadmin: off\ndata_dir: ${place}\n`);
       expect(code).toBe(1);
       expect(said).toMatch(/is a file, or inside of one\. Set data_dir to a folder/);
-      expect(said).toContain("Nothing was started.");
+      expect(said).toContain("The gateway was not started.");
     }
   });
 

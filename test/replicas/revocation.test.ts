@@ -146,14 +146,16 @@ describe.skipIf(missing !== "")(`what is changed on one replica${missing}`, () =
 describe.skipIf(missing !== "")(`a start${missing}`, () => {
   test("while PostgreSQL is down says so, in words, and starts nothing", async () => {
     const config = { store: `postgres://postgres@127.0.0.1:${refusedPort()}/none`, channels: [] };
-    await expect(startGateway({ config })).rejects.toThrow(/ended with 1[\s\S]*PostgreSQL cannot be reached[\s\S]*Nothing was started/);
+    await expect(startGateway({ config })).rejects.toThrow(
+      /ended with 1[\s\S]*PostgreSQL cannot be reached[\s\S]*The gateway was not started/,
+    );
   });
 
   test("with another master key than the store was begun with is refused, in words", async () => {
     await using replicas = await startReplicas({ postgres: present(postgres), redis: null, count: 0 });
     const config = { store: replicas.url, channels: [] };
     await expect(startGateway({ config, env: { SLUICE_MASTER_KEY: "0b".repeat(15) + masterKey.slice(30) } })).rejects.toThrow(
-      /ended with 1[\s\S]*another master key than SLUICE_MASTER_KEY[\s\S]*Nothing was started/,
+      /ended with 1[\s\S]*another master key than SLUICE_MASTER_KEY[\s\S]*The gateway was not started/,
     );
     await expect(startGateway({ config })).rejects.toThrow(/ended with 1[\s\S]*begun with a master key, and there is none here/);
   });

@@ -293,7 +293,7 @@ describe("a parent", () => {
   test("starts nothing where the first worker cannot start, and says why", async () => {
     const store = "postgres://nobody@127.0.0.1:1/none";
     await expect(startGateway({ config: { store, channels: [] }, args: ["--workers", "2"] })).rejects.toThrow(
-      /ended with 1[\s\S]*PostgreSQL cannot be reached[\s\S]*Nothing was started/,
+      /ended with 1[\s\S]*PostgreSQL cannot be reached[\s\S]*The gateway was not started/,
     );
   });
 

@@ -1,6 +1,6 @@
 import type { Path } from "./problem.ts";
 
-/** What a look at one part of the configuration brought up: `problem` stops the start, `warning` does not. */
+/** Something that was found in the configuration: a `problem` prevents the start, a `warning` does not. */
 export interface Finding {
   readonly weight: "problem" | "warning";
   readonly path: Path;

@@ -4,10 +4,10 @@ import { pathText } from "./problem.ts";
 import type { Path, Problem } from "./problem.ts";
 import { settingsAt, shownPath } from "./shown-path.ts";
 
-/** Enough to see what is wrong; a file of another program should not fill the screen. */
+/** Enough to see what is wrong; the file of another program must not fill the screen. */
 const problemsMax = 50;
 
-/** Turns what the schema found into problems a human can act on. */
+/** Turns the issues of the schema into problems that a person can act on. */
 export function mistakes(issues: readonly z.core.$ZodIssue[], schema: z.core.$ZodType, lineOf: (path: Path) => number | null): Problem[] {
   return issues.slice(0, problemsMax).flatMap((issue) => {
     const path = issue.path.filter((step) => typeof step !== "symbol");
@@ -21,7 +21,7 @@ export function mistakes(issues: readonly z.core.$ZodIssue[], schema: z.core.$Zo
 
 function unknownSetting(key: string, path: Path, known: readonly string[], lineOf: (path: Path) => number | null): Problem {
   const near = nearest(key, known);
-  // A name that is nothing like a setting might be a secret in the wrong place.
+  // A name that does not look like a setting may be a secret in the wrong place.
   const shown = near !== null || /^[A-Za-z_]{1,32}$/.test(key);
   return {
     line: lineOf([...path, key]),

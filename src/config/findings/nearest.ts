@@ -1,4 +1,4 @@
-/** The known word that a mistyped one was probably meant to be, or null when none is close enough to guess. */
+/** The known word that a mistyped one probably means, or null if none is close enough. */
 export function nearest(word: string, known: readonly string[]): string | null {
   const plain = word.toLowerCase().replaceAll("-", "_").slice(0, wordLengthMax);
   let best: string | null = null;

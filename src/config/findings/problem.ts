@@ -1,9 +1,9 @@
 /**
- * Something wrong with a configuration, or worth a warning: where, why and what to do about it. A value is quoted only where it
- * cannot be a secret that ended up in the wrong place (`shown-value.ts`).
+ * A mistake in a configuration, or a warning: where it is, why it is wrong and how to fix it. A value is quoted only if it cannot be a
+ * secret that ended up in the wrong place (`shown-value.ts`).
  */
 export interface Problem {
-  /** `null` where there is no file, or where the fault is in no single line. */
+  /** `null` if there is no file, or if the mistake is not in a single line. */
   readonly line: number | null;
   /** Such as `channels[0].api_key`; empty for the file as a whole. */
   readonly path: string;
@@ -20,7 +20,7 @@ export function renderProblem(file: string | null, problem: Problem): string {
   return problem.fix === "" ? head : `${head}\n  ${problem.fix}`;
 }
 
-/** Keys that are not plain words stand in quotes, so that a path can be read back. */
+/** Keys that are not plain words are quoted, so that a path is unambiguous. */
 export function pathText(path: Path): string {
   return path
     .map((step, at) => {

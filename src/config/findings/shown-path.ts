@@ -4,8 +4,8 @@ import { pathText } from "./problem.ts";
 import type { Path } from "./problem.ts";
 
 /**
- * A path as far as it consists of known settings. Names beyond them are the author's own, and might be a secret that
- * stands in the wrong place; the line says the rest.
+ * A path as far as it consists of known settings. Names beyond them are the author's own and might be a secret in the wrong place; the
+ * line number tells the rest.
  */
 export function shownPath(schema: z.core.$ZodType, path: Path): string {
   const shown: (string | number)[] = [];
@@ -21,7 +21,7 @@ export function shownPath(schema: z.core.$ZodType, path: Path): string {
   return pathText(shown);
 }
 
-/** The settings that are known at a place. */
+/** The settings that exist below a path. */
 export function settingsAt(schema: z.core.$ZodType, path: Path): readonly string[] {
   let shape = shapeOf(schema);
   for (const step of path) {

@@ -1,6 +1,6 @@
 /**
- * A value as a message may quote it; null for one that nobody should read there. Any value may be a key that ended up in the wrong place,
- * so only what is short and looks like a word, a number or an address is shown.
+ * A value as a message may quote it, or null if it must not be quoted. Any value may be a secret that ended up in the wrong place, so only
+ * short values that look like a word, a number or an address are shown.
  */
 export function shownValue(value: unknown): string | null {
   if (typeof value === "number" || typeof value === "boolean") return String(value);
@@ -8,7 +8,7 @@ export function shownValue(value: unknown): string | null {
   return plain.test(value) && !secretive.test(value) ? JSON.stringify(value) : null;
 }
 
-/** How a sentence about a value begins. */
+/** The subject of a sentence about a value. */
 export function subject(value: unknown): string {
   return shownValue(value) ?? "this";
 }

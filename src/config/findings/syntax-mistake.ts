@@ -1,4 +1,4 @@
-/** Where a text stops being YAML, and why, in words for whoever wrote it. */
+/** Where a text stops being YAML, why, and how to fix it. */
 export interface SyntaxMistake {
   readonly line: number;
   readonly reason: string;
@@ -6,12 +6,12 @@ export interface SyntaxMistake {
 }
 
 /**
- * Looks for the mistake behind a text that is no YAML. A parser notices it where it can no longer go on, which for a bracket or a quote
- * may be many lines later, and again on each line after that; whoever has to fix the file needs the one line where it was made. Only
- * called for texts that are wrong, and no judge of whether they are: null where it sees nothing.
+ * Looks for the mistake in a text that is not YAML. A parser reports it where it can no longer continue, which for a bracket or a quote
+ * may be many lines later; whoever fixes the file needs the line where the mistake was made. It is only called for texts that the parser
+ * rejected, and returns null if it finds nothing.
  */
 export function syntaxMistake(text: string): SyntaxMistake | null {
-  return new Walk(text.split(/\r?\n/)).run() ?? null;
+  return new SyntaxScan(text.split(/\r?\n/)).run() ?? null;
 }
 
 /** A group or a list, by how far its entries are indented. */
@@ -21,7 +21,7 @@ interface Block {
 }
 
 /** The entry that was read last. */
-interface Entry {
+interface LastEntry {
   readonly line: number;
   readonly indent: number;
   /** Its value is expected on the next lines. */
@@ -30,9 +30,9 @@ interface Entry {
   readonly glued: boolean;
 }
 
-class Walk {
+class SyntaxScan {
   private readonly blocks: Block[] = [];
-  private last: Entry | null = null;
+  private last: LastEntry | null = null;
   private at = 0;
 
   constructor(private readonly lines: readonly string[]) {}
