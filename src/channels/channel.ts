@@ -122,7 +122,7 @@ export interface Voices {
   readonly fallback: string | null;
 }
 
-/** Where a compatible upstream differs from the convention, as data that the dialect reads. */
+/** Where a compatible upstream differs from the OpenAI API, as data that the dialect reads. */
 export interface Quirks {
   /** Accepts `stream_options`; where it does not, streamed usage is estimated. */
   readonly streamOptions: boolean;

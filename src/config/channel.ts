@@ -1,4 +1,4 @@
-import { conventionDialect, conventionPaths, optionsOf, presetAddress, presetNamed } from "../dialects/presets.ts";
+import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed } from "../dialects/presets.ts";
 import type { Preset } from "../dialects/presets.ts";
 import { dialects } from "../dialects/index.ts";
 import type { Address, Voices } from "../channels/channel.ts";
@@ -58,7 +58,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
 
   // A channel without keys still needs one credential, because health and candidates belong to credentials.
   const credentials = keys.secrets.length === 0 ? [`${entry.name}#1`] : keys.secrets.map((_, at) => `${entry.name}#${at + 1}`);
-  const dialect = entry.dialect ?? preset?.dialect ?? conventionDialect;
+  const dialect = entry.dialect ?? preset?.dialect ?? defaultDialect;
   const pooled = entry.pooled ?? credentials.length > 1;
   const { timeouts, capabilities } = entry;
   return {
@@ -190,7 +190,7 @@ function remoteAddress(entry: ChannelEntry, preset: Preset | null, path: Path): 
     return unresolved(problem([...path, "dialect"], "the provider uses another dialect", "remove this line, or the provider"));
   }
 
-  const plain = { ...conventionPaths, modelsPath: "/models", query: "", authHeader: "authorization", authPrefix: "Bearer " };
+  const plain = { ...defaultPaths, modelsPath: "/models", query: "", authHeader: "authorization", authPrefix: "Bearer " };
   const found =
     preset === null
       ? { ...plain, baseUrl: entry.base_url ?? "" }

@@ -10,7 +10,7 @@ import type { TranscriptionRequest } from "../operations/transcription/transcrip
 
 /**
  * A dialect: how to ask an upstream and how to read its answer. Everything here is pure; one `send` elsewhere does
- * the talking. A dialect has the operations it has.
+ * the talking. A dialect may lack operations.
  */
 export interface Dialect {
   readonly name: string;

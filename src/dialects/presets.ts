@@ -39,14 +39,14 @@ export interface Preset {
   readonly environment: PresetEnvironment;
   /** Worth knowing before use; for the documentation. */
   readonly remark: string | null;
-  /** Something that is likely to disappoint whoever uses it; said each time it is used. */
+  /** A known limitation, reported each time the preset is used. */
   readonly warning: string | null;
 }
 
 /** Where each operation is, below the base address. */
 export type Paths = Pick<Address, "chatPath" | "transcriptionPath" | "translationPath" | "speechPath">;
 
-export const conventionPaths: Paths = {
+export const defaultPaths: Paths = {
   chatPath: "/chat/completions",
   transcriptionPath: "/audio/transcriptions",
   translationPath: "/audio/translations",
@@ -72,7 +72,7 @@ export interface PresetEnvironment {
 export const usageExtension = "x_groq";
 
 /** The dialect of most providers here, and of a channel that names only an address. */
-export const conventionDialect = "openai";
+export const defaultDialect = "openai";
 
 const chatOnly: readonly Operation[] = ["chat"];
 const everything: readonly Operation[] = ["chat", "transcription", "speech"];
@@ -152,7 +152,7 @@ export const presets: readonly Preset[] = [
   }),
   hosted("deepgram", "https://api.deepgram.com/v1", "DEEPGRAM_API_KEY", {
     dialect: "deepgram",
-    paths: { ...conventionPaths, transcriptionPath: "/listen" },
+    paths: { ...defaultPaths, transcriptionPath: "/listen" },
     authPrefix: "Token ",
     modelsPath: null,
     operations: ["transcription"],
@@ -162,7 +162,7 @@ export const presets: readonly Preset[] = [
   }),
   hosted("elevenlabs", "https://api.elevenlabs.io/v1", "ELEVENLABS_API_KEY", {
     dialect: "elevenlabs",
-    paths: { ...conventionPaths, transcriptionPath: "/speech-to-text" },
+    paths: { ...defaultPaths, transcriptionPath: "/speech-to-text" },
     authHeader: "xi-api-key",
     authPrefix: "",
     modelsPath: null,
@@ -232,9 +232,9 @@ export function presetAddress(preset: Preset, options: PresetOptions): Omit<Addr
 function hosted(name: string, baseUrl: string, keyVariable: string, facts: Partial<Preset> = {}): Preset {
   return {
     name,
-    dialect: conventionDialect,
+    dialect: defaultDialect,
     baseUrl,
-    paths: conventionPaths,
+    paths: defaultPaths,
     modelsPath: "/models",
     listedPrefix: "",
     dated: null,

@@ -1,4 +1,4 @@
-/** What speech may come as, in the convention's own names. `pcm` is 24 kHz, signed 16 bit little-endian, mono, bare. */
+/** What speech may come as, in the names of the OpenAI API. `pcm` is 24 kHz, signed 16 bit little-endian, mono, bare. */
 export type AudioFormat = "mp3" | "opus" | "aac" | "flac" | "wav" | "pcm";
 
 export const audioFormats: readonly AudioFormat[] = ["mp3", "opus", "aac", "flac", "wav", "pcm"];
@@ -14,7 +14,7 @@ export const audioTypes: { readonly [F in AudioFormat]: string } = {
 
 /**
  * Turns audio of one format into another as it comes. It is used by one reader, one call at a time. What it gives is
- * ready to be sent, and bounded: whoever pushes an empty array gets what is left of it. An empty answer means that it needs
+ * ready to be sent, and bounded: pushing an empty array gives what is left of it. An empty answer means that it needs
  * more before it can give anything. It throws what it cannot read, and `TranscoderLost` where that is not the audio's fault.
  */
 export interface Transcoder {
@@ -33,5 +33,5 @@ export class TranscoderLost extends Error {
   override readonly name = "TranscoderLost";
 }
 
-/** Ten thousand hours. */
+/** The longest audio that is believed: ten thousand hours. A longer figure is a fault of whoever reports it. */
 export const secondsMax = 36_000_000;

@@ -3,7 +3,7 @@ import type { MeteredUsage } from "./usage.ts";
 
 /**
  * What a stream consists of, whatever the operation. `frame` is what goes to the client, in the bytes it came in where
- * the upstream speaks the convention: we decode to look, never to re-encode. A stream that stops without `end` was cut.
+ * the upstream speaks the OpenAI API: we decode to look, never to re-encode. A stream that stops without `end` was cut.
  */
 export type Emission =
   | {

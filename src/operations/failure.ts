@@ -13,7 +13,7 @@ export interface Failure {
   readonly status: number | null;
   /** How long the upstream asked us to stay away. */
   readonly retryAfterMs: number | null;
-  /** The upstream's own words on a client's mistake, which the client needs to mend it. */
+  /** The upstream's own words on a client's mistake, which the client needs to fix it. */
   readonly type: string | null;
   readonly code: string | null;
   readonly param: string | null;
@@ -179,7 +179,7 @@ const publicMessages: { readonly [K in FailureKind]: string } = {
   internal: "The gateway made a mistake. It has been logged.",
 };
 
-/** The same of an engine of this machine. Whoever reads it must not look for an upstream, where there is none. */
+/** The same of an engine of this machine. Its reader must not go looking for an upstream, because there is none. */
 export function ofLocalEngine(cause: Failure): Failure {
   const usual = publicMessages[cause.kind];
   const isOurs = cause.publicMessage === usual;
@@ -196,5 +196,5 @@ export function isFailure(value: object): value is Failure {
   return "blame" in value;
 }
 
-/** The longest wait that official clients obey; with longer ones they do strange things. */
+/** The longest wait that official clients honour; they ignore a longer Retry-After and retry on their own schedule. */
 export const obeyedWaitMaxMs = 60_000;

@@ -4,7 +4,7 @@ import { mistake } from "./mistakes.ts";
 
 /**
  * A field that the gateway decides on, in another spelling: `Model`, `MAX_TOKENS`. Decoders of some upstreams ignore case, so
- * that they would read a value that nobody here has checked or counted.
+ * that they would read a value that the gateway has neither checked nor counted.
  */
 export function misspelled(members: readonly JsonMember[], names: ReadonlySet<string>): Failure | null {
   for (const { key } of members) {

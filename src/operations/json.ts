@@ -1,6 +1,6 @@
 /**
  * Reads JSON where it lies. A request body is never parsed as a whole: one pass over its bytes proves that it is valid
- * and not built to exhaust us, and notes where the values of the top-level object are. Whoever needs one reads that one,
+ * and not built to exhaust us, and notes where the values of the top-level object are. A caller that needs one reads that one,
  * and all other bytes travel on untouched.
  */
 export function scanJson(bytes: Uint8Array, limits: JsonLimits = jsonLimits): JsonScan {
@@ -666,7 +666,7 @@ function marked(characters: string): Uint8Array {
   return table;
 }
 
-/** An object that somebody else sent, of which nothing is known yet. */
+/** An object from outside, of which nothing is known yet. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 export function isJsonObject(value: unknown): value is JsonObject {

@@ -1,7 +1,7 @@
 import { failure, type Failure } from "./failure.ts";
 import type { JsonScan, JsonMember } from "./json.ts";
 
-/** What a client did wrong in its request, in the words and codes of the convention. */
+/** What a client did wrong in its request, in the words and codes of the OpenAI API. */
 export function mistake(message: string, code: string | null, param: string | null): Failure {
   return failure("invalid_request", message, { message, status: 400, type: "invalid_request_error", code, param });
 }

@@ -30,7 +30,7 @@ export const nothingCounted: TokenUsage = { promptTokens: null, completionTokens
 const tokensMax = 1e9;
 
 /**
- * Reads a `usage` object of the convention, in the variants that providers make of it. In what it gives, every figure is part of
+ * Reads a `usage` object of the OpenAI API, in the variants that providers make of it. In what it gives, every figure is part of
  * what it is billed as: reasoning of the completion, cached tokens of the prompt. A figure that cannot be a count is unknown,
  * never zero and never negative.
  */
@@ -48,7 +48,7 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
     cachedTokens: count(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"] ?? usage["cached_tokens"]),
     reasoningTokens: count(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]),
   };
-  // Every answer comes by here, and few have more to tell.
+  // Every answer passes here, and few report more.
   const plain =
     cacheWriteTokens === null && audioInputTokens === null && audioOutputTokens === null
       ? told

@@ -125,7 +125,7 @@ function notDone(model: string, operation: Operation): Failure {
   });
 }
 
-/** As the convention says it, without a code. */
+/** As the OpenAI API says it, without a code. */
 function tooLarge(limit: number, bytes: number): Failure {
   return failure("invalid_request", "the file is too large for one request", {
     message: `Maximum content size limit (${limit}) exceeded (${bytes} bytes read)`,

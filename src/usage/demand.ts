@@ -74,7 +74,7 @@ const usualOutputTokens = 1024;
 const unaskedOutputTokens = 4096;
 /** No model says more at once, whatever a client asks for. */
 const outputTokensMax = 1_000_000;
-/** The convention's own bound. */
+/** The bound of the OpenAI API. */
 const choicesMax = 128;
 const tokensMax = 1e9;
 

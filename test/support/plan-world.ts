@@ -1,4 +1,4 @@
-import { conventionPaths } from "../../src/dialects/presets.ts";
+import { defaultPaths } from "../../src/dialects/presets.ts";
 import { type Candidate, candidatesOf, type Channel, type Route } from "../../src/channels/channel.ts";
 import type { Health } from "../../src/channels/health.ts";
 import { LastAsked } from "../../src/channels/last-asked.ts";
@@ -24,7 +24,7 @@ export function channel(name: string, facts: ChannelFacts = {}): Channel {
     address: {
       baseUrl: `https://${host}/v1`,
       host,
-      ...conventionPaths,
+      ...defaultPaths,
       modelsPath: "/models",
       query: "",
       authHeader: "authorization",

@@ -39,7 +39,7 @@ function encode(ask: TranscriptionRequest, target: Target): EncodedRequest | Fai
   };
 }
 
-/** Laughter and footsteps are left out, because nobody expects them in a transcript of this convention. */
+/** Laughter and footsteps are left out, because clients of the OpenAI API do not expect them in a transcript. */
 function fieldsOf(ask: TranscriptionRequest, model: string): readonly FormField[] {
   const temperature = ask.fields.findLast(({ name, value }) => name === "temperature" && value !== "");
   const language = standardLanguage(ask);

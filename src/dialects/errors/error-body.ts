@@ -1,7 +1,7 @@
 import type { JsonObject } from "../../operations/json.ts";
 /**
  * What an upstream's error body says, in whichever of the many shapes it says it. The words are the upstream's own:
- * whoever repeats them, to a client or to a log, passes them through `presentable` first.
+ * before they are repeated to a client or a log, they must pass through `presentable`.
  */
 export interface ErrorBody {
   /** An empty string where there was nothing to read. */

@@ -78,7 +78,7 @@ function told(seen: Evidence): Failure {
     ...(ceiling !== undefined && { ceiling }),
   });
   if (plain.blame === "client") return { ...plain, ...clientsShare(plain, verdict, seen) };
-  // Nobody has to stay away because one request was too much.
+  // A failure of one request cools nothing down.
   if (plain.scope === "request") return plain;
   const waits = waitMs(kind, seen);
   const otherwiseMs = waitMs(kind, { ...seen, text: "", retryAfterMs: seen.toldMs });
@@ -89,7 +89,7 @@ function told(seen: Evidence): Failure {
 
 const perDay = "per day";
 
-/** Only what a client did wrong is explained to it in the upstream's words, because it needs them to mend it. */
+/** Only what a client did wrong is explained to it in the upstream's words, because it needs them to fix it. */
 function clientsShare(plain: Failure, verdict: Explanation, { body }: Evidence): Partial<Failure> {
   const message = body.form === "markup" ? "" : presentable(body.message, messageMaxChars);
   const type = identifier(body.type);
@@ -297,7 +297,7 @@ const codeRules: readonly Rule[] = [
       "engine_failed",
     ],
   },
-  // A request larger than a whole minute's allowance: waiting does not help and nobody else should have to wait.
+  // A request larger than a whole minute's allowance: waiting does not help, and other requests should not have to wait.
   {
     kind: "rate_limited",
     scope: "request",
@@ -468,7 +468,7 @@ const channelRules: readonly Rule[] = [
   },
 ];
 
-/** What the upstream will not do, whoever asks it. */
+/** What the upstream does for no client. */
 const refusalRules: readonly Rule[] = [
   {
     kind: "content_policy",
@@ -609,7 +609,7 @@ function clientsName(text: string): string {
 /** What a status means on its own. */
 function statusVerdict(seen: Evidence): Explanation {
   const verdict = plainStatusVerdict(seen);
-  // An upstream tells its client what it did wrong in words for programs. A page is of somebody before it, and no client can mend it.
+  // An upstream tells its client what it did wrong in words for programs. A page comes from a proxy in front of it, and no client can fix that.
   return verdict.kind === "invalid_request" && seen.body.form === "markup" ? { kind: "bad_response" } : verdict;
 }
 
@@ -624,7 +624,7 @@ function plainStatusVerdict(seen: Evidence): Explanation {
 }
 
 /**
- * Whoever stands at the other end does not speak for the upstream: a web server to which plain HTTP was sent where it expects TLS.
+ * The other end does not speak for the upstream: for example a web server to which plain HTTP was sent where it expects TLS.
  */
 function isMisdirected({ status, body }: Evidence): boolean {
   if (status !== 400 || (body.form !== "markup" && body.form !== "text")) return false;
@@ -657,7 +657,7 @@ const statusKinds: Readonly<Record<number, FailureKind>> = {
   451: "content_policy",
   498: "overloaded",
   501: "model_missing",
-  // Whoever stands before the upstream gave up on it, and it may be at work still.
+  // A proxy in front of the upstream gave up waiting, and the upstream may still be at work.
   504: "timed_out",
   524: "timed_out",
 };

@@ -13,7 +13,7 @@ import { OpenAiStream } from "./stream.ts";
 import { openaiTranscription } from "./transcription.ts";
 
 /**
- * The convention's own dialect. Nothing is translated: the client's bytes go out with a few values spliced in place,
+ * The dialect of the OpenAI API. Nothing is translated: the client's bytes go out with a few values spliced in place,
  * and the upstream's bytes come back.
  */
 export const openai: Dialect = {

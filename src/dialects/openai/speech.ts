@@ -9,7 +9,7 @@ import { explain, explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
 import { voiceFor } from "../../channels/voice.ts";
 
-/** Speech in the convention's own dialect: the client's bytes go out with the model, the voice and the format in place. */
+/** Speech in the dialect of the OpenAI API: the client's bytes go out with the model, the voice and the format in place. */
 export const openaiSpeech: Codec<SpeechRequest> = { encode, explain };
 
 function encode(ask: SpeechRequest, target: Target): EncodedRequest | Failure {

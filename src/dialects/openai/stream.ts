@@ -141,7 +141,7 @@ interface ChunkChoice {
   readonly finish_reason?: unknown;
 }
 
-/** The convention allows 128; an index beyond any sense is read as the first choice. */
+/** The OpenAI API allows 128; an index beyond any sense is read as the first choice. */
 const choicesMax = 1024;
 /** Where deltas take turns, as those of several choices do, learning stops. */
 const learnedMax = 4;

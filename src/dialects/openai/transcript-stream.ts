@@ -1,4 +1,4 @@
-import { meteredLength, conventionalUsage, transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
+import { meteredLength, transcriptTokenUsage, transcriptionUsage } from "../../operations/transcription/transcription-usage.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { deltaFrame, doneFrame, endFrame } from "../../operations/transcription/transcript-events.ts";
@@ -10,8 +10,8 @@ import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 /**
- * Looks at the events of a streamed transcription. Those of the convention pass unchanged; two other tongues that servers
- * of the convention speak here (chunks like those of a chat, and events of another name) are turned into it. A stream is
+ * Looks at the events of a streamed transcription. Those of the OpenAI API pass unchanged; two other formats that
+ * compatible servers send here (chunks like those of a chat, and events of another name) are turned into it. A stream is
  * whole once its `transcript.text.done` came, or an end mark after text; anything else that ends was cut.
  */
 export class OpenAiTranscriptStream implements EventDecoder {
@@ -102,7 +102,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
   }
 
   private doneFrame(text: string): Uint8Array {
-    return doneFrame(text, this.usage === null ? null : conventionalUsage(this.usage));
+    return doneFrame(text, this.usage === null ? null : transcriptTokenUsage(this.usage));
   }
 
   /** An end mark closes a stream that said something; alone it is no answer. */

@@ -78,7 +78,7 @@ function wordsUnsupported(): Failure {
   });
 }
 
-/** The object of an answer that says it is one, with its text; or the error it is in truth. */
+/** The object of an answer that says it is one, with its text; or the error it really is. */
 function answerIn(body: Uint8Array, text: string): TranscriptionAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
   const answer = parseUntrusted(text, body);
@@ -106,7 +106,7 @@ function isPassable(answer: TranscriptionAnswer, transcript: Transcript, format:
   }
 }
 
-/** Nothing but what was said: a missing time is not a number, and whoever renders the transcript sees to that. */
+/** Nothing but what was said: a missing time is NaN, which the renderer handles. */
 function transcriptIn(answer: TranscriptionAnswer, ask: TranscriptionRequest): Transcript {
   const language = typeof answer["language"] === "string" ? languageCode(answer["language"]) : null;
   const duration = seconds(answer["duration"]);
@@ -156,7 +156,7 @@ function isUsable(key: string, value: unknown): boolean {
   return key !== "tokens" || Array.isArray(value);
 }
 
-/** What is wrong with an answer that should be text of this kind. Nothing may have been said, but somebody must say so. */
+/** What is wrong with an answer that should be text of this kind. An empty transcript is valid only with a content type of text. */
 function textFault(text: string, format: TranscriptFormat, head: UpstreamHead): string | null {
   const type = head.header("content-type") ?? "";
   // Some servers call plain text that; what is in it tells.

@@ -14,7 +14,7 @@ import { formatUnsupported } from "../transcripts/rendered-transcript.ts";
 import { soundBound, transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
 
 /**
- * Transcriptions in the convention's own dialect. The client's form goes on as it is, with a few values changed; the answer
+ * Transcriptions in the dialect of the OpenAI API. The client's form goes on as it is, with a few values changed; the answer
  * comes back in its own bytes unless the upstream had to be asked for another format than the client.
  */
 export const openaiTranscription: Codec<TranscriptionRequest> = { encode, explain };

@@ -51,7 +51,7 @@ class AudioReader implements StreamReader {
   }
 }
 
-/** Of 16 bits. One of these names demands that the rate be told, and so the rate of the convention is known to be meant. */
+/** Of 16 bits. `audio/L16` requires a rate (RFC 2586), so a type without one means the rate of the OpenAI API. */
 function isSamples(type: string): boolean {
   return /^audio\/(?:x-)?(?:pcm|l16)\s*(?:;|$)/.test(type);
 }
@@ -61,7 +61,7 @@ function declaredBytes(head: UpstreamHead): number | null {
   return length !== null && /^\d+$/.test(length) ? Number(length) : null;
 }
 
-/** Samples say nothing of themselves; at another rate than the convention's they would be heard too slow or too fast. */
+/** Samples say nothing of themselves; at another rate than that of the OpenAI API they would play too slowly or too fast. */
 function hasOtherSamples(type: string): boolean {
   const rate = /;\s*(?:sample-?)?rate\s*=\s*"?(\d+)/.exec(type)?.[1];
   const channels = /;\s*channels\s*=\s*"?(\d+)/.exec(type)?.[1];

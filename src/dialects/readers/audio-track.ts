@@ -50,7 +50,7 @@ export class AudioTrack {
   constructor(
     private readonly wish: AudioWish,
     private readonly tools: ReaderTools,
-    /** A little audio can become very much: whoever asks for the rest with `hasMore` need not hold all of it. */
+    /** A little audio can decode to very much. A caller that asks for the rest with `hasMore` need not hold all of it. */
     private readonly inSteps = false,
   ) {}
 
@@ -66,7 +66,7 @@ export class AudioTrack {
     return isFailure(found) ? found : this.pass(found);
   }
 
-  /** The upstream has said all it has to say. */
+  /** The body of the upstream has ended. */
   close(told: TrackEnd): Emissions | Promise<Emissions> {
     if (this.destroyed) return givenUp;
     let last: readonly AudioPiece[] = [];

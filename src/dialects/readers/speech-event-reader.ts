@@ -76,7 +76,7 @@ function read(events: readonly SseEvent[]): Events {
   const pieces: AudioPiece[] = [];
   const skipped: Emission[] = [];
   for (const event of events) {
-    // Not of this convention, but of so many others that servers send it here as well.
+    // The OpenAI API has no such event for speech, but some compatible servers send the end mark of a chat here as well.
     if (event.data.startsWith("[DONE]")) return { pieces, skipped, end: { usage: null, frame: null }, cause: null };
     const said = parse(event);
     if (said === null) {

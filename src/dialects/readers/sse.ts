@@ -1,6 +1,6 @@
 import type { SseEvent } from "../dialect.ts";
 
-/** Whoever a body is split for. */
+/** Receives the events of a body as it is split. */
 export interface SseVisitor {
   /** Where a frame ends that begins here and that it knows without having it read; 0 where there is none. */
   recognised(chunk: Uint8Array, at: number): number;

@@ -60,7 +60,7 @@ function boundaryFor(fields: readonly FormField[], { name, content }: FormFile):
 
 const decoder = new TextDecoder("latin1");
 
-/** Looks for a boundary in parts that follow one another, wherever the cut between them falls. */
+/** Searches consecutive chunks for a boundary, also across the cuts between them. */
 function boundarySearch(boundary: Uint8Array): (part: Uint8Array) => boolean {
   const skips = skipsOf(boundary);
   const overlap = boundary.length - 1;
@@ -99,7 +99,7 @@ function includes(bytes: Uint8Array, wanted: Uint8Array, skips: Uint8Array): boo
   return false;
 }
 
-/** The end of a name is what says what it is. */
+/** The end of a file name is kept, because its extension tells the format. */
 function fileName({ name }: FormFile): string {
   const quoted = quotable(name.slice(-nameLengthMax).toWellFormed());
   return quoted === "" ? "audio" : quoted;

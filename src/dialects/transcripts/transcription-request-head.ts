@@ -12,7 +12,7 @@ export function transcriptionUrl(task: TranscriptionRequest["task"], { channel, 
 
 /**
  * How long the sound may last that an engine of this machine decodes: what its channel takes, and twice what the file says of
- * itself, for which room was taken of the key's limits. Null where neither says, and for everybody else.
+ * itself, for which room was taken of the key's limits. Null where neither says, and for all other channels.
  */
 export function soundBound({ seconds }: TranscriptionRequest, { channel }: Target): Readonly<Record<string, string>> | null {
   if (!channel.address.baseUrl.startsWith("engine:")) return null;
@@ -24,7 +24,7 @@ const soundBoundHeader = "x-audio-seconds-max";
 /** Encoders add some silence, and heads are rounded. */
 const slack = 1.05;
 
-/** The headers of a request whose content type nobody else may set: a form cannot be read without its own. */
+/** The headers of a request. Configured headers cannot replace its content type: a form cannot be read without its own. */
 export function transcriptionHeaders(accept: string, type: string, { forwarded, channel }: Target): Readonly<Record<string, string>> {
   return { accept, ...forwarded, ...channel.headers, "content-type": type };
 }

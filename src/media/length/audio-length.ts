@@ -34,7 +34,7 @@ async function measured(file: StoredFile): Promise<Length | null> {
   try {
     return (await measure?.(file)) ?? null;
   } catch {
-    // A disk that fails is told of by whoever needs the file; a length can be done without.
+    // A failing disk is reported when the file is sent; a length can be done without.
     return null;
   }
 }

@@ -11,7 +11,7 @@ export interface Length {
 
 /**
  * The seconds, where they go with the bytes: too few would have more bytes a second than the codec can have, too many fewer than
- * silence has. What does not go together is nobody's length, and whoever needs one judges by the bytes.
+ * silence has. A length that contradicts the bytes is dropped, and the caller estimates from the bytes.
  */
 export function plausibleSeconds({ seconds, soundBytes, bytesPerSecondMax }: Length): number | null {
   const isPossible = soundBytes <= seconds * bytesPerSecondMax + slackBytes && soundBytes + slackBytes >= seconds * bytesPerSecondMin;

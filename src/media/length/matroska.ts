@@ -22,7 +22,7 @@ export async function matroskaLength(file: StoredFile): Promise<Length | null> {
   };
 }
 
-/** By the codec of its sound; more where there is a picture as well, or where nobody says what there is. */
+/** By the codec of its sound; more where there is a picture as well, or where the file does not say what it holds. */
 function bytesPerSecondMaxOf(start: ByteWindow, segment: ByteRange): number {
   const tracks = childIn(start, segment, ids.tracks);
   let max = 0;

@@ -23,7 +23,7 @@ export async function mp4Length(file: StoredFile): Promise<Length | null> {
   const seconds = Math.max(movieSeconds(movie) ?? 0, sound.seconds ?? 0);
   if (seconds === 0) return null;
   const share = mediaBytes === 0 ? 1 : mediaBytesThere / mediaBytes;
-  // Beyond the boxes that are looked at there are fragments, of which nobody knows the bytes.
+  // Beyond the boxes that are looked at there are fragments, whose bytes are not counted.
   const soundBytes = at < file.length ? file.length : mediaBytesThere;
   return { seconds: seconds * share, soundBytes, bytesPerSecondMax: sound.bytesPerSecondMax, isCut: at > file.length };
 }
@@ -90,7 +90,7 @@ function fragmentTicks(movie: ByteWindow): number | null {
   return header.bytes.length < (isLong ? 12 : 8) ? null : ticksAt(header, 4, isLong);
 }
 
-/** Nothing and the largest number there is both mean that nobody knows. */
+/** Zero and the largest number both mean that the length is unknown. */
 function ticksAt({ view }: ByteWindow, at: number, isLong: boolean): number | null {
   const ticks = isLong ? longAt(view, at) : view.getUint32(at);
   return ticks === 0 || ticks >= (isLong ? Number.MAX_SAFE_INTEGER : 0xffff_ffff) ? null : ticks;
@@ -122,7 +122,7 @@ interface Box {
   readonly lengthBytes: number | null;
 }
 
-/** Null where no box can be: each is at least as long as its own head, so that whoever walks along them comes to an end. */
+/** Null where no box can be: each is at least as long as its own head, so that a walk along them ends. */
 function boxAt({ bytes, view }: ByteWindow, at: number): Box | null {
   if (at + 8 > bytes.length) return null;
   const short = view.getUint32(at);

@@ -30,7 +30,7 @@ export interface ChatRequest {
   readonly promptTokensEstimate: number;
 }
 
-/** Reads a chat request: the facts the gateway decides on, or the mistake the client can mend. Unknown fields are welcome. */
+/** Reads a chat request: the facts the gateway decides on, or the mistake that the client can fix. Unknown fields are welcome. */
 export function readChatRequest(body: Uint8Array): ChatRequest | Failure {
   const document = scanJson(body);
   const unreadable = bodyMistake(document);
@@ -196,10 +196,10 @@ function tooMany(param: string, count: number, max: number): Failure | null {
   return count <= max ? null : mistake(`'${param}' has ${count} elements, and may have ${max}.`, "array_above_max_length", param);
 }
 
-/** An upstream looks for every one of them at every token. The convention has 4, others take some dozens. */
+/** An upstream looks for every one of them at every token. The OpenAI API allows 4, others take some dozens. */
 const stopsMax = 256;
 const stopBytesMax = 64 * 1024;
-/** The convention has 128; those who reach many services through one model send more. */
+/** The OpenAI API allows 128; those who reach many services through one model send more. */
 const toolsMax = 1024;
 /** Of a list that cannot have too many elements: each has a byte at least, and a comma or a bracket. */
 const harmlessBytes = 2 * stopsMax;

@@ -2,14 +2,14 @@ import type { Output } from "../emission.ts";
 
 /**
  * Deltas in a row that differ in nothing but their words, as those of a chat do: one emission for as many events as came
- * together. The words are plain ASCII, and lie in the bytes they came in until somebody asks for them.
+ * together. The words are plain ASCII, and are decoded from the bytes they came in only when they are asked for.
  */
 export class DeltaRun {
   readonly kind = "delta";
   readonly finishes = false;
   /** Where the words of each event begin and end. */
   private readonly places: number[] = [];
-  /** Where the next event has to begin: what lies between is nobody's. */
+  /** Where the next event has to begin: a gap would be lost. */
   end: number;
 
   constructor(

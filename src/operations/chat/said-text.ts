@@ -2,7 +2,7 @@ import { DeltaRun } from "./delta-run.ts";
 import type { Emission } from "../emission.ts";
 
 /**
- * The words of an answer so far, for the case that somebody has to go on with them. That hardly ever happens, so they are kept as
+ * The words of an answer so far, in case another channel has to continue it. That hardly ever happens, so they are kept as
  * bytes in one buffer: a string for each delta would cost more than relaying it.
  */
 export class SaidText {

@@ -9,7 +9,7 @@ export function speechDeltaFrame(audio: Uint8Array): Uint8Array {
   return encoder.encode(`data: {"type":"${speechDelta}","audio":"${audio.toBase64()}"}\n\n`);
 }
 
-/** The last event. Tokens that nobody counted are left out: a zero would be taken for a figure. */
+/** The last event. Tokens that were not counted are left out: a zero would be taken for a count. */
 export function speechDoneFrame(usage: TokenUsage | null): Uint8Array {
   return encoder.encode(`data: ${JSON.stringify({ type: speechDone, ...counted(usage) })}\n\n`);
 }

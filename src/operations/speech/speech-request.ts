@@ -27,7 +27,7 @@ export interface SpeechLimits {
   readonly charactersMax: number;
 }
 
-/** Reads a speech request: the facts the gateway decides on, or the mistake the client can mend. Unknown fields are welcome. */
+/** Reads a speech request: the facts the gateway decides on, or the mistake that the client can fix. Unknown fields are welcome. */
 export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): SpeechRequest | Failure {
   const document = scanJson(body);
   const unreadable = bodyMistake(document);

@@ -5,7 +5,7 @@ import type { Transcript, TranscriptFormat, TranscriptUsage, TranscriptSegment }
 export const eventsType = "text/event-stream; charset=utf-8";
 
 /**
- * A whole transcript as the stream it was not: its text in one delta (or its segments, where speakers were asked for), and
+ * A whole transcript as a stream, for a client that asked for one: its text in one delta (or its segments, where speakers were asked for), and
  * its end. Null where speakers were asked for and not told apart.
  */
 export function transcriptEvents(transcript: Transcript, format: TranscriptFormat): Uint8Array | null {

@@ -24,7 +24,7 @@ export const transcriptTypes: { readonly [F in TranscriptFormat]: string } = {
   diarized_json: "application/json",
 };
 
-/** The transcript in a format of the convention, or null where it lacks the times or speakers the format is made of. */
+/** The transcript in a format of the OpenAI API, or null where it lacks the times or speakers the format is made of. */
 export function render(transcript: Transcript, rendering: Rendering): Rendered | null {
   const text = renderers[rendering.format](sound(transcript), rendering);
   return text === null ? null : { body: encoder.encode(text), type: transcriptTypes[rendering.format] };
@@ -117,7 +117,7 @@ const unknownScores = {
   no_speech_prob: 0,
 };
 
-/** Speakers cannot be guessed: where nobody told them apart, there is no such transcript. */
+/** Speakers cannot be guessed: where the upstream did not tell them apart, there is no such transcript. */
 function diarized(transcript: Transcript): string | null {
   const segments = speakingSegments(transcript);
   if (segments === null) return null;

@@ -28,7 +28,7 @@ export interface TranscriptionRequest {
 }
 
 /**
- * Reads the form of a transcription: the facts the gateway decides on, or the mistake the client can mend. Unknown fields
+ * Reads the form of a transcription: the facts the gateway decides on, or the mistake that the client can fix. Unknown fields
  * are welcome. Where a field stands twice, the last one counts; an empty field counts as absent.
  */
 export function readTranscriptionRequest(
@@ -74,7 +74,7 @@ export function readTranscriptionRequest(
     wantsSegments: granularities.length === 0 || granularities.includes("segment"),
     fields,
     file,
-    // Whoever may read the file finds it out: only a request without a mistake is worth that.
+    // The caller reads the length from the file: only a request without a mistake is worth that.
     seconds: null,
     isCut: false,
   };
@@ -97,7 +97,7 @@ function isTag(text: string): boolean {
 
 const tagLengthMax = 35;
 
-/** Events carry text and speakers only. Where the format asks for more, `stream` is ignored, as the convention has it. */
+/** Events carry text and speakers only. Where the format asks for more, `stream` is ignored, as the OpenAI API does. */
 const streamable: readonly TranscriptFormat[] = ["json", "text", "diarized_json"];
 
 function isFormat(text: string, allowed: readonly TranscriptFormat[]): text is TranscriptFormat {

@@ -18,7 +18,7 @@ export function transcriptionUsage(value: unknown, duration: unknown): MeteredUs
 }
 
 /** A report of tokens under the names of this operation, where an upstream reports them under those of a chat. */
-export function conventionalUsage({ promptTokens, completionTokens }: MeteredUsage): TranscriptUsage | null {
+export function transcriptTokenUsage({ promptTokens, completionTokens }: MeteredUsage): TranscriptUsage | null {
   if (promptTokens === null || completionTokens === null) return null;
   const total = promptTokens + completionTokens;
   return { type: "tokens", input_tokens: promptTokens, output_tokens: completionTokens, total_tokens: total };

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { conventionPaths } from "../../../src/dialects/presets.ts";
+import { defaultPaths } from "../../../src/dialects/presets.ts";
 import { shownValue } from "../../../src/config/findings/shown-value.ts";
 import { loadConfig, renderProblem } from "../../../src/config/load.ts";
 import type { ConfigSource, Loaded, Problem, Settings } from "../../../src/config/load.ts";
@@ -559,7 +559,7 @@ describe("channels", () => {
     expect(await azure("resource: res")).toEqual({
       baseUrl: "https://res.openai.azure.com/openai/v1",
       host: "res.openai.azure.com:443",
-      ...conventionPaths,
+      ...defaultPaths,
       modelsPath: null,
       query: "",
       authHeader: "api-key",

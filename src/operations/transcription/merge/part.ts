@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject } from "../../json.ts";
 import { languageCode } from "../languages.ts";
 import type { TranscriptSegment, Transcript, TranscriptWord } from "../transcript.ts";
 
-/** Reads back the answer for a part, which is JSON in a format of the convention, already judged by the dialect it came in. */
+/** Reads back the answer for a part, which is JSON in a format of the OpenAI API, already judged by the dialect it came in. */
 export function partTranscript(body: Uint8Array): Transcript | Failure {
   const answer = parsed(body);
   if (answer === null || typeof answer["text"] !== "string") return failure("bad_response", "the transcript of a part cannot be read back");

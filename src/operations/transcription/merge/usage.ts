@@ -1,7 +1,7 @@
 import type { TranscriptUsage } from "../transcript.ts";
 import type { MeteredUsage } from "../../usage.ts";
 
-/** What several answers consumed together. A figure counts as far as it was told; where nobody told it, it is unknown. */
+/** What several answers consumed together. A figure is the sum of what was reported; where no answer reported it, it is unknown. */
 export function summedUsage(usages: readonly (MeteredUsage | null)[]): MeteredUsage | null {
   const told = usages.filter((usage) => usage !== null);
   if (told.length === 0) return null;
