@@ -3,8 +3,8 @@ export function bindingProblem(facts: { readonly host: string; readonly accounts
   if (isLoopback(facts.host) || facts.accounts > 0 || facts.tokenGiven) return null;
   return (
     `The admin listener may not be opened on ${facts.host} while there is neither an admin account nor an admin token: whoever reaches it ` +
-    "first would own this gateway. Make an account first (start with the admin listener on 127.0.0.1 and use the bootstrap token), or " +
-    "name a file with a token of 32 characters or more in ADMIN_TOKEN_FILE."
+    "first would own this gateway. Create an account first (start with the admin listener on 127.0.0.1 and use the bootstrap token), or " +
+    "set ADMIN_TOKEN_FILE to a file with a token of 32 characters or more."
   );
 }
 

@@ -201,7 +201,7 @@ const slowChange = new AdminError(
 const unconditional = new AdminError(
   400,
   "invalid_value",
-  "This change cannot be bound to a state: send it without 'If-Match'.",
+  "This route does not support 'If-Match': send the change without it.",
   "if-match",
 );
 

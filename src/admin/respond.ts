@@ -67,5 +67,5 @@ export function storageError(error: unknown): AdminError | null {
 export const internalError = new AdminError(
   500,
   "internal_error",
-  "Something went wrong here. The log of the gateway has it under this request id.",
+  "An internal error occurred. The gateway's log has the details under this request id.",
 );

@@ -51,6 +51,6 @@ export async function openAdmin({ settings, durable, services, token, onBug }: A
     });
     return { listener, bootstrap: bootstrapFile };
   } catch (error) {
-    throw new StartProblem(`The admin API cannot be opened. ${listenProblem(error, admin, "--admin")} --admin off leaves it out.`, 1);
+    throw new StartProblem(`The admin API could not start. ${listenProblem(error, admin, "--admin")} --admin off turns it off.`, 1);
   }
 }

@@ -45,7 +45,7 @@ async function open(settings: Settings, configFile: string | null, givenMasterKe
     terminal.say(`note: a row of ${table} is damaged and was left out: ${JSON.stringify(id)}, in its ${column}`),
   );
   // Whoever is in the wrong folder, or forgot --config, should hear of it.
-  if (isNew) terminal.say(`note: there was no store in ${settings.dataDir}, so a new one was made.`);
+  if (isNew) terminal.say(`note: there was no store in ${settings.dataDir}: created a new one.`);
   return {
     storage,
     reports: storage,

@@ -33,7 +33,7 @@ export function choice<const T extends string>(values: readonly T[]): (text: str
 export function several<T>(read: (text: string) => T): (text: string, before: readonly T[] | false | undefined) => readonly T[] {
   return (text, before) => {
     const items = text.split(",").map((item) => item.trim());
-    if (items.includes("")) throw new InvalidArgumentError("There is nothing before, between or behind a comma.");
+    if (items.includes("")) throw new InvalidArgumentError("An item between commas is empty.");
     return [...new Set([...(Array.isArray(before) ? (before as readonly T[]) : []), ...items.map(read)])];
   };
 }

@@ -60,7 +60,7 @@ async function piped(): Promise<string> {
 /** What came on standard input, as the one line it has to be. */
 export function oneLine(bytes: Uint8Array): string {
   const text = decoded(bytes).replace(/\r?\n$/, "");
-  if (text === "") throw new CommandError("Nothing came on standard input: send it there, or call this on a terminal.", exitCodes.usage);
+  if (text === "") throw new CommandError("Standard input is empty: send the value there, or run this in a terminal.", exitCodes.usage);
   if (/[\r\n]/.test(text)) throw new CommandError("Standard input has more than one line: send only one.", exitCodes.usage);
   return text;
 }
@@ -69,7 +69,7 @@ function decoded(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw new CommandError("What came on standard input is not text in UTF-8.", exitCodes.usage);
+    throw new CommandError("Standard input is not valid UTF-8.", exitCodes.usage);
   }
 }
 

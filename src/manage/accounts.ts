@@ -25,7 +25,9 @@ export function passwordProblem(password: string, name: string): ManageError | n
   }
   if (password.length > passwordCharactersMax) return problem(`The password may have at most ${passwordCharactersMax} characters.`);
   if (unguessableLength(password, [name]) < unguessableMin) {
-    return problem("The password is too easy to guess: it is mostly the name, a well-known word or a row. Choose a few unrelated words.");
+    return problem(
+      "The password is too easy to guess: it is mostly the name, a well-known word or a sequence. Choose a few unrelated words.",
+    );
   }
   return null;
 }

@@ -28,12 +28,12 @@ describe("an account", () => {
     const command = ["accounts", "create", "ada", "--role", "admin"];
     const wrong = await cli.onTerminal(command, [
       ["Password for ada", `${password}\r`],
-      ["same again", "something else\r"],
+      ["Repeat it", "something else\r"],
     ]);
-    expect([wrong.code, wrong.out.includes("not the same")]).toEqual([64, true]);
+    expect([wrong.code, wrong.out.includes("do not match")]).toEqual([64, true]);
     const right = await cli.onTerminal(command, [
       ["Password for ada", `${password}\r`],
-      ["same again", `${password}\r`],
+      ["Repeat it", `${password}\r`],
     ]);
     expect([right.code, right.out.includes(password)]).toEqual([0, false]);
     expect(await opens(cli, "ada", password)).toBe(true);

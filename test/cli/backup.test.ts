@@ -121,7 +121,7 @@ test("a backup that opens without the master key says which one its store needs,
     const said: string[] = [];
     for (const args of [[plain], [phrased, "--passphrase-file", words]]) {
       const { code, out, err } = await cli.here(["restore", ...args, "--check"], { env });
-      expect([code, out]).toEqual([0, expect.stringContaining("is a good backup")]);
+      expect([code, out]).toEqual([0, expect.stringContaining("is a valid backup")]);
       expect(out.includes("can be restored here")).toBe(err === "");
       said.push(err);
     }

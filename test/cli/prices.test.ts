@@ -57,7 +57,7 @@ test("a later price waits for its day, and the one before it is over then", asyn
 test("a price of the file goes before one that is set, which is told, and is changed only there", async () => {
   const cli = new CommandLine({ prices: [{ model: "home-*", input: 0, output: 0 }] });
   const { code, out, err } = await cli.run(["prices", "set", "home-*", "--input", "1"]);
-  expect([code, out.includes("hidden"), err]).toEqual([0, true, expect.stringContaining("another price goes before it")]);
+  expect([code, out.includes("hidden"), err]).toEqual([0, true, expect.stringContaining("another price takes precedence")]);
   const [listed] = (await cli.json<ShownPrice[]>("prices", "list", "home-1")).filter(({ model }) => model === "home-*");
   expect(listed).toMatchObject({ source: "file", rates: { input: 0, output: 0 } });
   expect((await cli.here(["prices", "remove", "home-*"])).code).toBe(0);
@@ -69,13 +69,13 @@ test("a price is removed by its model, or by its id where there are several", as
   await cli.json("prices", "set", "m", "--input", "1", "--note", "why");
   await cli.json("prices", "set", "m", "--provider", "router", "--input", "2");
   const several = await cli.here(["prices", "remove", "m"]);
-  expect([several.code, several.err]).toEqual([64, expect.stringContaining("by its id")]);
+  expect([several.code, several.err]).toEqual([64, expect.stringContaining("give the id")]);
   expect((await cli.here(["prices", "remove", "m", "--provider", "router"])).code).toBe(0);
   const [left] = (await cli.json<ShownPrice[]>("prices", "list", "m")).filter(({ source }) => source === "store");
   expect(await cli.json<unknown>("prices", "remove", left?.id ?? "")).toEqual({ removed: left?.id ?? "" });
   expect(await cli.here(["prices", "remove", "m"])).toMatchObject({ code: 1, err: expect.stringContaining("No such price") });
   const shipped = shippedPrices().find(({ model }) => !model.includes("*"))?.model ?? "";
-  expect(await cli.here(["prices", "remove", shipped])).toMatchObject({ code: 1, err: expect.stringContaining("comes along") });
+  expect(await cli.here(["prices", "remove", shipped])).toMatchObject({ code: 1, err: expect.stringContaining("shipped with Sluice") });
 });
 
 test("a price beyond ten thousand dollars is taken for the mistake it is", async () => {

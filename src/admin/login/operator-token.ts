@@ -4,12 +4,12 @@ import { unguessableLength } from "../../manage/guessable.ts";
 
 /** Why a token that the owner chose may not open the admin API, or null. The text is for whoever starts the program. */
 export function operatorTokenProblem(token: string): string | null {
-  const mend = "Make one with `openssl rand -hex 32`.";
-  if (token.length < charactersMin) return `The given admin token is shorter than ${charactersMin} characters. ${mend}`;
-  if (!isBearerToken(token)) return `The given admin token cannot be sent in a header: use letters, digits and dashes. ${mend}`;
-  if (token.startsWith(tokenPrefix)) return `The given admin token looks like a client key; the two must not be the same. ${mend}`;
+  const fix = "Create one with `openssl rand -hex 32`.";
+  if (token.length < charactersMin) return `The admin token is shorter than ${charactersMin} characters. ${fix}`;
+  if (!isBearerToken(token)) return `The admin token cannot be sent in a header: use letters, digits and dashes. ${fix}`;
+  if (token.startsWith(tokenPrefix)) return `The admin token looks like a client key; the two must not be the same. ${fix}`;
   if (unguessableLength(token) < unguessableMin || new Set(token).size < distinctMin) {
-    return `The given admin token can be guessed: it repeats itself, or is made of well-known words. ${mend}`;
+    return `The admin token can be guessed: it repeats itself, or is made of well-known words. ${fix}`;
   }
   return null;
 }

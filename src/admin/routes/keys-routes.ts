@@ -19,16 +19,16 @@ const fields = {
   name: line(200).refine((name) => !name.startsWith(fileKeyPrefix), `must not begin with ${fileKeyPrefix}`),
   owner: line(200).nullable().optional(),
   note: prose(10_000).nullable().optional(),
-  models: patterns.optional().describe("The models it may ask for, patterns with `*`; null means every model."),
+  models: patterns.optional().describe("The models it may use, patterns with `*`; null means every model."),
   operations: z.array(operation).min(1).max(operation.options.length).nullable().optional(),
-  channels: patterns.optional().describe("The channels it may be served by, by name or tag, patterns with `*`; null means every one."),
+  channels: patterns.optional().describe("The channels it may use, by name or tag, patterns with `*`; null means every one."),
   limits: limitsField.optional().describe("What it may use. Replaced as a whole; `{}` is without limits."),
   long_audio: offOrSplit.optional(),
   long_input: offOrSplit.optional(),
-  expires_at: momentField.nullable().optional().describe("From this moment on the key is refused; null is never."),
+  expires_at: momentField.nullable().optional().describe("When the key stops working; null is never."),
 };
 const withToken = keyAnswer.extend({
-  token: z.string().nullable().describe("What clients send. It is shown this once, and not at all where it was brought along."),
+  token: z.string().nullable().describe("What clients send. It is shown only once, and not at all if it was imported."),
 });
 
 /** Who may call. */
@@ -77,10 +77,10 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/keys",
     access: "admin",
-    summary: "Makes a key, or takes in one that clients use already. A token that is made is shown this once.",
+    summary: "Creates a key, or imports one that clients already use. A new token is shown only once.",
     body: z.strictObject({
       ...fields,
-      import: z.string().max(4096).optional().describe("An existing key of at least 32 characters, which goes on opening the gateway."),
+      import: z.string().max(4096).optional().describe("An existing key of at least 32 characters, which clients can go on using."),
     }),
     answer: withToken,
     status: 201,
@@ -110,14 +110,14 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/keys/{id}/rotate",
     access: "admin",
-    summary: "Gives a key a new token, which is shown this once. The token before it goes on for a while.",
+    summary: "Gives a key a new token, which is shown only once. The old token keeps working for a while.",
     body: z.strictObject({
       overlap_seconds: z
         .int()
         .min(0)
         .max(7 * 24 * hour)
         .default(24 * hour)
-        .describe("How long the old token still opens the key."),
+        .describe("How long the old token keeps working."),
     }),
     answer: withToken,
     handle: async ({ params: { id }, body, services, actor }) =>
@@ -127,7 +127,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/keys/{id}/revoke",
     access: "admin",
-    summary: "Revokes a key for good. Its calls that are under way are ended.",
+    summary: "Revokes a key for good, and ends its running calls.",
     body: z.strictObject({}),
     answer: keyAnswer,
     handle: async ({ params: { id }, services, actor }) => {

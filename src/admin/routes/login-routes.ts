@@ -36,7 +36,7 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       method: "POST",
       path: "/admin/api/bootstrap",
       access: "public",
-      summary: "Makes the first admin account with the token that the first start left in a file. It works once.",
+      summary: "Creates the first admin account with the token that the first start left in a file. It works once.",
       body: z.strictObject({ token: z.string().min(1).max(512), name: accountName, password }),
       answer: z.strictObject({ name: z.string(), role }),
       status: 201,

@@ -13,7 +13,7 @@ export type AccountsRequest = { readonly on: "accounts"; readonly json: boolean 
   | { readonly act: "revoke-token"; readonly name: string }
 );
 
-const roleOption = ["--role <role>", "admin changes things, viewer looks at them", choice<Role>(["admin", "viewer"])] as const;
+const roleOption = ["--role <role>", "admin may change things, viewer may only read", choice<Role>(["admin", "viewer"])] as const;
 
 export function addAccounts({ program, take }: CommandRegistry): void {
   const accounts = program.command("accounts").description("manage who may use the admin API").addHelpText("after", accountsExamples);
@@ -25,11 +25,11 @@ export function addAccounts({ program, take }: CommandRegistry): void {
       .option(...configOption)
       .addHelpText("after", parent === accounts ? accountsExamples : tokensExamples);
 
-  command(accounts, "list", "show the accounts", true).action(({ config, json = false }: CommonOptions) =>
+  command(accounts, "list", "list the accounts", true).action(({ config, json = false }: CommonOptions) =>
     take(config, { on: "accounts", act: "list", json }),
   );
 
-  command(accounts, "create", "make an account; its password is asked for, or read from standard input")
+  command(accounts, "create", "create an account; its password is prompted for, or read from standard input")
     .argument("<name>", "letters, digits and . _ @ + -")
     .requiredOption(...roleOption)
     .action((name: string, { config, json = false, role }: CommonOptions & { role: Role }) =>
@@ -37,9 +37,9 @@ export function addAccounts({ program, take }: CommandRegistry): void {
     );
 
   for (const [act, description] of [
-    ["password", "set a new password, which is asked for, or read from standard input; ends the account's sessions"],
-    ["disable", "keep an account from logging in, and end its sessions"],
-    ["enable", "let it log in again"],
+    ["password", "set a new password, prompted for or read from standard input; ends the account's sessions"],
+    ["disable", "stop an account from logging in, and end its sessions"],
+    ["enable", "let an account log in again"],
   ] as const) {
     command(accounts, act, description)
       .argument("<name>")
@@ -48,25 +48,25 @@ export function addAccounts({ program, take }: CommandRegistry): void {
 
   command(accounts, "remove", "remove an account, and end its sessions")
     .argument("<name>")
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "do not ask for confirmation")
     .action((name: string, { config, json = false, yes = false }: CommonOptions & { yes?: boolean }) =>
       take(config, { on: "accounts", act: "remove", json, name, yes }),
     );
 
   const tokens = accounts.command("tokens").description("manage the admin tokens of machines").addHelpText("after", tokensExamples);
 
-  command(tokens, "list", "show the tokens, without what opens them", true).action(({ config, json = false }: CommonOptions) =>
+  command(tokens, "list", "list the tokens, without their secrets", true).action(({ config, json = false }: CommonOptions) =>
     take(config, { on: "accounts", act: "tokens", json }),
   );
 
-  command(tokens, "create", "make a token; it is printed this once")
+  command(tokens, "create", "create a token; it is printed only once")
     .argument("<name>", "letters, digits and . _ @ + -")
     .requiredOption(...roleOption)
     .action((name: string, { config, json = false, role }: CommonOptions & { role: Role }) =>
       take(config, { on: "accounts", act: "create-token", json, name, role }),
     );
 
-  command(tokens, "revoke", "end a token for good")
+  command(tokens, "revoke", "revoke a token for good")
     .argument("<name>")
     .action((name: string, { config, json = false }: CommonOptions) => take(config, { on: "accounts", act: "revoke-token", json, name }));
 }

@@ -22,34 +22,34 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
     case "list": {
       const all = await accounts.list();
       if (all.length === 0 && !request.json)
-        return terminal.say("There are no accounts. Make one with: sluice accounts create NAME --role admin");
+        return terminal.say("There are no accounts. Create one with: sluice accounts create NAME --role admin");
       return answer(all.map(accountJson), accountTable(all));
     }
     case "create": {
       const name = nameOf(request.name);
-      if ((await accounts.list()).some((account) => account.name === name)) throw new CommandError(`There is an account ${name} already.`);
+      if ((await accounts.list()).some((account) => account.name === name)) throw new CommandError(`Account ${name} already exists.`);
       const password = await newPassword(name, context);
       const created = orThrow(await createAccount(store, { name, role: request.role, password }, by));
-      return answer(accountJson(created), `Account ${name} is made, as ${created.role}.`);
+      return answer(accountJson(created), `Created account ${name} with role ${created.role}.`);
     }
     case "password": {
       const name = await existing(request.name, store);
       const changed = orThrow(await editAccount(store, name, { password: await newPassword(name, context) }, by));
-      return answer(accountJson(changed), `Account ${name} has a new password, and its sessions are over.`);
+      return answer(accountJson(changed), `Changed the password of account ${name}, and ended its sessions.`);
     }
     case "disable":
     case "enable": {
       const name = await existing(request.name, store);
       const disabled = request.act === "disable";
       const changed = orThrow(await editAccount(store, name, { disabled }, by));
-      return answer(accountJson(changed), `Account ${name} is ${disabled ? "disabled, and its sessions are over" : "enabled"}.`);
+      return answer(accountJson(changed), disabled ? `Disabled account ${name}, and ended its sessions.` : `Enabled account ${name}.`);
     }
     case "remove": {
       const name = await existing(request.name, store);
       if (!request.yes && terminal.asks && !(await terminal.confirm(`Remove account ${name}?`)))
         throw new CommandError("Nothing was changed.");
       await removeAccount(store, name, by);
-      return answer({ removed: name }, `Account ${name} is removed.`);
+      return answer({ removed: name }, `Removed account ${name}.`);
     }
     case "tokens": {
       const all = await accounts.tokens();
@@ -63,7 +63,7 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
         const { name: called, ...rest } = tokenJson(created);
         return terminal.print(json({ name: called, token: secret, ...rest }));
       }
-      terminal.say(`Token ${name} is made, as ${created.role}. It is shown only now, so keep it somewhere safe:\n`);
+      terminal.say(`Created token ${name} with role ${created.role}. It is shown only once; store it somewhere safe:\n`);
       return terminal.print(secret);
     }
     case "revoke-token": {
@@ -72,7 +72,7 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
         throw new CommandError(`There is no token ${name}. See sluice accounts tokens list.`);
       }
       await revokeAdminToken(store, name, by);
-      return answer({ revoked: name }, `Token ${name} is revoked.`);
+      return answer({ revoked: name }, `Revoked token ${name}.`);
     }
   }
 }
@@ -91,10 +91,10 @@ async function existing(text: string, { storage }: OpenStore): Promise<string> {
 
 /** Asked twice where somebody types it: a mistyped one would open nothing. */
 async function newPassword(name: string, { terminal }: CommandContext): Promise<string> {
-  const password = await terminal.secret(`Password for ${name} (it is not shown): `);
+  const password = await terminal.secret(`Password for ${name} (not shown): `);
   orThrow(passwordProblem(password, name));
-  if (terminal.asks && (await terminal.secret("The same again: ")) !== password) {
-    throw new CommandError("The two are not the same: nothing was changed.", exitCodes.usage);
+  if (terminal.asks && (await terminal.secret("Repeat it: ")) !== password) {
+    throw new CommandError("The passwords do not match: nothing was changed.", exitCodes.usage);
   }
   return password;
 }

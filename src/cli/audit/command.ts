@@ -26,7 +26,7 @@ export async function runAudit(request: AuditRequest, store: OpenStore, context:
     if (page.length === 0) break;
   }
   if (request.json) context.terminal.print(json(entries.map(entryJson)));
-  else if (entries.length === 0) context.terminal.say("Nothing was changed.");
+  else if (entries.length === 0) context.terminal.say("No changes are recorded.");
   else context.terminal.print(auditTable(entries));
 }
 

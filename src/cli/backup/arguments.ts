@@ -24,8 +24,8 @@ export function addBackup({ program, take }: CommandRegistry): void {
   program
     .command("backup")
     .description("copy the store to a file, encrypted, also while gateways run")
-    .argument("<file>", "the file to be made; it must not exist yet")
-    .option("--passphrase-file <file>", "encrypt it with the passphrase in this file, and not with the master key")
+    .argument("<file>", "the file to write; it must not exist yet")
+    .option("--passphrase-file <file>", "encrypt it with the passphrase in this file instead of the master key")
     .addOption(new Option("--plain", "do not encrypt it").conflicts("passphraseFile"))
     .option("--json", "print the result as JSON")
     .option(...configOption)
@@ -36,11 +36,11 @@ export function addBackup({ program, take }: CommandRegistry): void {
 
   program
     .command("restore")
-    .description("put a backup in the place of the store; gateways must be stopped")
+    .description("replace the store with a backup; gateways must be stopped")
     .argument("<file>", "made by sluice backup")
-    .option("--passphrase-file <file>", "what it was encrypted with, where that was not the master key")
-    .option("--check", "only see whether the backup is good and can be opened here; gateways may run")
-    .option("-y, --yes", "do not ask")
+    .option("--passphrase-file <file>", "the passphrase it was encrypted with, if not the master key")
+    .option("--check", "only check whether the backup is valid and can be restored here; gateways may run")
+    .option("-y, --yes", "do not ask for confirmation")
     .option("--json", "print the result as JSON")
     .option(...configOption)
     .addHelpText("after", restoreExamples)
@@ -55,7 +55,7 @@ export function addBackup({ program, take }: CommandRegistry): void {
   masterKey
     .command("rotate")
     .description("replace the master key, and encrypt the secrets with the new one; gateways must be stopped")
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "do not ask for confirmation")
     .option(...configOption)
     .addHelpText("after", masterKeyExamples)
     .action(({ config, yes = false }: CommonOptions & { yes?: boolean }) => take(config, { on: "backup", act: "rotate", yes }));

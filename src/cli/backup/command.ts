@@ -36,11 +36,11 @@ async function backup({ file, json: asJson, plain, passphraseFile }: Of<"backup"
   terminal.print(
     asJson
       ? json({ file: resolve(file), bytes, encrypted_with: plain ? null : protection.kind })
-      : `The store is backed up in ${resolve(file)} (${plural(bytes, "byte")}, ${how}).`,
+      : `Backed up the store to ${resolve(file)} (${plural(bytes, "byte")}, ${how}).`,
   );
-  if (passphrase !== null) terminal.say("Without its passphrase nobody can open it: keep that in another place.");
+  if (passphrase !== null) terminal.say("Nobody can open it without the passphrase: keep that in another place.");
   terminal.say(
-    `The backup does not hold the master key, without which it is of no use: keep a copy of ${masterKeyPlace(context)} in another place.`,
+    `The backup does not contain the master key, and is useless without it: keep a copy of ${masterKeyPlace(context)} in another place.`,
   );
 }
 
@@ -56,20 +56,18 @@ async function restore({ file, yes, json: asJson, checkOnly, passphraseFile }: O
   if (checkOnly) {
     const { masterKey } = await maintenance.restore({ file, passphrase, checkOnly }, showProgress(context));
     const warning = masterKeyWarning(masterKey, context);
-    const good = `${resolve(file)} is a good backup${warning === null ? ", and can be restored here" : ""}.`;
+    const good = `${resolve(file)} is a valid backup${warning === null ? ", and can be restored here" : ""}.`;
     terminal.print(asJson ? json({ checked: resolve(file), master_key: masterKey.kind }) : good);
     if (warning !== null) terminal.say(warning);
     return;
   }
-  await agreed(yes, `Put ${file} in the place of the store in ${maintenance.dataDir}? What is there is kept beside it.`, context);
+  await agreed(yes, `Replace the store in ${maintenance.dataDir} with ${file}? The present store is kept beside it.`, context);
   const { replaced, masterKey } = await maintenance.restore({ file, passphrase, checkOnly }, showProgress(context));
-  const kept = replaced === null ? "There was none before." : `The one before is kept as ${replaced}.`;
+  const kept = replaced === null ? "There was no store before." : `The previous store is kept as ${replaced}.`;
   terminal.print(
-    asJson
-      ? json({ restored: resolve(file), replaced, master_key: masterKey.kind })
-      : `The store is restored from ${resolve(file)}. ${kept}`,
+    asJson ? json({ restored: resolve(file), replaced, master_key: masterKey.kind }) : `Restored the store from ${resolve(file)}. ${kept}`,
   );
-  terminal.say(masterKeyWarning(masterKey, context) ?? `The master key it needs is the one here, ${masterKeyPlace(context)}.`);
+  terminal.say(masterKeyWarning(masterKey, context) ?? `Its master key is the one here, ${masterKeyPlace(context)}.`);
 }
 
 /** What is to be done before a gateway can be started on a restored store; null where its master key is here. */
@@ -96,9 +94,9 @@ async function rotate({ yes }: Of<"rotate">, context: CommandContext): Promise<v
   orThrow(inUseProblem(maintenance));
   await agreed(yes, "Replace the master key? All gateways of this store must be stopped, on other machines too.", context);
   // What comes by the environment cannot be replaced by us.
-  const next = maintenance.masterKeyGiven ? (await terminal.secret("The new master key (it is not shown): ")).trim() : null;
+  const next = maintenance.masterKeyGiven ? (await terminal.secret("New master key (not shown): ")).trim() : null;
   await maintenance.rotateMasterKey(next, by, (done, of) => terminal.progress(`Encrypting secrets: ${done} of ${of}`));
-  terminal.print("The master key is replaced.");
+  terminal.print("Replaced the master key.");
   terminal.say(
     next === null
       ? `Make a copy of ${masterKeyPlace(context)}, and give it to other machines of this store: backups do not hold it.`
@@ -112,7 +110,7 @@ async function rotate({ yes }: Of<"rotate">, context: CommandContext): Promise<v
 /** Asks where somebody is there; otherwise the answer must have been given with the command. */
 async function agreed(yes: boolean, question: string, { terminal }: CommandContext): Promise<void> {
   if (yes) return;
-  if (!terminal.asks) throw new CommandError("There is nobody to ask: give --yes to do it all the same.", exitCodes.usage);
+  if (!terminal.asks) throw new CommandError("There is no terminal to ask for confirmation: give --yes to go ahead.", exitCodes.usage);
   if (!(await terminal.confirm(question))) throw new CommandError("Nothing was changed.");
 }
 

@@ -13,29 +13,29 @@ export interface KeyFields extends Pick<KeyChange, "name" | "owner" | "note" | "
   readonly longInput?: boolean;
 }
 
-const severalWords = "; several by commas, or by repeating it";
+const severalWords = "; separate several with commas, or repeat the option";
 
 /** `lifts`: each can be taken back with `--no-…`, which makes sense for a key that exists. */
 export function addFieldOptions(command: Command, lifts: boolean): Command {
   command
-    .option("--owner <text>", "whose it is", line(200))
-    .option("--note <text>", "anything worth knowing", prose(10_000))
-    .option("--model <pattern>", `the models it may ask for, with * for any run of characters${severalWords}`, several(line(256)))
-    .option("--operation <name>", `what it may ask for: ${operations.join(", ")}${severalWords}`, several(choice(operations)))
-    .option("--channel <pattern>", `the channels it may be served by, by name or tag${severalWords}`, several(line(256)))
-    .option("--expires <when>", "from when on it is refused: a date, or how long from now, such as 30d", future)
-    .option("--long-audio", "cut recordings above the limit of a request, and put the parts together")
-    .option("--long-input", "cut texts to be spoken above the limit of a request, and put the parts together");
+    .option("--owner <text>", "who it belongs to", line(200))
+    .option("--note <text>", "a note for operators", prose(10_000))
+    .option("--model <pattern>", `the models it may use, with * for any run of characters${severalWords}`, several(line(256)))
+    .option("--operation <name>", `the operations it may use: ${operations.join(", ")}${severalWords}`, several(choice(operations)))
+    .option("--channel <pattern>", `the channels it may use, by name or tag${severalWords}`, several(line(256)))
+    .option("--expires <when>", "when it stops working: a date, or how long from now, such as 30d", future)
+    .option("--long-audio", "split recordings that are too long for one request, and join the results")
+    .option("--long-input", "split texts that are too long for one speech request, and join the audio");
   if (!lifts) return command;
   return command
-    .option("--no-owner", "nobody's")
+    .option("--no-owner", "without an owner")
     .option("--no-note", "without a note")
     .option("--no-model", "every model")
     .option("--no-operation", "every operation")
     .option("--no-channel", "every channel")
-    .option("--no-expires", "without an end")
-    .option("--no-long-audio", "refuse recordings above the limit")
-    .option("--no-long-input", "refuse texts above the limit");
+    .option("--no-expires", "never expires")
+    .option("--no-long-audio", "reject recordings that are too long")
+    .option("--no-long-input", "reject texts that are too long");
 }
 
 export interface FieldOptions {
@@ -77,11 +77,11 @@ export function addLimitOptions(command: Command, lifts: boolean): Command {
     .option("--characters <n>", "characters to be spoken, per minute", wholeNumber(1, 1e12))
     .option("--concurrency <n>", "requests at the same time", wholeNumber(1, 1e6))
     .option("--budget <dollars>", "what it may spend", dollars(budgetNanosMax))
-    .option("--budget-period <period>", `over which time: ${budgetPeriods.join(", ")} (default: total)`, choice(budgetPeriods))
+    .option("--budget-period <period>", `what it is counted over: ${budgetPeriods.join(", ")} (default: total)`, choice(budgetPeriods))
     .option("--unpriced <what>", "calls of unknown price under a budget: refuse or allow (default: refuse)", choice(["refuse", "allow"]))
     .option(
       "--per-model <rule>",
-      "limits for some models, such as 'large-*:rpm=10,budget_usd=5,budget_period=day'; may be repeated",
+      "limits for matching models, such as 'large-*:rpm=10,budget_usd=5,budget_period=day'; may be repeated",
       (text: string, before: RulesOption) => rules(rule(text), before),
     );
   if (!lifts) return command;
@@ -91,8 +91,8 @@ export function addLimitOptions(command: Command, lifts: boolean): Command {
     .option("--no-audio-seconds", "any length of audio")
     .option("--no-characters", "any number of characters")
     .option("--no-concurrency", "any number at the same time")
-    .option("--no-budget", "any amount of money")
-    .option("--no-per-model", "no limits for some models; a rule alone is lifted by --per-model 'large-*:off'");
+    .option("--no-budget", "no budget")
+    .option("--no-per-model", "no limits per model; remove a single rule with --per-model 'large-*:off'");
 }
 
 export interface LimitOptions {

@@ -80,12 +80,12 @@ export function keyFacts(known: KnownKey, nowMs: number, spent: string | null): 
     ["expires", whenOr(key.expiresMs, "never")],
     ["created", stored === null ? null : localMinute(stored.createdMs)],
     ["revoked", stored === null || stored.revokedMs === null ? null : localMinute(stored.revokedMs)],
-    ["last used", stored === null ? null : whenOr(stored.lastUsedMs, "never, or not noted yet")],
+    ["last used", stored === null ? null : whenOr(stored.lastUsedMs, "never, or not recorded yet")],
     ...(stored?.tokens ?? []).map(
       ({ last4, createdMs, expiresMs }) =>
         [
           "token",
-          `…${last4}, made ${localMinute(createdMs)}${expiresMs === null ? "" : `, opens it until ${localMinute(expiresMs)}`}`,
+          `…${last4}, created ${localMinute(createdMs)}${expiresMs === null ? "" : `, valid until ${localMinute(expiresMs)}`}`,
         ] as const,
     ),
   ]);
@@ -117,7 +117,7 @@ function ratesLine({ requests, tokens, audioSeconds, characters, concurrency }: 
 }
 
 export function budgetText({ nanos, period }: Budget): string {
-  return `${money(nanos)} dollars ${period === "total" ? "in all" : `a ${period}`}`;
+  return `${money(nanos)} dollars ${period === "total" ? "in total" : `a ${period}`}`;
 }
 
 function whenOr(ms: number | null, otherwise: string): string {

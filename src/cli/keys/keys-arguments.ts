@@ -31,17 +31,17 @@ export type KeysRequest = { readonly on: "keys"; readonly json: boolean } & (
 const dayMs = 86_400_000;
 
 export function addKeys({ program, take }: CommandRegistry): void {
-  const keys = program.command("keys").description("make, list, rotate and revoke the keys of clients").addHelpText("after", keysExamples);
+  const keys = program.command("keys").description("create, list, rotate and revoke client keys").addHelpText("after", keysExamples);
   const command = (name: string, description: string): Command =>
     keys
       .command(name)
       .description(description)
       .option(...configOption);
-  const whose = ["<key>", "its id or its name"] as const;
+  const whose = ["<key>", "its id or name"] as const;
 
-  const create = command("create", "make a key; it is printed this once")
-    .argument("<name>", "what to call it", line(200))
-    .option("--import", "take a key that exists, of 32 characters or more, from standard input")
+  const create = command("create", "create a key; it is printed only once")
+    .argument("<name>", "the name of the key", line(200))
+    .option("--import", "import an existing key of at least 32 characters from standard input")
     .option(...jsonOption);
   addLimitOptions(addFieldOptions(create, false), false)
     .addHelpText("after", createExamples)
@@ -50,34 +50,34 @@ export function addKeys({ program, take }: CommandRegistry): void {
       take(config, { on: "keys", act: "create", json, name, fields: fieldsOf(options), limits: limitsGiven(options), imports });
     });
 
-  command("list", "show the keys there are")
-    .option("--search <text>", "only those with it in their name, owner, note or id", line(200))
-    .option("--revoked", "those that are revoked too")
-    .option("--limit <n>", "at most so many", wholeNumber(1, 1_000_000), 1000)
+  command("list", "list keys")
+    .option("--search <text>", "only keys with this text in their name, owner, note or id", line(200))
+    .option("--revoked", "include revoked keys")
+    .option("--limit <n>", "how many to list at most", wholeNumber(1, 1_000_000), 1000)
     .option(...jsonOption)
     .addHelpText("after", listExamples)
     .action(({ config, json = false, search, revoked = false, limit }: CommonOptions & ListOptions) =>
       take(config, { on: "keys", act: "list", json, search: search ?? null, revoked, limit }),
     );
 
-  command("show", "show all there is to know of a key, except what opens it")
+  command("show", "show everything about a key except its token")
     .argument(...whose)
     .option(...jsonOption)
     .addHelpText("after", showExamples)
     .action((key: string, { config, json = false }: CommonOptions) => take(config, { on: "keys", act: "show", json, key }));
 
-  command("rotate", "give a key a new token, which is printed this once; the old one goes on for a while")
+  command("rotate", "give a key a new token, printed only once; the old one keeps working for a while")
     .argument(...whose)
-    .option("--overlap <time>", "how long the old one still opens the key, at most 7d (default: 24h)", duration(7 * dayMs, "7d"))
+    .option("--overlap <time>", "how long the old token keeps working, at most 7d (default: 24h)", duration(7 * dayMs, "7d"))
     .option(...jsonOption)
     .addHelpText("after", rotateExamples)
     .action((key: string, { config, json = false, overlap = dayMs }: CommonOptions & { overlap?: number }) =>
       take(config, { on: "keys", act: "rotate", json, key, overlapMs: overlap }),
     );
 
-  command("revoke", "end a key for good, and its calls with it")
+  command("revoke", "revoke a key for good, and end its calls")
     .argument(...whose)
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "do not ask for confirmation")
     .option(...jsonOption)
     .addHelpText("after", revokeExamples)
     .action((key: string, { config, json = false, yes = false }: CommonOptions & { yes?: boolean }) =>
@@ -92,9 +92,9 @@ export function addKeys({ program, take }: CommandRegistry): void {
     );
 
   addFieldOptions(
-    command("edit", "change what a key is called and what it may reach")
+    command("edit", "change the name of a key, and what it may use")
       .argument(...whose)
-      .option("--name <text>", "what to call it", line(200)),
+      .option("--name <text>", "the name of the key", line(200)),
     true,
   )
     .option(...jsonOption)
@@ -129,7 +129,7 @@ Examples:
   $ sluice keys create old --import < old-key.txt
   $ KEY=$(sluice keys create script)
 
-The key alone goes to standard output; it is not kept anywhere and cannot be shown again.
+Only the key is written to standard output. It is not stored, and cannot be shown again.
 `;
 
 const listExamples = `
@@ -149,7 +149,7 @@ const rotateExamples = `
 Examples:
   $ sluice keys rotate laptop
   $ sluice keys rotate laptop --overlap 7d
-  $ sluice keys rotate laptop --overlap 0        the old one ends now
+  $ sluice keys rotate laptop --overlap 0        the old token ends now
 `;
 
 const revokeExamples = `
@@ -157,7 +157,7 @@ Examples:
   $ sluice keys revoke laptop
   $ sluice keys revoke laptop --yes
 
-It cannot be undone. Where nobody can be asked, as in a script, it is done without asking.
+This cannot be undone. Without a terminal, as in a script, there is no confirmation.
 `;
 
 const limitsExamples = `

@@ -38,18 +38,18 @@ async function create(request: Of<"create">, store: OpenStore, context: CommandC
   const { name, fields, imports } = request;
   if (parseToken(name) !== "foreign") {
     throw new CommandError(
-      "That is a key, and not a name. To bring a key along, name it and send it: sluice keys create NAME --import",
+      "This is a key, not a name. To import a key, give it a name and send it on standard input: sluice keys create NAME --import",
       exitCodes.usage,
     );
   }
   const edit = { ...editOf(fields, context.wallMs()), name, limits: limitsAfter(unlimited, request.limits) };
   const { key, token } = orThrow(await createKey(store, edit, imports ? () => readImport(context) : null, context.by));
-  if (imports) return tell(key, request.json, context, `Key ${key.name} (${key.id}) opens with what you sent.`);
-  showToken(key, token, request.json, context, `Key ${key.name} (${key.id}) is made.`);
+  if (imports) return tell(key, request.json, context, `Imported key ${key.name} (${key.id}).`);
+  showToken(key, token, request.json, context, `Created key ${key.name} (${key.id}).`);
 }
 
 async function readImport({ terminal }: CommandContext): Promise<string> {
-  return (await terminal.secret("The key to be imported (it is not shown): ")).trim();
+  return (await terminal.secret("Key to import (not shown): ")).trim();
 }
 
 async function list({ search, revoked, limit, json: asJson }: Of<"list">, store: OpenStore, context: CommandContext): Promise<void> {
@@ -67,8 +67,8 @@ async function list({ search, revoked, limit, json: asJson }: Of<"list">, store:
   const nowMs = context.wallMs();
   if (asJson) terminal.print(json(keys.map((key) => keyJson(key, nowMs))));
   else if (keys.length > 0) terminal.print(keyTable(keys, nowMs));
-  else terminal.say(search === null ? "There are no keys. Make one with: sluice keys create NAME" : "No key fits.");
-  if (found.length > limit) terminal.say(`There are more: raise --limit, which is ${limit}, or narrow it down with --search.`);
+  else terminal.say(search === null ? "There are no keys. Create one with: sluice keys create NAME" : "No key matches.");
+  if (found.length > limit) terminal.say(`There are more keys: raise --limit (now ${limit}), or narrow the list with --search.`);
 }
 
 const pageMax = 200;
@@ -93,18 +93,20 @@ async function rotate({ key, overlapMs, json: asJson }: Of<"rotate">, store: Ope
   const { id } = await storedKey(key, store);
   const { key: rotated, token } = orThrow(await rotateKey(store, id, overlapMs, context.by));
   const old =
-    overlapMs === 0 ? "The old one opens nothing any more." : `The old one opens it until ${localMinute(context.wallMs() + overlapMs)}.`;
-  showToken(rotated, token, asJson, context, `Key ${rotated.name} (${rotated.id}) has a new token. ${old}`);
+    overlapMs === 0 ? "The old token no longer works." : `The old token works until ${localMinute(context.wallMs() + overlapMs)}.`;
+  showToken(rotated, token, asJson, context, `Rotated key ${rotated.name} (${rotated.id}). ${old}`);
 }
 
 async function revoke({ key, yes, json: asJson }: Of<"revoke">, store: OpenStore, context: CommandContext): Promise<void> {
   const { id, name, revokedMs } = await storedKey(key, store);
   if (revokedMs === null && !yes && context.terminal.asks) {
-    const agreed = await context.terminal.confirm(`Revoke key ${shown(name)} (${shown(id)})? Its calls end, and it cannot be undone.`);
+    const agreed = await context.terminal.confirm(
+      `Revoke key ${shown(name)} (${shown(id)})? Its running calls end, and this cannot be undone.`,
+    );
     if (!agreed) throw new CommandError("Nothing was changed.");
   }
   const revoked = orThrow(await revokeKey(store, id, context.by));
-  tell(revoked, asJson, context, revokedMs === null ? `Key ${name} (${id}) is revoked.` : `Key ${name} (${id}) was revoked already.`);
+  tell(revoked, asJson, context, revokedMs === null ? `Revoked key ${name} (${id}).` : `Key ${name} (${id}) is already revoked.`);
 }
 
 async function limits({ key, change, json: asJson }: Of<"limits">, store: OpenStore, context: CommandContext): Promise<void> {
@@ -170,7 +172,7 @@ function showToken(key: StoredKey, token: string, asJson: boolean, { terminal, w
     const { id, name, ...rest } = keyJson({ source: "store", key }, wallMs());
     return terminal.print(json({ id, name, key: token, ...rest }));
   }
-  terminal.say(`${shown(words)}\nWhat opens it is shown only now, so keep it somewhere safe:\n`);
+  terminal.say(`${shown(words)}\nThe key is shown only once; store it somewhere safe:\n`);
   terminal.print(token);
-  terminal.say("\nA running gateway knows it within a second.");
+  terminal.say("\nA running gateway accepts it within a second.");
 }

@@ -34,7 +34,7 @@ export function changedLimits(limits: Limits, change: LimitChange): Limits | str
 function changedBudget(before: Budget | null, { budgetNanos, budgetPeriod }: LimitChange): Budget | null | string {
   const nanos = budgetNanos === undefined ? (before?.nanos ?? null) : budgetNanos;
   if (nanos !== null) return { nanos, period: budgetPeriod ?? before?.period ?? "total" };
-  return budgetPeriod === undefined ? null : "There is no budget to count over that period: give --budget too.";
+  return budgetPeriod === undefined ? null : "A budget period needs a budget: give --budget too.";
 }
 
 /** Reads `large-*:rpm=10,tpm=1000` or `large-*:off`; in words, what is wrong with it. Names of models may hold colons. */
@@ -49,14 +49,14 @@ export function rule(text: string): RuleChange | string {
   for (const part of text.slice(colon + 1).split(",")) {
     const [name = "", value = ""] = part.split("=", 2).map((side) => side.trim());
     const read = wordReaders[name];
-    if (read === undefined) return `There is no limit of that name: known are ${Object.keys(wordReaders).join(", ")}.`;
+    if (read === undefined) return `There is no limit of that name: use one of ${Object.keys(wordReaders).join(", ")}.`;
     const meant = read(value);
-    if (meant === null) return `The value of ${name} is not one it can have.`;
+    if (meant === null) return `The value of ${name} is invalid.`;
     words[name] = meant;
   }
-  if (words["budget_period"] !== undefined && words["budget_usd"] === undefined) return "budget_period needs budget_usd beside it.";
+  if (words["budget_period"] !== undefined && words["budget_usd"] === undefined) return "budget_period needs budget_usd too.";
   const [limits] = limitsOf({ per_model: [{ ...(words as RateWords), model: pattern }] }).models;
-  return limits === undefined ? "It says nothing." : { pattern, limits };
+  return limits === undefined ? "The rule sets no limit." : { pattern, limits };
 }
 
 const patternCharactersMax = 256;

@@ -43,9 +43,9 @@ export function addPrices({ program, take }: CommandRegistry): void {
 
   prices
     .command("list", { isDefault: true })
-    .description("show the prices that hold, and where they come from")
+    .description("list the prices in force, and where they come from")
     .argument("[model]", "only of this model; a * stands for any run of characters", line(200))
-    .option("--all", "also those that are over, or that others go before")
+    .option("--all", "include expired and overridden prices")
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", pricesExamples)
@@ -55,11 +55,11 @@ export function addPrices({ program, take }: CommandRegistry): void {
 
   const set = prices
     .command("set")
-    .description("set what a model costs; goes before the prices that come along")
+    .description("set what a model costs; overrides the shipped prices")
     .argument("<model>", "the upstream's name of the model; a * stands for any run of characters", line(200))
-    .option("--provider <name>", "only where this provider serves it (default: whoever does)", line(64))
-    .option("--from <date>", "the day it holds from (default: today)", moment)
-    .option("--note <text>", "anything worth knowing", prose(10_000));
+    .option("--provider <name>", "only for this provider (default: any provider)", line(64))
+    .option("--from <date>", "the first day it applies (default: today)", moment)
+    .option("--note <text>", "a note for operators", prose(10_000));
   for (const word of rateWordList) {
     const reads = word === "long_above_tokens" ? wholeNumber(1, 1e9) : dollars(rateNanosMax);
     set.option(`--${word.replaceAll("_", "-")} <${word === "long_above_tokens" ? "tokens" : "dollars"}>`, rateMeanings[word], reads);

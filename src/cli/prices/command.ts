@@ -43,7 +43,7 @@ async function list({ model, all, json: asJson }: Of<"list">, store: OpenStore, 
   context.terminal.say(
     model === null
       ? "There are no prices."
-      : "No price is known for it: calls of unknown price are counted apart. See sluice prices set --help",
+      : "No price is known for this model: its calls are counted as unpriced. See sluice prices set --help",
   );
 }
 
@@ -144,7 +144,7 @@ async function set(
   const listed: Listed = { price: kept, source: "store", id: kept.id, note, createdMs: kept.createdMs, state };
   context.terminal.print(asJson ? json(priceJson(listed)) : priceTable([listed]));
   if (state === "hidden" || state === "over") {
-    context.terminal.say("note: another price goes before it now. See sluice prices list --all");
+    context.terminal.say("note: another price takes precedence now. See sluice prices list --all");
   }
 }
 
@@ -155,19 +155,19 @@ async function remove({ price, provider, json: asJson }: Of<"remove">, store: Op
   if (found === undefined) throw notSet(price, store, context);
   if (others.length > 0) {
     const ids = named.map((one) => `  ${one.id}  ${one.provider ?? "any provider"}, from ${isoMoment(one.fromMs).slice(0, 10)}`);
-    throw new CommandError(`There are several prices of that model: name one by its id.\n${ids.join("\n")}`, exitCodes.usage);
+    throw new CommandError(`There are several prices for this model: give the id of one.\n${ids.join("\n")}`, exitCodes.usage);
   }
   await removePrice(store, found.id, context.by);
-  context.terminal.print(asJson ? json({ removed: found.id }) : `The price of ${shown(found.model)} (${found.id}) is removed.`);
+  context.terminal.print(asJson ? json({ removed: found.id }) : `Removed the price of ${shown(found.model)} (${found.id}).`);
 }
 
 function notSet(model: string, { prices }: ManageContext, { configFile }: CommandContext): CommandError {
   const { file, shipped } = prices();
   if (file.some((price) => price.model === model)) {
-    return new CommandError(`This price stands in ${configFile ?? "the configuration"}: change it there.`);
+    return new CommandError(`This price is defined in ${configFile ?? "the configuration"}: change it there.`);
   }
   if (shipped.some((price) => price.model === model)) {
-    return new CommandError("This price comes along and cannot be removed: set another, which goes before it, with sluice prices set.");
+    return new CommandError("This price is shipped with Sluice and cannot be removed: override it with sluice prices set.");
   }
   return new CommandError("No such price is set. See sluice prices list.");
 }

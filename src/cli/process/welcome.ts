@@ -46,14 +46,18 @@ function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): 
         : [
             `${storedKeys >= 1000 ? "1000 keys or more" : plural(storedKeys, "key")} in the store (npm run --silent sluice -- keys list${given})`,
           ];
-    return [`Keys: ${[...someOf(keyNames), ...stored].join(", ")}`, `Another one: npm run --silent sluice -- keys create NAME${given}`, ""];
+    return [
+      `Keys: ${[...someOf(keyNames), ...stored].join(", ")}`,
+      `Create another with: npm run --silent sluice -- keys create NAME${given}`,
+      "",
+    ];
   }
   return [
-    "Your client key, made at this first start and shown only now:",
+    "Your client key, created at this first start and shown only once:",
     "",
     `  ${madeKey}`,
     "",
-    `It is kept, as a hash, in the store. More are made with: npm run --silent sluice -- keys create NAME${given}`,
+    `Only its hash is stored. Create more keys with: npm run --silent sluice -- keys create NAME${given}`,
     "",
   ];
 }
@@ -75,7 +79,7 @@ function adminLines({ admin }: WelcomeFacts): string[] {
   const first =
     admin.bootstrap === null
       ? []
-      : [`  Its first account is made with the token in ${admin.bootstrap}, within the hour (see docs/admin.md).`];
+      : [`  Create its first account within the hour, with the token in ${admin.bootstrap} (see docs/admin.md).`];
   return [`The admin API is at ${admin.url}/admin/api`, ...first, ""];
 }
 

@@ -12,9 +12,7 @@ export async function runUsage(request: UsageRequest, store: OpenStore, context:
   const { terminal } = context;
   const waitingBytes = await store.catchUp();
   if (waitingBytes > 0) {
-    terminal.say(
-      `note: ${plural(waitingBytes, "byte")} of receipts are not in the store yet, and not in these figures: ask again in a while.`,
-    );
+    terminal.say(`note: ${plural(waitingBytes, "byte")} of receipts are not in the store yet, and not in these figures: try again later.`);
   }
   const nowMs = context.wallMs();
   const { by, model, channel } = request;
@@ -35,7 +33,7 @@ export async function runUsage(request: UsageRequest, store: OpenStore, context:
     case "csv":
       return terminal.print(csvOf(usageHeadings(by), views.map(safeCells)).trimEnd());
     case "table":
-      if (rows.length === 0) return terminal.say("Nothing was used.");
+      if (rows.length === 0) return terminal.say("No usage is recorded.");
       return terminal.print(usageTable(by, rows, names));
   }
 }
