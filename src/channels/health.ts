@@ -14,12 +14,12 @@ import type { Candidate, Scopes } from "./channel.ts";
  */
 export interface Health {
   readonly breaker: Breaker;
-  /** How often the breaker opened for failures, as of its last turn; each healthy minute since then takes one off. */
+  /** How often the breaker opened, as of its last change. Each healthy minute since then subtracts one. */
   readonly openings: number;
-  /** Until when the upstream asked us to stay away, and in what words. */
+  /** Until when the upstream asked for a wait, and why. */
   readonly coolUntilMs: number;
   readonly cooledBy: FailureKind;
-  /** Refusals (429, 401, …) with no success between them, and when the last one came. */
+  /** Rejections (429, 401, …) without a success between them, and the time of the last one. */
   readonly refusals: number;
   readonly refusedMs: number;
   /** Failures since the last success. */
@@ -35,15 +35,15 @@ type Breaker =
       readonly sinceMs: number;
       readonly untilMs: number;
       readonly because: FailureKind;
-      /** The last failure was not quick: trying in vain costs a caller time, or its answer. */
+      /** The last failure was slow, or cost the caller its answer. */
       readonly costly: boolean;
       /** Probes that succeeded so far. */
       readonly passed: number;
-      /** When the probe that is under way began. */
+      /** When the running probe began. */
       readonly probeMs: number | null;
     };
 
-/** Outcomes of the last 30 s: the current bucket, and the ones before it that still count, oldest first. */
+/** Outcomes of the last 30 s: the current bucket, and earlier ones that still count, oldest first. */
 interface Recent extends Bucket {
   readonly older: readonly Bucket[];
 }
@@ -55,7 +55,7 @@ interface Bucket {
 }
 
 const never = Number.NEGATIVE_INFINITY;
-/** The same for all that have none: there may be very many scopes of which little is known. */
+/** Shared, because there may be very many scopes with little history. */
 const none: readonly Bucket[] = [];
 
 export const newHealth: Health = {
@@ -80,8 +80,8 @@ const bucketMs = 5_000;
 const buckets = 6;
 const windowMs = buckets * bucketMs;
 /**
- * While nothing fails, a bucket stops counting here, and a success then costs no new value. So many successes outweigh
- * any failures that are not an outage; from the first failure on, every outcome counts.
+ * While nothing fails, a bucket stops counting here, so that a success allocates nothing. From the first failure on, every outcome
+ * counts.
  */
 const successesMax = 64;
 
@@ -90,21 +90,21 @@ const openFirstMs = 5_000;
 const openMaxMs = 300_000;
 const openJitter = 0.2;
 /**
- * Who fails quickly (refuses connections, resets them, answers with an error at once) costs a caller next to nothing to
- * try: it is tried again after ten seconds at most, jitter included, so that its return is noticed.
+ * An upstream that fails fast (refused or reset connections, immediate errors) costs a caller next to nothing. It is tried again after
+ * ten seconds at most, jitter included, so that its recovery is noticed.
  */
 const quickMs = 1_000;
 const openQuickMaxMs = 10_000;
-/** As often as it takes to reach that. */
+/** How many openings it takes to reach that. */
 const quickOpeningsMax = 2;
 const forgivenAfterMs = 60_000;
 const probesToClose = 2;
-/** A probe's lease ends with its attempt. Only a mistake of ours could leave one behind, which must not last for ever. */
+/** A probe ends with its attempt. This bound only matters if a bug leaves one behind. */
 const probeLeaseMs = 600_000;
 
 // Refusals, and coming back.
 const coolDefaultMs = 10_000;
-/** A Retry-After of 0 is no licence for a loop. */
+/** A Retry-After of 0 must not cause a busy loop. */
 const coolMinMs = 1_000;
 const coolMaxMs = 3_600_000;
 const offFirstMs = 60_000;
@@ -112,7 +112,7 @@ const offMaxMs = 900_000;
 const slowStartMs = 30_000;
 const slowStartFloor = 0.1;
 
-/** `open`: not now. `half_open`: one request at a time may try. */
+/** `open`: no requests. `half_open`: one request at a time. */
 export type BreakerState = "closed" | "half_open" | "open";
 
 export function breakerState(health: Health | undefined, nowMs: number): BreakerState {
@@ -123,8 +123,8 @@ export function breakerState(health: Health | undefined, nowMs: number): Breaker
 }
 
 /**
- * Another process found the scope in trouble. What it asked us to stay away from is left alone; a breaker that opened there
- * opens here, to be probed by ourselves. Whoever already knows of trouble of its own goes by that.
+ * Another process reports trouble. A wait that the upstream asked for is left alone; a breaker that opened there opens here, too, and
+ * this process probes it itself. If this process already knows of trouble, its own knowledge counts.
  */
 export function afterHint(health: Health = newHealth, kind: FailureKind, nowMs: number, forMs: number): Health {
   if (breakerState(health, nowMs) !== "closed") return health;
@@ -134,28 +134,28 @@ export function afterHint(health: Health = newHealth, kind: FailureKind, nowMs: 
   return { ...health, breaker: { state: "open", sinceMs: nowMs, untilMs, because: kind, costly, passed: 0, probeMs: null } };
 }
 
-/** From when on requests are let through again, at least as probes. In the past for a scope that takes them now. */
+/** From when on requests are let through again, at least as probes. In the past if they are let through now. */
 export function opensAgainMs(health: Health | undefined): number {
   if (health === undefined) return never;
   return health.breaker.state === "open" ? Math.max(health.coolUntilMs, health.breaker.untilMs) : health.coolUntilMs;
 }
 
-/** Whether trying in vain costs a caller time; meaningful only while the standing is not `closed`. */
+/** Whether a failed attempt is slow; meaningful only while the breaker is not closed. */
 export function isCostly(health: Health): boolean {
   return health.breaker.state === "open" && health.breaker.costly;
 }
 
-/** A probe has succeeded, and the next one may follow at once. */
+/** A probe succeeded, and the next one may follow at once. */
 export function hasPassed(health: Health): boolean {
   return health.breaker.state === "open" && health.breaker.passed > 0;
 }
 
-/** The upstream itself asked us to stay away, and it is not yet time: not even a last resort calls it. */
+/** The upstream asked for a wait that is not over. Not even a last resort asks it. */
 export function isHardCooled(health: Health | undefined, nowMs: number): boolean {
   return health !== undefined && nowMs < health.coolUntilMs;
 }
 
-/** What closed the way; meaningful only while the standing is not `closed`. */
+/** What opened the breaker or caused the cool-down; meaningful only while the state is not `closed`. */
 export function cause(health: Health, nowMs: number): FailureKind {
   if (nowMs < health.coolUntilMs || health.breaker.state === "closed") return health.cooledBy;
   return health.breaker.because;
@@ -166,7 +166,7 @@ export function isProbing(health: Health | undefined, nowMs: number): boolean {
   return health.breaker.probeMs !== null && nowMs - health.breaker.probeMs < probeLeaseMs;
 }
 
-/** The share of its weight a scope that just came back may take: from a tenth to all of it over half a minute. */
+/** The share of its weight that a recovered scope gets: from a tenth to all of it over half a minute (slow start). */
 export function slowStartFactor(health: Health | undefined, nowMs: number): number {
   if (health === undefined) return 1;
   if (health.breaker.state === "open") return slowStartFloor;
@@ -175,7 +175,7 @@ export function slowStartFactor(health: Health | undefined, nowMs: number): numb
   return slowStartFloor + (1 - slowStartFloor) * (Math.max(0, backForMs) / slowStartMs);
 }
 
-/** Says no more than a missing entry would, so its owner may drop it. */
+/** The entry says no more than a missing one, so that it may be dropped. */
 export function isForgettable(health: Health, nowMs: number): boolean {
   return (
     health.breaker.state === "closed" &&
@@ -187,7 +187,7 @@ export function isForgettable(health: Health, nowMs: number): boolean {
   );
 }
 
-/** Returns the same value when there is nothing new to remember, which is the rule for a busy, healthy scope. */
+/** Returns the same value if nothing changed, which is the usual case for a busy, healthy scope. */
 export function afterSuccess(health: Health | undefined, nowMs: number, beganMs: number): Health {
   const before = probeEnded(health ?? newHealth, beganMs);
   const { breaker } = before;
@@ -204,14 +204,14 @@ export function afterSuccess(health: Health | undefined, nowMs: number, beganMs:
       recent: newHealth.recent,
     };
   }
-  // Also a last resort's success while the breaker was still open: there is no reason to wait any longer.
+  // A last resort may succeed while the breaker is still open. Then there is no reason to wait longer.
   const untilMs = Math.min(breaker.untilMs, nowMs);
   return { ...before, breaker: { ...breaker, untilMs, passed } };
 }
 
 /**
- * The probe has its first content, and its answer may go on for minutes. What opened the breaker is disproved by that, unless
- * it was streams that broke off: then only a whole answer says anything.
+ * Whether the first content of a probe is enough to prove recovery, so that others need not wait for its end. Not if the breaker
+ * opened because streams broke off: then only a complete answer proves anything.
  */
 export function isProvedByContent(health: Health | undefined): boolean {
   return health?.breaker.state === "open" && health.breaker.because !== "interrupted";
@@ -224,14 +224,14 @@ function afterSuccessClosed(before: Health, nowMs: number, beganMs: number): Hea
   if (full && spotless) return before;
   return {
     ...before,
-    // A success that began after the refusal shows that the upstream lets us in again.
+    // A success that began after the rejection shows that the upstream accepts requests again.
     refusals: beganMs > before.refusedMs ? 0 : before.refusals,
     streak: 0,
     recent: counted(recent, nowMs, 1, 0),
   };
 }
 
-/** Only for the scope the failure is charged to (`chargedScope`). The dice spread the return of many replicas. */
+/** Only for the scope that the failure is charged to (`chargedScope`). The dice spread the return of many replicas. */
 export function afterFailure(health: Health | undefined, failure: Failure, nowMs: number, dice: () => number, beganMs: number): Health {
   const before = probeEnded(health ?? newHealth, beganMs);
   if (failure.scope === "request") return before;
@@ -252,9 +252,9 @@ export function afterFailure(health: Health | undefined, failure: Failure, nowMs
   }
 }
 
-/** The upstream asked us to stay away. Its own figure is taken at its word; without one, ours doubles with each refusal. */
+/** The upstream asked for a wait. Its own figure is used; without one, ours doubles with each rejection. */
 function cooled(before: Health, failure: Failure, nowMs: number, beganMs: number): Health {
-  // A call that came before its time was bound to be refused again, and proves nothing about a longer wait.
+  // A call that began before the wait was over was bound to be rejected and says nothing about a longer wait.
   const again = beganMs > before.refusedMs && beganMs >= before.coolUntilMs;
   const refusals = again ? before.refusals + 1 : Math.max(1, before.refusals);
   const waitMs = failure.retryAfterMs ?? coolDefaultMs * 2 ** (refusals - 1);
@@ -267,7 +267,7 @@ function cooled(before: Health, failure: Failure, nowMs: number, beganMs: number
   };
 }
 
-/** It cannot work until somebody mends it: one such answer is enough. */
+/** It cannot work until somebody fixes it: one such answer is enough. */
 function switchedOff(before: Health, failure: Failure, ms: number, nowMs: number, beganMs: number): Health {
   const { breaker } = before;
   if (beganMs <= breaker.sinceMs) return before;
@@ -288,18 +288,18 @@ function failedOnce(before: Health, failure: Failure, nowMs: number, dice: () =>
   const after = { ...before, streak: before.streak + 1, failedMs: nowMs, recent: counted(before.recent, nowMs, 0, 1) };
   if (breaker.state === "closed" && !isTooMuch(after, nowMs)) return after;
 
-  // A last resort, or a late second try, failed while the breaker was open: its time of waiting is as good as it was.
+  // A last resort or a late attempt failed while the breaker was open. The wait stays as it was.
   const costly = isCostlyFailure(failure, nowMs - beganMs);
   if (breaker.state === "open" && nowMs < breaker.untilMs) return { ...after, breaker: { ...breaker, sinceMs: nowMs, costly } };
   const left = openingsLeft(before, nowMs);
-  // A long outage of a channel that fails quickly must not make the next slow failure an affair of minutes.
+  // A long outage of a channel that fails fast must not make the next slow failure block it for minutes.
   const openings = costly ? left + 1 : Math.max(left, Math.min(left + 1, quickOpeningsMax));
   const maxMs = costly ? openMaxMs : openQuickMaxMs / (1 + openJitter);
   const openMs = Math.min(maxMs, openFirstMs * 2 ** (openings - 1)) * (1 - openJitter + 2 * openJitter * dice());
   return { ...opened(after, failure, nowMs, openMs, costly), openings };
 }
 
-/** A stream that breaks off costs its caller the answer, however soon it does. */
+/** A stream that breaks off costs the caller its answer, however early. */
 function isCostlyFailure(failure: Failure, tookMs: number): boolean {
   return tookMs >= quickMs || failure.kind === "interrupted";
 }
@@ -317,14 +317,14 @@ function openingsLeft(health: Health, nowMs: number): number {
   return Math.max(0, health.openings - Math.floor((nowMs - health.breaker.sinceMs) / forgivenAfterMs));
 }
 
-/** Marks that a probe is under way. Whoever sends it must report its outcome, or `probeEnded`. */
+/** Marks a running probe. Whoever sends it must report its outcome or call `probeEnded`. */
 export function withProbe(health: Health, nowMs: number): Health {
   return health.breaker.state === "open" ? { ...health, breaker: { ...health.breaker, probeMs: nowMs } } : health;
 }
 
 /**
- * The attempt that began then is over, whatever came of it, and with it the probe that it was. A call that began before the
- * probe is not the probe.
+ * The attempt that began at `beganMs` is over, and with it the probe if it was one. A call that began before the probe is not the
+ * probe.
  */
 export function probeEnded(health: Health, beganMs: number): Health {
   const { breaker } = health;
@@ -348,8 +348,8 @@ function counted(recent: Recent, nowMs: number, successes: number, failures: num
 }
 
 /**
- * Half of what was asked lately failed; or so many in a row that it cannot be chance. A share needs a few seconds to mean
- * something: ten requests are over in an instant, and of those a channel that fails three times in ten often fails five.
+ * Half of the recent requests failed, or so many in a row that it is no coincidence. A share needs a few seconds to be meaningful: ten
+ * requests may be over in an instant, and of those a channel with a failure rate of 30 % often fails five.
  */
 function isTooMuch({ recent, streak }: Health, nowMs: number): boolean {
   const slot = Math.floor(nowMs / bucketMs);
@@ -367,24 +367,23 @@ function isTooMuch({ recent, streak }: Health, nowMs: number): boolean {
 }
 
 /**
- * Five failures in a row are a sign where failures are rare. Of a channel that fails three times in ten they are bound to
- * come every few minutes, and it is still worth having: there it takes as many as are just as unlikely.
+ * Where failures are rare, five in a row are a sign. A channel with a failure rate of 30 % has such a row every few minutes and is
+ * still useful, so there it takes as many as are equally unlikely.
  */
 function streakMax(otherRequests: number, otherFailures: number): number {
   if (otherRequests < requestsMin || otherFailures <= 0) return streakUsual;
   return Math.max(streakUsual, (streakUsual * Math.log(failedShareUsual)) / Math.log(otherFailures / otherRequests));
 }
 
-/** The ids of every scope that a candidate has. */
+/** The ids of all scopes of a candidate. */
 export function scopeIds(scopes: Scopes): readonly string[] {
   const { host, credential, deployment, quota } = scopes;
   return quota === null ? [host, credential, deployment] : [host, credential, deployment, quota];
 }
 
 /**
- * The one scope that a failure of this candidate is charged to; `null`: none. Limits belong to whoever has the account:
- * the quota group if the channel has one; otherwise, in a pool, the credential, so that one exhausted key does not
- * take the others along.
+ * The scope that a failure of this candidate is charged to; `null`: none. Rate limits belong to the account: the quota group if the
+ * channel has one; otherwise, in a pool, the credential, so that one exhausted key does not affect the others.
  */
 export function chargedScope(candidate: Candidate, failure: Failure): string | null {
   const { scopes, deployment } = candidate;

@@ -1,19 +1,18 @@
 import type { Candidate } from "./channel.ts";
 
 /**
- * When those were asked whose breakers were open. Where nobody of a route is well, a call asks whoever was asked longest
- * ago, and each deployment is asked about once a second: so one that has recovered is found soon, whatever happened to it
- * before, and one that is down costs little.
+ * When candidates with an open breaker were last asked. If no candidate of a route is healthy, a call asks the one asked longest ago,
+ * and each deployment about once a second. So a recovered one is found soon, and one that is down costs little.
  */
 export class LastAsked {
   constructor(private readonly times: Map<string, number>) {}
 
-  /** How long until the deployment may be asked again in spite of its breaker; not positive: now. */
+  /** How long until the deployment may be asked again despite its breaker; zero or less: now. */
   waitMs({ deployment }: Candidate, nowMs: number): number {
     return (this.times.get(deployment.id) ?? never) + paceMs - nowMs;
   }
 
-  /** Of this very candidate: the credentials of a pool take turns. */
+  /** For this candidate alone: the credentials of a pool take turns. */
   askedMs(candidate: Candidate): number {
     return this.times.get(idOf(candidate)) ?? never;
   }
@@ -23,7 +22,7 @@ export class LastAsked {
     this.times.set(idOf(candidate), nowMs);
   }
 
-  /** The attempt said nothing about its channel, such as a mistake of the client's: the next need not wait for its sake. */
+  /** The attempt said nothing about its channel, for example because the client made a mistake. The next one need not wait. */
   inVain({ deployment }: Candidate): void {
     this.times.delete(deployment.id);
   }

@@ -1,7 +1,7 @@
 import type { Candidate } from "../channels/channel.ts";
 import { latencyMs, type Load } from "../channels/load.ts";
 
-/** A candidate that may be tried now, with the share of its weight that slow start leaves it. */
+/** A candidate that may be asked now, with the share of its weight that slow start allows. */
 export interface WeightedCandidate {
   readonly candidate: Candidate;
   readonly share: number;
@@ -10,8 +10,8 @@ export interface WeightedCandidate {
 export type LoadOf = (deploymentId: string) => Load | undefined;
 
 /**
- * Orders candidates that come in drawn order by the power of two choices: the cheaper of the first two goes first, the
- * other meets the third, and so on. Whoever was drawn earlier wins a draw, so that equals share by weight alone.
+ * Orders candidates, which come in drawn order, by the power of two choices: the cheaper of the first two goes first, the other is
+ * compared with the third, and so on. In a tie the one drawn earlier wins, so that equals share traffic by weight alone.
  */
 export function balanced<T extends WeightedCandidate>(drawn: readonly T[], loadOf: LoadOf, nowMs: number): readonly T[] {
   if (drawn.length < 2) return drawn;
@@ -33,7 +33,7 @@ export function balanced<T extends WeightedCandidate>(drawn: readonly T[], loadO
   return order;
 }
 
-/** What a comparison needs to know of a deployment. Of the deployment, not the credential: a pool of ten keys is not ten times as busy. */
+/** The load of a deployment, not of a credential: a pool of ten keys is not ten times as busy. */
 interface LoadCost {
   readonly latencyMs: number | null;
   readonly inFlight: number;
@@ -50,15 +50,15 @@ function loadCost({ candidate, share }: WeightedCandidate, loadOf: LoadOf, nowMs
   };
 }
 
-/** Less than a factor of two between two costs is noise: latencies of models vary that much with the prompt. */
+/** A factor of less than two between two costs is noise: the latency of a model varies that much with the prompt. */
 const tolerance = 2;
-/** Calls in flight that everyone is taken to have already; otherwise one call more or less would outweigh any weight. */
+/** Added to the calls in flight, so that one call more or less does not outweigh every weight. */
 const inFlightSlack = 4;
 
 function isMuchCheaper(a: LoadCost, b: LoadCost): boolean {
-  // In flight counts against the weight, relative to the pair's: three times the weight may carry three times as much.
+  // Calls in flight are relative to the weight: three times the weight may carry three times as many.
   const mean = (a.weight + b.weight) / 2;
-  // Who was never heard of is taken to be as quick as the other.
+  // A deployment without measurements is assumed to be as fast as the other.
   const costA = (a.latencyMs ?? b.latencyMs ?? 1) * (inFlightSlack + (a.inFlight * mean) / a.weight);
   const costB = (b.latencyMs ?? a.latencyMs ?? 1) * (inFlightSlack + (b.inFlight * mean) / b.weight);
   return costA * tolerance < costB;

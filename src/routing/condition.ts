@@ -12,15 +12,15 @@ import {
 } from "../channels/health.ts";
 import type { FailureKind } from "../operations/failure.ts";
 
-/** What the healths of a candidate's scopes say together: it is as usable as the worst of them. */
+/** The state of a candidate: the worst among its scopes. */
 export type Condition = { readonly kind: "ready"; /** The share of its weight it may take. */ readonly share: number } | Held;
 
-/** Why it is not simply ready: the scope that matters most, and what happened to it. `costly`: asking in vain costs time. */
+/** Why it is not ready: the scope that matters most, and what happened to it. `costly`: a failed attempt takes time. */
 export type Held = HalfOpen | Cooling;
 
 interface HalfOpen {
   readonly kind: "half_open";
-  /** Its probe is under way. */
+  /** Its probe is running. */
   readonly busy: boolean;
   /** Its last probe succeeded. */
   readonly passed: boolean;
@@ -32,7 +32,7 @@ interface HalfOpen {
 interface Cooling {
   readonly kind: "cooling";
   readonly untilMs: number;
-  /** By the upstream's own word. */
+  /** The upstream asked for the wait. */
   readonly told: boolean;
   readonly costly: boolean;
   readonly scope: string;
@@ -49,13 +49,13 @@ export function condition(scopes: Scopes, healthOf: HealthOf, nowMs: number): Co
   return scopes.quota === null ? worst : worse(worst, scopes.quota, healthOf(scopes.quota), nowMs);
 }
 
-/** Takes an attempt now: as one of many, or as the one probe. */
+/** Whether it accepts an attempt now, be it as the only probe. */
 export function admits(scopes: Scopes, healthOf: HealthOf, nowMs: number): boolean {
   const found = condition(scopes, healthOf, nowMs);
   return found.kind === "ready" || (found.kind === "half_open" && !found.busy);
 }
 
-/** By the upstream's own word it is not to be asked now, not even as a last resort. */
+/** The upstream asked for a wait, so it is not asked even as a last resort. */
 export function isTold(scopes: Scopes, healthOf: HealthOf, nowMs: number): boolean {
   const found = condition(scopes, healthOf, nowMs);
   return found.kind === "cooling" && found.told;
@@ -84,7 +84,7 @@ function worse(so: Condition, scope: string, health: Health | undefined, nowMs: 
       const costly = isCostly(health) || (so.kind !== "ready" && so.costly);
       const held: Cooling = { kind: "cooling", untilMs, told, costly, scope, cause: cause(health, nowMs) };
       if (so.kind !== "cooling") return held;
-      // Held twice: free when the longer wait is over, and off limits if either scope was told so.
+      // Two scopes keep it out: the longer wait counts, and the upstream's request of either.
       const longer = untilMs > so.untilMs ? held : so;
       return { ...longer, told: told || so.told, costly };
     }

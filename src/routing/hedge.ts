@@ -3,9 +3,9 @@ import { type Load, p95Ms } from "../channels/load.ts";
 import type { Candidates, Choice, RoutingPolicy } from "./plan.ts";
 
 /**
- * Slow is a failure too: a call that has waited longer than is usual for its deployment gets a second attempt elsewhere,
- * while the first lives on. `null`: not for this call. What is usual needs enough calls to know; until then the operator's
- * own figure stands alone, or a generous one, and a model that was asked to reason (`reasons`) is given its time.
+ * A call that has waited longer than is usual for its deployment gets a second attempt elsewhere while the first goes on ("The Tail at
+ * Scale", Dean and Barroso, 2013). `null`: no hedge for this call. Until enough calls are known, the operator's figure or a generous
+ * default is used, and a model that was asked to reason (`reasons`) is not hedged.
  */
 export function hedgeDelayMs({ hedgeAfterMs }: RoutingPolicy, load: Load | undefined, streamed: boolean, reasons: boolean): number | null {
   if (hedgeAfterMs === null) return null;
@@ -18,25 +18,25 @@ export function hedgeDelayMs({ hedgeAfterMs }: RoutingPolicy, load: Load | undef
 const usualTimes = 2;
 const autoMinMs = 5_000;
 const unknownMs = 15_000;
-/** How long a call that may not be hedged waits before it asks again: others may have made room, or time has. */
+/** When to check again after a hedge was not possible. */
 export const hedgeAgainMs = 1_000;
 
 export interface HedgeInput {
   readonly plan: Candidates;
-  /** Everyone asked so far, with the attempt that is being waited for. */
+  /** Every candidate asked so far, including the one that is waited for. */
   readonly asked: readonly Candidate[];
   readonly attemptsMax: number;
   readonly bodyBytes: number;
   readonly choices: number;
   readonly hostedTools: boolean;
-  /** The retry budget has one left: in an outage hedging stops by itself. */
+  /** The retry budget has room. In an outage it has none, and hedging stops. */
   readonly canRetry: boolean;
   readonly admits: (candidate: Candidate) => boolean;
 }
 
 const bodyBytesMax = 1024 * 1024;
 
-/** With whom to hedge, asked when the delay has passed; `later`: with nobody now, `never`: with nobody at all. */
+/** The candidate of the hedge, once the delay has passed. `later`: none now; `never`: none at all. */
 export function hedgeWith(input: HedgeInput): Candidate | "later" | "never" {
   if (input.plan.mode === "last_resort" || input.asked.length >= input.attemptsMax || !isRepeatable(input)) return "never";
   const fresh = input.plan.candidates.filter((choice) => isFresh(choice, input));
@@ -45,12 +45,12 @@ export function hedgeWith(input: HedgeInput): Candidate | "later" | "never" {
   return fresh.find(({ candidate }) => input.admits(candidate))?.candidate ?? "later";
 }
 
-/** Twice the cost is bearable only for a plain request: tools that act must not act twice, large ones cost too much. */
+/** Only a plain request is sent twice: tools that act must not act twice, and large requests cost too much. */
 function isRepeatable({ hostedTools, choices, bodyBytes }: HedgeInput): boolean {
   return !hostedTools && choices === 1 && bodyBytes <= bodyBytesMax;
 }
 
-/** On a channel nobody asked yet, and known to be well: a probe is no rescue. */
+/** A healthy candidate on a channel that was not asked yet. A probe is no help for a slow call. */
 function isFresh({ candidate, probe }: Choice, { asked }: HedgeInput): boolean {
   const { channel } = candidate.deployment;
   return !probe && asked.every((other) => other.deployment.channel !== channel);

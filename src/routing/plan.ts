@@ -5,16 +5,16 @@ import { balanced, type LoadOf } from "./balance.ts";
 import { condition, type HealthOf, type Held } from "./condition.ts";
 import { drawOne, indexOf, inDrawnOrder } from "./draw.ts";
 
-/** With whom a call will be tried, in order and with the reasons for whom it will not; or why nobody may be asked now. */
+/** The candidates of a call in the order in which they are tried, and why others are left out; or why no candidate may be asked now. */
 export type Plan = Candidates | PlanRefusal;
 
 export interface Candidates {
   readonly go: "ahead";
-  /** `last_resort`: nobody is well, and this call tries all the same. */
+  /** `last_resort`: no candidate is healthy, and this call tries one all the same. */
   readonly mode: "normal" | "last_resort";
   /** Never empty. */
   readonly candidates: readonly Choice[];
-  /** Whose breakers are open, asked longest ago first: for when everybody else has failed. None where it is missing. */
+  /** Candidates with an open breaker, the one asked longest ago first. They are tried when all others have failed. */
   readonly reserve?: readonly Choice[];
   readonly skipped: readonly Skipped[];
 }
@@ -22,31 +22,31 @@ export interface Candidates {
 export interface PlanRefusal {
   readonly go: "refuse";
   readonly kind: "rate_limited" | "no_channel" | "saturated";
-  /** How long until the first candidate may be asked again: what clients are told. */
+  /** How long until the first candidate may be asked again. Clients are told this. */
   readonly soonestMs: number;
-  /** How long until it is worth planning anew: sooner, where a last resort will be due before. */
+  /** How long until planning again makes sense. Shorter if a last resort is due earlier. */
   readonly againMs: number;
-  /** So short a wait that the call may sleep it out and plan once more; `null`: it should be answered now. */
+  /** A wait so short that the call waits and plans once more; `null`: the call is rejected now. */
   readonly waitMs: number | null;
   readonly skipped: readonly Skipped[];
 }
 
 export interface Choice {
   readonly candidate: Candidate;
-  /** Its place among the route's tiers, from 0. */
+  /** The index of its tier, from 0. */
   readonly tier: number;
-  /** It is half-open: this attempt is its probe, to be marked as such and reported. */
+  /** Its breaker is half-open, and this attempt is the probe. */
   readonly probe: boolean;
-  /** It is asked in spite of its breaker, as a last resort. */
+  /** It is asked despite its open breaker, as a last resort. */
   readonly held?: true;
 }
 
 export interface Skipped {
   readonly candidate: Candidate;
   readonly because: "cooling" | "half_open_busy" | "half_open_alone" | "saturated" | "context_too_small";
-  /** Until when it cools, on the clock of `nowMs`. */
+  /** Until when it is in cool-down, on the clock of `nowMs`. */
   readonly untilMs: number | null;
-  /** The scope that holds it back, and the kind of failure that did. */
+  /** The scope that keeps it out, and the kind of failure that caused it. */
   readonly scope: string | null;
   readonly cause: string | null;
 }
@@ -55,16 +55,16 @@ export interface PlanInput {
   readonly route: Route;
   readonly health: HealthOf;
   readonly load: LoadOf;
-  /** Calls in flight on a whole channel, over all its models. */
+  /** Attempts in flight on a channel, over all its models. */
   readonly channelInFlight: (channel: Channel) => number;
-  /** Of the route; needed where it has a single deployment. */
+  /** The throttle of the route, used if it has a single deployment. */
   readonly throttle: Throttle | undefined;
-  /** Those that were asked in spite of their breakers. */
+  /** When candidates were asked despite an open breaker. */
   readonly lastAsked: LastAsked;
-  /** The call has waited for a place at a full channel in vain. */
+  /** The call has waited for capacity in vain. */
   readonly waited: boolean;
   readonly promptTokensEstimate: number;
-  /** Of the deadline for everything before first content. */
+  /** How much is left of the deadline for first content. */
   readonly remainingMs: number;
   readonly nowMs: number;
   readonly dice: () => number;
@@ -84,22 +84,22 @@ export interface RoutingPolicy {
   readonly waitMs: number;
 }
 
-/** More than a call will try, so that the judge has someone left when a whole host or account is out. */
+/** More than a call tries, so that the judge has alternatives when a whole host or account is down. */
 const choicesMax = 8;
-/** Places kept for the tiers below: they must not be crowded out by a large first tier. */
+/** Choices reserved for lower tiers, so that a large first tier does not take them all. */
 const reservedPerTier = 2;
 const reservedMax = 4;
 const skippedMax = 32;
-/** The count of a prompt's tokens is rough: only a candidate that is clearly too small is passed over. */
+/** The token estimate is rough, so only a context that is clearly too small rules a candidate out. */
 const contextSlack = 1.25;
 
-/** More than a call will try. */
+/** More than a call tries. */
 const reserveMax = 4;
-/** When a throttled route, or one whose last resorts are full, may be asked again nobody knows; soon. */
+/** Nobody knows when a throttled route, or one whose last resorts are full, may be asked again. Soon. */
 const lastResortRetryMs = 1_000;
 const waitMaxMs = 5_000;
 const waitJitter = 0.2;
-/** When a full channel has a place again nobody knows; soon. */
+/** Nobody knows when a full channel has capacity again. Soon. */
 const saturatedRetryMs = 1_000;
 
 export function plan(input: PlanInput): Plan {
@@ -117,13 +117,13 @@ export function plan(input: PlanInput): Plan {
     if (survey.reserve === none) return { go: "ahead", mode: "normal", candidates: choices, skipped: survey.skipped };
     return { go: "ahead", mode: "normal", candidates: choices, reserve: quickOf(survey.reserve), skipped: survey.skipped };
   }
-  // The prompt looks too long for every one of them: then it is theirs to say so.
+  // The prompt seems too long for every candidate. Then the upstream decides.
   const allTooSmall = survey.tooSmall > 0 && survey.tooSmall === survey.seen;
   if (allTooSmall) return plan({ ...input, promptTokensEstimate: 0 });
   return withNobodyReady(input, survey, choices);
 }
 
-/** Where there is but one candidate, and it is ready, the plan is the same for every call, and made once; null where it is not. */
+/** If there is a single candidate and it is ready, the plan is the same for every call and is made once; otherwise null. */
 function aloneWith(candidate: Candidate, input: PlanInput): Candidates | null {
   const { channel } = candidate.deployment;
   if (isTooSmall(channel, input) || isFull(channel, input)) return null;
@@ -151,14 +151,14 @@ interface ReadyCandidate {
   readonly candidate: Candidate;
   readonly tier: number;
   readonly probe: boolean;
-  /** The share of its weight it may take, and that weight: its chance to be drawn. */
+  /** The share of its weight that slow start allows, and the resulting weight. */
   readonly share: number;
   readonly weight: number;
 }
 
 /**
- * A half-open candidate that is drawn first gets its probe now, if the tier is the first that has anyone: a lower tier
- * is there to be safe. The others come last, for when all else has failed. The cheaper of two sorts out the rest.
+ * A half-open candidate that is drawn first is probed now, if its tier is the first that has candidates: lower tiers are there as a
+ * safe fallback. Other half-open candidates come last. The rest is ordered by the power of two choices.
  */
 function placeTier(choices: Choice[], drawn: readonly ReadyCandidate[], room: number, input: PlanInput): void {
   if (drawn.length === 1) return void choices.push(drawn[0]!);
@@ -173,7 +173,7 @@ function placeTier(choices: Choice[], drawn: readonly ReadyCandidate[], room: nu
   }
 }
 
-/** The first so many; but where all of them hang on one host, the last place goes to the first who does not. */
+/** The first `wanted`. If all of them share one host, the last one is replaced by the first candidate on another host. */
 function withOtherHost(order: readonly ReadyCandidate[], wanted: number): readonly ReadyCandidate[] {
   if (order.length <= wanted) return order;
   const kept = order.slice(0, wanted);
@@ -183,27 +183,27 @@ function withOtherHost(order: readonly ReadyCandidate[], wanted: number): readon
   return other === undefined ? kept : [...kept.slice(0, -1), other];
 }
 
-/** What was seen on the way, for the case that nobody is ready. */
+/** What was found while planning, for the case that no candidate is ready. */
 interface Survey {
   seen: number;
   ready: number;
   tooSmall: number;
   saturated: number;
-  /** Cooling by the upstream's own word, and how many of them for its limits. */
+  /** In cool-down because the upstream asked for it, and how many of them because of rate limits. */
   told: number;
   limited: number;
   soonestMs: number;
-  /** Held back by a breaker, but not by the upstream's own word; how long until the first of them is due. */
+  /** Kept out by a breaker and not by the upstream's request; how long until the first of them is due. */
   held: number;
   dueMs: number;
-  /** Those that are due, the best first. */
+  /** Candidates that are due, the best first. */
   reserve: readonly Due[];
   readonly skipped: Skipped[];
 }
 
 interface Due {
   readonly choice: Choice;
-  /** Its last probe succeeded: nobody has better prospects. */
+  /** Its last probe succeeded, so it is the most likely to work. */
   readonly passed: boolean;
   readonly askedMs: number;
   readonly costly: boolean;
@@ -227,15 +227,15 @@ function newSurvey(): Survey {
   };
 }
 
-/** Up to here a tier is looked at whole. */
+/** A tier of up to this size is evaluated completely. */
 const wholeTierMax = choicesMax;
-/** From a larger one so many are wanted, by so many draws, and then so many steps through it. */
+/** How many candidates of a larger tier are wanted, in how many draws, and then in how many steps through it. */
 const drawnWanted = 4;
 const drawsMax = 16;
 const stepsMax = 64;
 const otherHostSteps = 4;
 
-/** The tier's candidates that may be asked now, in random order by weight. */
+/** The candidates of a tier that may be asked now, in random order by weight. */
 function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: PlanInput, survey: Survey): ReadyCandidate[] {
   if (tier.length > wholeTierMax) return drawnFromLarge(tier, at, Math.min(room, drawnWanted), input, survey);
   const entries: ReadyCandidate[] = [];
@@ -247,8 +247,8 @@ function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: 
 }
 
 /**
- * Most of a large tier is well, as a rule, and a few draws find enough of them. Where they do not, because of skewed weights
- * or many that are down, the tier is looked through; to its end only as long as nobody at all was found.
+ * Usually most of a large tier is healthy, and a few draws find enough. If not, because of skewed weights or many failures, the tier
+ * is scanned, and to its end only if no candidate was found.
  */
 function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, input: PlanInput, survey: Survey): ReadyCandidate[] {
   const { dice } = input;
@@ -281,7 +281,7 @@ function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, 
     if (entry !== null) take(entry);
   }
 
-  // Neighbours fall together: one more, from elsewhere.
+  // Candidates on one host fail together, so one on another host is added.
   const host = drawn[0]?.candidate.scopes.host;
   if (host !== undefined && index.hosts.length > 1 && drawn.every(({ candidate }) => candidate.scopes.host === host)) {
     const from = Math.floor(dice() * index.hosts.length);
@@ -297,7 +297,7 @@ function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, 
   return drawn;
 }
 
-/** May this candidate be asked now? If not, the survey keeps the reason. */
+/** The candidate if it may be asked now; otherwise null, and the survey has the reason. */
 function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Survey): ReadyCandidate | null {
   const { channel } = candidate.deployment;
   survey.seen += 1;
@@ -331,15 +331,15 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
 }
 
 /**
- * Whoever was asked longest ago goes first: so all of them are asked in turn, and the one that has recovered is found.
- * By any other order, one that fails for good could keep the others waiting.
+ * The candidate that was asked longest ago goes first, so that all are asked in turn and the one that has recovered is found. In any
+ * other order, one that always fails could block the others.
  */
 function noteHeld(survey: Survey, candidate: Candidate, tier: number, held: Held, input: PlanInput): void {
   survey.held += 1;
   if (isFull(candidate.deployment.channel, input)) return;
   const isHalfOpen = held.kind === "half_open" && !held.busy;
   const passed = isHalfOpen && held.passed;
-  // A single deployment has a throttle instead of a pace.
+  // A single deployment is throttled instead of paced.
   const waitMs = passed || hasOneDeployment(input.route) ? 0 : input.lastAsked.waitMs(candidate, input.nowMs);
   survey.dueMs = Math.min(survey.dueMs, Math.max(0, waitMs));
   if (waitMs > 0) return;
@@ -349,7 +349,7 @@ function noteHeld(survey: Survey, candidate: Candidate, tier: number, held: Held
   survey.reserve = survey.reserve.toSpliced(later < 0 ? survey.reserve.length : later, 0, due).slice(0, reserveMax);
 }
 
-/** While others are well, nobody waits for one that keeps its callers waiting; and who is half-open has its place already. */
+/** While others are healthy, no call waits for a candidate that fails slowly. Half-open candidates are in the plan already. */
 function quickOf(reserve: readonly Due[]): readonly Choice[] {
   return reserve.filter(({ costly, choice }) => !costly && !choice.probe).map(({ choice }) => choice);
 }
@@ -367,8 +367,8 @@ function skip(survey: Survey, candidate: Candidate, because: Skipped["because"],
 }
 
 /**
- * Where every upstream asked us to stay away, we do. Where places are merely full, one will be free soon. Otherwise
- * somebody has to find out whether the worst is over, but only a few calls at a time.
+ * If every upstream asked for a wait, it is respected. If channels are merely full, one will have capacity soon. Otherwise a few calls
+ * at a time find out whether a candidate has recovered.
  */
 function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choice[]): Plan {
   const skipped = [...survey.skipped];
@@ -383,7 +383,7 @@ function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choi
   if (survey.held === 0) {
     const kind = survey.told > 0 && survey.limited === survey.told ? "rate_limited" : "no_channel";
     const waits = survey.told > 0 && soonestMs <= Math.min(waitMaxMs, input.remainingMs / 4);
-    // Those who wait here all wait for the same moment: the jitter keeps them from arriving as one.
+    // Calls that wait here wait for the same moment. Jitter keeps them from arriving together.
     const waitMs = waits ? soonestMs * (1 + waitJitter * input.dice()) : null;
     return { go: "refuse", kind, soonestMs, againMs: soonestMs, waitMs, skipped };
   }
@@ -404,7 +404,7 @@ function isLetThrough({ route, throttle, nowMs, dice }: PlanInput): boolean {
   return throttle === undefined || !hasOneDeployment(route) || throttleAdmits(throttle, nowMs, dice);
 }
 
-/** Nothing to fall back on: such a route is throttled in trouble instead of being shut off, so its requests are counted. */
+/** A route with nothing to fall back on is throttled in trouble instead of being shut off, so its requests are counted. */
 export function hasOneDeployment(route: Route): boolean {
   if (route.size <= 1) return true;
   const known = oneDeployment.get(route);
@@ -415,5 +415,5 @@ export function hasOneDeployment(route: Route): boolean {
   return has;
 }
 
-/** Asked on every call, and a large pool has one deployment too. */
+/** Needed on every call, and expensive for a large pool. */
 const oneDeployment = new WeakMap<Route, boolean>();

@@ -4,15 +4,15 @@ import type { Candidates, Choice, RoutingPolicy } from "./plan.ts";
 export interface RescueInput {
   readonly policy: RoutingPolicy;
   readonly plan: Candidates;
-  /** Everyone asked so far. */
+  /** Every candidate asked so far. */
   readonly asked: readonly Candidate[];
-  /** Whose stream is to be continued. */
+  /** The deployment whose stream broke off. */
   readonly broken: Deployment;
 }
 
 /**
- * Who may go on with a stream that broke off: known to be well, not asked before, and, unless the operator allows any, with the
- * same model, or the voice would change in the middle of a sentence.
+ * Whether a candidate may continue a stream that broke off. It must be healthy and not asked before, and have the same model unless
+ * the operator allows any: otherwise the style would change in the middle of a sentence.
  */
 export function canContinue({ candidate: { deployment }, probe }: Choice, { policy, plan, asked, broken }: RescueInput): boolean {
   if (policy.rescue === "error" || asked.length >= policy.attemptsMax || plan.mode === "last_resort" || probe) return false;
@@ -20,7 +20,7 @@ export function canContinue({ candidate: { deployment }, probe }: Choice, { poli
   return asked.every((other) => other.deployment !== deployment);
 }
 
-/** Resellers put the maker before the name of a model: `maker/model-1` is `model-1`. */
+/** Resellers put the vendor before the name of a model: `maker/model-1` is `model-1`. */
 function isSameModel(one: string, other: string): boolean {
   return one === other || bareName(one) === bareName(other);
 }
