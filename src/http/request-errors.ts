@@ -12,7 +12,7 @@ export const keyInUrl = requestError(
 export const noResponses = requestError(
   404,
   "unknown_route",
-  "This gateway speaks chat completions: use POST /v1/chat/completions. In the AI SDK that is openai.chat('model') or @ai-sdk/openai-compatible.",
+  "This gateway does not support the Responses API: use POST /v1/chat/completions. In the AI SDK that is openai.chat('model') or @ai-sdk/openai-compatible.",
 );
 
 export const notJson = requestError(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
@@ -20,14 +20,14 @@ export const notJson = requestError(415, "unsupported_media_type", "The request 
 export const encodedBody = requestError(
   415,
   "unsupported_media_type",
-  "Compressed request bodies are not accepted: send it without 'Content-Encoding'.",
+  "Compressed request bodies are not supported: send the body without 'Content-Encoding'.",
 );
 
 export const internalError = failure("internal", "a bug");
 
 /** The request could not be parsed. */
 export function unreadable(problem: string, status: number): Failure {
-  const message = `The request cannot be read: ${problem}.`;
+  const message = `The request could not be read: ${problem}.`;
   if (problem === severalHosts) return requestError(status, "ambiguous_host", message);
   if (status === 505) return requestError(status, "http_version_not_supported", message);
   if (status === 431) return requestError(status, "headers_too_large", message);
@@ -36,7 +36,7 @@ export function unreadable(problem: string, status: number): Failure {
 
 export function unknownRoute(method: string, path: string): Failure {
   const hint = baseUrlMistake(path);
-  const there = `There are ${servedRoutes.join(", ")}.`;
+  const there = `The routes are ${servedRoutes.join(", ")}.`;
   const message = [`Unknown request URL: ${method.slice(0, 16)} ${path.slice(0, 200)}.`, ...(hint === null ? [] : [hint]), there].join(" ");
   return requestError(404, "unknown_route", message);
 }

@@ -192,5 +192,5 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
   }
 }
 
-const stalledMessage = "The stream was cut off because nothing was read from it for too long.";
+const stalledMessage = "The stream was closed because the client read nothing for too long.";
 const keepAlive = new TextEncoder().encode(": keep-alive\n\n");

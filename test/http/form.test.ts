@@ -579,7 +579,7 @@ describe("a body that does not come", () => {
         clock.ring(20_000);
         expect(told(await call.ended)).toMatchObject({
           status: 408,
-          error: { message: "The request body stopped coming: none of it arrived for 20 seconds." },
+          error: { message: "The request body stopped arriving: nothing was received for 20 seconds." },
         });
         await eventually("nothing is open", () => slow.openFiles() === 0);
         expect(clock.waiting()).toBe(0);

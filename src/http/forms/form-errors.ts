@@ -9,7 +9,7 @@ export const notForm = formError("not a form", {
 
 export const badBoundary = formError("a form without a usable boundary", {
   message:
-    "The 'Content-Type: multipart/form-data' has no valid boundary. Do not set this header by hand: your HTTP client knows its boundary.",
+    "The 'Content-Type: multipart/form-data' has no valid boundary. Do not set this header by hand: your HTTP client adds the boundary.",
 });
 
 export const cutOff = formError("a form without its end", {
@@ -39,7 +39,7 @@ export const noFile = formError("no file", {
 });
 
 export const fileTwice = formError("more than one file", {
-  message: "The form has more than one 'file': send one for each request.",
+  message: "The form has more than one 'file': send one file with each request.",
   param: "file",
 });
 
@@ -52,7 +52,7 @@ export const fileAsText = formError("the file as a plain field", {
 
 export function otherFile(name: string): Failure {
   return formError("an unknown file part", {
-    message: `The form has a file named '${shown(name)}', which is not known here: send the audio as 'file', and everything else as plain fields.`,
+    message: `The form has an unknown file part '${shown(name)}': send the audio as 'file', and everything else as plain fields.`,
     param: shown(name),
   });
 }
@@ -97,7 +97,7 @@ export function tooLittle(bytes: number, ms: number): Failure {
 
 export function stoppedComing(idleMs: number): Failure {
   return failure("invalid_request", "the form stopped coming", {
-    message: `The request body stopped coming: none of it arrived for ${Math.round(idleMs / 1000)} seconds.`,
+    message: `The request body stopped arriving: nothing was received for ${Math.round(idleMs / 1000)} seconds.`,
     status: 408,
   });
 }

@@ -122,5 +122,6 @@ const tooManyUploads = failure("saturated", "too many uploads at once", {
 });
 
 const gaveWay = failure("saturated", "an upload gave way to one of another key", {
-  message: "This key had more than its share of the concurrent uploads while others waited: this one was ended. Try again later.",
+  message:
+    "This upload was stopped, because its key had more than its share of the concurrent uploads while other keys waited. Try again later.",
 });

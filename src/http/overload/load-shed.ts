@@ -35,7 +35,7 @@ export function shedFailure(why: Exclude<Shed, null>): Failure {
   return failure("saturated", `too much to do: ${why}`, { message: why === "loop_delay" ? tooMuch : noMemory });
 }
 
-const tooMuch = "The gateway has more to do than it can at the moment. Try again later.";
+const tooMuch = "The gateway is overloaded at the moment. Try again later.";
 export const noMemory = "The gateway is short of memory at the moment. Try again later.";
 
 /** When to retry: spread, so that rejected clients do not return all at once. */

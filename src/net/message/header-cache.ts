@@ -106,7 +106,7 @@ function textIn(bytes: Buffer, from: number, end: number): string | null {
 }
 
 export const tooManyHeaders = "there are too many headers";
-export const malformedLine = "a line of the head is malformed";
+export const malformedLine = "a header line is malformed";
 
 interface CachedHead {
   readonly bytes: Buffer;
@@ -185,7 +185,7 @@ function headOf(lines: readonly ParsedLine[], joinsLengths: boolean): HeaderLine
       names.push(name);
       values.push(value);
     } else if (name !== "content-length" || !joinsLengths) values[before] = `${values[before]!}, ${value}`;
-    else if (values[before] !== value) return "there are two lengths";
+    else if (values[before] !== value) return "it has two different Content-Length values";
   }
   return new HeaderLines(lines[0]?.value ?? "", names, values);
 }

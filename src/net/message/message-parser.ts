@@ -264,7 +264,7 @@ export const copiedBytesMax = 1000;
 /** A larger chunk is a part of its own, unless it follows smaller ones. */
 const gatheredPieceMax = 4096;
 
-export const headTooLarge = "the head is too large";
+export const headTooLarge = "the headers are too large";
 
 const noSize = "a chunk has no valid size";
 const tooMuchAside = "the chunk extensions and trailers are too large";

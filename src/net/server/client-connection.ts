@@ -150,7 +150,7 @@ export class ClientConnection implements RequestSink, RequestConnection, Respons
       if (this.parser.isInHead && waitedMs > headMs) {
         // A client that has run out of time does not gain more by sending on.
         this.lingersLongestMs = lingerMs;
-        this.reject("its head did not come in time", 408);
+        this.reject("its headers did not arrive in time", 408);
       } else if (waitedMs > (this.used ? idleMs : headMs)) this.linger();
     } else if (this.answered) {
       const isOverdue = this.output.isEmpty && nowMs - this.answeredMs > lingerLongestMs;

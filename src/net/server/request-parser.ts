@@ -65,18 +65,18 @@ export class RequestParser extends MessageParser {
     const { isHttp11 } = line;
     const host = headers.get("host");
     if (host === undefined) {
-      if (isHttp11) return "there is no Host header";
+      if (isHttp11) return "it has no Host header";
     } else if (host !== this.host) {
       if (host.includes(",")) return severalHosts;
-      if (!hostWithPort.test(host)) return "its Host is not the name of a host";
+      if (!hostWithPort.test(host)) return "its Host header is not a valid host";
       this.host = host;
     }
     const encoding = headers.get("transfer-encoding");
     const length = headers.get("content-length");
     if (encoding !== undefined) {
-      if (length !== undefined) return "there are both a Content-Length and a Transfer-Encoding";
-      if (!isHttp11 || encoding.toLowerCase() !== "chunked") return "there is an unknown Transfer-Encoding";
-    } else if (length !== undefined && !lengthDigits.test(length)) return "there is no valid Content-Length";
+      if (length !== undefined) return "it has both a Content-Length and a Transfer-Encoding";
+      if (!isHttp11 || encoding.toLowerCase() !== "chunked") return "it has an unsupported Transfer-Encoding";
+    } else if (length !== undefined && !lengthDigits.test(length)) return "its Content-Length is not a valid number";
     const bodyBytes = encoding === undefined ? Number(length ?? 0) : null;
     this.frame(bodyBytes ?? "chunked");
     this.requestSink.head(line, headers, bodyBytes);
@@ -97,9 +97,9 @@ export function statusFor(problem: string): number {
 }
 
 export const severalHosts = "it has more than one Host header";
-const spokenTls = "TLS is spoken, where plain HTTP is expected: use http:// in the address, or a proxy that ends TLS";
+const spokenTls = "it is a TLS handshake, but plain HTTP is expected: use http:// in the URL, or a proxy that terminates TLS";
 const notHttp = "it is not HTTP/1.1";
-const notThisVersion = "it is a later version of HTTP, where HTTP/1.1 is expected";
+const notThisVersion = "it uses a later version of HTTP, but HTTP/1.1 is expected";
 const tlsHandshake = 0x16;
 const headBytesMax = 16 * 1024;
 const headersMax = 100;
