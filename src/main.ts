@@ -23,8 +23,7 @@ import { loadConfig, renderProblem, type Loaded, type Settings } from "./config/
 import { nearest } from "./config/findings/nearest.ts";
 import { StorageTrouble } from "./gateway/storage.ts";
 import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
-import { Log } from "./telemetry/log.ts";
-import { writeStdout } from "./telemetry/log.ts";
+import { Log, writeStdout } from "./telemetry/log.ts";
 import manifest from "../package.json" with { type: "json" };
 
 const invocation = parseArguments(process.argv.slice(2), manifest.version);

@@ -1,14 +1,10 @@
-import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed } from "../dialects/presets.ts";
-import type { Preset } from "../dialects/presets.ts";
+import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed, type Preset } from "../dialects/presets.ts";
 import { dialects } from "../dialects/index.ts";
-import type { Address, Voices } from "../channels/channel.ts";
-import type { LocalModel } from "../channels/channel.ts";
+import type { Address, Voices, LocalModel } from "../channels/channel.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import { checkAddress } from "./address.ts";
-import { problem, warning } from "./findings/finding.ts";
-import type { Finding } from "./findings/finding.ts";
-import { Mistake, secret } from "./kinds.ts";
-import type { ModelsSetting } from "./kinds.ts";
+import { problem, warning, type Finding } from "./findings/finding.ts";
+import { Mistake, secret, type ModelsSetting } from "./kinds.ts";
 import type { Path } from "./findings/problem.ts";
 import type { ChannelEntry } from "./schema.ts";
 import type { ChannelSetting } from "./settings.ts";

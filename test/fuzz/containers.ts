@@ -1,6 +1,5 @@
 import { makeFlacDecoder } from "../../packages/embedded/src/codecs/flac/flac-decode.ts";
-import { oggChecksum } from "../../packages/embedded/src/codecs/ogg/ogg-read.ts";
-import { makeOggReader } from "../../packages/embedded/src/codecs/ogg/ogg-read.ts";
+import { oggChecksum, makeOggReader } from "../../packages/embedded/src/codecs/ogg/ogg-read.ts";
 import { makeOggWriter } from "../../packages/embedded/src/codecs/ogg/ogg-write.ts";
 import { makeAlacDecoder } from "../../packages/embedded/src/codecs/mp4/alac-decode.ts";
 import { makeSampleReader } from "../../packages/embedded/src/codecs/wav/sample-formats.ts";

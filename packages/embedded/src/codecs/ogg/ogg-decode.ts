@@ -1,7 +1,6 @@
 import { joinSamples } from "../bytes.ts";
 import { makeOggReader, type OggPage } from "./ogg-read.ts";
-import type { PacketDecoder } from "../codec.ts";
-import { UndecodableAudio, type DecodedAudio, type StreamDecoder } from "../codec.ts";
+import { type PacketDecoder, UndecodableAudio, type DecodedAudio, type StreamDecoder } from "../codec.ts";
 
 /** Reads the first stream of an Ogg file that is of the decoder's kind, and streams of that kind that are chained behind it. */
 export function makeOggDecoder(decoder: PacketDecoder): StreamDecoder {
