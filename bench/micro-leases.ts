@@ -3,7 +3,7 @@
  * `sh bin/bun bench/micro-leases.ts [redis://…]`; without an address it starts a `redis-server` of its own.
  */
 import { MemoryRateLimits } from "../src/state/memory-rate-limits.ts";
-import { ListedReservationRequest } from "../src/limits/listed-need.ts";
+import { ListedReservationRequest } from "../src/limits/rate-limit-store.ts";
 import type { RateLimitStore } from "../src/limits/rate-limit-store.ts";
 import { LeasedRateLimits } from "../src/state/leases/leased-rate-limits.ts";
 import { RedisCounts } from "../src/state/redis/counts.ts";
@@ -19,7 +19,7 @@ const after = (ms: number, then: () => void): (() => void) => {
   const timer = setTimeout(then, ms);
   return () => clearTimeout(timer);
 };
-const guard = new StoreGuard({ nowMs, after, probe: () => counts.attend("bench", 15_000), overdue: () => link.drop() });
+const guard = new StoreGuard({ nowMs, after, probe: () => counts.heartbeat("bench", 15_000), overdue: () => link.drop() });
 const leased = new LeasedRateLimits({ counts, guard, local: new MemoryRateLimits(nowMs), processes: () => 4, nowMs, after });
 
 const limit = 500_000_000;
@@ -53,7 +53,7 @@ async function measured(
         { id: `${key} rpm`, limit: limits.requests, amount: 1 },
         { id: `${key} tpm`, limit: limits.tokens, amount: 100 },
       ];
-      const answer = rates.take(
+      const answer = rates.reserve(
         new ListedReservationRequest(claims, places ? { id: `${key} places`, limit: 100, call: `${name}-${call}` } : null),
       );
       const taking = answer instanceof Promise ? await answer : answer;
@@ -79,7 +79,7 @@ async function measuredPaced(name: string, perSecond: number, perMinute: number)
   while (nowMs() - beganMs < 3_000) {
     for (const due = ((nowMs() - beganMs) * perSecond) / 1_000; calls < due; calls += 1) {
       const began = nowMs();
-      const taking = leased.take(new ListedReservationRequest([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null));
+      const taking = leased.reserve(new ListedReservationRequest([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null));
       busyMs += nowMs() - began;
       void Promise.resolve(taking).then((settled) => settled.ok && settled.settle([1]));
     }

@@ -140,7 +140,7 @@ export async function openDurable(needs: DurableNeeds): Promise<Durable> {
     wallMs: store.clock.wallMs,
     after,
     drainedMs: drained,
-    ...(joint === null ? undefined : { processes: joint.census.count }),
+    ...(joint === null ? undefined : { processes: joint.membership.count }),
   });
   const forgetting = forgetOld(reportsDatabase, settings, log, after, store.clock.wallMs);
   const comparing = compareClocks(store.clock, after);
@@ -178,7 +178,7 @@ function databaseOptions({ store, dataDir }: StoreSettings, threaded: boolean): 
 interface JointParts {
   readonly kind: string;
   readonly rates: LeasedRateLimits;
-  readonly census: Membership;
+  readonly membership: Membership;
   readonly hints: CoolDownHints;
   readonly guard: StoreGuard;
   stop(): Promise<void>;
@@ -195,12 +195,12 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
   const guard: StoreGuard = new StoreGuard({
     nowMs,
     after,
-    probe: () => census.attend(),
+    probe: () => membership.heartbeat(),
     overdue: () => link?.drop(),
     notice: (lost, reason) => (lost ? log.warn("state_lost", { kind, detail: reason }) : log.info("state_back", { kind })),
     ...(link !== null ? { deadlineMs: redisMs } : { deadlineMs: sqlMs, stalledMs: sqlStalledMs }),
   });
-  const census: Membership = new Membership({ counts, guard, process: holder, nowMs, after });
+  const membership: Membership = new Membership({ counts, guard, process: holder, nowMs, after });
   const partition =
     link === null || database.engine === "sqlite"
       ? null
@@ -209,8 +209,8 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
           counts,
           guard,
           process: holder,
-          processes: census.count,
-          recount: census.recount,
+          processes: membership.count,
+          recount: membership.recount,
           nowMs,
           after,
         });
@@ -219,7 +219,7 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
     guard,
     local: new MemoryRateLimits(nowMs),
     ...(partition === null
-      ? { processes: census.count }
+      ? { processes: membership.count }
       : { processes: partition.everybody, share: partition.share, unseen: partition.unseen }),
     nowMs,
     after,
@@ -231,13 +231,13 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
   return {
     kind,
     rates,
-    census,
+    membership,
     hints,
     guard,
     stop: async () => {
       hints.stop();
       await rates.stop();
-      await census.stop();
+      await membership.stop();
       await partition?.stop();
       guard.stop();
       link?.close();

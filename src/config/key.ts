@@ -1,4 +1,4 @@
-import { limitsOf, type RateWords } from "../limits/limit-fields.ts";
+import { limitsOf, type RateLimitFields } from "../limits/limit-fields.ts";
 import { unlimited } from "../limits/limits.ts";
 import { isBearerToken } from "../keys/bearer.ts";
 import { parseToken, tokenPrefix } from "../keys/token.ts";
@@ -71,7 +71,7 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
   };
 }
 
-function budgetsIn(limits: KeyEntry["limits"]): readonly (readonly [Path, RateWords])[] {
+function budgetsIn(limits: KeyEntry["limits"]): readonly (readonly [Path, RateLimitFields])[] {
   if (limits === undefined) return [];
   return [[[], limits], ...limits.per_model.map((rule, at) => [["per_model", at], rule] as const)];
 }

@@ -1,9 +1,9 @@
-import type { Price, Rates } from "../usage/price.ts";
+import type { Price, PriceRates } from "../usage/price.ts";
 import type { PriceEntry } from "./schema.ts";
 
 /** A price of the file. A rate that is absent stays unknown. */
 export function readPrice(entry: PriceEntry): Price {
-  const given: { readonly [K in keyof Rates]: number | undefined } = {
+  const given: { readonly [K in keyof PriceRates]: number | undefined } = {
     input: entry.input,
     cachedInput: entry.cached_input,
     output: entry.output,

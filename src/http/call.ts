@@ -121,20 +121,20 @@ class InboundCall implements RequestObserver {
    */
   private async enterLater(reading: Promise<ParsedRequest | Failure>, key: Key): Promise<void> {
     const { context, cancellation } = this;
-    let place: ConcurrencySlot | null = null;
+    let slot: ConcurrencySlot | null = null;
     // The rejection is handled by the await below; this keeps it from being reported as unhandled in the meantime.
     reading.catch(() => {});
     try {
-      const placing = context.services.gateway.ledger.place(key, context.receiptId);
-      const placed = placing instanceof Promise ? await placing : placing;
-      if (placed.kind === "limit_exceeded") return this.rejectUnread(reading, placed);
-      place = placed;
+      const reserving = context.services.gateway.ledger.reserveSlot(key, context.receiptId);
+      const reserved = reserving instanceof Promise ? await reserving : reserving;
+      if (reserved.kind === "limit_exceeded") return this.rejectUnread(reading, reserved);
+      slot = reserved;
       const parsed = await unlessCancelled(reading, cancellation);
-      place.leave();
-      place = null;
+      slot.release();
+      slot = null;
       this.enter(parsed, key);
     } catch (error) {
-      place?.leave();
+      slot?.release();
       this.broke(error);
     }
   }

@@ -1,86 +1,93 @@
+import type { WindowSpan } from "./sliding-counter.ts";
+
 /**
- * Counts that several processes share, whoever keeps them (Redis or a database). One step for all counts of a call: either
- * every one of them has room, and all are taken, or none is touched. All amounts are whole numbers. Every method rejects, or
- * takes as long as it may, when the keeper is gone: callers bring their own deadline and fall-back.
+ * Counts that several processes share, in Redis or in a database. All counts of a call are taken in one step: either every one of
+ * them has room, or none is changed. All amounts are whole numbers. When the server is gone, a method may reject or never settle:
+ * callers bring their own deadline and fallback.
  */
 export interface DistributedCounts {
   /** All ids of one call belong to one key and begin with its id and a space. */
-  take(wants: readonly Want[], hold: Hold | null): Promise<Taken>;
-  /** Changes what is counted without asking: gives back what was not used, adds what was used beyond what was taken. */
-  correct(id: string, corrections: readonly Correction[]): Promise<void>;
-  /** Prolongs places, also ones that the keeper does not know (any more). */
-  keep(holds: readonly Hold[]): Promise<void>;
-  /** Frees places of one limit, by their names. */
+  take(requests: readonly CountRequest[], slot: SlotLease | null): Promise<TakeResult>;
+  /** Changes counts unconditionally: subtracts what was not used, adds what was used beyond what was taken. */
+  correct(id: string, corrections: readonly CountCorrection[]): Promise<void>;
+  /** Renews leases of concurrency slots, also those that the server does not know (any more). */
+  renew(leases: readonly SlotLease[]): Promise<void>;
+  /** Frees concurrency slots of one limit, by the names of their calls. */
   release(id: string, calls: readonly string[]): Promise<void>;
-  /** Says that this process is there, and hears how many are: those that said so within the time. */
-  attend(member: string, withinMs: number): Promise<number>;
+  /** Announces this process, and returns how many processes have announced themselves within the time. */
+  heartbeat(member: string, withinMs: number): Promise<number>;
   leave(member: string): Promise<void>;
   close(): void;
 }
 
-/** An amount out of a limit over the last minute. `id` names the limit, such as `key-id rpm`. */
-export interface Want {
+/** An amount of a limit over the last minute. `id` names the limit, such as `key-id rpm`. */
+export interface CountRequest {
   readonly id: string;
   readonly limit: number;
   /** At least this much, or nothing. */
   readonly need: number;
-  /** As much as this if there is room: a lease to be spent without asking again. */
+  /** As much as this if there is room: a lease that is spent without asking again. */
   readonly wish: number;
-  /** Beyond its need nobody gets more than what is left, divided by this: the others want some too. */
+  /** Beyond its need a process gets at most the remaining amount divided by this, so that the others get some too. */
   readonly sharers: number;
 }
 
-/** A place among the calls at the same time. A dead process' places come back after their life. */
-export interface Hold {
+/** A lease of one concurrency slot. The slots of a process that died become free when their leases end. */
+export interface SlotLease {
   readonly id: string;
   readonly limit: number;
-  /** Names the place. */
+  /** Names the slot. */
   readonly call: string;
   readonly lifeMs: number;
-  /** Further places to be taken, as far as there is room. */
+  /** Further slots to take, as far as there is room. */
   readonly more?: readonly string[];
 }
 
-/** What is no longer in the window stays gone, and no slot falls below nothing. */
-export interface Correction {
-  /** Where it was counted; null is now, or so many slots before. */
+/** A slot of time that has left the window is ignored, and none becomes negative. */
+export interface CountCorrection {
+  /** The slot of time it was counted in; null is the current one, or the one `ago` slots before. */
   readonly slot: number | null;
   readonly ago?: number;
-  /** What is added; below zero, what is given back. */
+  /** The amount to add; negative to subtract. */
   readonly by: number;
 }
 
-export type Taken =
-  /** `places`: how many of the places that were asked for, the first ones of them. */
-  | { readonly ok: true; readonly granted: readonly Granted[]; readonly places: number }
-  /** `short` is the first limit without room (the hold's id, if it was that); `waitMs`: until there may be some. */
+export type TakeResult =
+  /** `slots`: how many of the requested concurrency slots were taken, in the order of the request. */
+  | { readonly ok: true; readonly granted: readonly CountGrant[]; readonly slots: number }
+  /** `short` is the first limit without room (the id of the slot lease, if it was that one); `waitMs`: the time until there may be room. */
   | { readonly ok: false; readonly short: string; readonly waitMs: number; readonly remaining: number };
 
-export interface Granted {
+export interface CountGrant {
   readonly id: string;
   readonly amount: number;
-  /** Where it was counted: to be told when some of it is given back. */
+  /** The slot of time it was counted in, which a correction has to name. */
   readonly slot: number;
-  /** What is left of the limit for everybody. */
+  /** What is left of the limit for all processes. */
   readonly remaining: number;
 }
 
 /**
- * The window reaches over sixty whole slots besides the current one, so that no minute, wherever it begins, holds more than
- * the limit. Processes that share counts must agree on it.
+ * The window covers sixty whole slots of time besides the current one, so that no minute, wherever it begins, holds more than the
+ * limit. Processes that share counts must use the same window.
  */
-export interface CountSpan {
-  readonly slotMs: number;
-  readonly slots: number;
+export const minute: WindowSpan = { slotMs: 1_000, slots: 61 };
+
+/** Nobody knows when a call ends. One second is the smallest wait that `Retry-After` can express. */
+export const slotWaitMs = 1_000;
+
+/** Processes that cannot reach the shared counts announce this to each other through the store. */
+export interface DistributedAbsences {
+  /** Announces that this process cannot reach the counts. The note expires unless it is repeated. */
+  note(member: string, forMs: number): Promise<void>;
+  /** Announces that it reaches them again. */
+  end(member: string): Promise<void>;
+  /** The processes that cannot reach the counts now. */
+  read(): Promise<readonly string[]>;
 }
 
-export const minute: CountSpan = { slotMs: 1_000, slots: 61 };
-
-/** Nobody knows when a call ends; a second is what a client that is told to wait can obey at the least. */
-export const placeWaitMs = 1_000;
-
-/** The key that a limit belongs to. */
-export function keyOf(id: string): string {
+/** The id of the key that a limit belongs to. */
+export function keyIdOf(id: string): string {
   const end = id.indexOf(" ");
   return end < 0 ? id : id.slice(0, end);
 }

@@ -1,33 +1,30 @@
 /**
- * How many calls of one route may be hedged: a bucket of ten, which a twentieth of the route's calls refills, and one every ten
- * seconds at any rate, or a quiet route never could. It counts in twentieths of a hedge.
+ * How many calls of one route may be hedged: a token bucket that holds ten hedges. Every call refills a twentieth of a hedge, and
+ * every ten seconds refill one, because a quiet route could never hedge otherwise. It counts in twentieths of a hedge.
  */
 export interface HedgeQuota {
-  readonly left: number;
-  /** When time was last counted in; null: never, and it is full. */
-  readonly countedMs: number | null;
+  left: number;
+  /** When elapsed time was last added; null: never, and the bucket is full. */
+  refilledMs: number | null;
 }
-
-type Owned = { -readonly [K in keyof HedgeQuota]: HedgeQuota[K] };
 
 const cost = 20;
 const leftMax = 10 * cost;
 const refillMs = 10_000 / cost;
 
 export function newHedgeQuota(): HedgeQuota {
-  return { left: leftMax, countedMs: null };
+  return { left: leftMax, refilledMs: null };
 }
 
 export function countCall(quota: HedgeQuota): void {
-  if (quota.left < leftMax) (quota as Owned).left = Math.min(leftMax, quota.left + 1);
+  if (quota.left < leftMax) quota.left = Math.min(leftMax, quota.left + 1);
 }
 
-/** False where there is none to be had. */
+/** False where the quota is used up. */
 export function takeHedge(quota: HedgeQuota, nowMs: number): boolean {
-  const owned = quota as Owned;
-  if (owned.countedMs !== null) owned.left = Math.min(leftMax, owned.left + (nowMs - owned.countedMs) / refillMs);
-  owned.countedMs = nowMs;
-  if (owned.left < cost) return false;
-  owned.left -= cost;
+  if (quota.refilledMs !== null) quota.left = Math.min(leftMax, quota.left + (nowMs - quota.refilledMs) / refillMs);
+  quota.refilledMs = nowMs;
+  if (quota.left < cost) return false;
+  quota.left -= cost;
   return true;
 }

@@ -1,7 +1,7 @@
-import type { Budget, BudgetPeriod, Limits, Rates } from "./limits.ts";
+import type { Budget, BudgetPeriod, Limits, RateLimits } from "./limits.ts";
 
-/** Limits as people write them, in the configuration file, on the command line and in the admin API; money in billionths. */
-export interface RateWords {
+/** Limits as they are written in the configuration file, on the command line and in the admin API; money in billionths of a dollar. */
+export interface RateLimitFields {
   readonly rpm?: number | undefined;
   readonly tpm?: number | undefined;
   readonly audio_seconds?: number | undefined;
@@ -11,45 +11,45 @@ export interface RateWords {
   readonly budget_period?: BudgetPeriod | undefined;
 }
 
-export interface LimitWords extends RateWords {
+export interface LimitFields extends RateLimitFields {
   readonly unpriced?: "refuse" | "allow" | undefined;
-  readonly per_model?: readonly (RateWords & { readonly model: string })[] | undefined;
+  readonly per_model?: readonly (RateLimitFields & { readonly model: string })[] | undefined;
 }
 
-export function limitsOf(words: LimitWords): Limits {
+export function limitsOf(fields: LimitFields): Limits {
   return {
-    ...ratesOf(words),
-    budget: budgetOf(words),
-    unpriced: words.unpriced ?? "refuse",
-    models: (words.per_model ?? []).map((rule) => ({ ...ratesOf(rule), pattern: rule.model, budget: budgetOf(rule) })),
+    ...ratesOf(fields),
+    budget: budgetOf(fields),
+    unpriced: fields.unpriced ?? "refuse",
+    models: (fields.per_model ?? []).map((rule) => ({ ...ratesOf(rule), pattern: rule.model, budget: budgetOf(rule) })),
   };
 }
 
-export function limitWords(limits: Limits): LimitWords {
+export function limitFields(limits: Limits): LimitFields {
   return {
-    ...rateWords(limits, limits.budget),
+    ...rateLimitFields(limits, limits.budget),
     ...(limits.unpriced === "refuse" ? undefined : { unpriced: limits.unpriced }),
     ...(limits.models.length === 0
       ? undefined
-      : { per_model: limits.models.map((rule) => ({ model: rule.pattern, ...rateWords(rule, rule.budget) })) }),
+      : { per_model: limits.models.map((rule) => ({ model: rule.pattern, ...rateLimitFields(rule, rule.budget) })) }),
   };
 }
 
-function ratesOf(words: RateWords): Rates {
+function ratesOf(fields: RateLimitFields): RateLimits {
   return {
-    requests: words.rpm ?? null,
-    tokens: words.tpm ?? null,
-    audioSeconds: words.audio_seconds ?? null,
-    characters: words.characters ?? null,
-    concurrency: words.concurrency ?? null,
+    requests: fields.rpm ?? null,
+    tokens: fields.tpm ?? null,
+    audioSeconds: fields.audio_seconds ?? null,
+    characters: fields.characters ?? null,
+    concurrency: fields.concurrency ?? null,
   };
 }
 
-function budgetOf({ budget_usd, budget_period }: RateWords): Budget | null {
+function budgetOf({ budget_usd, budget_period }: RateLimitFields): Budget | null {
   return budget_usd === undefined ? null : { nanos: budget_usd, period: budget_period ?? "total" };
 }
 
-function rateWords(rates: Rates, budget: Budget | null): RateWords {
+function rateLimitFields(rates: RateLimits, budget: Budget | null): RateLimitFields {
   return {
     ...(rates.requests === null ? undefined : { rpm: rates.requests }),
     ...(rates.tokens === null ? undefined : { tpm: rates.tokens }),

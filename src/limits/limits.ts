@@ -1,5 +1,5 @@
 /** What a key may use. `null` is: as much as it likes. */
-export interface Limits extends Rates {
+export interface Limits extends RateLimits {
   readonly budget: Budget | null;
   /** For models whose name fits the pattern, on top of the key's own; the first that fits counts. */
   readonly models: readonly ModelLimits[];
@@ -8,7 +8,7 @@ export interface Limits extends Rates {
 }
 
 /** Per minute, except for `concurrency`. */
-export interface Rates {
+export interface RateLimits {
   readonly requests: number | null;
   readonly tokens: number | null;
   readonly audioSeconds: number | null;
@@ -17,7 +17,7 @@ export interface Rates {
   readonly concurrency: number | null;
 }
 
-export interface ModelLimits extends Rates {
+export interface ModelLimits extends RateLimits {
   readonly pattern: string;
   readonly budget: Budget | null;
 }
@@ -30,7 +30,7 @@ export interface Budget {
 
 export type BudgetPeriod = "hour" | "day" | "week" | "month" | "total";
 
-export const unlimitedRates: Rates = { requests: null, tokens: null, audioSeconds: null, characters: null, concurrency: null };
+export const unlimitedRates: RateLimits = { requests: null, tokens: null, audioSeconds: null, characters: null, concurrency: null };
 export const unlimited: Limits = { ...unlimitedRates, budget: null, models: [], unpriced: "refuse" };
 
 /** What a call takes of its key's limits: an estimate before it is made, the truth after. */

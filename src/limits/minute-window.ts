@@ -1,40 +1,39 @@
 /**
- * How much was used in the last minute, in slots of a second. It reaches back over sixty whole slots besides the current
- * one, so that no sixty seconds, wherever they begin, hold more than the sum: what is used stays counted for a minute
- * and at most one slot more. Amounts are whole numbers, which keeps the sum exact. It changes in place and never
- * allocates, because every call passes several of them. The clock is one that never jumps.
+ * A sliding window over the last minute, in slots of a second. It covers sixty whole slots besides the current one, so that no
+ * sixty seconds, wherever they begin, hold more than the sum: what is used stays counted for a minute and at most one slot more.
+ * Amounts are whole numbers, which keeps the sum exact. It changes in place and never allocates, because every call uses several
+ * of them. The clock must be monotonic.
  */
-export interface Window {
+export interface MinuteWindow {
   readonly slots: Float64Array;
   /** The number of the newest slot, in seconds of the clock. */
   newest: number;
   total: number;
 }
 
-export function newWindow(): Window {
+export function newMinuteWindow(): MinuteWindow {
   return { slots: new Float64Array(slotsKept), newest: 0, total: 0 };
 }
 
-/** How much was used. */
-export function used(window: Window, nowMs: number): number {
+export function used(window: MinuteWindow, nowMs: number): number {
   roll(window, nowMs);
   return window.total;
 }
 
-export function fits(window: Window, limit: number, amount: number, nowMs: number): boolean {
+export function fits(window: MinuteWindow, limit: number, amount: number, nowMs: number): boolean {
   return used(window, nowMs) + amount <= limit;
 }
 
-/** Counts an amount, whether or not there is room for it, and tells the slot it was counted in. */
-export function take(window: Window, amount: number, nowMs: number): number {
+/** Counts an amount, whether or not there is room for it, and returns the slot it was counted in. */
+export function take(window: MinuteWindow, amount: number, nowMs: number): number {
   roll(window, nowMs);
   window.slots[window.newest % slotsKept]! += amount;
   window.total += amount;
   return window.newest;
 }
 
-/** Corrects what was counted in a slot, whatever time it is. What has left the window stays gone, and no slot falls below nothing. */
-export function adjust(window: Window, slot: number, delta: number): void {
+/** Corrects what was counted in a slot. A slot that has left the window is ignored, and no slot becomes negative. */
+export function adjust(window: MinuteWindow, slot: number, delta: number): void {
   if (slot > window.newest || slot <= window.newest - slotsKept) return;
   const at = slot % slotsKept;
   const before = window.slots[at]!;
@@ -43,8 +42,8 @@ export function adjust(window: Window, slot: number, delta: number): void {
   window.total += after - before;
 }
 
-/** Until an amount fits, if nothing else is counted: zero when it does now, infinity when it never will. */
-export function waitMs(window: Window, limit: number, amount: number, nowMs: number): number {
+/** The time until an amount fits, if nothing else is counted: zero when it fits now, infinity when it never will. */
+export function waitMs(window: MinuteWindow, limit: number, amount: number, nowMs: number): number {
   roll(window, nowMs);
   let excess = window.total + amount - limit;
   if (excess <= 0) return 0;
@@ -56,8 +55,8 @@ export function waitMs(window: Window, limit: number, amount: number, nowMs: num
   return Infinity;
 }
 
-/** Until all of it is free again, if nothing else is counted. */
-export function resetMs(window: Window, nowMs: number): number {
+/** The time until the window is empty, if nothing else is counted. */
+export function resetMs(window: MinuteWindow, nowMs: number): number {
   roll(window, nowMs);
   if (window.total <= 0) return 0;
   const oldest = Math.max(0, window.newest - slotsKept + 1);
@@ -66,18 +65,18 @@ export function resetMs(window: Window, nowMs: number): number {
   return leavesMs(slot) - nowMs;
 }
 
-/** What was used, slot by slot, and how many slots ago. */
-export function usedBySlot(window: Window, nowMs: number): readonly { readonly ago: number; readonly amount: number }[] {
+/** What was used in each slot, and how many slots ago that was. */
+export function usedBySlot(window: MinuteWindow, nowMs: number): readonly { readonly ago: number; readonly amount: number }[] {
   roll(window, nowMs);
-  const found: { readonly ago: number; readonly amount: number }[] = [];
+  const used: { readonly ago: number; readonly amount: number }[] = [];
   for (let ago = 0; ago < slotsKept && ago <= window.newest; ago += 1) {
     const amount = window.slots[(window.newest - ago) % slotsKept]!;
-    if (amount > 0) found.push({ ago, amount });
+    if (amount > 0) used.push({ ago, amount });
   }
-  return found;
+  return used;
 }
 
-/** After this long without use there is nothing left in a window. */
+/** After this long without use a window is empty. */
 export const windowMs = 61_000;
 
 const slotMs = 1_000;
@@ -87,8 +86,8 @@ function leavesMs(slot: number): number {
   return (slot + slotsKept) * slotMs;
 }
 
-/** Moves on to the slot of this moment. A moment before the newest slot counts as the newest. */
-function roll(window: Window, nowMs: number): void {
+/** Moves on to the current slot. A time before the newest slot counts as the newest. */
+function roll(window: MinuteWindow, nowMs: number): void {
   const slot = Math.floor(nowMs / slotMs);
   if (slot <= window.newest) return;
   if (slot - window.newest >= slotsKept) {
@@ -103,3 +102,15 @@ function roll(window: Window, nowMs: number): void {
   }
   window.newest = slot;
 }
+
+/**
+ * Makes a whole amount of a figure that may come from anywhere: rounded up, not negative, and at most `amountMax`. What is not a
+ * number becomes `otherwise`.
+ */
+export function wholeAmount(figure: number, otherwise: number): number {
+  if (!(figure >= 0)) return otherwise;
+  return Math.min(Math.ceil(figure), amountMax);
+}
+
+/** The sum of a million of these is still an exact number, whatever is counted: tokens, milliseconds, characters. */
+export const amountMax = 1_000_000_000;

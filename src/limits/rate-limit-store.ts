@@ -1,62 +1,129 @@
-/** Keeps what was used in the last minute, and how many calls are under way, in this process or over several. */
+/** Counts what was used in the last minute and how many calls are running, in this process or over several. */
 export interface RateLimitStore {
-  /** All that a call needs, or nothing of it. */
-  take(need: ReservationRequest): ReservationResult | Promise<ReservationResult>;
-  /** Whether a claim fits for sure, told at next to no cost; where it may not, `look` knows more. */
+  /** Reserves everything a call needs, or nothing. */
+  reserve(request: ReservationRequest): ReservationResult | Promise<ReservationResult>;
+  /** A cheap test that is true only where the claim certainly fits. Where it is false, `status` gives the precise answer. */
   surelyFits(claim: Claim): boolean;
-  /** What is left, as far as this process knows it without asking; for a refusal before anything is read. */
-  look(claim: Claim): LimitStatus;
-  /** How many calls hold a place, as far as this process knows. */
-  placesTaken(id: string): number;
+  /** What is left, as far as this process knows without asking the shared store. Used to reject a request before its body is read. */
+  status(claim: Claim): LimitStatus;
+  /** How many calls hold a concurrency slot, as far as this process knows. */
+  slotsTaken(id: string): number;
 }
 
-/** What a call needs of its limits. Every call asks for it, and answers for it itself: nothing is made for the question. */
+/**
+ * What a call needs of its limits. Every call makes such a request, so its limits are read by index from an object that exists
+ * anyway, and no list is allocated for it.
+ */
 export interface ReservationRequest {
-  /** Of so many limits per minute. */
+  /** The number of limits per minute. */
   readonly claims: number;
   /** Names the limit: the same for every call that shares it. */
   id(at: number): string;
   limit(at: number): number;
   amount(at: number): number;
-  /** A place beside as many calls; null where as many as like may be. */
-  readonly room: { readonly id: string; readonly limit: number } | null;
-  /** Names the call, so that its place can be given back if we die. */
+  /** The limit on concurrent calls of which the call needs a slot; null where there is none. */
+  readonly concurrency: { readonly id: string; readonly limit: number } | null;
+  /** Names the call, so that its slot can be freed if this process dies. */
   readonly call: string;
 }
 
-/** One limit, and what is wanted of it. */
+/** One limit, and the amount that is requested of it. */
 export interface Claim {
   readonly id: string;
   readonly limit: number;
   readonly amount: number;
 }
 
+/** A limit on concurrent calls, and the call that needs a slot of it. */
 export interface SlotClaim {
   readonly id: string;
   readonly limit: number;
   readonly call: string;
 }
 
-export type ReservationResult =
-  | (LimitStatuses & {
-      readonly ok: true;
-      /** Puts the true amounts, in the order of the limits, in the place of the claimed ones, and frees the place. Once. */
-      settle(amounts: readonly number[]): void;
-    })
-  | (LimitStatuses & { readonly ok: false; readonly shortId: string; readonly waitMs: number });
+export type ReservationResult = Reservation | ReservationRefused;
 
-/** How the limits stood after a taking, each by its place in the need. Every call asks, so that nothing is made for the answer. */
+/** What was reserved for a call. It is settled exactly once. */
+export interface Reservation extends LimitStatuses {
+  readonly ok: true;
+  /** Replaces the claimed amounts by the actual ones, in the order of the limits, and frees the concurrency slot. */
+  settle(amounts: readonly number[]): void;
+}
+
+/** The status of each limit after a reservation, by its index in the request. They are read by index so that no call allocates a list. */
 export interface LimitStatuses {
   remaining(at: number): number;
-  /** Until all of the limit is free again. */
+  /** The time until all of the limit is free again. */
   resetMs(at: number): number;
 }
 
 export interface LimitStatus {
   readonly limit: number;
   readonly remaining: number;
-  /** Until all of the limit is free again. */
+  /** The time until all of the limit is free again. */
   readonly resetMs: number;
-  /** Until the claimed amount fits, where that is known; zero when it does now. */
+  /** The time until the claimed amount fits, where that is known; zero when it fits now. */
   readonly waitMs?: number;
+}
+
+/** Statuses that were recorded when the reservation was made. */
+export class RecordedLimitStatuses implements LimitStatuses {
+  constructor(private readonly statuses: readonly LimitStatus[]) {}
+
+  remaining(at: number): number {
+    return this.statuses[at]!.remaining;
+  }
+
+  resetMs(at: number): number {
+    return this.statuses[at]!.resetMs;
+  }
+}
+
+/** A limit has no room, and nothing was reserved of any. */
+export class ReservationRefused extends RecordedLimitStatuses {
+  readonly ok = false;
+
+  constructor(
+    readonly shortId: string,
+    readonly waitMs: number,
+    statuses: readonly LimitStatus[],
+  ) {
+    super(statuses);
+  }
+}
+
+/** A request made of a list of claims. */
+export class ListedReservationRequest implements ReservationRequest {
+  constructor(
+    private readonly list: readonly Claim[],
+    readonly concurrency: SlotClaim | null,
+  ) {}
+
+  get claims(): number {
+    return this.list.length;
+  }
+
+  get call(): string {
+    return this.concurrency?.call ?? "";
+  }
+
+  id(at: number): string {
+    return this.list[at]!.id;
+  }
+
+  limit(at: number): number {
+    return this.list[at]!.limit;
+  }
+
+  amount(at: number): number {
+    return this.list[at]!.amount;
+  }
+}
+
+export function claimsOf(request: ReservationRequest): readonly Claim[] {
+  return Array.from({ length: request.claims }, (_, at) => ({ id: request.id(at), limit: request.limit(at), amount: request.amount(at) }));
+}
+
+export function slotClaimOf({ concurrency, call }: ReservationRequest): SlotClaim | null {
+  return concurrency === null ? null : { id: concurrency.id, limit: concurrency.limit, call };
 }

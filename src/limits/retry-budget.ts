@@ -1,24 +1,24 @@
-import { callsIn, count, marksIn, newTally, type Span, type Tally } from "./sliding-counter.ts";
+import { callsIn, count, marksIn, newSlidingCounter, type SlidingCounter, type WindowSpan } from "./sliding-counter.ts";
 
 /**
- * How many retries the calls of one model group may make together: a fifth of the first attempts of the last ten seconds,
- * and three a second on top so that a quiet gateway can retry at all. In an outage this is what keeps retries from
- * multiplying the load on upstreams that are already down.
+ * How many retries the calls of one model group may make together: a fifth of the first attempts of the last ten seconds, and
+ * three a second on top, so that a quiet gateway can retry at all. It keeps an outage from multiplying the load on upstreams that
+ * are already down (https://sre.google/sre-book/handling-overload/).
  */
-export type RetryBudget = Tally;
+export type RetryBudget = SlidingCounter;
 
-export const newRetryBudget: () => RetryBudget = newTally;
+export const newRetryBudget: () => RetryBudget = newSlidingCounter;
 
 const share = 0.2;
 const floorPerSecond = 3;
 const spanSeconds = 10;
-const span: Span = { slotMs: 1_000, slots: spanSeconds + 1 };
+const span: WindowSpan = { slotMs: 1_000, slots: spanSeconds + 1 };
 
 export function countFirst(budget: RetryBudget, nowMs: number): void {
   count(budget, span, nowMs, 1, 0);
 }
 
-/** A first attempt of ours that the client calls a retry of its own: the same storm, so the same budget. */
+/** Counts a first attempt that the client calls a retry of its own: it adds to the same storm, so it uses the same budget. */
 export function countClientRetry(budget: RetryBudget, nowMs: number): void {
   count(budget, span, nowMs, 1, 1);
 }
@@ -27,7 +27,7 @@ export function mayRetry(budget: RetryBudget, nowMs: number): boolean {
   return marksIn(budget, span, nowMs) + 1 <= share * callsIn(budget, span, nowMs) + floorPerSecond * spanSeconds;
 }
 
-/** False where there is none to be had. */
+/** False where the budget is used up. */
 export function takeRetry(budget: RetryBudget, nowMs: number): boolean {
   if (!mayRetry(budget, nowMs)) return false;
   count(budget, span, nowMs, 0, 1);

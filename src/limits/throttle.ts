@@ -1,40 +1,40 @@
-import { callsIn, count, marksIn, newTally, type Span, type Tally } from "./sliding-counter.ts";
+import { callsIn, count, marksIn, newSlidingCounter, type SlidingCounter, type WindowSpan } from "./sliding-counter.ts";
 
 /**
- * For a route with a single deployment, which no breaker may shut off: the worse it accepts, the fewer requests are let
- * through (client-side throttling, https://sre.google/sre-book/handling-overload/#eq2101). The formula alone would let
- * next to nothing through in a long outage and so notice its end late; hence one request a second always passes.
+ * For a route with a single deployment, which no circuit breaker may shut off: the fewer requests it accepts, the fewer are let
+ * through (client-side throttling, https://sre.google/sre-book/handling-overload/#eq2101). The formula alone would let next to
+ * nothing through in a long outage and so notice its end late; hence one request a second always passes.
  */
 export interface Throttle {
-  readonly tally: Tally;
-  readonly admittedMs: number;
+  readonly counter: SlidingCounter;
+  admittedMs: number;
 }
 
 export function newThrottle(): Throttle {
-  return { tally: newTally(), admittedMs: Number.NEGATIVE_INFINITY };
+  return { counter: newSlidingCounter(), admittedMs: Number.NEGATIVE_INFINITY };
 }
 
-/** Requests may outnumber accepted ones by this factor before any are turned away. */
+/** Requests may outnumber accepted ones by this factor before any are rejected. */
 const ratio = 2;
-const span: Span = { slotMs: 5_000, slots: 24 };
+const span: WindowSpan = { slotMs: 5_000, slots: 24 };
 const alwaysAfterMs = 1_000;
 
-export function rejectionProbability({ tally }: Throttle, nowMs: number): number {
-  const requests = callsIn(tally, span, nowMs);
-  return Math.max(0, (requests - ratio * marksIn(tally, span, nowMs)) / (requests + 1));
+export function rejectionProbability({ counter }: Throttle, nowMs: number): number {
+  const requests = callsIn(counter, span, nowMs);
+  return Math.max(0, (requests - ratio * marksIn(counter, span, nowMs)) / (requests + 1));
 }
 
 export function throttleAdmits(throttle: Throttle, nowMs: number, dice: () => number): boolean {
   return nowMs - throttle.admittedMs >= alwaysAfterMs || dice() >= rejectionProbability(throttle, nowMs);
 }
 
-/** Counts every request for the route, sent or turned away. */
+/** Counts every request for the route, whether it was sent or rejected. */
 export function countRequest(throttle: Throttle, nowMs: number, admitted: boolean): void {
-  count(throttle.tally, span, nowMs, 1, 0);
-  if (admitted) (throttle as { admittedMs: number }).admittedMs = nowMs;
+  count(throttle.counter, span, nowMs, 1, 0);
+  if (admitted) throttle.admittedMs = nowMs;
 }
 
-/** The upstream took the request and answered it. */
-export function countAccept({ tally }: Throttle, nowMs: number): void {
-  count(tally, span, nowMs, 0, 1);
+/** The upstream accepted the request and answered it. */
+export function countAccept({ counter }: Throttle, nowMs: number): void {
+  count(counter, span, nowMs, 0, 1);
 }

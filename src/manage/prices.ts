@@ -1,7 +1,7 @@
 import type { Actor, StoredPrice } from "../gateway/storage.ts";
 import { periodStartMs } from "../limits/period.ts";
 import type { Price } from "../usage/price.ts";
-import { rateWordList } from "../usage/price-fields.ts";
+import { priceFieldNames } from "../usage/price-fields.ts";
 import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
 
@@ -14,7 +14,7 @@ export interface PriceInput extends Omit<Price, "fromMs"> {
 /** A price for the same provider, model and day is replaced. */
 export async function setPrice(context: ManageContext, input: PriceInput, actor: Actor): Promise<StoredPrice | ManageError> {
   if (Object.keys(input.rates).length === 0) {
-    return new ManageError("invalid_value", `A price needs a rate: give one of ${rateWordList.join(", ")}.`, "rates");
+    return new ManageError("invalid_value", `A price needs a rate: give one of ${priceFieldNames.join(", ")}.`, "rates");
   }
   const fromMs = input.fromMs ?? periodStartMs("day", context.wallMs());
   return context.storage.prices.set({ ...input, fromMs }, actor);

@@ -4,30 +4,34 @@ import type { BudgetPeriod } from "../limits/limits.ts";
 import { periodEndMs } from "../limits/period.ts";
 import { failure, type FailureFacts } from "../operations/failure.ts";
 import { dollarsOf } from "../usage/dollars.ts";
-import type { BudgetLine, Refused } from "./budgets/budget-account.ts";
-import type { RateLimit, Room } from "./key-limits.ts";
+import type { BudgetLimit, BudgetRefused } from "./budgets/budget-account.ts";
+import type { ConcurrencyLimit, RateLimit } from "./key-limits.ts";
 
 /**
  * What a client is told when a limit of its key leaves no room. The words billing, quota and credit do not appear where a
  * wait helps: a client framework takes them for a reason never to try again.
  */
-export function rateLimitExceeded(gauge: RateLimit, waitMs: number, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
-  if (!Number.isFinite(waitMs)) return neverFits(gauge, rateLimitStatus);
-  const message = `This key is limited to ${figureOf(gauge)}, which leaves no room for this request now. Try again in ${spoken(waitMs)}.`;
-  return limited(gauge.id, { ...rateFacts, message, retryAfterMs: Math.max(1, Math.min(Math.ceil(waitMs), minuteMs)) }, rateLimitStatus);
+export function rateLimitExceeded(rateLimit: RateLimit, waitMs: number, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
+  if (!Number.isFinite(waitMs)) return neverFits(rateLimit, rateLimitStatus);
+  const message = `This key is limited to ${figureOf(rateLimit)}, which leaves no room for this request now. Try again in ${spoken(waitMs)}.`;
+  return limited(
+    rateLimit.id,
+    { ...rateFacts, message, retryAfterMs: Math.max(1, Math.min(Math.ceil(waitMs), minuteMs)) },
+    rateLimitStatus,
+  );
 }
 
 /** The call alone is more than the limit allows in a minute. */
-export function neverFits(gauge: RateLimit, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
+export function neverFits(rateLimit: RateLimit, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const message =
-    gauge.what === "requests"
-      ? `This key is limited to ${figureOf(gauge)}: it may not be used for this.`
-      : `This request needs more than all of what this key is limited to, ${figureOf(gauge)}, so it can never pass. ` +
+    rateLimit.what === "requests"
+      ? `This key is limited to ${figureOf(rateLimit)}: it may not be used for this.`
+      : `This request needs more than all of what this key is limited to, ${figureOf(rateLimit)}, so it can never pass. ` +
         `Make it smaller, or have the limit raised.`;
-  return limited(gauge.id, { ...rateFacts, message }, rateLimitStatus);
+  return limited(rateLimit.id, { ...rateFacts, message }, rateLimitStatus);
 }
 
-export function concurrencyLimitExceeded({ id, limit, pattern }: Room, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
+export function concurrencyLimitExceeded({ id, limit, pattern }: ConcurrencyLimit, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const calls = limit === 1 ? "1 call" : `${limit} calls`;
   const message = `This key is limited to ${calls} at the same time${forModels(pattern)}, and as many are under way. Try again in a moment.`;
   return limited(
@@ -38,20 +42,20 @@ export function concurrencyLimitExceeded({ id, limit, pattern }: Room, rateLimit
 }
 
 export function budgetExceeded(
-  line: BudgetLine,
+  budget: BudgetLimit,
   nanos: number,
-  refused: Pick<Refused, "spentNanos" | "held">,
+  refused: Pick<BudgetRefused, "spentNanos" | "held">,
   wallMs: number,
   rateLimitStatus: RateLimitStatus | null,
 ): LimitExceeded {
-  const budget = `The budget of this key${forModels(line.models)}, $${dollarsOf(line.limitNanos)}${periodWords[line.period]},`;
+  const name = `The budget of this key${forModels(budget.models)}, $${dollarsOf(budget.limitNanos)}${periodWords[budget.period]},`;
   return limited(
-    `budget ${line.budget}`,
+    `budget ${budget.budget}`,
     {
       status: 429,
       type: "insufficient_quota",
       code: "insufficient_quota",
-      message: `${budget} ${whyNot(line, nanos, refused)} ${whatNext(line, nanos, wallMs)}`,
+      message: `${name} ${whyNot(budget, nanos, refused)} ${whatNext(budget, nanos, wallMs)}`,
     },
     rateLimitStatus,
   );
@@ -81,7 +85,7 @@ function limited(detail: string, facts: FailureFacts, rateLimitStatus: RateLimit
   return { kind: "limit_exceeded", failure: failure("limited", detail, facts), retryAfterMs: facts.retryAfterMs ?? null, rateLimitStatus };
 }
 
-function whyNot({ limitNanos }: BudgetLine, nanos: number, { spentNanos, held }: Pick<Refused, "spentNanos" | "held">): string {
+function whyNot({ limitNanos }: BudgetLimit, nanos: number, { spentNanos, held }: Pick<BudgetRefused, "spentNanos" | "held">): string {
   if (nanos > limitNanos) return `is less than the $${dollarsOf(nanos)} that this request may cost.`;
   if (spentNanos !== null && spentNanos >= limitNanos) return "is spent.";
   const tooLittle = `leaves too little for this request, which may cost $${dollarsOf(nanos)}`;
@@ -95,7 +99,7 @@ function whereHeld({ heldNanos, ownNanos, others }: HeldMoney): string {
   return ` ($${dollarsOf(ownNanos)} by this process, ${elsewhere})`;
 }
 
-function whatNext({ limitNanos, period }: BudgetLine, nanos: number, wallMs: number): string {
+function whatNext({ limitNanos, period }: BudgetLimit, nanos: number, wallMs: number): string {
   if (nanos > limitNanos) return "Make it smaller, or have the budget raised.";
   if (period === "total") return "It can be raised by whoever runs this gateway.";
   return `The next ${period} begins at ${new Date(periodEndMs(period, wallMs)).toISOString().replace(".000Z", "Z")}.`;

@@ -1,189 +1,174 @@
-import type { Grant, Limiter, LimitExceeded, ConcurrencySlot, RateLimitStatus } from "../gateway/admission/limiter.ts";
+import type { ConcurrencySlot, Grant, LimitExceeded, Limiter, RateLimitStatus } from "../gateway/admission/limiter.ts";
 import type { Key } from "../keys/key.ts";
 import type { Demand } from "../limits/limits.ts";
-import { ListedReservationRequest } from "../limits/listed-need.ts";
-import type { ReservationRequest, RateLimitStore, LimitStatuses, ReservationResult } from "../limits/rate-limit-store.ts";
-import type { BudgetLine, Refused, Reservation } from "./budgets/budget-account.ts";
-import { amountOn, KeyLimits, type CallLimits, type Room } from "./key-limits.ts";
+import {
+  ListedReservationRequest,
+  type LimitStatuses,
+  type RateLimitStore,
+  type Reservation,
+  type ReservationRefused,
+  type ReservationRequest,
+  type ReservationResult,
+} from "../limits/rate-limit-store.ts";
+import type { BudgetLimit, BudgetRefused, BudgetReservation } from "./budgets/budget-account.ts";
+import { amountOn, KeyLimits, type CallLimits, type ConcurrencyLimit } from "./key-limits.ts";
 import {
   budgetExceeded,
+  concurrencyLimitExceeded,
   neverFits,
   priceUnknown,
   rateLimitExceeded,
-  concurrencyLimitExceeded,
   storeUnavailable,
 } from "./limit-exceeded.ts";
 
 export interface LimiterParts {
   readonly rates: RateLimitStore;
-  readonly budgets: { reserve(line: BudgetLine, nanos: number): Reservation | Refused | Promise<Reservation | Refused> };
-  /** Tells the day, for when a new period begins. */
+  readonly budgets: {
+    reserve(budget: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused>;
+  };
+  /** The wall clock, which tells when a new budget period begins. */
   readonly wallMs: () => number;
 }
 
 /**
- * Holds a call to all limits of its key: rates and places first, because they are cheap and hardly ever need to be asked
- * for elsewhere, then money. Where one refuses, what the others gave is given back. As long as nobody elsewhere has to be
- * asked, the answer comes at once.
+ * Enforces all limits of a call's key: rates and concurrency first, because they are cheap and rarely need a request to the
+ * shared store, then budgets. Where one refuses, what the others granted is given back. Each step continues synchronously when
+ * its answer is not a promise, so that a call whose limits are known in this process costs no turn of the event loop.
  */
 export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
-  // A key that changes is another object, so what is laid out here never grows old.
+  // A key that changes is a new object, so an entry here never becomes stale.
   const known = new WeakMap<Key, KeyLimits>();
 
-  function gaugesOf(key: Key): KeyLimits {
-    let gauges = known.get(key);
-    if (gauges === undefined) known.set(key, (gauges = new KeyLimits(key)));
-    return gauges;
+  function limitsOf(key: Key): KeyLimits {
+    let limits = known.get(key);
+    if (limits === undefined) known.set(key, (limits = new KeyLimits(key)));
+    return limits;
   }
 
   function admit(key: Key, model: string, demand: Demand, call: string): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    const gauges = gaugesOf(key).for(model);
-    if (gauges.isEmpty) return unlimitedGrant;
-    if (gauges.budgets.length > 0 && demand.nanos === null && key.limits.unpriced === "refuse") return priceUnknown(model, null);
-    const admission = new Admission(gauges, demand, call);
-    const impossible = admission.impossible();
+    const limits = limitsOf(key).for(model);
+    if (limits.isEmpty) return unlimitedGrant;
+    if (limits.budgets.length > 0 && demand.nanos === null && key.limits.unpriced === "refuse") return priceUnknown(model, null);
+    const reservation = new CallReservation(limits, demand, call);
+    const impossible = reservation.impossible();
     if (impossible !== null) return impossible;
-    if (!admission.needsRates) return money(admission, 0);
-    const taking = rates.take(admission);
-    return taking instanceof Promise ? afterLateRates(admission, taking) : afterRates(admission, taking);
+    if (!reservation.needsRates) return reserveBudgets(reservation, 0);
+    const result = rates.reserve(reservation);
+    return result instanceof Promise ? result.then((late) => afterRates(reservation, late), storeLost) : afterRates(reservation, result);
   }
 
-  async function afterLateRates(admission: Admission, taking: Promise<ReservationResult>): Promise<Grant | LimitExceeded> {
-    let taken: ReservationResult;
-    try {
-      taken = await taking;
-    } catch {
-      return storeLost();
+  /** A request has one concurrency slot: the key's own. Where the model has a limit as well, its slot is a second request. */
+  function afterRates(reservation: CallReservation, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
+    reservation.noteStatuses(result);
+    if (!result.ok) return reservation.exceeded(result);
+    reservation.add(result);
+    const limit = reservation.limits.concurrency[1];
+    if (limit === undefined) return reserveBudgets(reservation, 0);
+    const second = rates.reserve(new ListedReservationRequest([], { id: limit.id, limit: limit.limit, call: reservation.call }));
+    if (!(second instanceof Promise)) return afterModelSlot(reservation, second);
+    return second.then(
+      (late) => afterModelSlot(reservation, late),
+      () => reservation.withdraw(storeLost()),
+    );
+  }
+
+  function afterModelSlot(reservation: CallReservation, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
+    if (!result.ok) return reservation.withdraw(reservation.exceeded(result));
+    reservation.add(result);
+    return reserveBudgets(reservation, 0);
+  }
+
+  /** Reserves what the call may cost in each of its budgets, one after the other. */
+  function reserveBudgets(reservation: CallReservation, from: number): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
+    const { budgets: all } = reservation.limits;
+    for (let at = from; at < all.length; at += 1) {
+      const budget = all[at]!;
+      const result = budgets.reserve(budget, reservation.nanos);
+      if (result instanceof Promise) {
+        return result.then((late) => reservation.addBudget(budget, late, wallMs) ?? reserveBudgets(reservation, at + 1));
+      }
+      const exceeded = reservation.addBudget(budget, result, wallMs);
+      if (exceeded !== null) return exceeded;
     }
-    return afterRates(admission, taken);
+    return reservation;
   }
 
-  function afterRates(admission: Admission, taking: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    admission.see(taking);
-    if (!taking.ok) return admission.limitExceeded(taking);
-    admission.took(taking);
-    const room = admission.gauges.rooms[1];
-    if (room === undefined) return money(admission, 0);
-    const second = rates.take(new ListedReservationRequest([], { id: room.id, limit: room.limit, call: admission.call }));
-    return second instanceof Promise ? afterLateRoom(admission, second) : afterRoom(admission, second);
-  }
-
-  async function afterLateRoom(admission: Admission, taking: Promise<ReservationResult>): Promise<Grant | LimitExceeded> {
-    let taken: ReservationResult;
-    try {
-      taken = await taking;
-    } catch {
-      return admission.withdrawn(storeLost());
-    }
-    return afterRoom(admission, taken);
-  }
-
-  function afterRoom(admission: Admission, taking: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    if (!taking.ok) return admission.withdrawn(admission.limitExceeded(taking));
-    admission.took(taking);
-    return money(admission, 0);
-  }
-
-  /** Sets aside what the call may cost in each of its budgets, one after the other. */
-  function money(admission: Admission, from: number): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    const { budgets: lines } = admission.gauges;
-    for (let at = from; at < lines.length; at += 1) {
-      const line = lines[at]!;
-      const answer = budgets.reserve(line, admission.nanos);
-      if (answer instanceof Promise) return lateMoney(admission, line, answer, at);
-      const limitExceeded = admission.reserved(line, answer, wallMs);
-      if (limitExceeded !== null) return limitExceeded;
-    }
-    return admission;
-  }
-
-  async function lateMoney(
-    admission: Admission,
-    line: BudgetLine,
-    answer: Promise<Reservation | Refused>,
-    at: number,
-  ): Promise<Grant | LimitExceeded> {
-    return admission.reserved(line, await answer, wallMs) ?? money(admission, at + 1);
-  }
-
-  function place(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
-    const [room] = gaugesOf(key).own.rooms;
-    if (room === undefined) return unlimitedPlace;
-    const taking = rates.take(new ListedReservationRequest([], { id: room.id, limit: room.limit, call }));
-    return taking instanceof Promise ? taking.then((taken) => placed(room, taken), storeLost) : placed(room, taking);
+  function reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
+    const [limit] = limitsOf(key).own.concurrency;
+    if (limit === undefined) return unlimitedSlot;
+    const result = rates.reserve(new ListedReservationRequest([], { id: limit.id, limit: limit.limit, call }));
+    return result instanceof Promise ? result.then((late) => slotOf(limit, late), storeLost) : slotOf(limit, result);
   }
 
   function precheck(key: Key): LimitExceeded | null {
-    const { own } = gaugesOf(key);
-    for (const room of own.rooms) if (rates.placesTaken(room.id) >= room.limit) return concurrencyLimitExceeded(room, null);
-    for (const gauge of own.rates) {
-      if (gauge.what !== "requests" || rates.surelyFits(gauge.one)) continue;
-      const look = rates.look(gauge.one);
-      if (look.remaining >= 1) continue;
-      // Without a better word: as if what is used were spread evenly.
-      const waitMs = look.waitMs ?? look.resetMs / Math.max(1, gauge.limit);
-      const { limit, remaining, resetMs } = look;
+    const { own } = limitsOf(key);
+    for (const limit of own.concurrency) if (rates.slotsTaken(limit.id) >= limit.limit) return concurrencyLimitExceeded(limit, null);
+    for (const rateLimit of own.rates) {
+      if (rateLimit.what !== "requests" || rates.surelyFits(rateLimit.one)) continue;
+      const status = rates.status(rateLimit.one);
+      if (status.remaining >= 1) continue;
+      // Where the wait is not known, what is used is assumed to be spread evenly.
+      const waitMs = status.waitMs ?? status.resetMs / Math.max(1, rateLimit.limit);
+      const { limit, remaining, resetMs } = status;
       const rateLimitStatus = { ...noRateLimitStatus, requestsLimit: limit, requestsRemaining: remaining, requestsResetMs: resetMs };
-      return rateLimitExceeded(gauge, gauge.limit < 1 ? Infinity : waitMs, rateLimitStatus);
+      return rateLimitExceeded(rateLimit, rateLimit.limit < 1 ? Infinity : waitMs, rateLimitStatus);
     }
     return null;
   }
 
-  return { precheck, place, admit };
+  return { precheck, reserveSlot, admit };
 }
 
-function placed(room: Room, taking: ReservationResult): ConcurrencySlot | LimitExceeded {
-  return taking.ok ? { kind: "place", leave: () => taking.settle([]) } : concurrencyLimitExceeded(room, null);
+function slotOf(limit: ConcurrencyLimit, result: ReservationResult): ConcurrencySlot | LimitExceeded {
+  return result.ok ? { kind: "slot", release: () => result.settle([]) } : concurrencyLimitExceeded(limit, null);
 }
 
-const unlimitedPlace: ConcurrencySlot = { kind: "place", leave: () => {} };
-
-type Taken = ReservationResult & { readonly ok: true };
+const unlimitedSlot: ConcurrencySlot = { kind: "slot", release: () => {} };
 
 /**
- * A call on its way through its limits; once through, it is the grant. It is what it needs of them, and how its key stands: every call
- * has all three, so that nothing is made for them.
+ * A call whose limits are being reserved; when all are, it is the grant. It is the request to the rate limits and the status of the
+ * key as well, because every call needs all three, and one object is allocated instead of three.
  */
-class Admission implements Grant, ReservationRequest, RateLimitStatus {
+class CallReservation implements Grant, ReservationRequest, RateLimitStatus {
   readonly kind = "grant";
-  /** Of the rates and the first place, and of the second place. */
-  private first: Taken | null = null;
-  private second: Taken | null = null;
+  /** The rates and the key's own slot, and the slot of the model's limit. */
+  private first: Reservation | null = null;
+  private second: Reservation | null = null;
   requestsLimit: number | null = null;
   requestsRemaining = 0;
   requestsResetMs = 0;
   tokensLimit: number | null = null;
   tokensRemaining = 0;
   tokensResetMs = 0;
-  /** Of the first budget, and of the others where there are more. */
-  private reservation: Reservation | null = null;
-  private reservations: Reservation[] | null = null;
+  /** The first budget, and the others where there are more. */
+  private budget: BudgetReservation | null = null;
+  private otherBudgets: BudgetReservation[] | null = null;
 
   constructor(
-    readonly gauges: CallLimits,
+    readonly limits: CallLimits,
     private readonly demand: Demand,
     readonly call: string,
   ) {}
 
   get claims(): number {
-    return this.gauges.rates.length;
+    return this.limits.rates.length;
   }
 
   id(at: number): string {
-    return this.gauges.rates[at]!.id;
+    return this.limits.rates[at]!.id;
   }
 
   limit(at: number): number {
-    return this.gauges.rates[at]!.limit;
+    return this.limits.rates[at]!.limit;
   }
 
   amount(at: number): number {
-    return amountOn(this.gauges.rates[at]!, this.demand, 0);
+    return amountOn(this.limits.rates[at]!, this.demand, 0);
   }
 
-  /** The key's own; another one for the model is taken after it. */
-  get room(): Room | null {
-    return this.gauges.rooms[0] ?? null;
+  /** The key's own; the one of the model is reserved after it. */
+  get concurrency(): ConcurrencyLimit | null {
+    return this.limits.concurrency[0] ?? null;
   }
 
   get nanos(): number {
@@ -195,83 +180,84 @@ class Admission implements Grant, ReservationRequest, RateLimitStatus {
   }
 
   get needsRates(): boolean {
-    return this.claims > 0 || this.gauges.rooms.length > 0;
+    return this.claims > 0 || this.limits.concurrency.length > 0;
   }
 
-  took(taken: Taken): void {
-    if (this.first === null) this.first = taken;
-    else this.second = taken;
+  add(reservation: Reservation): void {
+    if (this.first === null) this.first = reservation;
+    else this.second = reservation;
   }
 
-  settle(truth: Demand | null): void {
-    const { rates } = this.gauges;
+  settle(actual: Demand | null): void {
+    const { rates } = this.limits;
     amounts.length = 0;
-    for (let at = 0; at < rates.length; at += 1) amounts.push(truth === null ? 0 : amountOn(rates[at]!, truth, this.amount(at)));
+    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, this.amount(at)));
     this.first?.settle(amounts);
     this.second?.settle([]);
-    const nanos = truth === null ? null : truth.nanos;
-    this.reservation?.settle(nanos);
-    if (this.reservations !== null) for (const reservation of this.reservations) reservation.settle(nanos);
+    const nanos = actual === null ? null : actual.nanos;
+    this.budget?.settle(nanos);
+    if (this.otherBudgets !== null) for (const budget of this.otherBudgets) budget.settle(nanos);
   }
 
-  /** What no wait could make room for. */
+  /** A claim larger than its limit, which would not fit after any wait. */
   impossible(): LimitExceeded | null {
     for (let at = 0; at < this.claims; at += 1) {
-      if (this.amount(at) > this.limit(at)) return neverFits(this.gauges.rates[at]!, null);
+      if (this.amount(at) > this.limit(at)) return neverFits(this.limits.rates[at]!, null);
     }
     return null;
   }
 
-  /** Of the key's own limit and the one for the model, the tighter. */
-  see(standings: LimitStatuses): void {
-    const { rates } = this.gauges;
+  /** Of the key's own limit and the one for the model, the tighter is reported. */
+  noteStatuses(statuses: LimitStatuses): void {
+    const { rates } = this.limits;
     for (let at = 0; at < rates.length; at += 1) {
       const { what, limit } = rates[at]!;
       if (what !== "requests" && what !== "tokens") continue;
-      const remaining = standings.remaining(at);
+      const remaining = statuses.remaining(at);
       if (what === "requests") {
         if (this.requestsLimit !== null && this.requestsRemaining <= remaining) continue;
         this.requestsLimit = limit;
         this.requestsRemaining = remaining;
-        this.requestsResetMs = standings.resetMs(at);
+        this.requestsResetMs = statuses.resetMs(at);
       } else {
         if (this.tokensLimit !== null && this.tokensRemaining <= remaining) continue;
         this.tokensLimit = limit;
         this.tokensRemaining = remaining;
-        this.tokensResetMs = standings.resetMs(at);
+        this.tokensResetMs = statuses.resetMs(at);
       }
     }
   }
 
-  limitExceeded({ shortId, waitMs }: ReservationResult & { readonly ok: false }): LimitExceeded {
-    const { rates, rooms } = this.gauges;
-    const room = rooms.find(({ id }) => id === shortId);
-    if (room !== undefined) return concurrencyLimitExceeded(room, this.rateLimitStatus);
-    const gauge = rates.find(({ id }) => id === shortId);
-    return gauge === undefined
+  exceeded({ shortId, waitMs }: ReservationRefused): LimitExceeded {
+    const { rates, concurrency } = this.limits;
+    const slotLimit = concurrency.find(({ id }) => id === shortId);
+    if (slotLimit !== undefined) return concurrencyLimitExceeded(slotLimit, this.rateLimitStatus);
+    const rateLimit = rates.find(({ id }) => id === shortId);
+    return rateLimit === undefined
       ? storeUnavailable(`no limit is called ${shortId}`, this.rateLimitStatus)
-      : rateLimitExceeded(gauge, waitMs, this.rateLimitStatus);
+      : rateLimitExceeded(rateLimit, waitMs, this.rateLimitStatus);
   }
 
-  reserved(line: BudgetLine, answer: Reservation | Refused, wallMs: () => number): LimitExceeded | null {
-    if (answer.ok) {
-      if (this.reservation === null) this.reservation = answer;
-      else (this.reservations ??= []).push(answer);
+  addBudget(budget: BudgetLimit, result: BudgetReservation | BudgetRefused, wallMs: () => number): LimitExceeded | null {
+    if (result.ok) {
+      if (this.budget === null) this.budget = result;
+      else (this.otherBudgets ??= []).push(result);
       return null;
     }
-    if (answer.why === "unavailable")
-      return this.withdrawn(storeUnavailable("no money is held, and the store does not answer", this.rateLimitStatus));
-    return this.withdrawn(budgetExceeded(line, this.nanos, answer, wallMs(), this.rateLimitStatus));
+    if (result.why === "unavailable") {
+      return this.withdraw(storeUnavailable("no money is held, and the store does not answer", this.rateLimitStatus));
+    }
+    return this.withdraw(budgetExceeded(budget, this.nanos, result, wallMs(), this.rateLimitStatus));
   }
 
   /** Gives everything back. */
-  withdrawn(limitExceeded: LimitExceeded): LimitExceeded {
+  withdraw(exceeded: LimitExceeded): LimitExceeded {
     this.settle(null);
-    return limitExceeded;
+    return exceeded;
   }
 }
 
-/** One list for all calls: settling never waits. */
+/** One list for all calls: settling is synchronous. */
 const amounts: number[] = [];
 
 const noRateLimitStatus: RateLimitStatus = {
@@ -283,7 +269,7 @@ const noRateLimitStatus: RateLimitStatus = {
   tokensResetMs: 0,
 };
 
-/** Nothing was taken, so there is nothing to settle. */
+/** Nothing was reserved, so there is nothing to settle. */
 const unlimitedGrant: Grant = { kind: "grant", rateLimitStatus: null, settle: () => {} };
 
 function storeLost(): LimitExceeded {

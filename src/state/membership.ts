@@ -2,7 +2,7 @@ import type { DistributedCounts } from "../limits/distributed-counts.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
 export interface MembershipOptions {
-  readonly counts: Pick<DistributedCounts, "attend" | "leave">;
+  readonly counts: Pick<DistributedCounts, "heartbeat" | "leave">;
   readonly guard: Pick<StoreGuard, "run">;
   /** Names this process among the others. */
   readonly process: string;
@@ -29,8 +29,8 @@ export class Membership {
   readonly count = (): number => Math.max(1, ...this.seen.map(({ count }) => count));
 
   /** Says that this process is there. For the guard's probe too. */
-  async attend(): Promise<void> {
-    const count = await this.options.counts.attend(this.options.process, this.everyMs * roundsKept);
+  async heartbeat(): Promise<void> {
+    const count = await this.options.counts.heartbeat(this.options.process, this.everyMs * roundsKept);
     const atMs = this.options.nowMs();
     this.seen = [...this.seen.filter((earlier) => atMs - earlier.atMs < this.everyMs * roundsKept), { count, atMs }];
   }
@@ -38,7 +38,7 @@ export class Membership {
   /** Somebody is known to have left: what was seen before does not count any more. */
   readonly recount = async (): Promise<void> => {
     const before = this.seen;
-    await this.options.guard.run(() => this.attend());
+    await this.options.guard.run(() => this.heartbeat());
     this.seen = this.seen.filter((look) => !before.includes(look));
   };
 
@@ -50,7 +50,7 @@ export class Membership {
 
   private async round(): Promise<void> {
     // A lost store is the guard's concern; the last count stands.
-    await this.options.guard.run(() => this.attend()).catch(() => {});
+    await this.options.guard.run(() => this.heartbeat()).catch(() => {});
     if (!this.stopped) this.cancelTimer = this.options.after(this.everyMs, () => void this.round());
   }
 }

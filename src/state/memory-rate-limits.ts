@@ -1,58 +1,70 @@
-import { wholeAmount } from "../limits/amount.ts";
-import { ReservationRefused } from "../limits/refusal.ts";
-import { claimsOf } from "../limits/listed-need.ts";
-import type {
-  Claim,
-  LimitStatus,
-  ReservationRequest,
-  RateLimitStore,
-  LimitStatuses,
-  ReservationResult,
+import { slotWaitMs } from "../limits/distributed-counts.ts";
+import {
+  claimsOf,
+  ReservationRefused,
+  type Claim,
+  type LimitStatus,
+  type RateLimitStore,
+  type Reservation,
+  type ReservationRequest,
+  type ReservationResult,
 } from "../limits/rate-limit-store.ts";
-import { adjust, fits, newWindow, resetMs, take, used, usedBySlot, waitMs, windowMs, type Window } from "../limits/minute-window.ts";
+import {
+  adjust,
+  fits,
+  newMinuteWindow,
+  resetMs,
+  take,
+  used,
+  usedBySlot,
+  waitMs,
+  wholeAmount,
+  windowMs,
+  type MinuteWindow,
+} from "../limits/minute-window.ts";
 
 /**
- * The rates of one process, in its memory. Limits that have not been used for a minute say nothing any more and are
- * forgotten, as every newcomer has a look at the oldest ones; should all be in use and too many, the one that has been
- * quiet longest goes. Only one with a call under way stays in any case.
+ * The rate limits of one process, in its memory. A limit that has not been used for a minute holds nothing and is forgotten: every
+ * new limit checks a few of the oldest ones. When all are in use and there are too many, the one that was idle longest is removed.
+ * A limit with running calls always stays.
  */
 export class MemoryRateLimits implements RateLimitStore {
-  private readonly entries = new Map<string, Entry>();
-  /** Where newcomers look next: round and round. To move what was looked at to the end instead would leave a trail of gaps to walk over. */
+  private readonly entries = new Map<string, LimitEntry>();
+  /** Where the next check continues, round and round. Moving checked entries to the end instead would leave a trail of holes in the map. */
   private hand = this.entries.entries();
 
   constructor(
     private readonly nowMs: () => number,
-    /** As many as the keys that are remembered have, with a few each. */
+    /** Enough for all keys that are remembered, with a few limits each. */
     private readonly entriesMax = 200_000,
   ) {}
 
-  take(need: ReservationRequest): ReservationResult {
+  reserve(request: ReservationRequest): ReservationResult {
     const nowMs = this.nowMs();
-    const room = need.room === null ? null : this.entry(need.room.id, nowMs);
-    if (need.room !== null && room !== null && room.taken >= need.room.limit) {
-      return new ReservationRefused(need.room.id, placeWaitMs, this.looks(need, nowMs));
+    const slots = request.concurrency === null ? null : this.entry(request.concurrency.id, nowMs);
+    if (request.concurrency !== null && slots !== null && slots.taken >= request.concurrency.limit) {
+      return new ReservationRefused(request.concurrency.id, slotWaitMs, this.statuses(request, nowMs));
     }
-    const took = new Took(need, room, nowMs);
-    for (let at = 0; at < need.claims; at += 1) {
-      const { window } = this.entry(need.id(at), nowMs);
-      const amount = wholeAmount(need.amount(at), 0);
-      if (!fits(window, need.limit(at), amount, nowMs)) {
-        return new ReservationRefused(need.id(at), waitMs(window, need.limit(at), amount, nowMs), this.looks(need, nowMs));
+    const reservation = new MemoryReservation(request, slots, nowMs);
+    for (let at = 0; at < request.claims; at += 1) {
+      const { window } = this.entry(request.id(at), nowMs);
+      const amount = wholeAmount(request.amount(at), 0);
+      if (!fits(window, request.limit(at), amount, nowMs)) {
+        return new ReservationRefused(request.id(at), waitMs(window, request.limit(at), amount, nowMs), this.statuses(request, nowMs));
       }
-      took.add(window);
+      reservation.add(window);
     }
-    took.take();
-    return took;
+    reservation.take();
+    return reservation;
   }
 
-  /** With time a window holds less, never more. */
+  /** A window only becomes emptier with time, so its stored total is an upper bound. */
   surelyFits({ id, limit, amount }: Claim): boolean {
     const used = this.entries.get(id)?.window.total ?? 0;
     return used + wholeAmount(amount, 0) <= limit;
   }
 
-  look({ id, limit, amount }: Claim): LimitStatus {
+  status({ id, limit, amount }: Claim): LimitStatus {
     const entry = this.entries.get(id);
     if (entry === undefined) return { limit, remaining: limit, resetMs: 0, waitMs: amount > limit ? Infinity : 0 };
     const nowMs = this.nowMs();
@@ -65,59 +77,59 @@ export class MemoryRateLimits implements RateLimitStore {
     };
   }
 
-  /** What was used of a limit within the window, and how many slots ago. */
+  /** What was used of a limit in each slot of the window, and how many slots ago that was. */
   usedBySlot(id: string): readonly { readonly ago: number; readonly amount: number }[] {
     const entry = this.entries.get(id);
     return entry === undefined ? [] : usedBySlot(entry.window, this.nowMs());
   }
 
-  placesTaken(id: string): number {
+  slotsTaken(id: string): number {
     return this.entries.get(id)?.taken ?? 0;
   }
 
-  /** How many limits are remembered. */
+  /** The number of limits that are remembered. */
   get size(): number {
     return this.entries.size;
   }
 
-  private looks(need: ReservationRequest, nowMs: number): readonly LimitStatus[] {
-    return claimsOf(need).map(({ id, limit }) => {
+  private statuses(request: ReservationRequest, nowMs: number): readonly LimitStatus[] {
+    return claimsOf(request).map(({ id, limit }) => {
       const { window } = this.entry(id, nowMs);
       return { limit, remaining: left(window, limit, nowMs), resetMs: resetMs(window, nowMs) };
     });
   }
 
-  private entry(id: string, nowMs: number): Entry {
+  private entry(id: string, nowMs: number): LimitEntry {
     let entry = this.entries.get(id);
     if (entry === undefined) {
-      this.makeRoom(nowMs);
-      this.entries.set(id, (entry = new Entry()));
+      this.evict(nowMs);
+      this.entries.set(id, (entry = new LimitEntry()));
     }
-    entry.seenMs = nowMs;
+    entry.usedMs = nowMs;
     return entry;
   }
 
-  /** A few looks for each newcomer are enough to keep up with them, and cost it next to nothing. */
-  private makeRoom(nowMs: number): void {
+  /** A few checks for each new limit are enough to keep up with them, and cost little. */
+  private evict(nowMs: number): void {
     const full = this.entries.size >= this.entriesMax;
-    let forgotten = 0;
-    let quietest: string | null = null;
-    let quietestMs = Infinity;
-    for (let looks = full ? looksWhenFull : looksAlways; looks > 0 && forgotten < looksAlways; looks -= 1) {
+    let evicted = 0;
+    let idlest: string | null = null;
+    let idlestMs = Infinity;
+    for (let checks = full ? checksWhenFull : checksAlways; checks > 0 && evicted < checksAlways; checks -= 1) {
       const next = this.nextEntry();
       if (next === null) return;
       const [id, entry] = next;
-      if (entry.taken === 0 && nowMs - entry.seenMs >= windowMs) {
+      if (entry.taken === 0 && nowMs - entry.usedMs >= windowMs) {
         this.entries.delete(id);
-        forgotten += 1;
+        evicted += 1;
         continue;
       }
-      if (entry.taken === 0 && entry.seenMs < quietestMs) [quietest, quietestMs] = [id, entry.seenMs];
+      if (entry.taken === 0 && entry.usedMs < idlestMs) [idlest, idlestMs] = [id, entry.usedMs];
     }
-    if (full && forgotten === 0 && quietest !== null) this.entries.delete(quietest);
+    if (full && evicted === 0 && idlest !== null) this.entries.delete(idlest);
   }
 
-  private nextEntry(): readonly [string, Entry] | null {
+  private nextEntry(): readonly [string, LimitEntry] | null {
     const next = this.hand.next();
     if (next.done !== true) return next.value;
     this.hand = this.entries.entries();
@@ -126,49 +138,49 @@ export class MemoryRateLimits implements RateLimitStore {
   }
 }
 
-/** One limit: what was used of it in the last minute, or how many calls have a place. */
-class Entry {
+/** One limit: what was used of it in the last minute, or how many calls hold a slot. */
+class LimitEntry {
   taken = 0;
-  seenMs = 0;
-  private made: Window | null = null;
+  usedMs = 0;
+  private made: MinuteWindow | null = null;
 
-  /** Made when it is needed: who limits calls at the same time needs none. */
-  get window(): Window {
-    return (this.made ??= newWindow());
+  /** Allocated when it is first needed: a limit on concurrent calls never needs one. */
+  get window(): MinuteWindow {
+    return (this.made ??= newMinuteWindow());
   }
 }
 
-/** What a call takes. It holds the counts themselves, so they need not be found again; how they stand is asked in the moment of taking. */
-class Took implements LimitStatuses {
+/** What a call reserves. It keeps the windows, so that settling does not look them up again; statuses are those at the time of the reservation. */
+class MemoryReservation implements Reservation {
   readonly ok = true;
   private open = true;
   private slot = 0;
   /** Nearly every key has two limits or fewer. */
-  private first: Window | null = null;
-  private second: Window | null = null;
-  private others: Window[] | null = null;
+  private first: MinuteWindow | null = null;
+  private second: MinuteWindow | null = null;
+  private others: MinuteWindow[] | null = null;
 
   constructor(
-    private readonly need: ReservationRequest,
-    private readonly room: Entry | null,
+    private readonly request: ReservationRequest,
+    private readonly slots: LimitEntry | null,
     private readonly nowMs: number,
   ) {}
 
-  /** The count of the next limit. */
-  add(window: Window): void {
+  /** Adds the window of the next limit. */
+  add(window: MinuteWindow): void {
     if (this.first === null) this.first = window;
     else if (this.second === null) this.second = window;
     else (this.others ??= []).push(window);
   }
 
   take(): void {
-    const { need } = this;
-    for (let at = 0; at < need.claims; at += 1) this.slot = take(this.window(at), wholeAmount(need.amount(at), 0), this.nowMs);
-    if (this.room !== null) this.room.taken += 1;
+    const { request } = this;
+    for (let at = 0; at < request.claims; at += 1) this.slot = take(this.window(at), wholeAmount(request.amount(at), 0), this.nowMs);
+    if (this.slots !== null) this.slots.taken += 1;
   }
 
   remaining(at: number): number {
-    return left(this.window(at), this.need.limit(at), this.nowMs);
+    return left(this.window(at), this.request.limit(at), this.nowMs);
   }
 
   resetMs(at: number): number {
@@ -176,28 +188,26 @@ class Took implements LimitStatuses {
   }
 
   settle(amounts: readonly number[]): void {
-    if (!this.open) throw new Error("what a call took of its limits was settled twice");
+    if (!this.open) throw new Error("a reservation of rate limits was settled twice");
     this.open = false;
-    const { need } = this;
-    if (this.room !== null) this.room.taken -= 1;
-    for (let at = 0; at < need.claims; at += 1) {
-      const before = wholeAmount(need.amount(at), 0);
-      const truth = wholeAmount(amounts[at] ?? before, before);
-      if (truth === before) continue;
-      adjust(this.window(at), this.slot, truth - before);
+    const { request } = this;
+    if (this.slots !== null) this.slots.taken -= 1;
+    for (let at = 0; at < request.claims; at += 1) {
+      const claimed = wholeAmount(request.amount(at), 0);
+      const actual = wholeAmount(amounts[at] ?? claimed, claimed);
+      if (actual === claimed) continue;
+      adjust(this.window(at), this.slot, actual - claimed);
     }
   }
 
-  private window(at: number): Window {
+  private window(at: number): MinuteWindow {
     return at === 0 ? this.first! : at === 1 ? this.second! : this.others![at - 2]!;
   }
 }
 
-function left(window: Window, limit: number, nowMs: number): number {
+function left(window: MinuteWindow, limit: number, nowMs: number): number {
   return Math.max(0, limit - used(window, nowMs));
 }
 
-/** Nobody knows when a call ends; a second is the least that clients obey. */
-const placeWaitMs = 1_000;
-const looksAlways = 3;
-const looksWhenFull = 32;
+const checksAlways = 3;
+const checksWhenFull = 32;

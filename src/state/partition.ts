@@ -1,5 +1,4 @@
-import type { DistributedAbsences } from "../limits/joint-absences.ts";
-import type { DistributedCounts } from "../limits/distributed-counts.ts";
+import type { DistributedAbsences, DistributedCounts } from "../limits/distributed-counts.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
 export interface PartitionOptions {

@@ -1,6 +1,6 @@
 import { secondsMax } from "../media/audio.ts";
 import type { MeteredUsage } from "../operations/usage.ts";
-import type { Rates } from "./price.ts";
+import type { PriceRates } from "./price.ts";
 
 export interface Cost {
   /** Billionths of a dollar; null where a rate or a figure is missing that is needed to know. */
@@ -15,7 +15,7 @@ export interface Cost {
  * was not told is none. A whole that was not told is taken from the estimate where there is one. Where it is needed and nobody
  * knows it, or its rate, the cost is unknown; at a rate of zero it is not needed.
  */
-export function costNanos(rates: Rates | null, metered: MeteredUsage | null, estimate: MeteredUsage | null = null): Cost {
+export function costNanos(rates: PriceRates | null, metered: MeteredUsage | null, estimate: MeteredUsage | null = null): Cost {
   if (rates === null || !isPriced(rates)) return unknown;
   const bill = new Bill();
   const isKnown =
@@ -29,7 +29,7 @@ export function costNanos(rates: Rates | null, metered: MeteredUsage | null, est
 }
 
 /** Whether a model is billed by its tokens, not only by what it hears or says. */
-export function isByTokens({ input, cachedInput, cacheWrite, output, reasoning, audioInput, audioOutput }: Rates): boolean {
+export function isByTokens({ input, cachedInput, cacheWrite, output, reasoning, audioInput, audioOutput }: PriceRates): boolean {
   return (input ?? output ?? cachedInput ?? cacheWrite ?? reasoning ?? audioInput ?? audioOutput) !== undefined;
 }
 
@@ -38,7 +38,7 @@ const million = 1_000_000;
 /** A larger figure is a fault of whoever told it, not a count. */
 const countMax = 1e9;
 
-function isPriced(rates: Rates): boolean {
+function isPriced(rates: PriceRates): boolean {
   return (rates.characters ?? rates.seconds ?? rates.call) !== undefined || isByTokens(rates);
 }
 
@@ -65,7 +65,7 @@ class Bill {
 }
 
 /** False where the cost cannot be known; so do the others. */
-function addTokens(bill: Bill, rates: Rates, metered: MeteredUsage | null, estimate: MeteredUsage | null): boolean {
+function addTokens(bill: Bill, rates: PriceRates, metered: MeteredUsage | null, estimate: MeteredUsage | null): boolean {
   const toldPrompt = countOf(metered?.promptTokens);
   const toldCompletion = countOf(metered?.completionTokens);
   const prompt = toldPrompt ?? countOf(estimate?.promptTokens);
@@ -75,7 +75,7 @@ function addTokens(bill: Bill, rates: Rates, metered: MeteredUsage | null, estim
   return addInput(bill, rates, isLong, prompt, metered) && addOutput(bill, rates, isLong, completion, metered);
 }
 
-function addInput(bill: Bill, rates: Rates, isLong: boolean, prompt: number | null, metered: MeteredUsage | null): boolean {
+function addInput(bill: Bill, rates: PriceRates, isLong: boolean, prompt: number | null, metered: MeteredUsage | null): boolean {
   const input = (isLong ? rates.longInput : undefined) ?? rates.input;
   const cachedInput = (isLong ? rates.longCachedInput : undefined) ?? rates.cachedInput ?? input;
   const cacheWrite = (isLong ? rates.longCacheWrite : undefined) ?? rates.cacheWrite ?? input;
@@ -92,7 +92,7 @@ function addInput(bill: Bill, rates: Rates, isLong: boolean, prompt: number | nu
   );
 }
 
-function addOutput(bill: Bill, rates: Rates, isLong: boolean, completion: number | null, metered: MeteredUsage | null): boolean {
+function addOutput(bill: Bill, rates: PriceRates, isLong: boolean, completion: number | null, metered: MeteredUsage | null): boolean {
   const output = (isLong ? rates.longOutput : undefined) ?? rates.output;
   const reasoning = rates.reasoning ?? output;
   const audioOutput = rates.audioOutput ?? output;

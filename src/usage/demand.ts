@@ -5,7 +5,7 @@ import { secondsMax } from "../media/audio.ts";
 import type { MeteredUsage } from "../operations/usage.ts";
 import { costNanos, isByTokens } from "./cost.ts";
 import { highestRates } from "./highest-rates.ts";
-import type { Rates } from "./price.ts";
+import type { PriceRates } from "./price.ts";
 import { estimateTokens } from "./token-estimate.ts";
 
 export interface DemandOptions {
@@ -26,7 +26,11 @@ export function demandAt(nanos: number | null, ask: CallRequest, options: Demand
  * The most that a call may cost at any of those who could serve it, by the rates of each; null where one of them is not
  * known. Which one that is depends on the call: one has a dear prompt, another a dear answer.
  */
-export function highestCost(ask: CallRequest, ratesOfAll: Iterable<Rates | null>, options: Omit<DemandOptions, "hard">): number | null {
+export function highestCost(
+  ask: CallRequest,
+  ratesOfAll: Iterable<PriceRates | null>,
+  options: Omit<DemandOptions, "hard">,
+): number | null {
   let most: number | null = null;
   for (const rates of ratesOfAll) {
     if (rates === null) return null;
@@ -48,7 +52,7 @@ export function truthOf(metered: MeteredUsage | null, nanos: number | null): Dem
 }
 
 /** What a call is expected to consume, in the units it is billed in: also what it is billed by where an upstream tells nothing. */
-export function expectedUse(ask: CallRequest, rates: Rates | null, options: DemandOptions, hard = options.hard ?? true): MeteredUsage {
+export function expectedUse(ask: CallRequest, rates: PriceRates | null, options: DemandOptions, hard = options.hard ?? true): MeteredUsage {
   const byTokens = rates !== null && isByTokens(rates);
   switch (ask.operation) {
     case "chat":

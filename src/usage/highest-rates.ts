@@ -1,12 +1,12 @@
 import type { CallRequest } from "../operations/call-request.ts";
 import { operationSpecs } from "../operations/operation.ts";
-import type { Rates } from "./price.ts";
+import type { PriceRates } from "./price.ts";
 
 /**
  * The same rates for a call of which nobody knows the parts yet: every token of its prompt and of its answer costs what the
  * dearest part costs that it may be.
  */
-export function highestRates(rates: Rates, ask: CallRequest): Rates {
+export function highestRates(rates: PriceRates, ask: CallRequest): PriceRates {
   // Sound may be anywhere in the messages of a chat; an answer is spoken only where that is asked for.
   const hears = operationSpecs[ask.operation].audioInput;
   const speaks = isSpoken(ask);
@@ -16,9 +16,9 @@ export function highestRates(rates: Rates, ask: CallRequest): Rates {
 }
 
 /** Every call of a key with a budget asks for them, and prices are few. */
-const made = new WeakMap<Rates, Rates[]>();
+const made = new WeakMap<PriceRates, PriceRates[]>();
 
-function dearestOf(rates: Rates, hears: boolean, speaks: boolean): Rates {
+function dearestOf(rates: PriceRates, hears: boolean, speaks: boolean): PriceRates {
   const { input, cachedInput, cacheWrite, output, reasoning, longInput, longCachedInput, longCacheWrite, longOutput } = rates;
   const audioInput = hears ? rates.audioInput : undefined;
   const audioOutput = speaks ? rates.audioOutput : undefined;
@@ -44,6 +44,6 @@ function dearest(whole: number | undefined, ...parts: readonly (number | undefin
   return parts.reduce<number>((most, part) => (part !== undefined && part > most ? part : most), whole);
 }
 
-function rate(name: "input" | "output" | "longInput" | "longOutput", value: number | undefined): Rates {
+function rate(name: "input" | "output" | "longInput" | "longOutput", value: number | undefined): PriceRates {
   return value === undefined ? {} : { [name]: value };
 }

@@ -1,5 +1,5 @@
 import { matchesPattern } from "../keys/allow.ts";
-import type { Price, Rates } from "./price.ts";
+import type { Price, PriceRates } from "./price.ts";
 
 /** All prices that hold, from every source. It does not change; a change of prices makes a new one. */
 export interface PriceBook {
@@ -33,7 +33,7 @@ export function makePriceBook(layers: readonly (readonly Price[])[]): PriceBook 
  * dated name without an entry of its own, such as `large-2026-01-31`, has the price of the name without the date. Nothing else
  * is guessed: `vendor/large` at a router is another model than `large` at its vendor.
  */
-export function priceOf(book: PriceBook, { provider, model }: Priced, atMs: number): Rates | null {
+export function priceOf(book: PriceBook, { provider, model }: Priced, atMs: number): PriceRates | null {
   const { own, entries, undated } = book.found.get(provider, model) ?? book.found.keep(provider, model, search(book, provider, model));
   const list = undated !== null && !hasBegun(own, atMs) ? undated : entries;
   for (const { fromMs, rates } of list) if (fromMs <= atMs) return rates;

@@ -1,10 +1,10 @@
 import { dollarsNumber } from "./dollars.ts";
-import type { Rates } from "./price.ts";
+import type { PriceRates } from "./price.ts";
 
 /** Rates by the words people write them with. All are dollars except for `long_above_tokens`. */
-export type RateWords = Readonly<Partial<Record<RateWord, number>>>;
+export type PriceFields = Readonly<Partial<Record<PriceField, number>>>;
 
-const rateOfWord = {
+const rateOfField = {
   input: "input",
   cached_input: "cachedInput",
   cache_write: "cacheWrite",
@@ -20,23 +20,23 @@ const rateOfWord = {
   long_cached_input: "longCachedInput",
   long_cache_write: "longCacheWrite",
   long_output: "longOutput",
-} as const satisfies Record<string, keyof Rates>;
+} as const satisfies Record<string, keyof PriceRates>;
 
-export type RateWord = keyof typeof rateOfWord;
-export const rateWordList = Object.keys(rateOfWord) as readonly RateWord[];
+export type PriceField = keyof typeof rateOfField;
+export const priceFieldNames = Object.keys(rateOfField) as readonly PriceField[];
 
 /** Rates in dollars. What is not known is not there. */
-export function rateWords(rates: Rates): RateWords {
-  const words: Partial<Record<RateWord, number>> = {};
-  for (const word of rateWordList) {
-    const figure = rates[rateOfWord[word]];
+export function priceFields(rates: PriceRates): PriceFields {
+  const words: Partial<Record<PriceField, number>> = {};
+  for (const word of priceFieldNames) {
+    const figure = rates[rateOfField[word]];
     if (figure !== undefined) words[word] = word === "long_above_tokens" ? figure : dollarsNumber(figure);
   }
   return words;
 }
 
 /** The other way round, of amounts that are billionths already. */
-export function ratesOfWords(nanos: { readonly [W in RateWord]?: number | undefined }): Rates {
-  const known = rateWordList.flatMap((word) => (nanos[word] === undefined ? [] : [[rateOfWord[word], nanos[word]] as const]));
+export function ratesOfFields(nanos: { readonly [W in PriceField]?: number | undefined }): PriceRates {
+  const known = priceFieldNames.flatMap((word) => (nanos[word] === undefined ? [] : [[rateOfField[word], nanos[word]] as const]));
   return Object.fromEntries(known);
 }

@@ -9,7 +9,7 @@ export interface Price {
   readonly model: string;
   /** Wall-clock milliseconds. */
   readonly fromMs: number;
-  readonly rates: Rates;
+  readonly rates: PriceRates;
 }
 
 /**
@@ -18,7 +18,7 @@ export interface Price {
  */
 export const rateNanosMax = 1e13;
 
-export interface Rates {
+export interface PriceRates {
   /** Per million tokens. */
   readonly input?: number;
   /** Of the prompt tokens that came from a cache; absent: as `input`. */

@@ -81,7 +81,7 @@ export interface PlannedStep {
 }
 
 /** A call that was let in: should we die before its receipt is written, this is what is known of it. */
-export interface Opening {
+export interface ReceiptOpening {
   readonly id: string;
   readonly requestId: string;
   readonly keyId: string;

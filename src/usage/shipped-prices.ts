@@ -1,9 +1,9 @@
 import { nanosOf } from "./dollars.ts";
-import type { Price, Rates } from "./price.ts";
+import type { Price, PriceRates } from "./price.ts";
 import list from "./prices.json" with { type: "json" };
 
 /** In the list, rates are dollars, written as text so that none of them loses a digit. */
-interface Entry extends Readonly<Partial<Record<Exclude<keyof Rates, "longAboveTokens">, string>>> {
+interface Entry extends Readonly<Partial<Record<Exclude<keyof PriceRates, "longAboveTokens">, string>>> {
   readonly provider: string;
   readonly model: string;
   /** A day, such as `2026-07-30`; absent: as long as anybody can remember. */

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Price } from "../../src/usage/price.ts";
-import { rateWords, ratesOfWords, rateWordList } from "../../src/usage/price-fields.ts";
+import { priceFields, ratesOfFields, priceFieldNames } from "../../src/usage/price-fields.ts";
 import { shippedPrices } from "../../src/usage/shipped-prices.ts";
 import { nanosOf } from "../../src/usage/dollars.ts";
 import { codeOf, startAdmin, type Called, type ErrorBody } from "../support/admin.ts";
@@ -116,13 +116,13 @@ describe("prices", () => {
   });
 
   test("in words mean what they meant", () => {
-    const nanos = fc.record(Object.fromEntries(rateWordList.map((word) => [word, fc.integer({ min: 0, max: 1e15 })])), {
+    const nanos = fc.record(Object.fromEntries(priceFieldNames.map((word) => [word, fc.integer({ min: 0, max: 1e15 })])), {
       requiredKeys: [],
     });
     fc.assert(
       fc.property(nanos, (given) => {
-        const rates = ratesOfWords(given);
-        const words = rateWords(rates);
+        const rates = ratesOfFields(given);
+        const words = priceFields(rates);
         expect(Object.keys(words).toSorted()).toEqual(Object.keys(given).toSorted());
         for (const [word, dollars] of Object.entries(words))
           expect(word === "long_above_tokens" ? dollars : nanosOf(dollars)).toBe(given[word]!);

@@ -22,7 +22,7 @@ import {
 } from "../support/joint-rig.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startRedis } from "../support/servers/redis.ts";
-import { take } from "../support/need.ts";
+import { reserve } from "../support/reserve.ts";
 import { slowed } from "../support/slowed.ts";
 
 const found = await startRedis();
@@ -145,7 +145,7 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
     for (let call = 0; call < 20; call += 1) await admitted(rates, claims);
     await admitted(rates, claims);
     const before = counts.asked;
-    const taking = take(rates, claims, null);
+    const taking = reserve(rates, claims, null);
     expect(taking).not.toBeInstanceOf(Promise);
     expect(counts.asked).toBe(before);
   });
@@ -158,7 +158,7 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
     await eventually(
       "the other gets all the rest",
       async () => {
-        const taking = await take(other.rates, [{ ...requests(key, 100), amount: 60 }], null);
+        const taking = await reserve(other.rates, [{ ...requests(key, 100), amount: 60 }], null);
         if (taking.ok) taking.settle([60]);
         return taking.ok;
       },
@@ -170,15 +170,15 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
     const [one, other] = [overRedis({ processes: 2 }), overRedis({ processes: 2 })];
     const key = newKey();
     const ask = async (amount: number): Promise<boolean> => {
-      const taking = await take(other.rates, [tokens(key, 1_000, amount)], null);
+      const taking = await reserve(other.rates, [tokens(key, 1_000, amount)], null);
       if (taking.ok) taking.settle([0]);
       return taking.ok;
     };
-    const much = granted(await take(one.rates, [tokens(key, 1_000, 900)], null));
+    const much = granted(await reserve(one.rates, [tokens(key, 1_000, 900)], null));
     expect(await ask(200)).toBe(false);
     much.settle([100]);
     await eventually("what was not used is free", async () => ask(850), 2_000);
-    const little = granted(await take(one.rates, [tokens(key, 1_000, 10)], null));
+    const little = granted(await reserve(one.rates, [tokens(key, 1_000, 10)], null));
     little.settle([890]);
     await eventually("what was used beyond is counted", async () => !(await ask(50)), 2_000);
   });
@@ -186,29 +186,29 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
   test("bear figures that make no sense", async () => {
     const { rates } = overRedis();
     const key = newKey();
-    const taking = granted(await take(rates, [tokens(key, 1_000, Number.NaN), requests(key, 1_000)], null));
+    const taking = granted(await reserve(rates, [tokens(key, 1_000, Number.NaN), requests(key, 1_000)], null));
     taking.settle([-5, Infinity]);
     expect(() => taking.settle([1, 1])).toThrow("settled twice");
-    const never = await take(rates, [tokens(key, 1_000, 1_001)], null);
+    const never = await reserve(rates, [tokens(key, 1_000, 1_001)], null);
     expect(never).toMatchObject({ ok: false, shortId: `${key} tpm`, waitMs: Infinity });
-    expect(await take(rates, [], null)).toMatchObject({ ok: true });
+    expect(await reserve(rates, [], null)).toMatchObject({ ok: true });
   });
 
   test("are known without asking, as of late", async () => {
     const { rates, counts } = overRedis();
     const key = newKey();
     const claim = requests(key, 3);
-    expect(rates.look(claim)).toMatchObject({ remaining: 3, waitMs: 0 });
+    expect(rates.status(claim)).toMatchObject({ remaining: 3, waitMs: 0 });
     for (let call = 0; call < 3; call += 1) expect(await admitted(rates, [claim])).toBe(true);
-    const refused = await take(rates, [claim], null);
+    const refused = await reserve(rates, [claim], null);
     expect([refused.ok, refused.remaining(0)]).toEqual([false, 0]);
     const asked = counts.asked;
-    expect(rates.look(claim).waitMs).toBeGreaterThan(50_000);
-    expect(await take(rates, [claim], null)).toMatchObject({ ok: false });
+    expect(rates.status(claim).waitMs).toBeGreaterThan(50_000);
+    expect(await reserve(rates, [claim], null)).toMatchObject({ ok: false });
     expect(counts.asked).toBe(asked);
     await Bun.sleep(60);
     // Somebody may have given some back since.
-    expect(rates.look(claim)).toMatchObject({ waitMs: 0 });
+    expect(rates.status(claim)).toMatchObject({ waitMs: 0 });
   });
 
   test("come out even: what settles as nothing leaves nothing behind", async () => {
@@ -225,7 +225,7 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
           let truth = 0;
           const open: (() => void)[] = [];
           for (const call of calls) {
-            const taking = granted(await take(pair[call.who === 0 ? 0 : 1].rates, [tokens(key, limit, call.amount)], null));
+            const taking = granted(await reserve(pair[call.who === 0 ? 0 : 1].rates, [tokens(key, limit, call.amount)], null));
             truth += call.truth;
             open.push(() => taking.settle([call.truth]));
             if (!call.waits) for (const settle of open.splice(0)) settle();
@@ -259,7 +259,7 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
       Array.from({ length: 200 }, async (_, call) => {
         const { rates } = processes[call % 4]!;
         await Bun.sleep(Math.random() * 300);
-        const taking = await take(rates, [requests(key, 10_000)], place(key, 7, `${key}-${call}`));
+        const taking = await reserve(rates, [requests(key, 10_000)], place(key, 7, `${key}-${call}`));
         if (!taking.ok) return;
         through += 1;
         running += 1;
@@ -272,7 +272,7 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     expect(most).toBeLessThanOrEqual(7);
     expect(through).toBeGreaterThan(20);
     await eventually("all places are free", async () => {
-      const taking = await take(processes[0]!.rates, [], place(key, 1, `${key}-last`));
+      const taking = await reserve(processes[0]!.rates, [], place(key, 1, `${key}-last`));
       if (taking.ok) taking.settle([]);
       return taking.ok;
     });
@@ -285,7 +285,7 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     proxy.freeze();
     const key = newKey();
     const takings = Array.from({ length: 80 }, async (_, call) =>
-      take(processes[call % 4]!.rates, [requests(key, 10_000)], place(key, limit, `${key}-${call}`)),
+      reserve(processes[call % 4]!.rates, [requests(key, 10_000)], place(key, limit, `${key}-${call}`)),
     );
     await Bun.sleep(2 * deadlineMs);
     proxy.thaw();
@@ -298,7 +298,7 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
     const key = newKey();
     const burst = async (at: number): Promise<readonly ReservationResult[]> =>
-      Promise.all(Array.from({ length: 20 }, async (_, call) => take(processes[at]!.rates, [], place(key, 12, `${key}-${at}-${call}`))));
+      Promise.all(Array.from({ length: 20 }, async (_, call) => reserve(processes[at]!.rates, [], place(key, 12, `${key}-${at}-${call}`))));
     for (const at of [0, 1, 2, 3, 0]) {
       const taken = (await burst(at)).filter(({ ok }) => ok);
       expect(taken).toHaveLength(12);
@@ -319,7 +319,7 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     let calls = 0;
     const client = async (at: number): Promise<void> => {
       for (let call = 0; call < 60; call += 1) {
-        const taking = await take(processes[at % 2]!.rates, [requests(key, 100_000)], place(key, 20, `${key}-${at}-${call}`));
+        const taking = await reserve(processes[at % 2]!.rates, [requests(key, 100_000)], place(key, 20, `${key}-${at}-${call}`));
         granted(taking);
         calls += 1;
         await Bun.sleep(10);
@@ -336,13 +336,13 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     const [one, other] = [overRedis({ holdMs: 600 }), overRedis({ holdMs: 600 })];
     const rooms = [`${key} concurrency`, `${key} concurrency model-*`] as const;
     const taken = [];
-    for (const id of rooms) taken.push(granted(await take(one.rates, [], { id, limit: 1, call: "same" })));
+    for (const id of rooms) taken.push(granted(await reserve(one.rates, [], { id, limit: 1, call: "same" })));
     await Bun.sleep(1_100);
-    for (const id of rooms) expect((await take(other.rates, [], { id, limit: 1, call: "other" })).ok).toBe(false);
+    for (const id of rooms) expect((await reserve(other.rates, [], { id, limit: 1, call: "other" })).ok).toBe(false);
     for (const taking of taken) taking.settle([]);
     for (const id of rooms) {
       await eventually("it is free", async () => {
-        const taking = await take(other.rates, [], { id, limit: 1, call: "other" });
+        const taking = await reserve(other.rates, [], { id, limit: 1, call: "other" });
         if (taking.ok) taking.settle([]);
         return taking.ok;
       });
@@ -352,16 +352,16 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
   test("of a process that died free their places after a while, and those of one that lives do not", async () => {
     const key = newKey();
     const [dead, living] = [overRedis({ holdMs: 800 }), overRedis({ holdMs: 800 })];
-    granted(await take(dead.rates, [], place(key, 2, `${key}-dead`)));
-    const held = granted(await take(living.rates, [], place(key, 2, `${key}-living`)));
-    expect((await take(living.rates, [], place(key, 2, `${key}-third`))).ok).toBe(false);
+    granted(await reserve(dead.rates, [], place(key, 2, `${key}-dead`)));
+    const held = granted(await reserve(living.rates, [], place(key, 2, `${key}-living`)));
+    expect((await reserve(living.rates, [], place(key, 2, `${key}-third`))).ok).toBe(false);
     // It falls silent without a word.
     links[links.length - 2]!.close();
-    let third = await take(living.rates, [], place(key, 2, `${key}-third`));
+    let third = await reserve(living.rates, [], place(key, 2, `${key}-third`));
     await eventually(
       "the dead one's place is free",
       async () => {
-        if (!third.ok) third = await take(living.rates, [], place(key, 2, `${key}-third`));
+        if (!third.ok) third = await reserve(living.rates, [], place(key, 2, `${key}-third`));
         return third.ok;
       },
       3_000,
@@ -369,9 +369,9 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     await Bun.sleep(1_300);
     // The living one's is not, though much more than its life has passed.
     const other = overRedis({ holdMs: 800 });
-    expect((await take(other.rates, [], place(key, 2, `${key}-fourth`))).ok).toBe(false);
+    expect((await reserve(other.rates, [], place(key, 2, `${key}-fourth`))).ok).toBe(false);
     held.settle([]);
-    await eventually("now it is", async () => (await take(other.rates, [], place(key, 2, `${key}-fourth`))).ok);
+    await eventually("now it is", async () => (await reserve(other.rates, [], place(key, 2, `${key}-fourth`))).ok);
   });
 });
 
@@ -525,7 +525,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     await untilLost(cut);
     let alone = 0;
     for (let call = 0; call < 60; call += 1) if (await admitted(cut.rates, [requests(key, 48)])) alone += 1;
-    const held = granted(await take(cut.rates, [], place(key, 4, `${key}-alone`)));
+    const held = granted(await reserve(cut.rates, [], place(key, 4, `${key}-alone`)));
     expect(alone).toBe(24);
     proxy.mend();
     await eventually("the other sees it", async () => {
@@ -588,14 +588,14 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     for (let call = 0; call < 60; call += 1) results.push(await admitted(rates, [requests(key, 40)]));
     expect(results).toEqual(results.map(() => expected));
     expect(guard.health()).toBe("degraded");
-    const look = rates.look(requests(key, 40));
+    const look = rates.status(requests(key, 40));
     expect(look.waitMs === 0).toBe(expected);
   });
 
   test("that restarts empty harms nobody", async () => {
     const { rates, guard } = overRedis({ deadlineMs, skipMs: 200 });
     const key = newKey();
-    const held = granted(await take(rates, [requests(key, 40)], place(key, 4, `${key}-a`)));
+    const held = granted(await reserve(rates, [requests(key, 40)], place(key, 4, `${key}-a`)));
     await redis.kill9();
     expect(await admitted(rates, [requests(key, 40)])).toBe(true);
     await redis.start();

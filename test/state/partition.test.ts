@@ -1,6 +1,6 @@
 // Needs: quiet, servers. It mostly waits for windows and partitions to pass; it computes next to nothing.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { DistributedAbsences } from "../../src/limits/joint-absences.ts";
+import type { DistributedAbsences } from "../../src/limits/distributed-counts.ts";
 import { SqlAbsences } from "../../src/store/tables/absence-table.ts";
 import { engines } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
@@ -9,7 +9,7 @@ import { admitted, place, requests } from "../support/joint-rig.ts";
 import { joined, type Member } from "../support/partition-rig.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startRedis } from "../support/servers/redis.ts";
-import { take } from "../support/need.ts";
+import { reserve } from "../support/reserve.ts";
 
 setDefaultTimeout(60_000);
 
@@ -48,7 +48,7 @@ async function party(count: number, absences: DistributedAbsences, deadlineMs = 
     const wire = await startFaultProxy({ to: redis });
     all.push({ ...joined({ name: `${prefix}${at}`, port: wire.port, absences, prefix, slotMs, deadlineMs }), wire });
   }
-  await eventually("all know of one another", () => all.every(({ census }) => census.count() === count));
+  await eventually("all know of one another", () => all.every(({ membership }) => membership.count() === count));
   return Object.assign(all, { [Symbol.asyncDispose]: leave });
 }
 
@@ -159,7 +159,7 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
     // The one that is cut off waits until that is certain, and by then the other has all.
     for (const { rates } of [b, a]) {
       for (let call = 0; call < 30; call += 1) {
-        const taking = await take(rates, [], place("room", 20, `${call}`));
+        const taking = await reserve(rates, [], place("room", 20, `${call}`));
         if (taking.ok) held.push(taking);
       }
     }

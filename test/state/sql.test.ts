@@ -8,7 +8,7 @@ import { contractSlotMs, testCountsContract } from "../support/counts-contract.t
 import { engines, freshDataDir, postgresServer } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { admitted, keeper, place, requests, span, tokens, type Keeper, type KeeperOptions } from "../support/joint-rig.ts";
-import { take } from "../support/need.ts";
+import { reserve } from "../support/reserve.ts";
 import { slowed, slowness } from "../support/slowed.ts";
 
 for (const engine of engines) {
@@ -49,7 +49,7 @@ for (const engine of engines) {
       const claims = [requests("crossed", 40), tokens("crossed", 45, 1)];
       const results = await Promise.all(
         Array.from({ length: 60 }, async (_, call) =>
-          take(rates, call % 2 === 0 ? claims : claims.toReversed(), place("crossed", 100, `call-${call}`)),
+          reserve(rates, call % 2 === 0 ? claims : claims.toReversed(), place("crossed", 100, `call-${call}`)),
         ),
       );
       expect(results.filter(({ ok }) => ok)).toHaveLength(40);
@@ -61,7 +61,7 @@ for (const engine of engines) {
       const room = `exact-${engine.name}-${limit}`;
       for (const round of [0, 1]) {
         const taken = await Promise.all(
-          Array.from({ length: 60 }, async (_, call) => take(processes[call % 4]!.rates, [], place(room, limit, `${round}-${call}`))),
+          Array.from({ length: 60 }, async (_, call) => reserve(processes[call % 4]!.rates, [], place(room, limit, `${round}-${call}`))),
         );
         expect(taken.filter(({ ok }) => ok)).toHaveLength(limit);
         for (const taking of taken) if (taking.ok) taking.settle([]);

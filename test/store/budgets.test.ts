@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { StorageTrouble, type BudgetAsk, type BudgetStorage } from "../../src/gateway/storage.ts";
 import { matchesPattern } from "../../src/keys/allow.ts";
-import type { BudgetLine } from "../../src/state/budgets/budget-account.ts";
+import type { BudgetLimit } from "../../src/state/budgets/budget-account.ts";
 import { BudgetLedger } from "../../src/state/budgets/budget-ledger.ts";
 import { settleHolds } from "../../src/store/tables/budget-table.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -228,7 +228,7 @@ for (const engine of engines) {
       const times = { nowMs: () => clock.nowMs, wallMs: () => clock.nowMs, after: clock.after, drainedMs: () => 0 };
       const cutOff = new BudgetLedger({ storage: far, holder: "cut-off", ...times });
       const other = new BudgetLedger({ storage: budgets, holder: "other", ...times });
-      const line: BudgetLine = { budget: "key", keyId: "key", models: null, exceptModels: [], limitNanos: 1_000, period: "total" };
+      const line: BudgetLimit = { budget: "key", keyId: "key", models: null, exceptModels: [], limitNanos: 1_000, period: "total" };
       /** Spends as long as it is let, one at a time; nothing of it reaches the store as a receipt. */
       const spendAll = async (ledger: BudgetLedger): Promise<readonly [spent: number, why: string]> => {
         for (let spent = 0; ; spent += 10) {

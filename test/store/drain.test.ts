@@ -16,7 +16,7 @@ import { openDatabase, type OpenOptions } from "../../src/store/open.ts";
 import { lineOf } from "../../src/store/receipts/receipt-line.ts";
 import { makeReceiptStorage } from "../../src/store/receipts/receipt-table.ts";
 import { sql } from "../../src/store/sql.ts";
-import type { Opening, Receipt } from "../../src/usage/receipt.ts";
+import type { ReceiptOpening, Receipt } from "../../src/usage/receipt.ts";
 import { engines, freshDataDir, freshPostgresUrl, postgresServer } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { sampleOpening, sampleReceipt } from "../support/journal-receipts.ts";
@@ -84,8 +84,8 @@ const hours = sql`usage_hours`;
 const days = sql`usage_days`;
 
 /** What the files of a slot say, up to the first frame of each that is not whole. */
-function survivors(slot: string): { readonly openings: readonly Opening[]; readonly receipts: readonly Receipt[] } {
-  const openings: Opening[] = [];
+function survivors(slot: string): { readonly openings: readonly ReceiptOpening[]; readonly receipts: readonly Receipt[] } {
+  const openings: ReceiptOpening[] = [];
   const receipts: Receipt[] = [];
   for (const segment of segmentsIn(slot)) {
     const bytes = readFileSync(segmentFile(slot, segment));
@@ -195,8 +195,8 @@ test("whatever is appended, drained, cut at any byte and drained again is in the
       const needs = needsOf(database, reports);
       let journal = journalIn(folder, { segmentBytes: 1_500 });
       let drain = new SlotDrain(needs, journal.slotFolder, journal.firstSegment);
-      let underWay: Opening[] = [];
-      const unended = new Map<string, Opening>();
+      let underWay: ReceiptOpening[] = [];
+      const unended = new Map<string, ReceiptOpening>();
       const tolerant = async (work: () => Promise<unknown>): Promise<void> => {
         try {
           await work();

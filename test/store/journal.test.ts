@@ -11,7 +11,7 @@ import { takeLock } from "../../src/store/journal/lock.ts";
 import { SegmentReader } from "../../src/store/journal/reader.ts";
 import { entryOf } from "../../src/store/receipts/receipt-entry.ts";
 import { lineOf, openingLine, receiptLine } from "../../src/store/receipts/receipt-line.ts";
-import type { Opening, Receipt } from "../../src/usage/receipt.ts";
+import type { ReceiptOpening, Receipt } from "../../src/usage/receipt.ts";
 import { eventually } from "../support/eventually.ts";
 import { sampleOpening, sampleReceipt } from "../support/journal-receipts.ts";
 import { slowed } from "../support/slowed.ts";
@@ -41,11 +41,11 @@ function journalIn(folder: string, options: Partial<JournalOptions> = {}): Journ
 
 /** Everything that the segments of a slot say, in their order. */
 function saidIn(slot: string): {
-  readonly openings: readonly Opening[];
+  readonly openings: readonly ReceiptOpening[];
   readonly receipts: readonly Receipt[];
   readonly damages: readonly string[];
 } {
-  const openings: Opening[] = [];
+  const openings: ReceiptOpening[] = [];
   const receipts: Receipt[] = [];
   const damages: string[] = [];
   for (const segment of segmentsIn(slot)) {

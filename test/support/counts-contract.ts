@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { DistributedCounts, Taken, Want } from "../../src/limits/distributed-counts.ts";
+import type { DistributedCounts, TakeResult, CountRequest } from "../../src/limits/distributed-counts.ts";
 import { eventually } from "./eventually.ts";
 
 export interface CountsWorld {
@@ -47,7 +47,7 @@ export function testCountsContract(world: CountsWorld): void {
   test("a call takes all of its limits or none, the place included", async () => {
     const counts = await world.open();
     const key = newKey();
-    const tokens: Want = { id: `${key} tpm`, limit: 100, need: 101, wish: 101, sharers: 1 };
+    const tokens: CountRequest = { id: `${key} tpm`, limit: 100, need: 101, wish: 101, sharers: 1 };
     expect(await counts.take([one(key, 1), tokens], null)).toMatchObject({ ok: false, short: tokens.id, waitMs: windowMs });
     const full = { id: `${key} places`, limit: 0, call: "a", lifeMs: 1_000 };
     expect(await counts.take([one(key, 1)], full)).toMatchObject({ ok: false, short: full.id });
@@ -79,7 +79,7 @@ export function testCountsContract(world: CountsWorld): void {
   test("what is given back has room again, and what was used beyond has not", async () => {
     const counts = await world.open();
     const id = `${newKey()} tpm`;
-    const want = (need: number): Want => ({ id, limit: 1_000, need, wish: need, sharers: 1 });
+    const want = (need: number): CountRequest => ({ id, limit: 1_000, need, wish: need, sharers: 1 });
     const [slot = 0] = slotsOf(await counts.take([want(1_000)], null));
     await counts.correct(id, [{ slot, by: -300 }]);
     expect(await counts.take([want(301)], null)).toMatchObject({ ok: false, remaining: 300 });
@@ -117,27 +117,27 @@ export function testCountsContract(world: CountsWorld): void {
     await counts.take([], short);
     for (let round = 0; round < 4; round += 1) {
       await Bun.sleep(450);
-      await counts.keep([short]);
+      await counts.renew([short]);
       expect((await counts.take([], hold(key, 1, "other"))).ok).toBe(false);
     }
     await counts.release(short.id, [short.call]);
-    await counts.keep([short]);
+    await counts.renew([short]);
     expect((await counts.take([], hold(key, 1, "other"))).ok).toBe(false);
   });
 
   test("processes that say that they are there are counted, until they leave or fall silent", async () => {
     const counts = await world.open();
-    await counts.attend("a", 1_500);
-    await counts.attend("b", 1_500);
-    expect(await counts.attend("c", 1_500)).toBe(3);
+    await counts.heartbeat("a", 1_500);
+    await counts.heartbeat("b", 1_500);
+    expect(await counts.heartbeat("c", 1_500)).toBe(3);
     await counts.leave("b");
-    expect(await counts.attend("c", 1_500)).toBe(2);
-    await eventually("the silent one is not counted", async () => (await counts.attend("c", 1_500)) === 1);
+    expect(await counts.heartbeat("c", 1_500)).toBe(2);
+    await eventually("the silent one is not counted", async () => (await counts.heartbeat("c", 1_500)) === 1);
     await counts.leave("c");
   });
 }
 
-function one(key: string, limit: number): Want {
+function one(key: string, limit: number): CountRequest {
   return { id: `${key} rpm`, limit, need: 1, wish: 1, sharers: 4 };
 }
 
@@ -145,6 +145,6 @@ function hold(key: string, limit: number, call: string): { id: string; limit: nu
   return { id: `${key} places`, limit, call, lifeMs: 30_000 };
 }
 
-function slotsOf(taken: Taken): readonly number[] {
+function slotsOf(taken: TakeResult): readonly number[] {
   return taken.ok ? taken.granted.map(({ slot }) => slot) : [];
 }

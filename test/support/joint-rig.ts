@@ -1,9 +1,10 @@
-import type { CountSpan, DistributedCounts } from "../../src/limits/distributed-counts.ts";
+import type { DistributedCounts } from "../../src/limits/distributed-counts.ts";
 import type { Claim, SlotClaim, ReservationResult } from "../../src/limits/rate-limit-store.ts";
+import type { WindowSpan } from "../../src/limits/sliding-counter.ts";
 import { LeasedRateLimits, type StoreLossRule } from "../../src/state/leases/leased-rate-limits.ts";
 import { MemoryRateLimits } from "../../src/state/memory-rate-limits.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
-import { take } from "./need.ts";
+import { reserve } from "./reserve.ts";
 
 export interface KeeperOptions {
   readonly counts: DistributedCounts;
@@ -28,7 +29,7 @@ export function keeper(options: KeeperOptions): Keeper {
     after,
     deadlineMs,
     skipMs,
-    probe: () => counts.attend("probe", 15_000),
+    probe: () => counts.heartbeat("probe", 15_000),
     ...(drop === undefined ? {} : { overdue: drop }),
   });
   const rates = new LeasedRateLimits({
@@ -52,7 +53,7 @@ export interface Keeper {
   readonly guard: StoreGuard;
 }
 
-export function span(slotMs: number): CountSpan {
+export function span(slotMs: number): WindowSpan {
   return { slotMs, slots: 61 };
 }
 
@@ -75,7 +76,7 @@ export function place(key: string, limit: number, call: string): SlotClaim {
 
 /** Takes and settles at once, as estimated. */
 export async function admitted(rates: LeasedRateLimits, claims: readonly Claim[]): Promise<boolean> {
-  const taking = await take(rates, claims, null);
+  const taking = await reserve(rates, claims, null);
   if (taking.ok) taking.settle(claims.map(({ amount }) => amount));
   return taking.ok;
 }

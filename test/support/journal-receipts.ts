@@ -1,4 +1,4 @@
-import type { Opening, Receipt } from "../../src/usage/receipt.ts";
+import type { ReceiptOpening, Receipt } from "../../src/usage/receipt.ts";
 
 /** A receipt of a call that went well, but for what is said otherwise. */
 export function sampleReceipt(other: Partial<Receipt> = {}): Receipt {
@@ -53,7 +53,7 @@ export function sampleReceipt(other: Partial<Receipt> = {}): Receipt {
   };
 }
 
-export function sampleOpening(other: Partial<Opening> = {}): Opening {
+export function sampleOpening(other: Partial<ReceiptOpening> = {}): ReceiptOpening {
   const id = other.id ?? Bun.randomUUIDv7();
   return {
     id,

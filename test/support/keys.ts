@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { openStore, type Store } from "../../src/app/durable.ts";
 import type { Actor } from "../../src/gateway/storage.ts";
-import { limitsOf, type LimitWords, type RateWords } from "../../src/limits/limit-fields.ts";
+import { limitsOf, type LimitFields, type RateLimitFields } from "../../src/limits/limit-fields.ts";
 import type { NewKey, TokenMark } from "../../src/keys/stored-key.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { nanosOf } from "../../src/usage/dollars.ts";
@@ -74,7 +74,7 @@ export class Keys implements AsyncDisposable {
 }
 
 /** Limits are in the words of the configuration file, with money in dollars. */
-export type KeySpec = Partial<Omit<NewKey, "limits">> & { readonly limits?: LimitWords };
+export type KeySpec = Partial<Omit<NewKey, "limits">> & { readonly limits?: LimitFields };
 
 export function newToken(): { readonly token: string; readonly publicId: string } {
   return makeToken((count) => crypto.getRandomValues(new Uint8Array(count)));
@@ -102,7 +102,7 @@ function keyOf({ limits = {}, ...given }: KeySpec): NewKey {
   };
 }
 
-function inNanos<Words extends RateWords>(words: Words): Words {
+function inNanos<Words extends RateLimitFields>(words: Words): Words {
   return words.budget_usd === undefined ? words : { ...words, budget_usd: dollars(words.budget_usd) };
 }
 

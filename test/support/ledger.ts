@@ -6,7 +6,7 @@ export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledge
   return new Ledger({
     limiter: {
       precheck: () => null,
-      place: () => ({ kind: "place", leave: () => {} }),
+      reserveSlot: () => ({ kind: "slot", release: () => {} }),
       admit: () => ({ kind: "grant", rateLimitStatus: null, settle: () => {} }),
     },
     receipts: { full: false, open: () => Promise.resolve(), openSoon: () => {}, close: () => Promise.resolve() },

@@ -1,4 +1,4 @@
-import type { DistributedAbsences } from "../../src/limits/joint-absences.ts";
+import type { DistributedAbsences } from "../../src/limits/distributed-counts.ts";
 import { Membership } from "../../src/state/membership.ts";
 import { LeasedRateLimits } from "../../src/state/leases/leased-rate-limits.ts";
 import { MemoryRateLimits } from "../../src/state/memory-rate-limits.ts";
@@ -28,19 +28,19 @@ export function joined({ name, port, absences, prefix, slotMs, deadlineMs = 100 
   const guard: StoreGuard = new StoreGuard({
     nowMs,
     after,
-    probe: () => census.attend(),
+    probe: () => membership.heartbeat(),
     overdue: () => link.drop(),
     skipMs: slotMs * 10,
     deadlineMs,
   });
-  const census: Membership = new Membership({ counts, guard, process: name, nowMs, after, everyMs: slotMs * 2 });
+  const membership: Membership = new Membership({ counts, guard, process: name, nowMs, after, everyMs: slotMs * 2 });
   const partition = new Partition({
     absences,
     counts,
     guard,
     process: name,
-    processes: census.count,
-    recount: census.recount,
+    processes: membership.count,
+    recount: membership.recount,
     nowMs,
     after,
     everyMs: slotMs,
@@ -60,18 +60,18 @@ export function joined({ name, port, absences, prefix, slotMs, deadlineMs = 100 
   });
   const stop = async (): Promise<void> => {
     await rates.stop();
-    await census.stop();
+    await membership.stop();
     await partition.stop();
     guard.stop();
     link.close();
   };
-  return { rates, guard, census, partition, stop };
+  return { rates, guard, membership, partition, stop };
 }
 
 export interface Member {
   readonly rates: LeasedRateLimits;
   readonly guard: StoreGuard;
-  readonly census: Membership;
+  readonly membership: Membership;
   readonly partition: Partition;
   readonly stop: () => Promise<void>;
 }

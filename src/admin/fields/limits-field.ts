@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { limitsOf, limitWords, type LimitWords, type RateWords } from "../../limits/limit-fields.ts";
+import { limitsOf, limitFields, type LimitFields, type RateLimitFields } from "../../limits/limit-fields.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import { dollarsField, line } from "./scalars.ts";
@@ -50,11 +50,11 @@ export const limitsAnswer = z.strictObject({
 });
 
 export function shownLimits(limits: Limits): z.input<typeof limitsAnswer> {
-  const { per_model, ...words }: LimitWords = limitWords(limits);
+  const { per_model, ...words }: LimitFields = limitFields(limits);
   return { ...inDollars(words), ...(per_model === undefined ? {} : { per_model: per_model.map(inDollars) }) };
 }
 
-function inDollars<Words extends RateWords>(words: Words): Words {
+function inDollars<Words extends RateLimitFields>(words: Words): Words {
   return words.budget_usd === undefined ? words : { ...words, budget_usd: dollarsNumber(words.budget_usd) };
 }
 

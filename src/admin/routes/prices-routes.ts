@@ -3,7 +3,7 @@ import type { StoredPrice } from "../../gateway/storage.ts";
 import { rateNanosMax, type Price } from "../../usage/price.ts";
 import { ManageError } from "../../manage/error.ts";
 import { listPrices, removePrice, setPrice } from "../../manage/prices.ts";
-import { rateWordList, rateWords, ratesOfWords, type RateWord } from "../../usage/price-fields.ts";
+import { priceFieldNames, priceFields, ratesOfFields, type PriceField } from "../../usage/price-fields.ts";
 import { dollarsField, line, moment, momentOf, momentOrNull, prose } from "../fields/scalars.ts";
 import { momentField } from "../fields/moment-field.ts";
 import { adminErrorOf } from "../admin-error.ts";
@@ -12,7 +12,7 @@ import { route, type AdminRoute } from "../route.ts";
 const rate = dollarsField(rateNanosMax).optional();
 const rates = z
   .strictObject({
-    ...(Object.fromEntries(rateWordList.map((word) => [word, rate])) as Record<Exclude<RateWord, "long_above_tokens">, typeof rate>),
+    ...(Object.fromEntries(priceFieldNames.map((word) => [word, rate])) as Record<Exclude<PriceField, "long_above_tokens">, typeof rate>),
     long_above_tokens: z.int().min(1).max(1e9).optional().describe("A prompt of more tokens than this has the `long_…` rates."),
   })
   .describe(
@@ -20,7 +20,7 @@ const rates = z
   );
 
 const shownRates = z.strictObject(
-  Object.fromEntries(rateWordList.map((word) => [word, z.number().optional()])) as Record<RateWord, z.ZodOptional<z.ZodNumber>>,
+  Object.fromEntries(priceFieldNames.map((word) => [word, z.number().optional()])) as Record<PriceField, z.ZodOptional<z.ZodNumber>>,
 );
 
 const priceAnswer = z.strictObject({
@@ -82,7 +82,7 @@ export const pricesRoutes: readonly AdminRoute[] = [
     answer: priceAnswer,
     handle: async ({ body, services, actor }) => {
       const { provider = null, model, from: fromMs = null, note = null } = body;
-      const price = await setPrice(services, { provider, model, fromMs, rates: ratesOfWords(body.rates), note }, actor);
+      const price = await setPrice(services, { provider, model, fromMs, rates: ratesOfFields(body.rates), note }, actor);
       if (price instanceof ManageError) return adminErrorOf(price);
       const { file } = services.prices();
       const stored = await services.storage.prices.list();
@@ -114,7 +114,7 @@ function shownPrice(price: Price | StoredPrice, source: Source, inForce: boolean
     provider,
     model,
     from_at: fromMs === 0 ? null : momentOf(fromMs),
-    rates: { ...rateWords(price.rates) },
+    rates: { ...priceFields(price.rates) },
     in_force: inForce,
     note: "note" in price ? price.note : null,
     created_at: momentOrNull("createdMs" in price ? price.createdMs : null),

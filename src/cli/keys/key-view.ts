@@ -1,5 +1,5 @@
-import { limitWords, type LimitWords, type RateWords } from "../../limits/limit-fields.ts";
-import type { Budget, Limits, Rates } from "../../limits/limits.ts";
+import { limitFields, type LimitFields, type RateLimitFields } from "../../limits/limit-fields.ts";
+import type { Budget, Limits, RateLimits } from "../../limits/limits.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import { keyState, type KnownKey } from "../../manage/key-search.ts";
 import { isoMoment, isoOrNull, localMinute, money, plural } from "../shown-text.ts";
@@ -34,12 +34,12 @@ export function keyJson(known: KnownKey, nowMs: number): Readonly<Record<string,
   };
 }
 
-export function limitsJson(limits: Limits): LimitWords {
-  const { per_model, ...words } = limitWords(limits);
+export function limitsJson(limits: Limits): LimitFields {
+  const { per_model, ...words } = limitFields(limits);
   return { ...inDollars(words), ...(per_model === undefined ? {} : { per_model: per_model.map(inDollars) }) };
 }
 
-function inDollars<Words extends RateWords>(words: Words): Words {
+function inDollars<Words extends RateLimitFields>(words: Words): Words {
   return words.budget_usd === undefined ? words : { ...words, budget_usd: dollarsNumber(words.budget_usd) };
 }
 
@@ -104,7 +104,7 @@ function limitsLine({ budget, unpriced, ...rates }: Limits): string {
   return `${ratesLine(rates, budget)}${allowed}`;
 }
 
-function ratesLine({ requests, tokens, audioSeconds, characters, concurrency }: Rates, budget: Budget | null): string {
+function ratesLine({ requests, tokens, audioSeconds, characters, concurrency }: RateLimits, budget: Budget | null): string {
   const parts = [
     requests === null ? null : `${plural(requests, "request")}/min`,
     tokens === null ? null : `${plural(tokens, "token")}/min`,

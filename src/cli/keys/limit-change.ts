@@ -1,10 +1,10 @@
-import { limitsOf, type RateWords } from "../../limits/limit-fields.ts";
-import type { Budget, BudgetPeriod, Limits, ModelLimits, Rates } from "../../limits/limits.ts";
+import { limitsOf, type RateLimitFields } from "../../limits/limit-fields.ts";
+import type { Budget, BudgetPeriod, Limits, ModelLimits, RateLimits } from "../../limits/limits.ts";
 import { nanosOf } from "../../usage/dollars.ts";
 
 /** What is to become of a key's limits; what is not there stays as it is, and null lifts it. */
 export interface LimitChange {
-  readonly rates: Partial<Rates>;
+  readonly rates: Partial<RateLimits>;
   readonly budgetNanos?: number | null;
   readonly budgetPeriod?: BudgetPeriod;
   readonly unpriced?: Limits["unpriced"];
@@ -55,7 +55,7 @@ export function rule(text: string): RuleChange | string {
     words[name] = meant;
   }
   if (words["budget_period"] !== undefined && words["budget_usd"] === undefined) return "budget_period needs budget_usd too.";
-  const [limits] = limitsOf({ per_model: [{ ...(words as RateWords), model: pattern }] }).models;
+  const [limits] = limitsOf({ per_model: [{ ...(words as RateLimitFields), model: pattern }] }).models;
   return limits === undefined ? "The rule sets no limit." : { pattern, limits };
 }
 

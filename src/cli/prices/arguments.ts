@@ -1,5 +1,5 @@
-import { rateWordList, ratesOfWords, type RateWord } from "../../usage/price-fields.ts";
-import { rateNanosMax, type Rates } from "../../usage/price.ts";
+import { priceFieldNames, ratesOfFields, type PriceField } from "../../usage/price-fields.ts";
+import { rateNanosMax, type PriceRates } from "../../usage/price.ts";
 import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 import { dollars, line, moment, prose, wholeNumber } from "../option-values.ts";
 
@@ -11,7 +11,7 @@ export type PricesRequest = { readonly on: "prices"; readonly json: boolean } & 
       readonly provider: string | null;
       /** Null: from today on. */
       readonly fromMs: number | null;
-      readonly rates: Rates;
+      readonly rates: PriceRates;
       readonly note: string | null;
     }
   | { readonly act: "remove"; readonly price: string; readonly provider: string | null }
@@ -20,7 +20,7 @@ export type PricesRequest = { readonly on: "prices"; readonly json: boolean } & 
 const perMillion = "dollars per million";
 
 /** What each rate is for. */
-const rateMeanings: { readonly [W in RateWord]: string } = {
+const rateMeanings: { readonly [W in PriceField]: string } = {
   input: `${perMillion} prompt tokens`,
   cached_input: `${perMillion} of those that came from a cache (default: as input)`,
   cache_write: `${perMillion} of those that were put into a cache (default: as input)`,
@@ -60,7 +60,7 @@ export function addPrices({ program, take }: CommandRegistry): void {
     .option("--provider <name>", "only for this provider (default: any provider)", line(64))
     .option("--from <date>", "the first day it applies (default: today)", moment)
     .option("--note <text>", "a note for operators", prose(10_000));
-  for (const word of rateWordList) {
+  for (const word of priceFieldNames) {
     const reads = word === "long_above_tokens" ? wholeNumber(1, 1e9) : dollars(rateNanosMax);
     set.option(`--${word.replaceAll("_", "-")} <${word === "long_above_tokens" ? "tokens" : "dollars"}>`, rateMeanings[word], reads);
   }
@@ -70,7 +70,7 @@ export function addPrices({ program, take }: CommandRegistry): void {
     .addHelpText("after", setExamples)
     .action((model: string, options: CommonOptions & SetOptions) => {
       const { config, json = false, provider = null, from = null, note = null } = options;
-      const rates = ratesOfWords(Object.fromEntries(rateWordList.map((word) => [word, options[attributeOf(word)]])));
+      const rates = ratesOfFields(Object.fromEntries(priceFieldNames.map((word) => [word, options[attributeOf(word)]])));
       if (Object.keys(rates).length === 0) set.error("error: no rate is given: name at least one, such as --input 0.15");
       take(config, { on: "prices", act: "set", json, model, provider, fromMs: from, rates, note });
     });
@@ -89,13 +89,13 @@ export function addPrices({ program, take }: CommandRegistry): void {
 }
 
 type SetOptions = { readonly provider?: string; readonly from?: number; readonly note?: string } & {
-  readonly [A in Attribute<RateWord>]?: number;
+  readonly [A in Attribute<PriceField>]?: number;
 };
 
 /** As the reader of the command line calls an option. */
 type Attribute<Word extends string> = Word extends `${infer First}_${infer Rest}` ? `${First}${Capitalize<Attribute<Rest>>}` : Word;
 
-function attributeOf<Word extends RateWord>(word: Word): Attribute<Word> {
+function attributeOf<Word extends PriceField>(word: Word): Attribute<Word> {
   return word.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase()) as Attribute<Word>;
 }
 

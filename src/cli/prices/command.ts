@@ -4,7 +4,7 @@ import { matchesPattern } from "../../keys/allow.ts";
 import { dollarsOf } from "../../usage/dollars.ts";
 import { makePriceBook, priceOf } from "../../usage/price-book.ts";
 import type { Price } from "../../usage/price.ts";
-import { rateWords } from "../../usage/price-fields.ts";
+import { priceFields } from "../../usage/price-fields.ts";
 import type { PricesRequest } from "./arguments.ts";
 import { isoMoment, isoOrNull, json, shown } from "../shown-text.ts";
 import type { OpenStore, CommandContext } from "../command-context.ts";
@@ -82,7 +82,7 @@ function priceJson({ price, source, id, note, createdMs, state }: Listed): Reado
     provider,
     model,
     from_at: fromMs === 0 ? null : isoMoment(fromMs),
-    rates: rateWords(rates),
+    rates: priceFields(rates),
     in_force: state === "now",
     state,
     note,

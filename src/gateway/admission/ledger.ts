@@ -5,7 +5,7 @@ import { type CallRequest, promptTokensOf } from "../../operations/call-request.
 import { failure } from "../../operations/failure.ts";
 import { operationSpecs } from "../../operations/operation.ts";
 import { highestCost, demandAt, truthOf } from "../../usage/demand.ts";
-import type { Rates } from "../../usage/price.ts";
+import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
 import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
@@ -29,7 +29,7 @@ export class Ledger {
   private closing: Promise<void> | null = null;
   private persisted: Persisted = null;
   /** Reused by all calls, because it is only read before the next call fills it. */
-  private readonly found: (Rates | null)[] = [];
+  private readonly found: (PriceRates | null)[] = [];
 
   constructor(private readonly ports: LedgerPorts) {}
 
@@ -39,8 +39,8 @@ export class Ledger {
   }
 
   /** A concurrency slot for a call whose request is still being read. */
-  place(key: Key, receiptId: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
-    return this.ports.limiter.place(key, receiptId);
+  reserveSlot(key: Key, receiptId: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
+    return this.ports.limiter.reserveSlot(key, receiptId);
   }
 
   /** What would be reserved for a call. Reserves nothing. */
@@ -147,7 +147,7 @@ export class Ledger {
   }
 
   /** A route has many candidates but few different prices. */
-  private ratesOn({ tiers }: Route, atMs: number): readonly (Rates | null)[] {
+  private ratesOn({ tiers }: Route, atMs: number): readonly (PriceRates | null)[] {
     const { found } = this;
     found.length = 0;
     for (const members of tiers) {

@@ -1,4 +1,4 @@
-import type { Opening } from "../../usage/receipt.ts";
+import type { ReceiptOpening } from "../../usage/receipt.ts";
 import type { Demand } from "../../limits/limits.ts";
 import type { Key } from "../../keys/key.ts";
 import type { Failure } from "../../operations/failure.ts";
@@ -8,7 +8,7 @@ export interface Limiter {
   /** Rejects a key that has no room for any call, before the body is read. Reserves nothing. */
   precheck(key: Key): LimitExceeded | null;
   /** A concurrency slot for a call whose request is still being read. It is released in the turn in which the call is admitted. */
-  place(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded>;
+  reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded>;
   /**
    * Reserves what a call is expected to need, all of it or nothing. `call` names it, so that its slot can be freed if this process
    * dies.
@@ -17,8 +17,8 @@ export interface Limiter {
 }
 
 export interface ConcurrencySlot {
-  readonly kind: "place";
-  leave(): void;
+  readonly kind: "slot";
+  release(): void;
 }
 
 /** What was reserved for a call. It is settled exactly once. */
@@ -51,7 +51,7 @@ export interface RateLimitStatus {
 }
 
 /** An admitted call: how its receipt begins, and what was reserved of its key's limits. */
-export interface Admission extends Opening {
+export interface Admission extends ReceiptOpening {
   readonly grant: Grant;
   /** Resolves when the call is in the journal, which a call of a key with a budget waits for; null for others. It rejects when the journal is closed. */
   readonly onRecord: Promise<void> | null;

@@ -3,13 +3,13 @@ import type { MeteredUsage } from "../../operations/usage.ts";
 import { operationSpecs } from "../../operations/operation.ts";
 import type { Plan } from "../../routing/plan.ts";
 import { costNanos } from "../../usage/cost.ts";
-import type { Rates } from "../../usage/price.ts";
+import type { PriceRates } from "../../usage/price.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
 import type { Admission } from "../admission/limiter.ts";
 import { answeredBy, lostRace, type CallRecord, type AttemptRecord } from "./record.ts";
 
 /** The price of a model at a time of the wall clock; null if it is unknown. */
-export type RatesOf = (provider: string | null, model: string, atMs: number) => Rates | null;
+export type RatesOf = (provider: string | null, model: string, atMs: number) => PriceRates | null;
 
 /** The receipt of a call that has ended: what each attempt used and cost, and what of it reached the client. */
 export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {

@@ -1,7 +1,7 @@
 import { failure, type Failure } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import type { Plan } from "../../routing/plan.ts";
-import type { Opening, Receipt } from "../../usage/receipt.ts";
+import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
 
 /** How a call ended, recorded once: who asked for what, who answered, when, and what it used. It has no content. */
@@ -60,9 +60,9 @@ export interface ReceiptBook {
   /** No more receipts fit. A call of a key with a budget must not begin. */
   readonly full: boolean;
   /** A call was admitted. A call of a key with a budget waits until this resolves. */
-  open(opening: Opening): Promise<void>;
+  open(opening: ReceiptOpening): Promise<void>;
   /** The same for a call without a budget: written within a moment, unless the call ends before that. */
-  openSoon(opening: Opening): void;
+  openSoon(opening: ReceiptOpening): void;
   /** A call has ended. The last bytes of its answer wait for this. */
   close(receipt: Receipt): Promise<void>;
 }

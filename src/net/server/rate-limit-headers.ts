@@ -1,18 +1,17 @@
 import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
-import { goDuration } from "../../limits/go-duration.ts";
 import type { HeadSink } from "./http-response.ts";
 
 /**
  * Writes the x-ratelimit headers of the OpenAI API: three for each limit that the key has. Every call of such a key has them, so
  * the lines that successive calls share, all but the remaining amounts, are made once.
  */
-export function putRateLimitHeaders(out: HeadSink, rateLimitStatus: RateLimitStatus): void {
-  if (!isCommonTo(rateLimitStatus)) make(rateLimitStatus);
+export function putRateLimitHeaders(out: HeadSink, status: RateLimitStatus): void {
+  if (!isCommonTo(status)) make(status);
   out.put(common);
-  if (rateLimitStatus.requestsLimit !== null) out.putNumber(left(rateLimitStatus.requestsRemaining));
-  if (rateLimitStatus.tokensLimit === null) return;
-  if (rateLimitStatus.requestsLimit !== null) out.put(remainingTokens);
-  out.putNumber(left(rateLimitStatus.tokensRemaining));
+  if (status.requestsLimit !== null) out.putNumber(left(status.requestsRemaining));
+  if (status.tokensLimit === null) return;
+  if (status.requestsLimit !== null) out.put(remainingTokens);
+  out.putNumber(left(status.tokensRemaining));
 }
 
 /** All lines but those with the remaining amounts, and the beginning of the first of these. */
@@ -23,20 +22,20 @@ let requestsResetMs = 0;
 let tokensLimit: number | null = Number.NaN;
 let tokensResetMs = 0;
 
-function isCommonTo(rateLimitStatus: RateLimitStatus): boolean {
+function isCommonTo(status: RateLimitStatus): boolean {
   return (
-    requestsLimit === rateLimitStatus.requestsLimit &&
-    tokensLimit === rateLimitStatus.tokensLimit &&
-    requestsResetMs === Math.ceil(rateLimitStatus.requestsResetMs) &&
-    tokensResetMs === Math.ceil(rateLimitStatus.tokensResetMs)
+    requestsLimit === status.requestsLimit &&
+    tokensLimit === status.tokensLimit &&
+    requestsResetMs === Math.ceil(status.requestsResetMs) &&
+    tokensResetMs === Math.ceil(status.tokensResetMs)
   );
 }
 
-function make(rateLimitStatus: RateLimitStatus): void {
-  requestsLimit = rateLimitStatus.requestsLimit;
-  requestsResetMs = Math.ceil(rateLimitStatus.requestsResetMs);
-  tokensLimit = rateLimitStatus.tokensLimit;
-  tokensResetMs = Math.ceil(rateLimitStatus.tokensResetMs);
+function make(status: RateLimitStatus): void {
+  requestsLimit = status.requestsLimit;
+  requestsResetMs = Math.ceil(status.requestsResetMs);
+  tokensLimit = status.tokensLimit;
+  tokensResetMs = Math.ceil(status.tokensResetMs);
   const lines = `${linesOf("requests", requestsLimit, requestsResetMs)}${linesOf("tokens", tokensLimit, tokensResetMs)}`;
   const first = requestsLimit === null && tokensLimit === null ? nothing : requestsLimit === null ? remainingTokens : remainingRequests;
   common = Buffer.concat([Buffer.from(lines), first]);
@@ -48,6 +47,21 @@ function linesOf(what: "requests" | "tokens", limit: number | null, resetMs: num
 
 function left(remaining: number): number {
   return Math.min(Math.max(0, Math.floor(remaining)), Number.MAX_SAFE_INTEGER);
+}
+
+/**
+ * A duration as Go prints it, which is how the OpenAI API writes `x-ratelimit-reset-…`: `0s`, `12ms`, `1.2s`, `6m0s`, `1h0m0s`.
+ * It is rounded up to a millisecond.
+ */
+export function goDuration(ms: number): string {
+  const whole = ms > 0 ? Math.min(Math.ceil(ms), Number.MAX_SAFE_INTEGER) : 0;
+  if (whole === 0) return "0s";
+  if (whole < 1_000) return `${whole}ms`;
+  const hours = Math.floor(whole / 3_600_000);
+  const minutes = Math.floor(whole / 60_000) % 60;
+  const seconds = `${(whole % 60_000) / 1_000}s`;
+  if (hours > 0) return `${hours}h${minutes}m${seconds}`;
+  return minutes > 0 ? `${minutes}m${seconds}` : seconds;
 }
 
 const nothing = Buffer.alloc(0);

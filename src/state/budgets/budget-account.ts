@@ -1,25 +1,26 @@
 import type { BudgetAnswer, BudgetAsk, HeldMoney, KeptHold } from "../../gateway/storage.ts";
-import { leaseSize, sharersOf } from "../../limits/lease-size.ts";
 import type { BudgetPeriod } from "../../limits/limits.ts";
 import { periodEndMs, periodStartMs } from "../../limits/period.ts";
 import {
-  drained,
-  emptied,
-  free,
-  lost,
+  addGranted,
+  freeNanos,
+  leaseSize,
+  markLost,
   newBudgetLease,
-  received,
+  noteDrained,
   reserve,
-  rowMax,
-  rowMaxLost,
+  returnFree,
+  returnIdle,
   settle,
-  takeBack,
-  trimmed,
+  sharersOf,
+  storedMax,
+  storedMaxAfterLoss,
+  takeReturned,
   type BudgetLease,
 } from "../../limits/budget-lease.ts";
 
 /** A budget as calls come with it. */
-export interface BudgetLine {
+export interface BudgetLimit {
   /** What it belongs to: a key's id, or a key's id and a pattern of models. */
   readonly budget: string;
   readonly keyId: string;
@@ -31,14 +32,14 @@ export interface BudgetLine {
 }
 
 /** Money set aside for a call. Whoever holds it settles it exactly once. */
-export interface Reservation {
+export interface BudgetReservation {
   readonly ok: true;
   /** Puts what it cost in the place of what was reserved; null: it cost nothing. */
   settle(truthNanos: number | null): void;
 }
 
 /** `spent`: the budget leaves no room, or only what calls under way may still need; `unavailable`: the store cannot be asked. */
-export interface Refused {
+export interface BudgetRefused {
   readonly ok: false;
   readonly why: "spent" | "unavailable";
   /** What is known to be spent in the period; null where nothing is known. */
@@ -48,7 +49,7 @@ export interface Refused {
 }
 
 /** What an account needs of the ledger it belongs to. */
-export interface Bank {
+export interface BudgetAccountContext {
   readonly nowMs: () => number;
   readonly wallMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
@@ -69,21 +70,21 @@ export interface Bank {
  * at once. Otherwise they wait, in order, for the one request that is under way.
  */
 export class BudgetAccount {
-  private purse: BudgetLease = newBudgetLease();
+  private lease: BudgetLease = newBudgetLease();
   /** Until when the store surely holds what is held here. */
-  private until: Moment = never;
+  private until: ClockReading = never;
   /** That moment has passed, and nothing was granted since. */
   private isLost = false;
   private sinceMs = Number.NaN;
   private endMs = Number.NaN;
   private readonly waiting = new Set<Waiter>();
   private waitingNanos = 0;
-  private request: Request | null = null;
+  private request: LeaseRequest | null = null;
   /** Takes back the pause before the next request after one that failed. */
   private endPause: (() => void) | null = null;
   /** Since when the store has owed an answer. */
   private owedSinceMs: number | null = null;
-  private refusal: Refusal | null = null;
+  private refusal: RecentRefusal | null = null;
   /** Since when others have been asked to return what they do not need. */
   private shortSinceMs: number | null = null;
   /** So little is left that what is held beyond the need of a call would be missed elsewhere. */
@@ -107,51 +108,51 @@ export class BudgetAccount {
   private drainSinceMs: number;
 
   constructor(
-    private readonly bank: Bank,
-    private line: BudgetLine,
+    private readonly context: BudgetAccountContext,
+    private line: BudgetLimit,
   ) {
-    this.usedMs = this.idleSinceMs = this.drainSinceMs = bank.nowMs();
+    this.usedMs = this.idleSinceMs = this.drainSinceMs = context.nowMs();
   }
 
-  reserve(line: BudgetLine, nanos: number): Reservation | Refused | Promise<Reservation | Refused> {
+  reserve(line: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
     this.turnTo(line);
     // What costs nothing needs nothing.
     if (nanos === 0) return this.reservation(0);
-    if (free(this.purse) >= nanos && (this.waiting.size === 0 || this.shortSinceMs !== null || this.isOwed())) {
+    if (freeNanos(this.lease) >= nanos && (this.waiting.size === 0 || this.shortSinceMs !== null || this.isOwed())) {
       const reservation = this.reservation(nanos);
-      if (free(this.purse) < this.chunkNanos / refillShare) this.refill();
+      if (freeNanos(this.lease) < this.chunkNanos / refillShare) this.refill();
       return reservation;
     }
-    const nowMs = this.bank.nowMs();
+    const nowMs = this.context.nowMs();
     if (nanos > line.limitNanos || this.isRefused(nanos, nowMs)) return this.refused("spent");
     if (this.isOwed() || nowMs < this.brokenUntilMs || this.waiting.size >= waitingMax) return this.refused("unavailable");
     return new Promise((resolve) => {
       const waiter: Waiter = { nanos, resolve, cancel: () => {} };
       this.waiting.add(waiter);
       this.waitingNanos += nanos;
-      waiter.cancel = this.bank.after(this.bank.deadlineMs, () => this.waitedLongEnough(waiter));
+      waiter.cancel = this.context.after(this.context.deadlineMs, () => this.waitedLongEnough(waiter));
       this.ask();
     });
   }
 
   /** Some money came free. */
-  settled(purse: BudgetLease): void {
+  settled(lease: BudgetLease): void {
     if (this.waiting.size === 0) return;
     this.turnTo(this.line);
-    if (purse === this.purse) this.serveWaiting();
+    if (lease === this.lease) this.serveWaiting();
   }
 
   /** What the store is to keep, after idle money was put aside; everything is idle when there is need for room. */
   toKeep(drainedMs: number, needRoom: boolean): KeptHold {
-    const nowMs = this.bank.nowMs();
+    const nowMs = this.context.nowMs();
     this.turnTo(this.line);
     this.noteDrained(drainedMs, nowMs);
     if (this.used) this.usedMs = nowMs;
     this.used = false;
     const quietMs = nowMs - this.usedMs;
-    if (quietMs > forgetAfterMs || (needRoom && quietMs > pressedAfterMs)) emptied(this.purse);
+    if (quietMs > forgetAfterMs || (needRoom && quietMs > pressedAfterMs)) returnFree(this.lease);
     else if (nowMs - this.idleSinceMs >= idleMs) {
-      trimmed(this.purse, staysFactor * Math.max(this.largestNanos, this.largestBefore));
+      returnIdle(this.lease, staysFactor * Math.max(this.largestNanos, this.largestBefore));
       this.idleSinceMs = nowMs;
       if (this.largestNanos > 0) this.largestBefore = this.largestNanos;
       this.largestNanos = 0;
@@ -163,8 +164,8 @@ export class BudgetAccount {
   toReturn(drainedMs: number): KeptHold | null {
     this.turnTo(this.line);
     if (this.waiting.size > 0 && this.shortSinceMs === null) return null;
-    this.noteDrained(drainedMs, this.bank.nowMs());
-    emptied(this.purse);
+    this.noteDrained(drainedMs, this.context.nowMs());
+    returnFree(this.lease);
     this.chunkNanos = 0;
     return { ...this.kept(), answers: true };
   }
@@ -173,19 +174,19 @@ export class BudgetAccount {
   liesIdle(): boolean {
     const quiet = !this.usedOfLate;
     this.usedOfLate = false;
-    return quiet && free(this.purse) > 0;
+    return quiet && freeNanos(this.lease) > 0;
   }
 
   /** The store has prolonged what it holds, which was asked of it at that moment. */
-  prolonged(sent: Moment): void {
+  prolonged(sent: ClockReading): void {
     if (!this.isLost && this.until !== never) this.until = this.spendableFrom(sent);
   }
 
   /** Nothing here would be missed, and the store was told so at a moment when nothing more could come from it. */
   isForgettable(toldMs: number): boolean {
-    const { held, reserved } = this.purse;
+    const { balance, reserved } = this.lease;
     if (toldMs < this.doubtUntilMs) return false;
-    return held === 0 && reserved === 0 && rowMax(this.purse) === 0 && this.waiting.size === 0 && this.request === null;
+    return balance === 0 && reserved === 0 && storedMax(this.lease) === 0 && this.waiting.size === 0 && this.request === null;
   }
 
   /** No call is let in any more, and all that is free goes back. */
@@ -193,20 +194,20 @@ export class BudgetAccount {
     this.endPause?.();
     this.endPause = null;
     for (const waiter of this.waiting) this.leave(waiter, this.refused("unavailable"));
-    emptied(this.purse);
+    returnFree(this.lease);
   }
 
   /** What the process holds here, what of it is free, and what the store still owes. For tests and for people. */
   get figures(): { readonly heldNanos: number; readonly freeNanos: number; readonly asking: boolean } {
-    return { heldNanos: this.purse.held, freeNanos: free(this.purse), asking: this.request !== null };
+    return { heldNanos: this.lease.balance, freeNanos: freeNanos(this.lease), asking: this.request !== null };
   }
 
   /** Notices a new period, and what somebody changed about the budget. */
-  private turnTo(line: BudgetLine): void {
+  private turnTo(line: BudgetLimit): void {
     const before = this.line;
-    const wallMs = this.bank.wallMs();
+    const wallMs = this.context.wallMs();
     // The store counts the life of a hold on one of these clocks, and either may stand still or jump.
-    if (wallMs >= this.until.wallMs || this.bank.nowMs() >= this.until.nowMs) this.lose();
+    if (wallMs >= this.until.wallMs || this.context.nowMs() >= this.until.nowMs) this.lose();
     if (line === before && wallMs >= this.sinceMs && wallMs < this.endMs) return;
     this.line = line;
     // A clock that is set back a little at the turn of a period does not bring the old one back.
@@ -218,20 +219,20 @@ export class BudgetAccount {
     // What is spent by other models than before is not known yet.
     if (isForOthers) this.spentNanos = null;
     if (isForOthers || line.limitNanos < before.limitNanos) {
-      emptied(this.purse);
-      this.bank.giveBackSoon();
+      returnFree(this.lease);
+      this.context.giveBackSoon();
     }
   }
 
   /** The store may have given to others what was held here, because it has not heard of this process for so long. */
   private lose(): void {
-    lost(this.purse);
+    markLost(this.lease);
     this.until = never;
     this.isLost = true;
   }
 
-  private spendableFrom({ nowMs, wallMs }: Moment): Moment {
-    const { spendableMs } = this.bank;
+  private spendableFrom({ nowMs, wallMs }: ClockReading): ClockReading {
+    const { spendableMs } = this.context;
     return { nowMs: nowMs + spendableMs, wallMs: wallMs + spendableMs };
   }
 
@@ -241,7 +242,7 @@ export class BudgetAccount {
     this.endMs = periodEndMs(this.line.period, wallMs);
     if (sinceMs === this.sinceMs) return;
     this.sinceMs = sinceMs;
-    this.purse = newBudgetLease();
+    this.lease = newBudgetLease();
     this.until = never;
     this.isLost = false;
     this.spentNanos = null;
@@ -253,64 +254,64 @@ export class BudgetAccount {
   private setNearEnd(isNear: boolean): void {
     if (isNear === this.isNearEnd) return;
     this.isNearEnd = isNear;
-    this.bank.nearEnd(this.line.budget, isNear);
+    this.context.nearEnd(this.line.budget, isNear);
   }
 
-  private reservation(nanos: number): Reservation {
-    reserve(this.purse, nanos);
+  private reservation(nanos: number): BudgetReservation {
+    reserve(this.lease, nanos);
     if (nanos > 0) this.used = this.usedOfLate = true;
     if (nanos > this.largestNanos) this.largestNanos = nanos;
-    return new Reserved(this, this.purse, nanos);
+    return new OpenBudgetReservation(this, this.lease, nanos);
   }
 
-  private refused(why: Refused["why"]): Refused {
+  private refused(why: BudgetRefused["why"]): BudgetRefused {
     return { ok: false, why, spentNanos: this.spentNanos, held: why === "spent" ? this.held : null };
   }
 
   private kept(): KeptHold {
-    const most = this.isLost ? rowMaxLost(this.purse) : rowMax(this.purse);
-    return { budget: this.line.budget, nanos: most + (this.request?.wish ?? 0), back: takeBack(this.purse) };
+    const most = this.isLost ? storedMaxAfterLoss(this.lease) : storedMax(this.lease);
+    return { budget: this.line.budget, nanos: most + (this.request?.wish ?? 0), back: takeReturned(this.lease) };
   }
 
   private noteDrained(drainedMs: number, nowMs: number): void {
     if (drainedMs < this.drainSinceMs + drainMarginMs) return;
-    drained(this.purse);
+    noteDrained(this.lease);
     this.drainSinceMs = nowMs;
   }
 
   /** The store has not answered for longer than anybody waits. */
   private isOwed(): boolean {
-    return this.owedSinceMs !== null && this.bank.nowMs() - this.owedSinceMs > this.bank.deadlineMs;
+    return this.owedSinceMs !== null && this.context.nowMs() - this.owedSinceMs > this.context.deadlineMs;
   }
 
   /** The store said a moment ago that it has not even that much. */
   private isRefused(nanos: number, nowMs: number): boolean {
-    return this.refusal !== null && nowMs < this.refusal.untilMs && nanos - free(this.purse) >= this.refusal.missing;
+    return this.refusal !== null && nowMs < this.refusal.untilMs && nanos - freeNanos(this.lease) >= this.refusal.missing;
   }
 
   /** Asks early, so that calls need not wait; not where there cannot be any more. */
   private refill(): void {
     if (this.request !== null || this.endPause !== null || this.isNearEnd) return;
-    const nowMs = this.bank.nowMs();
+    const nowMs = this.context.nowMs();
     if (nowMs < this.refillAfterMs || (this.refusal !== null && nowMs < this.refusal.untilMs) || this.remaining() <= 0) return;
     this.ask();
   }
 
   /** What the budget leaves, as far as this process knows: others may hold some of it. */
   private remaining(): number {
-    return this.line.limitNanos - (this.spentNanos ?? 0) - Math.max(0, this.purse.held);
+    return this.line.limitNanos - (this.spentNanos ?? 0) - Math.max(0, this.lease.balance);
   }
 
   private ask(): void {
     if (this.request !== null || this.endPause !== null) return;
-    const request: Request = { purse: this.purse, need: 0, wish: 0, sharers: 1, forCalls: false, sent: never };
+    const request: LeaseRequest = { lease: this.lease, need: 0, wish: 0, sharers: 1, forCalls: false, sent: never };
     this.request = request;
-    this.owedSinceMs ??= this.bank.nowMs();
+    this.owedSinceMs ??= this.context.nowMs();
     let cancel = (): void => {};
-    void this.bank
+    void this.context
       .hold(() => {
         // From now on, not from before the wait for a turn: a request that was given up in that wait would still be sent.
-        cancel = this.bank.after(abandonAfterMs, () => this.troubled(request));
+        cancel = this.context.after(abandonAfterMs, () => this.troubled(request));
         return this.asked(request);
       })
       .then(
@@ -321,21 +322,21 @@ export class BudgetAccount {
   }
 
   /** Fixed at the moment of asking, not before: by then more may wait, or the period may be another. */
-  private asked(request: Request): Omit<BudgetAsk, "holder" | "lifeMs"> {
+  private asked(request: LeaseRequest): Omit<BudgetAsk, "holder" | "lifeMs"> {
     this.turnTo(this.line);
     const { budget, keyId, models, exceptModels, limitNanos } = this.line;
     const [first] = this.waiting;
     // Two that are short must not each keep a part of what would do for one.
-    if (this.shortSinceMs !== null) emptied(this.purse);
-    const back = this.shortSinceMs !== null ? takeBack(this.purse) : 0;
-    const has = free(this.purse);
+    if (this.shortSinceMs !== null) returnFree(this.lease);
+    const back = this.shortSinceMs !== null ? takeReturned(this.lease) : 0;
+    const has = freeNanos(this.lease);
     const need = Math.max(1, first === undefined ? 1 : first.nanos - has);
-    const processes = this.bank.processes();
+    const processes = this.context.processes();
     // Before the first answer nobody knows what is left, so the first chunk is a small one.
     const chunk = leaseSize(need, this.remaining(), processes, this.spentNanos === null ? need * firstCalls : undefined);
-    request.purse = this.purse;
+    request.lease = this.lease;
     request.need = need;
-    request.sent = { nowMs: this.bank.nowMs(), wallMs: this.bank.wallMs() };
+    request.sent = { nowMs: this.context.nowMs(), wallMs: this.context.wallMs() };
     const waiting = Math.min(Math.max(0, this.waitingNanos - has), limitNanos);
     request.wish = Math.min(Math.max(chunk, waiting), Math.max(need, limitNanos));
     request.sharers = processes > 1 ? sharersOf(processes) : 1;
@@ -346,17 +347,17 @@ export class BudgetAccount {
     return { budget, keyId, models, exceptModels, limitNanos, sinceMs: this.sinceMs, need, wish, waiting, sharers, press, back };
   }
 
-  private answered(request: Request, answer: BudgetAnswer): void {
+  private answered(request: LeaseRequest, answer: BudgetAnswer): void {
     // It was given up. Should the store have granted it, the next look at what is kept gives it back.
     if (request !== this.request) return;
     this.request = null;
     this.owedSinceMs = null;
     this.turnTo(this.line);
-    if (request.purse === this.purse) {
+    if (request.lease === this.lease) {
       this.spentNanos = answer.spentNanos;
       this.refusal = null;
       if (answer.ok) {
-        received(this.purse, answer.nanos);
+        addGranted(this.lease, answer.nanos);
         this.until = this.spendableFrom(request.sent);
         this.isLost = false;
         this.chunkNanos = answer.nanos;
@@ -369,8 +370,8 @@ export class BudgetAccount {
   }
 
   /** Whether others may still return something, which is waited for. */
-  private saidNo({ forCalls, need, sharers }: Request, answer: BudgetAnswer & { readonly ok: false }): boolean {
-    const nowMs = this.bank.nowMs();
+  private saidNo({ forCalls, need, sharers }: LeaseRequest, answer: BudgetAnswer & { readonly ok: false }): boolean {
+    const nowMs = this.context.nowMs();
     const { heldNanos, ownNanos, others, awaited } = answer;
     this.held = { heldNanos, ownNanos, others };
     this.setNearEnd(sharers > 1);
@@ -392,11 +393,11 @@ export class BudgetAccount {
   }
 
   /** Asks again for as long as somebody waits for it. Money that is here serves those it is enough for. */
-  private troubled(request: Request): void {
+  private troubled(request: LeaseRequest): void {
     if (request !== this.request) return;
     this.request = null;
     this.turnTo(this.line);
-    const nowMs = this.bank.nowMs();
+    const nowMs = this.context.nowMs();
     this.doubtUntilMs = nowMs + doubtMs;
     this.refillAfterMs = nowMs + refillPauseMs;
     this.shortSinceMs = null;
@@ -409,7 +410,7 @@ export class BudgetAccount {
   }
 
   private askAfter(ms: number): void {
-    this.endPause = this.bank.after(ms, () => {
+    this.endPause = this.context.after(ms, () => {
       this.endPause = null;
       if (this.waiting.size > 0) this.ask();
       else this.shortSinceMs = null;
@@ -417,7 +418,7 @@ export class BudgetAccount {
   }
 
   private serveFromFree(waiter: Waiter): boolean {
-    if (free(this.purse) < waiter.nanos) return false;
+    if (freeNanos(this.lease) < waiter.nanos) return false;
     this.leave(waiter, this.reservation(waiter.nanos));
     return true;
   }
@@ -425,7 +426,7 @@ export class BudgetAccount {
   private serveWaiting(): void {
     for (const waiter of this.waiting) {
       if (this.serveFromFree(waiter)) continue;
-      if (this.isRefused(waiter.nanos, this.bank.nowMs())) this.leave(waiter, this.refused("spent"));
+      if (this.isRefused(waiter.nanos, this.context.nowMs())) this.leave(waiter, this.refused("spent"));
       else {
         this.ask();
         return;
@@ -441,7 +442,7 @@ export class BudgetAccount {
       this.leave(waiter, this.refused("spent"));
       return;
     }
-    this.brokenUntilMs = this.bank.nowMs() + brokenMs;
+    this.brokenUntilMs = this.context.nowMs() + brokenMs;
     this.leave(waiter, this.refused("unavailable"));
     if (this.waiting.size > 0 || this.endPause === null) return;
     this.endPause();
@@ -449,7 +450,7 @@ export class BudgetAccount {
     this.owedSinceMs = null;
   }
 
-  private leave(waiter: Waiter, answer: Reservation | Refused): void {
+  private leave(waiter: Waiter, answer: BudgetReservation | BudgetRefused): void {
     this.waiting.delete(waiter);
     this.waitingNanos -= waiter.nanos;
     waiter.cancel();
@@ -457,21 +458,21 @@ export class BudgetAccount {
   }
 }
 
-class Reserved implements Reservation {
+class OpenBudgetReservation implements BudgetReservation {
   readonly ok = true;
   private open = true;
 
   constructor(
     private readonly account: BudgetAccount,
-    private readonly purse: BudgetLease,
+    private readonly lease: BudgetLease,
     private readonly nanos: number,
   ) {}
 
   settle(truthNanos: number | null): void {
     if (!this.open) throw new Error("a reservation was settled twice");
     this.open = false;
-    settle(this.purse, this.nanos, truthNanos === null ? 0 : wholeNanos(truthNanos, this.nanos));
-    this.account.settled(this.purse);
+    settle(this.lease, this.nanos, truthNanos === null ? 0 : wholeNanos(truthNanos, this.nanos));
+    this.account.settled(this.lease);
   }
 }
 
@@ -483,33 +484,33 @@ export function wholeNanos(figure: number, otherwise: number): number {
 
 interface Waiter {
   readonly nanos: number;
-  readonly resolve: (answer: Reservation | Refused) => void;
+  readonly resolve: (answer: BudgetReservation | BudgetRefused) => void;
   cancel: () => void;
 }
 
-interface Request {
-  purse: BudgetLease;
+interface LeaseRequest {
+  lease: BudgetLease;
   need: number;
   wish: number;
   sharers: number;
   /** Somebody waits for it. */
   forCalls: boolean;
-  sent: Moment;
+  sent: ClockReading;
 }
 
 /** On both clocks. */
-export interface Moment {
+export interface ClockReading {
   readonly nowMs: number;
   readonly wallMs: number;
 }
 
-const never: Moment = { nowMs: Infinity, wallMs: Infinity };
+const never: ClockReading = { nowMs: Infinity, wallMs: Infinity };
 
 function sameTexts(some: readonly string[], others: readonly string[]): boolean {
   return some === others || (some.length === others.length && some.every((text, at) => text === others[at]));
 }
 
-interface Refusal {
+interface RecentRefusal {
   readonly untilMs: number;
   readonly missing: number;
 }

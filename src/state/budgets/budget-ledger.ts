@@ -1,5 +1,12 @@
 import type { BudgetAnswer, BudgetAsk, BudgetStorage, KeptHold } from "../../gateway/storage.ts";
-import { BudgetAccount, wholeNanos, type Bank, type BudgetLine, type Refused, type Reservation } from "./budget-account.ts";
+import {
+  BudgetAccount,
+  wholeNanos,
+  type BudgetAccountContext,
+  type BudgetLimit,
+  type BudgetRefused,
+  type BudgetReservation,
+} from "./budget-account.ts";
 
 export interface LedgerOptions {
   readonly storage: Pick<BudgetStorage, "hold" | "keep" | "wanted">;
@@ -26,7 +33,7 @@ export interface LedgerOptions {
  */
 export class BudgetLedger {
   private readonly accounts = new Map<string, BudgetAccount>();
-  private readonly bank: Bank;
+  private readonly context: BudgetAccountContext;
   private readonly drainedMs: () => number;
   private readonly accountsMax: number;
   /** While the store is told what is kept, nothing new is held, or the one could undo the other. */
@@ -43,7 +50,7 @@ export class BudgetLedger {
     const { nowMs, wallMs, after } = options;
     this.drainedMs = options.drainedMs ?? (() => nowMs() - drainedAfterMs);
     this.accountsMax = options.accountsMax ?? 50_000;
-    this.bank = {
+    this.context = {
       nowMs,
       wallMs,
       after,
@@ -59,7 +66,7 @@ export class BudgetLedger {
   }
 
   /** Sets money aside: at once where enough is held, otherwise after a word with the store. */
-  reserve(line: BudgetLine, nanos: number): Reservation | Refused | Promise<Reservation | Refused> {
+  reserve(line: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
     if (this.stopped) return unavailable;
     let account = this.accounts.get(line.budget);
     if (account === undefined) {
@@ -67,7 +74,7 @@ export class BudgetLedger {
         this.pressForRoom();
         return unavailable;
       }
-      this.accounts.set(line.budget, (account = new BudgetAccount(this.bank, line)));
+      this.accounts.set(line.budget, (account = new BudgetAccount(this.context, line)));
     }
     return account.reserve(line, wholeNanos(nanos, 0));
   }
@@ -135,7 +142,7 @@ export class BudgetLedger {
 
   /** Not more often than every so often, or a flood of calls would have the store told the same thing all the time. */
   private pressForRoom(): void {
-    if (this.bank.nowMs() - this.keptMs >= keepAgainAfterMs) void this.keep();
+    if (this.context.nowMs() - this.keptMs >= keepAgainAfterMs) void this.keep();
   }
 
   private hold(ask: () => Omit<BudgetAsk, "holder" | "lifeMs">): Promise<BudgetAnswer> {
@@ -152,19 +159,19 @@ export class BudgetLedger {
 
   private async inTime(what: Promise<unknown>): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const cancel = this.bank.after(this.bank.deadlineMs, resolve);
+    const cancel = this.context.after(this.context.deadlineMs, resolve);
     await Promise.race([what, promise]);
     cancel();
   }
 
   private async keepOnce(): Promise<void> {
-    this.keptMs = this.bank.nowMs();
+    this.keptMs = this.context.nowMs();
     const needRoom = this.accounts.size >= this.accountsMax / 2;
     const drainedMs = this.drainedMs();
     const kept: KeptHold[] = [];
     for (const account of this.accounts.values()) kept.push(account.toKeep(drainedMs, needRoom));
     if (kept.length === 0) return;
-    const sent = { nowMs: this.bank.nowMs(), wallMs: this.bank.wallMs() };
+    const sent = { nowMs: this.context.nowMs(), wallMs: this.context.wallMs() };
     if (!(await this.told(kept))) return;
     for (const { budget, nanos } of kept) {
       const account = this.accounts.get(budget);
@@ -178,7 +185,7 @@ export class BudgetLedger {
   /** Whether the store took note. Should it never answer, it is not waited for. */
   private told(kept: readonly KeptHold[]): Promise<boolean> {
     return new Promise((resolve) => {
-      const giveUp = this.bank.after(abandonAfterMs, () => resolve(false));
+      const giveUp = this.context.after(abandonAfterMs, () => resolve(false));
       void this.options.storage
         .keep(this.options.holder, kept, lifeMs)
         .then(
@@ -190,7 +197,7 @@ export class BudgetLedger {
   }
 }
 
-const unavailable: Refused = { ok: false, why: "unavailable", spentNanos: null, held: null };
+const unavailable: BudgetRefused = { ok: false, why: "unavailable", spentNanos: null, held: null };
 const keepEveryMs = 15_000;
 /** How often this process looks whether others are short of what it holds. A call of theirs waits three times as long for it. */
 const lookEveryMs = 500;

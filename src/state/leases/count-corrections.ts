@@ -1,5 +1,5 @@
 import { BoundedMap } from "../../gateway/upstream-state/bounded-map.ts";
-import type { Correction, DistributedCounts } from "../../limits/distributed-counts.ts";
+import type { CountCorrection, DistributedCounts } from "../../limits/distributed-counts.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
 /**
@@ -71,9 +71,9 @@ export class CountCorrections {
 
   private async send(id: string, { bySlot, owed, used }: Pending): Promise<void> {
     const owedStill = Math.min(owed, this.usedHere(id));
-    const changes: readonly Correction[] = [...bySlot].map(([slot, by]) => ({ slot, by })).filter(({ by }) => by !== 0);
-    const retold = used.map(({ ago, amount }): Correction => ({ slot: null, ago, by: amount }));
-    const all: readonly Correction[] = [...retold, ...changes, ...(owedStill > 0 ? [{ slot: null, by: owedStill }] : [])];
+    const changes: readonly CountCorrection[] = [...bySlot].map(([slot, by]) => ({ slot, by })).filter(({ by }) => by !== 0);
+    const retold = used.map(({ ago, amount }): CountCorrection => ({ slot: null, ago, by: amount }));
+    const all: readonly CountCorrection[] = [...retold, ...changes, ...(owedStill > 0 ? [{ slot: null, by: owedStill }] : [])];
     if (all.length === 0) return;
     this.telling.set(id, owedStill + beyondOf({ bySlot }));
     try {

@@ -1,27 +1,30 @@
-import { wholeAmount } from "../../limits/amount.ts";
+import { wholeAmount } from "../../limits/minute-window.ts";
 import {
-  keyOf,
+  keyIdOf,
   minute,
-  placeWaitMs,
-  type Granted,
-  type Hold,
+  slotWaitMs,
+  type CountGrant,
+  type SlotLease,
   type DistributedCounts,
-  type Taken,
-  type Want,
+  type TakeResult,
+  type CountRequest,
 } from "../../limits/distributed-counts.ts";
-import { RecordedLimitStatuses } from "../../limits/looks.ts";
-import { claimsOf, ListedReservationRequest, placeOf } from "../../limits/listed-need.ts";
-import type {
-  Claim,
-  LimitStatus,
-  ReservationRequest,
-  SlotClaim,
-  RateLimitStore,
-  ReservationResult,
+import {
+  claimsOf,
+  ListedReservationRequest,
+  RecordedLimitStatuses,
+  ReservationRefused,
+  slotClaimOf,
+  type Claim,
+  type LimitStatus,
+  type RateLimitStore,
+  type Reservation,
+  type ReservationRequest,
+  type ReservationResult,
+  type SlotClaim,
 } from "../../limits/rate-limit-store.ts";
-import { ReservationRefused } from "../../limits/refusal.ts";
 import { timerWithLagGrace } from "../lag-grace.ts";
-import { givenBack, inHand, isExact, isRefused, newAccount, partAlone, wishFor, type Account } from "./rate-lease.ts";
+import { givenBack, inHand, isExact, isRefused, newRateLease, partAlone, wishFor, type RateLease } from "./rate-lease.ts";
 import { CountCorrections } from "./count-corrections.ts";
 import { SlotLeases } from "./slot-leases.ts";
 import type { StoreGuard } from "../store-guard.ts";
@@ -30,7 +33,7 @@ export interface LeasedRateLimitsOptions {
   readonly counts: DistributedCounts;
   readonly guard: Pick<StoreGuard, "run" | "open" | "stalledMs" | "lostSinceMs">;
   /** Counts what this process admits, and is the limit's judge while the store is lost. */
-  readonly local: LocalRates;
+  readonly local: LocalRateLimitStore;
   /** How many share the limits. */
   readonly processes: () => number;
   /** Which part of every limit belongs to those that have the store; the others have the rest. */
@@ -50,8 +53,8 @@ export interface LeasedRateLimitsOptions {
 export type StoreLossRule = "split" | "open" | "closed";
 
 /** A keeper that answers at once. */
-export interface LocalRates extends RateLimitStore {
-  take(need: ReservationRequest): ReservationResult;
+export interface LocalRateLimitStore extends RateLimitStore {
+  reserve(request: ReservationRequest): ReservationResult;
   /** What was used of a limit within the window, and how many slots ago. */
   usedBySlot(id: string): readonly { readonly ago: number; readonly amount: number }[];
 }
@@ -59,27 +62,27 @@ export interface LocalRates extends RateLimitStore {
 /**
  * Limits that several processes share, at the cost of few questions to the store: a busy process takes a lease, a part of the
  * limit that it spends without asking, and gives back what it did not need half a second later. The closer the limit, the
- * smaller the leases, down to one question for each call. Places are never guessed at: a call that needs one waits until the
+ * smaller the leases, down to one question for each call. Slots are never guessed at: a call that needs one waits until the
  * store has answered, or is surely lost.
  */
 export class LeasedRateLimits implements RateLimitStore {
-  private readonly accounts = new Map<string, Account>();
+  private readonly accounts = new Map<string, RateLease>();
   /** Those with a lease, in the order in which the leases end. */
-  private readonly leased = new Set<Account>();
+  private readonly leased = new Set<RateLease>();
   /** Calls that wait for the store, by key and in order. */
   private readonly lines = new Map<string, Waiter[]>();
-  /** Calls that wait for a place, by limit: there was none, or the store did not answer. They ask again in a moment. */
+  /** Calls that wait for a slot, by limit: there was none, or the store did not answer. They ask again in a moment. */
   private readonly parked = new Map<string, Parked>();
-  /** The limits of which somebody asks for a place: the others wait for it instead of asking too. */
-  private readonly askingPlaces = new Set<string>();
-  /** Since when there has been no place, for those that wait for what others may return. */
+  /** The limits of which somebody asks for a slot: the others wait for it instead of asking too. */
+  private readonly askingSlots = new Set<string>();
+  /** Since when there has been no slot, for those that wait for what others may return. */
   private readonly fullSinceMs = new Map<string, number>();
   /** Until then nobody uses more than its part: the store has lost what others used, and they may not have told it yet. */
   private cappedUntilMs = Number.NEGATIVE_INFINITY;
-  /** The places that calls have without the store's knowledge, by limit. */
-  private readonly unseenPlaces = new Map<string, number>();
+  /** The slots that calls have without the store's knowledge, by limit. */
+  private readonly unreportedSlots = new Map<string, number>();
   private readonly corrections: CountCorrections;
-  private readonly places: SlotLeases;
+  private readonly slotLeases: SlotLeases;
   private readonly nowMs: () => number;
   private readonly windowMs: number;
   private readonly accountsMax: number;
@@ -96,27 +99,27 @@ export class LeasedRateLimits implements RateLimitStore {
     this.leaseMs = options.leaseMs ?? 500;
     this.tickMs = this.leaseMs / 5;
     this.corrections = new CountCorrections(counts, guard, nowMs, this.windowMs, (id) => this.usedHere(id));
-    this.places = new SlotLeases(counts, guard, nowMs, options.holdMs ?? 30_000, this.tickMs);
+    this.slotLeases = new SlotLeases(counts, guard, nowMs, options.holdMs ?? 30_000, this.tickMs);
   }
 
-  take(need: ReservationRequest): ReservationResult | Promise<ReservationResult> {
+  reserve(request: ReservationRequest): ReservationResult | Promise<ReservationResult> {
     const nowMs = this.nowMs();
-    const claims = claimsOf(need);
-    const place = placeOf(need);
-    const first = claims[0]?.id ?? place?.id;
-    if (first === undefined) return this.options.local.take(need);
-    const refusal = this.refusal(claims, place, nowMs);
+    const claims = claimsOf(request);
+    const slotClaim = slotClaimOf(request);
+    const first = claims[0]?.id ?? slotClaim?.id;
+    if (first === undefined) return this.options.local.reserve(request);
+    const refusal = this.refusal(claims, slotClaim, nowMs);
     if (refusal !== null) return refusal;
-    const key = keyOf(first);
-    const isParked = place !== null && this.parked.size > 0 && this.parked.has(place.id);
+    const key = keyIdOf(first);
+    const isParked = slotClaim !== null && this.parked.size > 0 && this.parked.has(slotClaim.id);
     if (!isParked && (this.lines.size === 0 || !this.lines.has(key))) {
-      const taking = this.atOnce(claims, place, nowMs);
+      const taking = this.atOnce(claims, slotClaim, nowMs);
       if (taking !== null) return taking;
     }
-    if (!this.options.guard.open && this.mayGoAlone({ place, sinceMs: nowMs }, nowMs)) return this.alone(claims, place);
+    if (!this.options.guard.open && this.mayGoAlone({ slotClaim, sinceMs: nowMs }, nowMs)) return this.alone(claims, slotClaim);
     const { promise, resolve } = Promise.withResolvers<ReservationResult>();
-    const waiter: Waiter = { key, claims, place, resolve, sinceMs: nowMs };
-    if (isParked) this.park(waiter, place);
+    const waiter: Waiter = { key, claims, slotClaim, resolve, sinceMs: nowMs };
+    if (isParked) this.park(waiter, slotClaim);
     else this.enter([waiter], key);
     return promise;
   }
@@ -126,19 +129,19 @@ export class LeasedRateLimits implements RateLimitStore {
     return false;
   }
 
-  look({ id, limit, amount }: Claim): LimitStatus {
+  status({ id, limit, amount }: Claim): LimitStatus {
     const nowMs = this.nowMs();
-    if (amount > limit) return { ...this.lookOf(id, limit, nowMs), waitMs: Infinity };
+    if (amount > limit) return { ...this.statusOf(id, limit, nowMs), waitMs: Infinity };
     const account = this.accounts.get(id);
-    if (isRefused(account, amount, nowMs)) return { ...this.lookOf(id, limit, nowMs), waitMs: Math.max(1, account.roomMs - nowMs) };
-    if (!this.options.guard.open && inHand(account, nowMs) < amount) return this.lookAlone({ id, limit, amount }, nowMs);
-    const { remaining, resetMs } = this.lookOf(id, limit, nowMs);
+    if (isRefused(account, amount, nowMs)) return { ...this.statusOf(id, limit, nowMs), waitMs: Math.max(1, account.roomMs - nowMs) };
+    if (!this.options.guard.open && inHand(account, nowMs) < amount) return this.statusAlone({ id, limit, amount }, nowMs);
+    const { remaining, resetMs } = this.statusOf(id, limit, nowMs);
     // Others may have given some back since we heard of it, so nobody is turned away for it.
     return { limit, remaining: Math.max(remaining, Math.min(amount, limit)), resetMs, waitMs: 0 };
   }
 
-  placesTaken(id: string): number {
-    return this.options.local.placesTaken(id);
+  slotsTaken(id: string): number {
+    return this.options.local.slotsTaken(id);
   }
 
   /** How many limits are remembered. */
@@ -160,7 +163,7 @@ export class LeasedRateLimits implements RateLimitStore {
       this.leased.delete(account);
       this.corrections.retell(account.id, this.options.local.usedBySlot(account.id));
     }
-    this.places.forgotten();
+    this.slotLeases.forgotten();
     this.tick();
   }
 
@@ -170,16 +173,22 @@ export class LeasedRateLimits implements RateLimitStore {
     this.cancelTimer?.();
     for (const { waiters, cancel } of this.parked.values()) {
       cancel();
-      for (const { claims, place, resolve } of waiters) resolve(this.refused(claims, place?.id ?? "", lostWaitMs, this.nowMs()));
+      for (const { claims, slotClaim, resolve } of waiters) resolve(this.refused(claims, slotClaim?.id ?? "", lostWaitMs, this.nowMs()));
     }
     this.parked.clear();
     for (const account of this.leased) this.giveBack(account);
     this.leased.clear();
-    await Promise.all([this.corrections.flushAll(), this.places.releaseAll()]);
+    await Promise.all([this.corrections.flushAll(), this.slotLeases.releaseAll()]);
   }
 
-  /** The truth about a call is known. For what it took, see `Admitted`. */
-  settled(claims: readonly Claim[], parts: readonly Parts[], shadow: Settled, hold: Hold | null, amounts: readonly number[]): void {
+  /** The truth about a call is known. For what it took, see `LeasedReservation`. */
+  settled(
+    claims: readonly Claim[],
+    parts: readonly Parts[],
+    shadow: Settled,
+    slotLease: SlotLease | null,
+    amounts: readonly number[],
+  ): void {
     const nowMs = this.nowMs();
     for (const [at, claim] of claims.entries()) {
       const claimed = wholeAmount(claim.amount, 0);
@@ -188,30 +197,30 @@ export class LeasedRateLimits implements RateLimitStore {
       else if (truth > claimed) this.overdrawn(claim.id, truth - claimed, nowMs);
     }
     shadow.settle(amounts);
-    if (hold !== null) {
-      this.places.leave(hold);
-      const account = this.accounts.get(hold.id);
+    if (slotLease !== null) {
+      this.slotLeases.leave(slotLease);
+      const account = this.accounts.get(slotLease.id);
       if (account !== undefined) account.refusedUntilMs = Number.NEGATIVE_INFINITY;
-      if (this.parked.has(hold.id)) this.unpark(hold.id);
+      if (this.parked.has(slotLease.id)) this.unpark(slotLease.id);
     }
     this.tick();
   }
 
-  private refusal(claims: readonly Claim[], place: SlotClaim | null, nowMs: number): ReservationResult | null {
+  private refusal(claims: readonly Claim[], slotClaim: SlotClaim | null, nowMs: number): ReservationResult | null {
     for (const { id, limit, amount } of claims) {
       const account = this.accounts.get(id);
       if (amount > limit) return this.refused(claims, id, Infinity, nowMs);
       if (isRefused(account, amount, nowMs)) return this.refused(claims, id, Math.max(1, account.roomMs - nowMs), nowMs);
       // A store that restarts empty has forgotten what we used; we have not.
-      const { waitMs = 0 } = this.options.guard.open ? this.options.local.look(this.capped({ id, limit, amount }, nowMs)) : {};
+      const { waitMs = 0 } = this.options.guard.open ? this.options.local.status(this.capped({ id, limit, amount }, nowMs)) : {};
       if (waitMs > 0) {
         if (account !== undefined) noRoom(account, amount, waitMs, nowMs);
         return this.refused(claims, id, waitMs, nowMs);
       }
     }
-    if (place === null) return null;
-    const isFull = isRefused(this.accounts.get(place.id), 1, nowMs) && !this.hasIdle(place);
-    if (isFull || this.placesTaken(place.id) >= place.limit) return this.refused(claims, place.id, placeWaitMs, nowMs);
+    if (slotClaim === null) return null;
+    const isFull = isRefused(this.accounts.get(slotClaim.id), 1, nowMs) && !this.hasIdle(slotClaim);
+    if (isFull || this.slotsTaken(slotClaim.id) >= slotClaim.limit) return this.refused(claims, slotClaim.id, slotWaitMs, nowMs);
     return null;
   }
 
@@ -223,22 +232,22 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   private hasIdle({ id, limit }: SlotClaim): boolean {
-    return this.places.hasIdle(id, this.jointly(limit, 1));
+    return this.slotLeases.hasIdle(id, this.sharedLimit(limit, 1));
   }
 
   private refused(claims: readonly Claim[], shortId: string, waitMs: number, nowMs: number): ReservationResult {
     return new ReservationRefused(
       shortId,
       waitMs,
-      claims.map(({ id, limit }) => this.lookOf(id, limit, nowMs)),
+      claims.map(({ id, limit }) => this.statusOf(id, limit, nowMs)),
     );
   }
 
-  /** From what this process has: leases, and a place that a call has left. */
-  private atOnce(claims: readonly Claim[], place: SlotClaim | null, nowMs: number): ReservationResult | null {
+  /** From what this process has: leases, and a slot that a call has left. */
+  private atOnce(claims: readonly Claim[], slotClaim: SlotClaim | null, nowMs: number): ReservationResult | null {
     for (const { id, amount } of claims) if (wholeAmount(amount, 0) > inHand(this.accounts.get(id), nowMs)) return null;
-    const hold = place === null ? null : this.places.takeIdle(place.id, this.jointly(place.limit, 1));
-    if (place !== null && hold === null) return null;
+    const slotLease = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, this.sharedLimit(slotClaim.limit, 1));
+    if (slotClaim !== null && slotLease === null) return null;
     const parts = claims.map(({ id, amount }): Parts => {
       const account = this.accounts.get(id);
       if (account === undefined) return nothing;
@@ -246,7 +255,7 @@ export class LeasedRateLimits implements RateLimitStore {
       account.left -= whole;
       return { leased: whole, leasedSlot: account.slot, asked: 0, askedSlot: 0, owed: 0 };
     });
-    return this.admitted(claims, parts, hold, nowMs);
+    return this.admitted(claims, parts, slotLease, nowMs);
   }
 
   private enter(waiters: Waiter[], key: string): void {
@@ -260,7 +269,7 @@ export class LeasedRateLimits implements RateLimitStore {
     if (waiters.length > 0) this.watch(key, waiters);
   }
 
-  /** It waits for a moment and asks again, out of the way of calls that need no place of this limit. */
+  /** It waits for a moment and asks again, out of the way of calls that need no slot of this limit. */
   private park(waiter: Waiter, { id }: SlotClaim): void {
     const parked = this.parked.get(id);
     if (parked !== undefined) parked.waiters.push(waiter);
@@ -275,9 +284,9 @@ export class LeasedRateLimits implements RateLimitStore {
     this.enter(parked.waiters, parked.waiters[0]!.key);
   }
 
-  /** Whether a call may be admitted without the store: never for a place, until it is sure that the store is lost. */
-  private mayGoAlone({ place, sinceMs }: Pick<Waiter, "place" | "sinceMs">, nowMs: number): boolean {
-    if (place === null || this.options.processes() <= 1 || this.hasIdle(place)) return true;
+  /** Whether a call may be admitted without the store: never for a slot, until it is sure that the store is lost. */
+  private mayGoAlone({ slotClaim, sinceMs }: Pick<Waiter, "slotClaim" | "sinceMs">, nowMs: number): boolean {
+    if (slotClaim === null || this.options.processes() <= 1 || this.hasIdle(slotClaim)) return true;
     return this.isSurelyLost(nowMs) || nowMs - sinceMs >= patienceMs;
   }
 
@@ -290,20 +299,20 @@ export class LeasedRateLimits implements RateLimitStore {
   private advance(key: string, line: Waiter[]): void {
     for (let waiter = line[0]; waiter !== undefined; waiter = line[0]) {
       const nowMs = this.nowMs();
-      const { claims, place } = waiter;
+      const { claims, slotClaim } = waiter;
       const { open } = this.options.guard;
       const answer =
-        this.refusal(claims, place, nowMs) ??
-        this.atOnce(claims, place, nowMs) ??
-        (open || !this.mayGoAlone(waiter, nowMs) ? null : this.alone(claims, place));
-      const mustPark = answer === null && place !== null && (!open || this.parked.has(place.id));
+        this.refusal(claims, slotClaim, nowMs) ??
+        this.atOnce(claims, slotClaim, nowMs) ??
+        (open || !this.mayGoAlone(waiter, nowMs) ? null : this.alone(claims, slotClaim));
+      const mustPark = answer === null && slotClaim !== null && (!open || this.parked.has(slotClaim.id));
       if (answer === null && !mustPark) {
-        const isAsked = place !== null && this.askingPlaces.has(place.id) && !this.hasIdle(place);
+        const isAsked = slotClaim !== null && this.askingSlots.has(slotClaim.id) && !this.hasIdle(slotClaim);
         if (isAsked || claims.some(({ id, amount }) => this.isAsking(id, amount, nowMs))) return;
       }
       line.shift();
       if (answer !== null) waiter.resolve(answer);
-      else if (mustPark) this.park(waiter, place);
+      else if (mustPark) this.park(waiter, slotClaim);
       else void this.ask(waiter, key, line, nowMs);
     }
     this.lines.delete(key);
@@ -324,13 +333,13 @@ export class LeasedRateLimits implements RateLimitStore {
   /** Those at the head of a line go on without the store. */
   private leave(key: string, line: Waiter[], goes: (waiter: Waiter) => boolean): void {
     for (let waiter = line[0]; waiter !== undefined && goes(waiter); waiter = line[0]) {
-      const { claims, place } = waiter;
+      const { claims, slotClaim } = waiter;
       const nowMs = this.nowMs();
       line.shift();
-      const answer = this.refusal(claims, place, nowMs) ?? this.atOnce(claims, place, nowMs);
+      const answer = this.refusal(claims, slotClaim, nowMs) ?? this.atOnce(claims, slotClaim, nowMs);
       if (answer !== null) waiter.resolve(answer);
-      else if (place !== null && !this.mayGoAlone(waiter, nowMs)) this.park(waiter, place);
-      else waiter.resolve(this.alone(claims, place));
+      else if (slotClaim !== null && !this.mayGoAlone(waiter, nowMs)) this.park(waiter, slotClaim);
+      else waiter.resolve(this.alone(claims, slotClaim));
     }
     if (line.length === 0) this.lines.delete(key);
   }
@@ -341,29 +350,30 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   private async ask(waiter: Waiter, key: string, line: readonly Waiter[], askedMs: number): Promise<void> {
-    const { claims, place } = waiter;
+    const { claims, slotClaim } = waiter;
     const drawn = claims.map((claim) => this.drawn(claim, line, askedMs));
     const wants = drawn.flatMap(({ want }) => want ?? []);
     const leasing = drawn.flatMap(({ account, want }, at) => (want === null || isExact(claims[at]!.limit) ? [] : [account]));
     for (const account of leasing) account.asking = true;
-    const jointly = place === null ? 0 : this.jointly(place.limit, 1);
-    const own = place === null ? null : this.places.takeIdle(place.id, jointly);
-    const hold = place === null || own !== null ? null : this.places.wanted(place.id, jointly, behind(line, place.id));
-    if (hold !== null) this.askingPlaces.add(hold.id);
-    let taken: Taken | null = null;
+    const sharedLimit = slotClaim === null ? 0 : this.sharedLimit(slotClaim.limit, 1);
+    const own = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, sharedLimit);
+    const slotLease =
+      slotClaim === null || own !== null ? null : this.slotLeases.wanted(slotClaim.id, sharedLimit, behind(line, slotClaim.id));
+    if (slotLease !== null) this.askingSlots.add(slotLease.id);
+    let taken: TakeResult | null = null;
     try {
       taken = await this.options.guard.run(
-        () => this.options.counts.take(wants, hold),
-        (late) => this.undo(late, hold),
+        () => this.options.counts.take(wants, slotLease),
+        (late) => this.undo(late, slotLease),
       );
     } catch {
       // The guard knows what to make of it.
     }
     for (const account of leasing) account.asking = false;
-    if (hold !== null) this.askingPlaces.delete(hold.id);
-    const answer = this.answered(waiter, drawn, taken, hold, own, askedMs);
+    if (slotLease !== null) this.askingSlots.delete(slotLease.id);
+    const answer = this.answered(waiter, drawn, taken, slotLease, own, askedMs);
     if (answer !== null) waiter.resolve(answer);
-    else if (place !== null) this.park(waiter, place);
+    else if (slotClaim !== null) this.park(waiter, slotClaim);
     const others = this.lines.get(key);
     if (others === undefined) return;
     // They have waited for the same answer: to ask once more would cost them another deadline.
@@ -383,22 +393,22 @@ export class LeasedRateLimits implements RateLimitStore {
     account.askedMs = nowMs;
     account.spent = 0;
     // What was admitted without the store takes its room at once, also before the store has heard of it.
-    const room = Math.max(0, this.jointly(limit, need) - this.corrections.owedOf(id));
-    const want: Want = { id, limit: room, need, wish, sharers: 4 * this.options.processes() };
+    const room = Math.max(0, this.sharedLimit(limit, need) - this.corrections.owedOf(id));
+    const want: CountRequest = { id, limit: room, need, wish, sharers: 4 * this.options.processes() };
     return { account, leased, leasedSlot: account.slot, want };
   }
 
-  /** Null where the call has to wait for a place; `own` is one that this process had. */
+  /** Null where the call has to wait for a slot; `own` is one that this process had. */
   private answered(
     waiter: Waiter,
     drawn: readonly Drawn[],
-    taken: Taken | null,
-    hold: Hold | null,
-    own: Hold | null,
+    taken: TakeResult | null,
+    slotLease: SlotLease | null,
+    own: SlotLease | null,
     askedMs: number,
   ): ReservationResult | null {
     const nowMs = this.nowMs();
-    const { claims, place } = waiter;
+    const { claims, slotClaim } = waiter;
     if (taken !== null && taken.ok) {
       let next = 0;
       const parts = drawn.map(({ account, leased, leasedSlot, want }): Parts => {
@@ -410,13 +420,13 @@ export class LeasedRateLimits implements RateLimitStore {
         this.leaseArrives(account, granted, want.need, askedMs);
         return { leased, leasedSlot, asked: want.need, askedSlot: granted.slot, owed: 0 };
       });
-      if (hold !== null) this.fullSinceMs.delete(hold.id);
-      return this.admitted(claims, parts, hold === null ? own : this.places.arrived(hold, taken.places), nowMs);
+      if (slotLease !== null) this.fullSinceMs.delete(slotLease.id);
+      return this.admitted(claims, parts, slotLease === null ? own : this.slotLeases.arrived(slotLease, taken.slots), nowMs);
     }
     for (const { account, leased, leasedSlot } of drawn) this.putBack(account.id, leased, leasedSlot, nowMs);
-    if (own !== null) this.places.leave(own);
-    if (taken === null) return this.mayGoAlone(waiter, nowMs) ? this.alone(claims, place) : null;
-    if (hold !== null && taken.short === hold.id && !this.isFull(hold, nowMs)) return null;
+    if (own !== null) this.slotLeases.leave(own);
+    if (taken === null) return this.mayGoAlone(waiter, nowMs) ? this.alone(claims, slotClaim) : null;
+    if (slotLease !== null && taken.short === slotLease.id && !this.isFull(slotLease, nowMs)) return null;
     const short = drawn.find(({ want }) => want?.id === taken.short);
     if (short !== undefined) {
       const { account } = short;
@@ -428,8 +438,8 @@ export class LeasedRateLimits implements RateLimitStore {
     return this.refused(claims, taken.short, taken.waitMs, nowMs);
   }
 
-  /** Whether a limit without a place is full indeed: others may have places that nobody uses, which they return before long. */
-  private isFull({ id, limit }: Hold, nowMs: number): boolean {
+  /** Whether a limit without a slot is full indeed: others may have slots that nobody uses, which they return before long. */
+  private isFull({ id, limit }: SlotLease, nowMs: number): boolean {
     if (this.options.processes() <= 1) return true;
     const sinceMs = this.fullSinceMs.get(id) ?? nowMs;
     if (nowMs - sinceMs < this.tickMs * fullTicks) {
@@ -438,12 +448,12 @@ export class LeasedRateLimits implements RateLimitStore {
     }
     this.fullSinceMs.delete(id);
     // Those who wait for the same, and who come in the next moment, would hear nothing else.
-    noRoom(this.account(id, limit), 1, placeWaitMs, nowMs);
+    noRoom(this.account(id, limit), 1, slotWaitMs, nowMs);
     if (this.parked.has(id)) this.unpark(id);
     return true;
   }
 
-  private leaseArrives(account: Account, { amount, slot, remaining }: Granted, need: number, askedMs: number): void {
+  private leaseArrives(account: RateLease, { amount, slot, remaining }: CountGrant, need: number, askedMs: number): void {
     account.remaining = remaining;
     account.refusedUntilMs = Number.NEGATIVE_INFINITY;
     if (amount <= need) return;
@@ -459,62 +469,62 @@ export class LeasedRateLimits implements RateLimitStore {
     this.tick();
   }
 
-  private admitted(claims: readonly Claim[], parts: readonly Parts[], hold: Hold | null, nowMs: number): ReservationResult {
+  private admitted(claims: readonly Claim[], parts: readonly Parts[], slotLease: SlotLease | null, nowMs: number): ReservationResult {
     for (const { id, amount } of claims) {
       const account = this.accounts.get(id);
       if (account !== undefined) account.spent += wholeAmount(amount, 0);
     }
     const unlimited = claims.map(({ id, amount }) => ({ id, amount, limit: Infinity }));
-    const shadow = this.options.local.take(
-      new ListedReservationRequest(unlimited, hold === null ? null : { id: hold.id, call: hold.call, limit: Infinity }),
+    const shadow = this.options.local.reserve(
+      new ListedReservationRequest(unlimited, slotLease === null ? null : { id: slotLease.id, call: slotLease.call, limit: Infinity }),
     );
     if (!shadow.ok) throw new Error("a call without limits was refused");
-    if (hold !== null) this.tick();
-    const looks = claims.map(({ id, limit }) => this.lookOf(id, limit, nowMs));
-    return new Admitted(this, claims, parts, shadow, hold, looks);
+    if (slotLease !== null) this.tick();
+    const statuses = claims.map(({ id, limit }) => this.statusOf(id, limit, nowMs));
+    return new LeasedReservation(this, claims, parts, shadow, slotLease, statuses);
   }
 
   /** Without the store. It is told later what was admitted. */
-  private alone(claims: readonly Claim[], place: SlotClaim | null): ReservationResult {
+  private alone(claims: readonly Claim[], slotClaim: SlotClaim | null): ReservationResult {
     const rule = this.options.onStoreLoss ?? "split";
     const nowMs = this.nowMs();
-    if (rule === "closed") return this.refused(claims, claims[0]?.id ?? place?.id ?? "", lostWaitMs, nowMs);
-    const own = place === null ? null : this.places.takeIdle(place.id, this.jointly(place.limit, 1));
-    const unseen = own === null ? place : null;
+    if (rule === "closed") return this.refused(claims, claims[0]?.id ?? slotClaim?.id ?? "", lostWaitMs, nowMs);
+    const own = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, this.sharedLimit(slotClaim.limit, 1));
+    const unseen = own === null ? slotClaim : null;
     const tooMuch = claims.find((claim) => this.isUnseenTooMuch(claim, rule, nowMs))?.id ?? this.fullUnseen(unseen, rule, nowMs);
     const taking =
-      tooMuch !== undefined ? this.refused(claims, tooMuch, lostWaitMs, nowMs) : this.takeAlone(claims, place, own, rule, nowMs);
-    if (!taking.ok && own !== null) this.places.leave(own);
+      tooMuch !== undefined ? this.refused(claims, tooMuch, lostWaitMs, nowMs) : this.takeAlone(claims, slotClaim, own, rule, nowMs);
+    if (!taking.ok && own !== null) this.slotLeases.leave(own);
     return taking;
   }
 
   private takeAlone(
     claims: readonly Claim[],
-    place: SlotClaim | null,
-    own: Hold | null,
+    slotClaim: SlotClaim | null,
+    own: SlotLease | null,
     rule: StoreLossRule,
     nowMs: number,
   ): ReservationResult {
     const ownPlace =
-      place === null
+      slotClaim === null
         ? null
         : own !== null
-          ? { ...place, limit: Infinity }
-          : { ...place, limit: this.ownPart({ ...place, amount: 1 }, rule, nowMs).limit };
+          ? { ...slotClaim, limit: Infinity }
+          : { ...slotClaim, limit: this.ownPart({ ...slotClaim, amount: 1 }, rule, nowMs).limit };
     const ownClaims = claims.map((claim) => this.ownPart(claim, rule, nowMs));
-    const taking = this.options.local.take(new ListedReservationRequest(ownClaims, ownPlace));
+    const taking = this.options.local.reserve(new ListedReservationRequest(ownClaims, ownPlace));
     if (!taking.ok) return taking;
-    const looks = claims.map(({ limit }, at) => ({ limit, remaining: taking.remaining(at), resetMs: taking.resetMs(at) }));
+    const statuses = claims.map(({ limit }, at) => ({ limit, remaining: taking.remaining(at), resetMs: taking.resetMs(at) }));
     const parts = claims.map(({ id, amount }): Parts => {
       const owed = wholeAmount(amount, 0);
       this.corrections.owe(id, owed);
       return { ...nothing, owed };
     });
-    const hold = place === null ? null : (own ?? this.places.unseenOf(place.id, place.limit));
+    const slotLease = slotClaim === null ? null : (own ?? this.slotLeases.unseenOf(slotClaim.id, slotClaim.limit));
     this.tick();
-    if (hold === null || own !== null) return new Admitted(this, claims, parts, taking, hold, looks);
-    this.unseenPlaces.set(hold.id, (this.unseenPlaces.get(hold.id) ?? 0) + 1);
-    return new Admitted(this, claims, parts, this.withUnseenPlace(hold.id, taking), hold, looks);
+    if (slotLease === null || own !== null) return new LeasedReservation(this, claims, parts, taking, slotLease, statuses);
+    this.unreportedSlots.set(slotLease.id, (this.unreportedSlots.get(slotLease.id) ?? 0) + 1);
+    return new LeasedReservation(this, claims, parts, this.withUnreportedSlot(slotLease.id, taking), slotLease, statuses);
   }
 
   private ownPart({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): Claim {
@@ -531,10 +541,10 @@ export class LeasedRateLimits implements RateLimitStore {
     return owed > 0 && owed + wholeAmount(amount, 0) > limit * this.unseenPart(nowMs);
   }
 
-  private fullUnseen(place: SlotClaim | null, rule: StoreLossRule, nowMs: number): string | undefined {
-    if (place === null || rule === "open") return undefined;
-    const taken = this.unseenPlaces.get(place.id) ?? 0;
-    return taken > 0 && taken + 1 > place.limit * this.unseenPart(nowMs) ? place.id : undefined;
+  private fullUnseen(slotClaim: SlotClaim | null, rule: StoreLossRule, nowMs: number): string | undefined {
+    if (slotClaim === null || rule === "open") return undefined;
+    const taken = this.unreportedSlots.get(slotClaim.id) ?? 0;
+    return taken > 0 && taken + 1 > slotClaim.limit * this.unseenPart(nowMs) ? slotClaim.id : undefined;
   }
 
   /** A store that does not answer for a moment is most likely back in the next one, and so should not cost exactness. */
@@ -545,36 +555,36 @@ export class LeasedRateLimits implements RateLimitStore {
     return Math.min(unseen, unseenAtFirst / others);
   }
 
-  private withUnseenPlace(id: string, taking: Settled): Settled {
+  private withUnreportedSlot(id: string, taking: Settled): Settled {
     const settle = (amounts: readonly number[]): void => {
       taking.settle(amounts);
-      const left = (this.unseenPlaces.get(id) ?? 1) - 1;
-      if (left > 0) this.unseenPlaces.set(id, left);
-      else this.unseenPlaces.delete(id);
+      const left = (this.unreportedSlots.get(id) ?? 1) - 1;
+      if (left > 0) this.unreportedSlots.set(id, left);
+      else this.unreportedSlots.delete(id);
     };
     return { settle };
   }
 
   /** What all those together may use that have the store; never too little for this one call. */
-  private jointly(limit: number, need: number): number {
+  private sharedLimit(limit: number, need: number): number {
     const share = this.options.share?.() ?? 1;
     return share === 1 ? limit : Math.max(Math.floor(limit * share), Math.min(limit, need));
   }
 
-  private lookAlone(claim: Claim, nowMs: number): LimitStatus {
+  private statusAlone(claim: Claim, nowMs: number): LimitStatus {
     const rule = this.options.onStoreLoss ?? "split";
     const { limit } = claim;
-    const { remaining, resetMs } = this.lookOf(claim.id, limit, nowMs);
+    const { remaining, resetMs } = this.statusOf(claim.id, limit, nowMs);
     if (rule === "open") return { limit, remaining: Math.max(remaining, claim.amount), resetMs, waitMs: 0 };
     if (rule === "closed" || this.isUnseenTooMuch(claim, rule, nowMs)) return { limit, remaining: 0, resetMs, waitMs: lostWaitMs };
-    return { ...this.options.local.look(this.ownPart(claim, rule, nowMs)), limit };
+    return { ...this.options.local.status(this.ownPart(claim, rule, nowMs)), limit };
   }
 
   /** What the store took for a call after we had gone on without it. */
-  private undo(late: Taken, hold: Hold | null): void {
+  private undo(late: TakeResult, slotLease: SlotLease | null): void {
     if (!late.ok) return;
     for (const { id, amount, slot } of late.granted) this.corrections.add(id, slot, -amount);
-    if (hold !== null) this.places.late(hold);
+    if (slotLease !== null) this.slotLeases.late(slotLease);
     this.tick();
   }
 
@@ -613,38 +623,38 @@ export class LeasedRateLimits implements RateLimitStore {
     this.corrections.add(id, null, amount - leased);
   }
 
-  private giveBack(account: Account): void {
+  private giveBack(account: RateLease): void {
     if (account.left === 0) return;
     this.corrections.add(account.id, account.slot, -account.left);
     givenBack(account, account.left);
     account.left = 0;
   }
 
-  private account(id: string, limit: number): Account {
+  private account(id: string, limit: number): RateLease {
     let account = this.accounts.get(id);
     if (account === undefined) {
       if (this.accounts.size >= this.accountsMax) this.forget(this.accounts.values().next().value!);
-      this.accounts.set(id, (account = newAccount(id, limit)));
+      this.accounts.set(id, (account = newRateLease(id, limit)));
     }
     return account;
   }
 
-  private forget(account: Account): void {
+  private forget(account: RateLease): void {
     this.giveBack(account);
     this.leased.delete(account);
     this.accounts.delete(account.id);
   }
 
-  private lookOf(id: string, limit: number, nowMs: number): LimitStatus {
+  private statusOf(id: string, limit: number, nowMs: number): LimitStatus {
     const account = this.accounts.get(id);
-    const { resetMs } = this.options.local.look({ id, limit, amount: 0 });
+    const { resetMs } = this.options.local.status({ id, limit, amount: 0 });
     if (account === undefined) return { limit, remaining: limit, resetMs };
     return { limit, remaining: Math.min(limit, account.remaining + inHand(account, nowMs)), resetMs };
   }
 
   private usedHere(id: string): number {
     const limit = Number.MAX_SAFE_INTEGER;
-    return limit - this.options.local.look({ id, limit, amount: 0 }).remaining;
+    return limit - this.options.local.status({ id, limit, amount: 0 }).remaining;
   }
 
   /** Sees to it that what must be told is told soon. */
@@ -660,16 +670,16 @@ export class LeasedRateLimits implements RateLimitStore {
       this.giveBack(account);
       this.leased.delete(account);
     }
-    await Promise.all([this.corrections.flush(), this.places.tend()]);
+    await Promise.all([this.corrections.flush(), this.slotLeases.tend()]);
     this.cancelTimer = null;
-    if (this.leased.size > 0 || this.corrections.size > 0 || this.places.busy) this.tick();
+    if (this.leased.size > 0 || this.corrections.size > 0 || this.slotLeases.busy) this.tick();
   }
 }
 
 interface Waiter {
   readonly key: string;
   readonly claims: readonly Claim[];
-  readonly place: SlotClaim | null;
+  readonly slotClaim: SlotClaim | null;
   readonly resolve: (taking: ReservationResult) => void;
   readonly sinceMs: number;
 }
@@ -680,10 +690,10 @@ interface Parked {
 }
 
 interface Drawn {
-  readonly account: Account;
+  readonly account: RateLease;
   readonly leased: number;
   readonly leasedSlot: number;
-  readonly want: Want | null;
+  readonly want: CountRequest | null;
 }
 
 /** Where the amount of a claim came from: a lease, a question to the store, or neither, as that was lost. */
@@ -696,9 +706,9 @@ interface Parts {
 }
 
 /** What was taken here, to be put right with the rest. */
-type Settled = Pick<Extract<ReservationResult, { readonly ok: true }>, "settle">;
+type Settled = Pick<Reservation, "settle">;
 
-class Admitted extends RecordedLimitStatuses {
+class LeasedReservation extends RecordedLimitStatuses {
   readonly ok = true;
   private open = true;
 
@@ -707,21 +717,21 @@ class Admitted extends RecordedLimitStatuses {
     private readonly claims: readonly Claim[],
     private readonly parts: readonly Parts[],
     private readonly shadow: Settled,
-    private readonly hold: Hold | null,
-    looks: readonly LimitStatus[],
+    private readonly slotLease: SlotLease | null,
+    statuses: readonly LimitStatus[],
   ) {
-    super(looks);
+    super(statuses);
   }
 
   settle(amounts: readonly number[]): void {
     if (!this.open) throw new Error("what a call took of its limits was settled twice");
     this.open = false;
-    this.rates.settled(this.claims, this.parts, this.shadow, this.hold, amounts);
+    this.rates.settled(this.claims, this.parts, this.shadow, this.slotLease, amounts);
   }
 }
 
 /** To be believed for a moment. */
-function noRoom(account: Account, need: number, waitMs: number, nowMs: number): void {
+function noRoom(account: RateLease, need: number, waitMs: number, nowMs: number): void {
   account.refusedNeed = need;
   account.refusedUntilMs = nowMs + Math.min(waitMs, refusalMs);
   account.roomMs = nowMs + waitMs;
@@ -734,10 +744,10 @@ function queued(line: readonly Waiter[], id: string): number {
   return sum;
 }
 
-/** How many of those who wait behind want a place of the same limit. */
+/** How many of those who wait behind want a slot of the same limit. */
 function behind(line: readonly Waiter[], id: string): number {
   let count = 0;
-  for (const { place } of line.slice(0, queuedMax)) if (place?.id === id) count += 1;
+  for (const { slotClaim } of line.slice(0, queuedMax)) if (slotClaim?.id === id) count += 1;
   return count;
 }
 
@@ -746,7 +756,7 @@ const queuedMax = 100;
 /** For so long a refusal is believed without asking again: it spares the store the calls of those who do not wait. */
 const refusalMs = 50;
 const lostWaitMs = 1_000;
-/** Who waits for a place asks again after so many ticks; and takes the limit for full after so many: a place that nobody uses goes back in two. */
+/** Who waits for a slot asks again after so many ticks; and takes the limit for full after so many: a slot that nobody uses goes back in two. */
 const parkedTicks = 0.6;
 const fullTicks = 3.5;
 /** Nobody waits longer for a store that answers some and not others. */

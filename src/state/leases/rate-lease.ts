@@ -1,5 +1,5 @@
 /** What this process knows of one limit, and the lease it holds: a part of the limit to be spent without asking again. */
-export interface Account {
+export interface RateLease {
   readonly id: string;
   /** Of the lease. */
   left: number;
@@ -23,7 +23,7 @@ export interface Account {
   cap: number | null;
 }
 
-export function newAccount(id: string, limit: number): Account {
+export function newRateLease(id: string, limit: number): RateLease {
   return {
     id,
     left: 0,
@@ -43,16 +43,16 @@ export function newAccount(id: string, limit: number): Account {
 }
 
 /** What can be spent without asking. */
-export function inHand(account: Account | undefined, nowMs: number): number {
+export function inHand(account: RateLease | undefined, nowMs: number): number {
   return account !== undefined && account.endsMs > nowMs ? account.left : 0;
 }
 
-export function isRefused(account: Account | undefined, amount: number, nowMs: number): account is Account {
+export function isRefused(account: RateLease | undefined, amount: number, nowMs: number): account is RateLease {
   return account !== undefined && account.refusedUntilMs > nowMs && amount >= account.refusedNeed && amount > inHand(account, nowMs);
 }
 
 /** Some of what this process had is there for everybody again; below zero, it took more. */
-export function givenBack(account: Account, amount: number): void {
+export function givenBack(account: RateLease, amount: number): void {
   account.own -= amount;
   account.remaining = Math.max(0, account.remaining + amount);
 }
@@ -62,7 +62,7 @@ export function givenBack(account: Account, amount: number): void {
  * even part of what was left then. So all together come to the limit, however unevenly they use it. Who has not heard of it for
  * as long as the window goes by an even part of the limit. A call that is larger than that passes where nothing else did.
  */
-export function partAlone(account: Account | undefined, { limit, amount }: LimitedAmount, processes: number, oldestMs: number): number {
+export function partAlone(account: RateLease | undefined, { limit, amount }: LimitedAmount, processes: number, oldestMs: number): number {
   const known = account !== undefined && account.heardMs > oldestMs ? account : null;
   const part = known === null ? limit / processes : known.own + known.remaining / processes;
   const atLeast = known === null || amount <= known.remaining ? amount : 0;
@@ -75,7 +75,7 @@ export interface LimitedAmount {
 }
 
 /** Enough for those who wait, and for as long as a lease lives at the pace of the last while. */
-export function wishFor(account: Account, limit: number, needed: number, leaseMs: number, nowMs: number): number {
+export function wishFor(account: RateLease, limit: number, needed: number, leaseMs: number, nowMs: number): number {
   const pace = account.spent / Math.max(leaseMs * paceShareMin, nowMs - account.askedMs);
   return Math.min(Math.max(500, Math.ceil(limit / 20)), needed + Math.ceil(pace * leaseMs));
 }

@@ -1,31 +1,34 @@
 import {
-  keyOf,
+  keyIdOf,
   minute,
-  placeWaitMs,
-  type Correction,
-  type CountSpan,
-  type Hold,
+  slotWaitMs,
+  type CountCorrection,
+  type SlotLease,
   type DistributedCounts,
-  type Taken,
-  type Want,
+  type TakeResult,
+  type CountRequest,
 } from "../../limits/distributed-counts.ts";
+import type { WindowSpan } from "../../limits/sliding-counter.ts";
 import { runOnTypedKeys, type TypedKey } from "./typed-keys.ts";
 import type { LinkSend, RedisLink } from "./link.ts";
-import { attendScript, correctScript, keepScript, takeScript } from "./scripts.ts";
+import { heartbeatScript, correctScript, renewScript, takeScript } from "./scripts.ts";
 
 export interface RedisCountsOptions {
-  /** What all names in Redis begin with: two installations may use one server. */
+  /** The prefix of all keys in Redis, so that two installations can use one server. */
   readonly prefix?: string;
-  readonly span?: CountSpan;
+  readonly span?: WindowSpan;
 }
 
-/** Counts in Redis or Valkey. Every name has the id of its key in braces, so that all of one call lie on one node of a cluster. */
+/**
+ * Counts in Redis or Valkey. Every Redis key contains the id of the gateway key in braces (a hash tag), so that all counts of one
+ * call are on one node of a cluster.
+ */
 export class RedisCounts implements DistributedCounts {
   private readonly prefix: string;
-  private readonly span: CountSpan;
-  /** What the counts went by when this process last connected. */
+  private readonly span: WindowSpan;
+  /** The name the server gave its counts when this process last connected. */
   private named: string | null = null;
-  /** Is told when the server has lost everything since: it was restarted empty, or is another one. */
+  /** Called when the server has lost all counts since then: it was restarted empty, or it is another server. */
   onEmptied: () => void = () => {};
 
   constructor(
@@ -37,40 +40,40 @@ export class RedisCounts implements DistributedCounts {
     link.greeting = (send) => this.greet(send);
   }
 
-  async take(wants: readonly Want[], hold: Hold | null): Promise<Taken> {
+  async take(requests: readonly CountRequest[], lease: SlotLease | null): Promise<TakeResult> {
     const { slotMs, slots } = this.span;
-    const values: (string | number)[] = [slotMs, slots, wants.length];
-    for (const { limit, need, wish, sharers } of wants) values.push(limit, need, wish, sharers);
-    if (hold !== null) values.push(hold.limit, hold.lifeMs, hold.call, ...(hold.more ?? []));
-    const names = wants.map(({ id }) => this.rate(id));
-    if (hold !== null) names.push(this.places(hold.id));
-    return takenOf(await runOnTypedKeys(this.link, takeScript, names, values), wants, hold);
+    const values: (string | number)[] = [slotMs, slots, requests.length];
+    for (const { limit, need, wish, sharers } of requests) values.push(limit, need, wish, sharers);
+    if (lease !== null) values.push(lease.limit, lease.lifeMs, lease.call, ...(lease.more ?? []));
+    const names = requests.map(({ id }) => this.countKey(id));
+    if (lease !== null) names.push(this.slotsKey(lease.id));
+    return takenOf(await runOnTypedKeys(this.link, takeScript, names, values), requests, lease);
   }
 
-  async correct(id: string, corrections: readonly Correction[]): Promise<void> {
+  async correct(id: string, corrections: readonly CountCorrection[]): Promise<void> {
     const changes = corrections.flatMap(({ slot, ago = 0, by }) => [slot ?? (ago > 0 ? -ago : ""), by]);
-    await runOnTypedKeys(this.link, correctScript, [this.rate(id)], [this.span.slotMs, this.span.slots, ...changes]);
+    await runOnTypedKeys(this.link, correctScript, [this.countKey(id)], [this.span.slotMs, this.span.slots, ...changes]);
   }
 
-  async keep(holds: readonly Hold[]): Promise<void> {
-    const sorted = Map.groupBy(holds, ({ id, lifeMs }) => `${lifeMs} ${id}`).values();
+  async renew(leases: readonly SlotLease[]): Promise<void> {
+    const sorted = Map.groupBy(leases, ({ id, lifeMs }) => `${lifeMs} ${id}`).values();
     await Promise.all(
       [...sorted].flatMap((alike) => {
         const { id, lifeMs } = alike[0]!;
-        return chunks(alike.map(({ call }) => call)).map((calls) =>
-          runOnTypedKeys(this.link, keepScript, [this.places(id)], [lifeMs, ...calls]),
+        return batches(alike.map(({ call }) => call)).map((calls) =>
+          runOnTypedKeys(this.link, renewScript, [this.slotsKey(id)], [lifeMs, ...calls]),
         );
       }),
     );
   }
 
   async release(id: string, calls: readonly string[]): Promise<void> {
-    await Promise.all(chunks(calls).map((some) => this.link.send("ZREM", [this.places(id).name, ...some])));
+    await Promise.all(batches(calls).map((some) => this.link.send("ZREM", [this.slotsKey(id).name, ...some])));
   }
 
-  async attend(process: string, withinMs: number): Promise<number> {
+  async heartbeat(process: string, withinMs: number): Promise<number> {
     const names: readonly TypedKey[] = [{ name: `${this.prefix}processes`, kind: "zset" }];
-    return whole(await runOnTypedKeys(this.link, attendScript, names, [process, withinMs]));
+    return whole(await runOnTypedKeys(this.link, heartbeatScript, names, [process, withinMs]));
   }
 
   async leave(process: string): Promise<void> {
@@ -82,60 +85,60 @@ export class RedisCounts implements DistributedCounts {
   }
 
   /**
-   * A server is only restarted with its connections lost, so that this is the moment to notice. It is asked before anything else and
-   * answers first, so that nobody has to wait for it.
+   * A restart closes all connections, so a new connection is the time to notice one. These commands are sent before any other, and
+   * no call waits for their replies.
    */
   private async greet(send: LinkSend): Promise<void> {
     const key = `${this.prefix}counts`;
     const [, found] = await Promise.allSettled([send("SET", [key, crypto.randomUUID(), "NX"]), send("GET", [key])]);
     if (found.status === "rejected" && String(found.reason).includes("WRONGTYPE")) await send("DEL", [key]);
     if (found.status === "rejected" || typeof found.value !== "string") return;
-    const isOther = this.named !== null && this.named !== found.value;
+    const isOtherServer = this.named !== null && this.named !== found.value;
     this.named = found.value;
-    if (isOther) this.onEmptied();
+    if (isOtherServer) this.onEmptied();
   }
 
-  private rate(id: string): TypedKey {
+  private countKey(id: string): TypedKey {
     return { name: this.name("rate", id), kind: "hash" };
   }
 
-  private places(id: string): TypedKey {
+  private slotsKey(id: string): TypedKey {
     return { name: this.name("places", id), kind: "zset" };
   }
 
   private name(what: string, id: string): string {
-    // A brace of its own would end the tag early.
-    return `${this.prefix}{${keyOf(id).replaceAll(/[{}]/g, "_")}}:${what}:${id}`;
+    // A brace inside the id would end the hash tag early.
+    return `${this.prefix}{${keyIdOf(id).replaceAll(/[{}]/g, "_")}}:${what}:${id}`;
   }
 }
 
-function takenOf(reply: unknown, wants: readonly Want[], hold: Hold | null): Taken {
-  if (!Array.isArray(reply)) throw strange(reply);
+function takenOf(reply: unknown, requests: readonly CountRequest[], lease: SlotLease | null): TakeResult {
+  if (!Array.isArray(reply)) throw unexpected(reply);
   const [verdict, second, third, ...rest] = reply.map(whole);
-  if (verdict === 1 && second !== undefined && third !== undefined && rest.length === 2 * wants.length) {
-    const granted = wants.map(({ id }, at) => ({ id, amount: rest[2 * at]!, slot: second, remaining: rest[2 * at + 1]! }));
-    return { ok: true, granted, places: third };
+  if (verdict === 1 && second !== undefined && third !== undefined && rest.length === 2 * requests.length) {
+    const granted = requests.map(({ id }, at) => ({ id, amount: rest[2 * at]!, slot: second, remaining: rest[2 * at + 1]! }));
+    return { ok: true, granted, slots: third };
   }
   const [waitMs, remaining] = [third, ...rest];
-  if (verdict !== 0 || second === undefined || waitMs === undefined || remaining === undefined) throw strange(reply);
-  const want = wants[second - 1];
-  if (want !== undefined) return { ok: false, short: want.id, waitMs, remaining };
-  if (hold === null) throw strange(reply);
-  return { ok: false, short: hold.id, waitMs: placeWaitMs, remaining };
+  if (verdict !== 0 || second === undefined || waitMs === undefined || remaining === undefined) throw unexpected(reply);
+  const request = requests[second - 1];
+  if (request !== undefined) return { ok: false, short: request.id, waitMs, remaining };
+  if (lease === null) throw unexpected(reply);
+  return { ok: false, short: lease.id, waitMs: slotWaitMs, remaining };
 }
 
 function whole(value: unknown): number {
   if (typeof value === "number" && Number.isSafeInteger(value)) return value;
-  throw strange(value);
+  throw unexpected(value);
 }
 
-function strange(reply: unknown): Error {
-  return new Error(`Redis answered something that was not asked for: ${JSON.stringify(reply)?.slice(0, 100)}`);
+function unexpected(reply: unknown): Error {
+  return new Error(`Redis sent an unexpected reply: ${JSON.stringify(reply)?.slice(0, 100)}`);
 }
 
-function chunks(calls: readonly string[]): readonly (readonly string[])[] {
-  const count = Math.ceil(calls.length / callsAtOnce);
-  return Array.from({ length: count }, (_, at) => calls.slice(at * callsAtOnce, (at + 1) * callsAtOnce));
+function batches(calls: readonly string[]): readonly (readonly string[])[] {
+  const count = Math.ceil(calls.length / callsPerCommand);
+  return Array.from({ length: count }, (_, at) => calls.slice(at * callsPerCommand, (at + 1) * callsPerCommand));
 }
 
-const callsAtOnce = 500;
+const callsPerCommand = 500;

@@ -1,9 +1,9 @@
 import { hintsMax, type Hint, type MarkedHint, type DistributedHints } from "../../limits/distributed-hints.ts";
 import { runOnTypedKeys, type TypedKey } from "./typed-keys.ts";
 import type { RedisLink } from "./link.ts";
-import { readScript, tellScript } from "./scripts.ts";
+import { readHintsScript, publishHintScript } from "./scripts.ts";
 
-/** Hints in Redis, in one sorted set by the time until which they hold, on the server's clock. */
+/** Hints in Redis, in one sorted set ordered by the time at which they end, on the server's clock. */
 export class RedisHints implements DistributedHints {
   private readonly names: readonly TypedKey[];
 
@@ -16,13 +16,13 @@ export class RedisHints implements DistributedHints {
 
   async tell({ scope, cause, forMs }: Hint): Promise<string> {
     const text = JSON.stringify([scope, cause]);
-    const until = await runOnTypedKeys(this.link, tellScript, this.names, [text, Math.ceil(forMs), hintsMax]);
+    const until = await runOnTypedKeys(this.link, publishHintScript, this.names, [text, Math.ceil(forMs), hintsMax]);
     return `${text} ${Number(until)}`;
   }
 
   async read(): Promise<readonly MarkedHint[]> {
-    const reply = await runOnTypedKeys(this.link, readScript, this.names, [hintsMax]);
-    if (!Array.isArray(reply)) throw new Error("Redis answered something that was not asked for.");
+    const reply = await runOnTypedKeys(this.link, readHintsScript, this.names, [hintsMax]);
+    if (!Array.isArray(reply)) throw new Error("Redis sent an unexpected reply.");
     const [now, ...pairs] = reply as readonly unknown[];
     const hints: MarkedHint[] = [];
     for (let at = 0; at + 1 < pairs.length; at += 2) {
@@ -33,7 +33,7 @@ export class RedisHints implements DistributedHints {
   }
 }
 
-/** Whatever somebody else put there is passed over. */
+/** Entries that are not ours are ignored. */
 function hintOf(text: unknown, untilMs: number, nowMs: number): MarkedHint | null {
   if (typeof text !== "string" || !Number.isFinite(untilMs - nowMs)) return null;
   const parts = parsed(text);

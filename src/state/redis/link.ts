@@ -4,38 +4,38 @@ export interface RedisLinkOptions {
   /** `redis://user:password@host:port/database`, or `rediss://` over TLS. */
   readonly url: string;
   readonly connectMs?: number;
-  /** For servers whose certificate is not signed by anybody the system knows. */
+  /** For servers whose certificate is not signed by an authority that the system trusts. */
   readonly tls?: { readonly ca?: string; readonly rejectUnauthorized?: boolean };
 }
 
 /**
- * One connection to Redis or Valkey, made when it is needed and made again when it was lost. It holds nothing back for
- * better times: a command fails at once where there is no connection. It has no deadline of its own; whoever gives up on a
- * command drops the connection. What was sent on it may be answered for a while yet, so that what a slow server did all the
- * same can be undone; new commands never wait behind it.
+ * One connection to Redis or Valkey, opened when it is first needed and reopened when it was lost. Commands are not queued: a
+ * command fails at once where there is no connection. The link has no deadline of its own; a caller that gives up on a command
+ * drops the connection. A dropped connection stays open for a while, so that late replies can still be undone, but new commands
+ * never wait behind it.
  */
 export class RedisLink {
   private client: RedisClient | null = null;
-  /** The same one as soon as it is connected. */
+  /** The same client as soon as it is connected. */
   private live: RedisClient | null = null;
   private connecting: Promise<RedisClient> | null = null;
   private closed = false;
-  /** Dropped, and not yet closed; the oldest first. */
+  /** Dropped and not yet closed, oldest first. */
   private readonly dropped = new Map<RedisClient, ReturnType<typeof setTimeout>>();
-  /** How many commands were sent. */
+  /** The number of commands sent. */
   commands = 0;
-  /** What is sent on every new connection before anything else; nothing waits for its answer. */
+  /** Sent on every new connection before any other command; nothing waits for its reply. */
   greeting: ((send: LinkSend) => Promise<void>) | null = null;
 
   constructor(private readonly options: RedisLinkOptions) {}
 
   async send(command: string, parts: readonly string[]): Promise<unknown> {
-    // One that was lost is not mended but replaced.
+    // A lost client is replaced, not reconnected.
     if (this.live !== null && !this.live.connected) this.forget(this.live);
     return this.sendOn(this.live ?? (await (this.connecting ??= this.connect())), command, parts);
   }
 
-  /** Runs a script that the server most likely knows already. */
+  /** Runs a script, which the server most likely has cached already. */
   async run(script: Script, keys: readonly string[], values: readonly (string | number)[]): Promise<unknown> {
     const rest = [String(keys.length), ...keys, ...values.map(String)];
     try {
@@ -46,7 +46,7 @@ export class RedisLink {
     }
   }
 
-  /** The next command makes a new connection. */
+  /** The next command opens a new connection. */
   drop(): void {
     const { client, live } = this;
     if (client === null) return;
@@ -62,7 +62,7 @@ export class RedisLink {
     this.dropped.set(client, timer);
   }
 
-  /** Ends every connection and fails all that waits for it. */
+  /** Closes every connection and fails all pending commands. */
   close(): void {
     this.closed = true;
     const { client } = this;
@@ -101,9 +101,9 @@ export class RedisLink {
       this.forget(client);
       throw error;
     }
-    if (this.client !== client) throw new Error("The connection to Redis was given up while it was being made.");
+    if (this.client !== client) throw new Error("The connection to Redis was dropped while it was being opened.");
     this.live = client;
-    // The next connection will ask again.
+    // A failure does not matter: the next connection sends it again.
     void this.greeting?.((command, parts) => this.sendOn(client, command, parts)).catch(() => {});
     return client;
   }
@@ -117,7 +117,7 @@ export class RedisLink {
 }
 
 const droppedMax = 8;
-/** As long as a lost server is left alone, and a little: then it has said what it has to say. */
+/** A little longer than an unavailable server is left alone: late replies have arrived by then. */
 const droppedMs = 12_000;
 
 export type LinkSend = (command: string, parts: readonly string[]) => Promise<unknown>;

@@ -1,9 +1,9 @@
 import { script } from "./link.ts";
 
 /*
- * Time is the server's own, so that processes with wrong clocks agree. A limit is a hash of slots; those that have left the
- * window go when it is next looked at, and also those far in the future, which a server whose clock was set back left behind.
- * Whatever is not asked for any more vanishes by its time to live.
+ * The scripts use the server's clock, so that processes with wrong clocks agree. A limit is a hash of time slots. Slots that have
+ * left the window are deleted when the limit is next read, and so are those far in the future, which remain after the server's
+ * clock was set back. Everything has a time to live, so what is no longer used disappears.
  */
 const clock = `
 local time = redis.call('TIME')
@@ -11,10 +11,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
 /**
- * Keys: those of the wants, then that of the hold, if any. Values: slotMs, slots, how many wants; limit, need, wish and sharers
- * of each; limit and life of the hold, and the names of its places. Answers 1, the slot, how many places, and amount and rest of
- * each want; or 0, the place of the key without room, how long to wait, and the rest. What has ended is looked for only where
- * there is no room, and the time to live is renewed now and then: every command counts.
+ * Keys: one for each request, then the one of the slot lease, if any. Values: slotMs, slots, the number of requests; limit, need,
+ * wish and sharers of each; limit and life of the slot lease, and the names of its concurrency slots. Returns 1, the current time
+ * slot, the number of concurrency slots taken, and amount and rest of each request; or 0, the index of the key without room, the
+ * wait, and the rest. Leases that have ended are removed only where there is no room, and the time to live is renewed only now and
+ * then, because every command counts.
  */
 export const takeScript = script(`${clock}
 local slotMs, slots, wants = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -83,7 +84,7 @@ end
 return answer
 `);
 
-/** Values: slotMs, slots; slot (nothing for now, or below zero for so many slots before) and amount of each correction. */
+/** Values: slotMs, slots; then time slot (empty: the current one, negative: so many slots before it) and amount of each correction. */
 export const correctScript = script(`${clock}
 local slotMs, slots = tonumber(ARGV[1]), tonumber(ARGV[2])
 local newest = math.floor(now / slotMs)
@@ -104,8 +105,8 @@ redis.call('PEXPIRE', KEYS[1], (slots + 1) * slotMs)
 return 1
 `);
 
-/** Values: life, calls. */
-export const keepScript = script(`${clock}
+/** Values: life, names of calls. */
+export const renewScript = script(`${clock}
 local life = tonumber(ARGV[1])
 for at = 2, #ARGV do
   redis.call('ZADD', KEYS[1], now + life, ARGV[at])
@@ -114,8 +115,8 @@ redis.call('PEXPIRE', KEYS[1], 20 * life)
 return 1
 `);
 
-/** Values: process, how long ago one may have been seen. */
-export const attendScript = script(`${clock}
+/** Values: process, how long ago a process may have been seen to count. Returns the number of processes. */
+export const heartbeatScript = script(`${clock}
 local within = tonumber(ARGV[2])
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. (now - within))
@@ -124,8 +125,8 @@ redis.call('PEXPIRE', KEYS[1], within)
 return redis.call('ZCARD', KEYS[1])
 `);
 
-/** Values: hint, how long it holds, how many there may be. Answers until when it holds. */
-export const tellScript = script(`${clock}
+/** Values: hint, how long it is valid, the maximum number of hints. Returns the time at which it ends. */
+export const publishHintScript = script(`${clock}
 local ends = now + tonumber(ARGV[2])
 local known = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]))
 if known and known >= ends then return string.format('%.0f', ends) end
@@ -137,8 +138,8 @@ redis.call('PEXPIRE', KEYS[1], math.max(1, math.floor(last[2] - now)))
 return string.format('%.0f', ends)
 `);
 
-/** Values: how many at most. Answers pairs of a hint and until when it holds, after the time it is. */
-export const readScript = script(`${clock}
+/** Values: the maximum number. Returns the current time, then pairs of a hint and the time at which it ends. */
+export const readHintsScript = script(`${clock}
 local found = redis.call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '(' .. now, 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[1]))
 table.insert(found, 1, string.format('%.0f', now))
 return found

@@ -1,7 +1,7 @@
 import { appendFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { StorageTrouble } from "../../gateway/storage.ts";
-import type { Opening, Receipt } from "../../usage/receipt.ts";
+import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
 import { requestNameOf } from "../../usage/request-name.ts";
 import type { Spending } from "../tables/budget-table.ts";
 import type { Database } from "../database.ts";
@@ -33,7 +33,7 @@ export interface DrainNeeds {
 export class SlotDrain {
   private current: Place | null = null;
   /** Calls of a dead process that were under way, as far as it has been read. */
-  private readonly underWay = new Map<string, Opening>();
+  private readonly underWay = new Map<string, ReceiptOpening>();
   /** How many receipts are written at once: fewer for a while after the store did not take so many. */
   private receiptsMax: number;
   private drained = 0;
@@ -297,7 +297,7 @@ function saidBy(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-export function unknownReceipt(opening: Opening): Receipt {
+export function unknownReceipt(opening: ReceiptOpening): Receipt {
   const { id, requestId, keyId, operation, model, stream, startedMs, promptTokens, audioSeconds, characters, nanos } = opening;
   return {
     id,

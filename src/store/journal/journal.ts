@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import { WaitingBytes } from "../../files/waiting-bytes.ts";
 import { StorageTrouble } from "../../gateway/storage.ts";
 import type { ReceiptBook } from "../../gateway/settlement/record.ts";
-import type { Opening, Receipt } from "../../usage/receipt.ts";
+import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
 import { lockFile, makeFolder, segmentFile, segmentsIn, slotFolder } from "./folder.ts";
 import { putFrame, roomFor } from "./frame.ts";
 import { takeLock, type Lock } from "./lock.ts";
@@ -106,7 +106,7 @@ class FileJournal implements Journal {
   /** The calls that are under way, as their lines: every segment begins with them, so that older ones can go. */
   private readonly underWay = new Map<string, string>();
   /** Calls that were just let in, and are written down if they last. */
-  private readonly soon = new Map<string, Opening>();
+  private readonly soon = new Map<string, ReceiptOpening>();
   private soonTimer: ReturnType<typeof setTimeout> | null = null;
   /** Whose receipts are among the frames that wait. */
   private over: string[] = [];
@@ -155,13 +155,13 @@ class FileJournal implements Journal {
     return this.writeTrouble !== null || this.syncTrouble !== null || this.diskTrouble !== null;
   }
 
-  open(opening: Opening): Promise<void> {
+  open(opening: ReceiptOpening): Promise<void> {
     const line = openingLine(opening);
     if (this.keeps(line)) this.underWay.set(opening.id, line);
     return this.waited();
   }
 
-  openSoon(opening: Opening): void {
+  openSoon(opening: ReceiptOpening): void {
     this.soon.set(opening.id, opening);
     this.soonTimer ??= setTimeout(this.openThose, soonMs);
   }

@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import type { Opening, Receipt } from "../../usage/receipt.ts";
+import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
 import { frameAt, nextFrame, textBytesMax } from "./frame.ts";
 import { entryOfLine, type ReceiptEntry } from "../receipts/receipt-entry.ts";
 import { isOpeningLine, lineOf, lineOfParsed, type Head } from "../receipts/receipt-line.ts";
@@ -7,7 +7,7 @@ import { isOpeningLine, lineOf, lineOfParsed, type Head } from "../receipts/rece
 /** What was found between two places of a segment. */
 export interface Batch {
   readonly head: Head | null;
-  readonly openings: readonly Opening[];
+  readonly openings: readonly ReceiptOpening[];
   readonly receipts: readonly ReceiptEntry[];
   /** Where the next one begins. */
   readonly position: number;
@@ -123,7 +123,7 @@ export class SegmentReader {
 
 interface Found {
   head: Head | null;
-  readonly openings: Opening[];
+  readonly openings: ReceiptOpening[];
   readonly receipts: ReceiptEntry[];
   readonly damages: string[];
 }

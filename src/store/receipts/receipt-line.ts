@@ -1,5 +1,5 @@
 import { operations, type Operation } from "../../operations/operation.ts";
-import type { AttemptReceipt, Figures, Opening, PlannedStep, Receipt } from "../../usage/receipt.ts";
+import type { AttemptReceipt, Figures, ReceiptOpening, PlannedStep, Receipt } from "../../usage/receipt.ts";
 import { textBytesMax } from "../journal/frame.ts";
 import { Parts } from "./line-parts.ts";
 import { attemptFrom, plainAttempt } from "./plain-attempt.ts";
@@ -13,7 +13,7 @@ import { requestNameOf } from "../../usage/request-name.ts";
  */
 export type Line =
   | { readonly kind: "head"; readonly head: Head }
-  | { readonly kind: "opening"; readonly opening: Opening }
+  | { readonly kind: "opening"; readonly opening: ReceiptOpening }
   | { readonly kind: "receipt"; readonly receipt: Receipt };
 
 export const receiptKind = 2;
@@ -36,7 +36,7 @@ export function headLine({ segment, life, holder, receipts, underWay }: Head): s
   return JSON.stringify([0, segment, life, holder, receipts, underWay]);
 }
 
-export function openingLine(opening: Opening): string {
+export function openingLine(opening: ReceiptOpening): string {
   return JSON.stringify([
     1,
     opening.id,
@@ -169,7 +169,7 @@ function headOf(parts: Parts): Head {
   return { segment: parts.text(), life: parts.text(), holder: parts.text(), receipts: parts.number(), underWay: parts.number() };
 }
 
-function openingOf(parts: Parts): Opening {
+function openingOf(parts: Parts): ReceiptOpening {
   const id = parts.text();
   return {
     id,

@@ -1,4 +1,4 @@
-import type { DistributedAbsences } from "../../limits/joint-absences.ts";
+import type { DistributedAbsences } from "../../limits/distributed-counts.ts";
 import { nowSql } from "./count-table.ts";
 import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";

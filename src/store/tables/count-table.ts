@@ -1,15 +1,15 @@
 import {
-  keyOf,
+  keyIdOf,
   minute,
-  placeWaitMs,
-  type Correction,
-  type CountSpan,
-  type Granted,
-  type Hold,
+  slotWaitMs,
+  type CountCorrection,
+  type CountGrant,
+  type SlotLease,
   type DistributedCounts,
-  type Taken,
-  type Want,
+  type TakeResult,
+  type CountRequest,
 } from "../../limits/distributed-counts.ts";
+import type { WindowSpan } from "../../limits/sliding-counter.ts";
 import { batches } from "./batches.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
@@ -17,14 +17,14 @@ import { joinSql, sql, type Sql } from "../sql.ts";
 export interface SqlCountsOptions {
   /** The machine's clock, which all processes on one SQLite file share. PostgreSQL's own clock is used for its processes. */
   readonly wallMs: () => number;
-  readonly span?: CountSpan;
+  readonly span?: WindowSpan;
   /** How often what is old is removed. */
   readonly sweepMs?: number;
 }
 
 /** Counts in the database, for installations without Redis. Whoever changes counts of a key has that key's row to itself. */
 export class SqlCounts implements DistributedCounts {
-  private readonly span: CountSpan;
+  private readonly span: WindowSpan;
   private readonly sweepMs: number;
   private sweptMs = Number.NEGATIVE_INFINITY;
 
@@ -36,20 +36,20 @@ export class SqlCounts implements DistributedCounts {
     this.sweepMs = options.sweepMs ?? 60_000;
   }
 
-  async take(wants: readonly Want[], hold: Hold | null): Promise<Taken> {
-    const first = wants[0]?.id ?? hold?.id;
-    if (first === undefined) return { ok: true, granted: [], places: 0 };
+  async take(requests: readonly CountRequest[], lease: SlotLease | null): Promise<TakeResult> {
+    const first = requests[0]?.id ?? lease?.id;
+    if (first === undefined) return { ok: true, granted: [], slots: 0 };
     const { nowMs, taken } = await this.database.transaction(async (transaction) => {
-      const nowMs = await this.locked(transaction, keyOf(first));
-      return { nowMs, taken: await this.takeAt(transaction, nowMs, wants, hold) };
+      const nowMs = await this.locked(transaction, keyIdOf(first));
+      return { nowMs, taken: await this.takeAt(transaction, nowMs, requests, lease) };
     });
     await this.sweepIfTime(nowMs);
     return taken;
   }
 
-  async correct(id: string, corrections: readonly Correction[]): Promise<void> {
+  async correct(id: string, corrections: readonly CountCorrection[]): Promise<void> {
     await this.database.transaction(async (transaction) => {
-      const newest = this.slotAt(await this.locked(transaction, keyOf(id)));
+      const newest = this.slotAt(await this.locked(transaction, keyIdOf(id)));
       for (const { slot, ago = 0, by } of corrections) {
         const at = slot ?? newest - ago;
         if (!this.isIn(at, newest)) continue;
@@ -61,9 +61,9 @@ export class SqlCounts implements DistributedCounts {
     });
   }
 
-  async keep(holds: readonly Hold[]): Promise<void> {
+  async renew(leases: readonly SlotLease[]): Promise<void> {
     // In one order for everybody, so that no two can wait for one another.
-    const inOrder = holds.toSorted((a, b) => (a.id === b.id ? (a.call < b.call ? -1 : 1) : a.id < b.id ? -1 : 1));
+    const inOrder = leases.toSorted((a, b) => (a.id === b.id ? (a.call < b.call ? -1 : 1) : a.id < b.id ? -1 : 1));
     for (let at = 0; at < inOrder.length; at += rowsMax) {
       const now = this.now();
       const rows = inOrder.slice(at, at + rowsMax).map(({ id, call, lifeMs }) => sql`(${id}, ${call}, ${now} + ${lifeMs})`);
@@ -79,7 +79,7 @@ export class SqlCounts implements DistributedCounts {
     }
   }
 
-  async attend(process: string, withinMs: number): Promise<number> {
+  async heartbeat(process: string, withinMs: number): Promise<number> {
     const now = this.now();
     await this.database.run(sql`
       insert into processes (id, seen_ms) values (${process}, ${now}) on conflict (id) do update set seen_ms = excluded.seen_ms`);
@@ -95,33 +95,42 @@ export class SqlCounts implements DistributedCounts {
   /** The database is closed by whoever opened it. */
   close(): void {}
 
-  private async takeAt(transaction: Database, nowMs: number, wants: readonly Want[], hold: Hold | null): Promise<Taken> {
+  private async takeAt(
+    transaction: Database,
+    nowMs: number,
+    requests: readonly CountRequest[],
+    lease: SlotLease | null,
+  ): Promise<TakeResult> {
     const newest = this.slotAt(nowMs);
-    const counted = await this.counted(transaction, wants, newest);
-    const granted: Granted[] = [];
-    for (const { id, limit, need, wish, sharers } of wants) {
+    const counted = await this.counted(transaction, requests, newest);
+    const granted: CountGrant[] = [];
+    for (const { id, limit, need, wish, sharers } of requests) {
       const slots = counted.get(id) ?? [];
       const rest = limit - slots.reduce((sum, { used }) => sum + used, 0);
       if (rest < need) return { ok: false, short: id, waitMs: this.waitMs(slots, limit, need, nowMs), remaining: Math.max(0, rest) };
       const amount = Math.max(need, Math.min(wish, Math.floor(rest / sharers)));
       granted.push({ id, amount, slot: newest, remaining: rest - amount });
     }
-    const places = hold === null ? 0 : await held(transaction, hold, nowMs);
-    if (hold !== null && places === 0) {
-      return { ok: false, short: hold.id, waitMs: placeWaitMs, remaining: 0 };
+    const taken = lease === null ? 0 : await held(transaction, lease, nowMs);
+    if (lease !== null && taken === 0) {
+      return { ok: false, short: lease.id, waitMs: slotWaitMs, remaining: 0 };
     }
     for (const { id, amount } of granted) {
       await transaction.run(sql`
         insert into shared_counts (id, slot, used) values (${id}, ${newest}, ${amount})
         on conflict (id, slot) do update set used = shared_counts.used + excluded.used`);
     }
-    return { ok: true, granted, places };
+    return { ok: true, granted, slots: taken };
   }
 
-  private async counted(transaction: Database, wants: readonly Want[], newest: number): Promise<ReadonlyMap<string, CountRow[]>> {
+  private async counted(
+    transaction: Database,
+    requests: readonly CountRequest[],
+    newest: number,
+  ): Promise<ReadonlyMap<string, CountRow[]>> {
     const { slots } = this.span;
     const rows: CountRow[] = [];
-    for (const ids of batches(wants, ({ id }) => sql`${id}`)) {
+    for (const ids of batches(requests, ({ id }) => sql`${id}`)) {
       const found = await transaction.all<CountRow>(sql`
         select id, slot, used from shared_counts
         where id in (${ids}) and slot >= 0 and slot > ${newest - slots} and slot <= ${newest + slots} order by slot`);
@@ -179,8 +188,8 @@ export class SqlCounts implements DistributedCounts {
   }
 }
 
-/** How many of the places were taken. */
-async function held(transaction: Database, { id, limit, call, lifeMs, more = [] }: Hold, nowMs: number): Promise<number> {
+/** How many of the concurrency slots were taken. */
+async function held(transaction: Database, { id, limit, call, lifeMs, more = [] }: SlotLease, nowMs: number): Promise<number> {
   await transaction.run(sql`delete from shared_holds where id = ${id} and expires_ms <= ${nowMs}`);
   const [row] = await transaction.all<{ others: number }>(sql`
     select count(*) as others from shared_holds where id = ${id} and call <> ${call}`);

@@ -1,5 +1,5 @@
 import { StorageTrouble, type Actor, type PriceStorage, type StoredPrice } from "../../gateway/storage.ts";
-import type { Price, Rates } from "../../usage/price.ts";
+import type { Price, PriceRates } from "../../usage/price.ts";
 import { change } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";
@@ -79,7 +79,7 @@ interface PriceRow {
 const anyProvider = "";
 const dayMs = 86_400_000;
 
-function priceFrom(row: PriceRow, rates: Rates): StoredPrice {
+function priceFrom(row: PriceRow, rates: PriceRates): StoredPrice {
   const { id, model, note } = row;
   return { id, provider: providerOf(row), model, fromMs: row.from_ms, rates, note, createdMs: row.created_ms };
 }
@@ -89,7 +89,7 @@ function providerOf({ provider }: PriceRow): string | null {
 }
 
 /** Null where one of them is no rate: half a price would make calls cheaper than they are. */
-function ratesFrom(value: JsonObject | null): Rates | null {
+function ratesFrom(value: JsonObject | null): PriceRates | null {
   if (value === null) return null;
   const known = Object.entries(value).filter(([, rate]) => rate !== undefined);
   return known.every(([, rate]) => typeof rate === "number" && Number.isFinite(rate) && rate >= 0) ? Object.fromEntries(known) : null;

@@ -1,4 +1,4 @@
-import type { Budget, BudgetPeriod, Limits, ModelLimits, Rates } from "../../limits/limits.ts";
+import type { Budget, BudgetPeriod, Limits, ModelLimits, RateLimits } from "../../limits/limits.ts";
 import { isObject, type JsonObject } from "../stored-json.ts";
 
 /**
@@ -29,7 +29,7 @@ function modelFrom(value: unknown): ModelLimits | null {
   return typeof pattern !== "string" || rates === null || budget === undefined ? null : { pattern, ...rates, budget };
 }
 
-function ratesFrom(value: JsonObject): Rates | null {
+function ratesFrom(value: JsonObject): RateLimits | null {
   const { requests, tokens, audioSeconds, characters, concurrency } = value;
   if (!isRate(requests) || !isRate(tokens) || !isRate(audioSeconds) || !isRate(characters) || !isRate(concurrency)) return null;
   return { requests, tokens, audioSeconds, characters, concurrency };

@@ -10,12 +10,12 @@ import { isFailure } from "../../../src/operations/failure.ts";
 import { transcriptionUsage } from "../../../src/operations/transcription/transcription-usage.ts";
 import { nothingCounted, tokenUsage, type MeteredUsage } from "../../../src/operations/usage.ts";
 import { accessLine } from "../../../src/telemetry/access.ts";
-import type { Rates } from "../../../src/usage/price.ts";
+import type { PriceRates } from "../../../src/usage/price.ts";
 import type { Receipt } from "../../../src/usage/receipt.ts";
 
 /** Billionths of a dollar for a million tokens: another rate for everything that is billed apart. */
 const dollar = 1_000_000_000;
-const rates: Rates = { input: 2 * dollar, cachedInput: dollar / 2, output: 10 * dollar };
+const rates: PriceRates = { input: 2 * dollar, cachedInput: dollar / 2, output: 10 * dollar };
 
 interface Shape {
   readonly provider: string;
@@ -25,7 +25,7 @@ interface Shape {
   readonly means: Partial<MeteredUsage>;
   /** What the call costs at the rates above, or at its own. */
   readonly nanos: number;
-  readonly rates?: Rates;
+  readonly rates?: PriceRates;
 }
 
 const convention = {
@@ -315,7 +315,7 @@ function recorded(usage: MeteredUsage | null): CallRecord {
   };
 }
 
-function invoice(usage: MeteredUsage | null, known: Rates): Receipt {
+function invoice(usage: MeteredUsage | null, known: PriceRates): Receipt {
   const admission = { id: "0199", startedMs: 1_700_000_000_000 } as Admission;
   return receiptOf(recorded(usage), admission, () => known);
 }

@@ -9,14 +9,14 @@ import { unlimited } from "../../../src/limits/limits.ts";
 import { failure, type FailureKind } from "../../../src/operations/failure.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import type { Candidates } from "../../../src/routing/plan.ts";
-import type { Rates } from "../../../src/usage/price.ts";
+import type { PriceRates } from "../../../src/usage/price.ts";
 import { makePriceBook, priceOf } from "../../../src/usage/price-book.ts";
 import type { Receipt } from "../../../src/usage/receipt.ts";
 import { shippedPrices } from "../../../src/usage/shipped-prices.ts";
 import { candidate } from "../../support/plan-world.ts";
 import { inputNanos, nanosOf, outputNanos, tokens } from "../../support/receipts.ts";
 
-const rates: Rates = { input: inputNanos * 1_000_000, output: outputNanos * 1_000_000 };
+const rates: PriceRates = { input: inputNanos * 1_000_000, output: outputNanos * 1_000_000 };
 const estimatedPrompt = 10;
 
 function tried(facts: Partial<AttemptRecord> = {}): AttemptRecord {
@@ -86,7 +86,7 @@ const admission: Admission = {
   closed: false,
 };
 
-function written(attempts: readonly AttemptRecord[], facts: Partial<CallRecord> = {}, known: Rates | null = rates): Receipt {
+function written(attempts: readonly AttemptRecord[], facts: Partial<CallRecord> = {}, known: PriceRates | null = rates): Receipt {
   return receiptOf(recorded(attempts, facts), admission, () => known);
 }
 
@@ -283,7 +283,7 @@ describe("the books", () => {
     const ledger = new Ledger({
       limiter: {
         precheck: () => null,
-        place: () => ({ kind: "place", leave: () => {} }),
+        reserveSlot: () => ({ kind: "slot", release: () => {} }),
         admit: () => ({ kind: "grant", rateLimitStatus: null, settle: (truth) => void settled.push(truth) }),
       },
       receipts: {

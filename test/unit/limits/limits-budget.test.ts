@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage, type KeptHold } from "../../../src/gateway/storage.ts";
 import { periodStartMs } from "../../../src/limits/period.ts";
-import type { BudgetLine, Refused, Reservation } from "../../../src/state/budgets/budget-account.ts";
+import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/budget-account.ts";
 import { BudgetLedger, type LedgerOptions } from "../../../src/state/budgets/budget-ledger.ts";
 import { DrainedMark } from "../../../src/state/budgets/drained-mark.ts";
 
@@ -144,7 +144,7 @@ class Vault implements BudgetStorage {
   }
 }
 
-function line(limitNanos: number, more: Partial<BudgetLine> = {}): BudgetLine {
+function line(limitNanos: number, more: Partial<BudgetLimit> = {}): BudgetLimit {
   return { budget: "k1", keyId: "k1", models: null, exceptModels: [], limitNanos, period: "total", ...more };
 }
 
@@ -160,11 +160,11 @@ function ledgerOf(clock: Clock, vault: Vault, holder: string, options: Partial<L
 
 async function answered(
   clock: Clock,
-  asked: Reservation | Refused | Promise<Reservation | Refused>,
+  asked: BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused>,
   withinMs = 10,
-): Promise<Reservation | Refused> {
+): Promise<BudgetReservation | BudgetRefused> {
   if (!(asked instanceof Promise)) return asked;
-  let answer: Reservation | Refused | null = null;
+  let answer: BudgetReservation | BudgetRefused | null = null;
   void asked.then((found) => (answer = found));
   await clock.run(withinMs);
   if (answer === null) throw new Error(`no answer within ${withinMs} ms`);
@@ -173,17 +173,21 @@ async function answered(
 
 async function allAnswered(
   clock: Clock,
-  asked: readonly (Reservation | Refused | Promise<Reservation | Refused>)[],
+  asked: readonly (BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused>)[],
   withinMs = 50,
-): Promise<readonly (Reservation | Refused)[]> {
-  const answers: (Reservation | Refused)[] = [];
+): Promise<readonly (BudgetReservation | BudgetRefused)[]> {
+  const answers: (BudgetReservation | BudgetRefused)[] = [];
   for (const one of asked) void Promise.resolve(one).then((answer) => answers.push(answer));
   await clock.run(withinMs);
   expect(answers).toHaveLength(asked.length);
   return answers;
 }
 
-async function granted(clock: Clock, asked: Reservation | Refused | Promise<Reservation | Refused>, withinMs = 10): Promise<Reservation> {
+async function granted(
+  clock: Clock,
+  asked: BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused>,
+  withinMs = 10,
+): Promise<BudgetReservation> {
   const answer = await answered(clock, asked, withinMs);
   if (!answer.ok) throw new Error(`refused: ${answer.why}`);
   return answer;
@@ -304,7 +308,7 @@ describe("calls that must wait for the store", () => {
           vault.trouble = () => (["before", "after"] as const)[fate().fate] ?? "none";
           const ledgers = Array.from({ length: processes }, (_, at) => ledgerOf(clock, vault, `p${at}`, { processes: () => processes }));
           const budget = line(10 * 1_000 + 999);
-          const answers: (Reservation | Refused)[] = [];
+          const answers: (BudgetReservation | BudgetRefused)[] = [];
           for (let call = 0; call < 200; call += 1) {
             void Promise.resolve(ledgers[call % processes]!.reserve(budget, 1_000)).then((answer) => answers.push(answer));
           }
@@ -627,7 +631,7 @@ describe("what is kept", () => {
 
   test("is bounded: more budgets than there is room for are refused, until idle ones have gone", async () => {
     const { clock, ledger } = world({ accountsMax: 4 });
-    const named = (name: string): BudgetLine => line(1_000, { budget: name });
+    const named = (name: string): BudgetLimit => line(1_000, { budget: name });
     for (const name of ["a", "b", "c", "d"]) (await granted(clock, ledger.reserve(named(name), 10))).settle(0);
     expect(ledger.reserve(named("e"), 10)).toMatchObject({ ok: false, why: "unavailable" });
     await clock.run(20_000);
@@ -860,7 +864,7 @@ describe("money", () => {
         const undrained: { readonly holder: string; readonly atMs: number; readonly nanos: number; readonly settledMs: number }[] = [];
         const drainedMs = (): number => Math.min(clock.nowMs, ...undrained.map(({ settledMs }) => settledMs));
         const ledgers = [0, 1, 2].map((at) => ledgerOf(clock, vault, `p${at}`, { processes: () => 3, drainedMs }));
-        const open: { reservation: Reservation; holder: string; nanos: number; atMs: number }[] = [];
+        const open: { reservation: BudgetReservation; holder: string; nanos: number; atMs: number }[] = [];
         let waiting = 0;
 
         const check = (): void => {

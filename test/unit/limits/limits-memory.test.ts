@@ -7,10 +7,10 @@ import { asResponse } from "../../support/http-answer.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../../../src/limits/limits.ts";
 import type { Claim, ReservationResult } from "../../../src/limits/rate-limit-store.ts";
-import type { BudgetLine, Refused, Reservation } from "../../../src/state/budgets/budget-account.ts";
+import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/budget-account.ts";
 import { makeLimiter } from "../../../src/state/limiter.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
-import { take } from "../../support/need.ts";
+import { reserve } from "../../support/reserve.ts";
 
 function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number } {
   const clock = { nowMs: startMs, read: () => clock.nowMs };
@@ -28,75 +28,75 @@ describe("rates in memory", () => {
   test("take all claims and the place, or none of them", () => {
     const rates = new MemoryRateLimits(clockAt().read);
     const place = { id: "p", limit: 1, call: "c" };
-    taken(take(rates, [claim("a", 10, 4), claim("b", 100, 30)], null));
-    const short = take(rates, [claim("a", 10, 6), claim("b", 100, 71)], place);
+    taken(reserve(rates, [claim("a", 10, 4), claim("b", 100, 30)], null));
+    const short = reserve(rates, [claim("a", 10, 6), claim("b", 100, 71)], place);
     expect(short).toMatchObject({ ok: false, shortId: "b", waitMs: 60_500 });
     expect([short.remaining(0), short.remaining(1)]).toEqual([6, 70]);
-    expect(rates.placesTaken("p")).toBe(0);
-    const all = taken(take(rates, [claim("a", 10, 6), claim("b", 100, 70)], place));
+    expect(rates.slotsTaken("p")).toBe(0);
+    const all = taken(reserve(rates, [claim("a", 10, 6), claim("b", 100, 70)], place));
     expect([all.remaining(0), all.remaining(1), all.resetMs(0), all.resetMs(1)]).toEqual([0, 0, 60_500, 60_500]);
-    expect(take(rates, [claim("c", 1, 1)], place)).toMatchObject({ ok: false, shortId: "p" });
-    expect(rates.look(claim("c", 1, 1)).remaining).toBe(1);
+    expect(reserve(rates, [claim("c", 1, 1)], place)).toMatchObject({ ok: false, shortId: "p" });
+    expect(rates.status(claim("c", 1, 1)).remaining).toBe(1);
   });
 
   test("say without looking at the clock that a claim fits, and never where it does not", () => {
     const clock = clockAt();
     const rates = new MemoryRateLimits(clock.read);
     expect([rates.surelyFits(claim("a", 3, 3)), rates.surelyFits(claim("a", 3, 4))]).toEqual([true, false]);
-    taken(take(rates, [claim("a", 3, 2)], null));
+    taken(reserve(rates, [claim("a", 3, 2)], null));
     expect([rates.surelyFits(claim("a", 3, 1)), rates.surelyFits(claim("a", 3, 2))]).toEqual([true, false]);
     clock.nowMs += 120_000;
     // It would fit by now; whoever wants to know that has to look.
     expect(rates.surelyFits(claim("a", 3, 2))).toBe(false);
-    expect(rates.look(claim("a", 3, 2)).waitMs).toBe(0);
+    expect(rates.status(claim("a", 3, 2)).waitMs).toBe(0);
   });
 
   test("put the truth in the place of a claim, in the slot where it was made, and free the place once", () => {
     const clock = clockAt();
     const rates = new MemoryRateLimits(clock.read);
-    const taking = taken(take(rates, [claim("a", 10, 8)], { id: "p", limit: 3, call: "c" }));
+    const taking = taken(reserve(rates, [claim("a", 10, 8)], { id: "p", limit: 3, call: "c" }));
     clock.nowMs += 30_000;
-    expect(rates.placesTaken("p")).toBe(1);
+    expect(rates.slotsTaken("p")).toBe(1);
     taking.settle([3]);
-    expect(rates.placesTaken("p")).toBe(0);
-    expect(rates.look(claim("a", 10, 8))).toEqual({ limit: 10, remaining: 7, resetMs: 30_500, waitMs: 30_500 });
+    expect(rates.slotsTaken("p")).toBe(0);
+    expect(rates.status(claim("a", 10, 8))).toEqual({ limit: 10, remaining: 7, resetMs: 30_500, waitMs: 30_500 });
     expect(() => taking.settle([3])).toThrow("twice");
-    expect(rates.placesTaken("p")).toBe(0);
+    expect(rates.slotsTaken("p")).toBe(0);
   });
 
   test("keep the claim where the truth is no figure, and count at most what can be counted", () => {
     const rates = new MemoryRateLimits(clockAt().read);
     for (const truth of [Number.NaN, -3, Number.NEGATIVE_INFINITY]) {
-      taken(take(rates, [claim(`a${truth}`, 10, 8)], null)).settle([truth]);
-      expect(rates.look(claim(`a${truth}`, 10, 1)).remaining).toBe(2);
+      taken(reserve(rates, [claim(`a${truth}`, 10, 8)], null)).settle([truth]);
+      expect(rates.status(claim(`a${truth}`, 10, 1)).remaining).toBe(2);
     }
-    taken(take(rates, [claim("huge", 10, 1)], null)).settle([Infinity]);
-    expect(rates.look(claim("huge", 10, 1)).remaining).toBe(0);
+    taken(reserve(rates, [claim("huge", 10, 1)], null)).settle([Infinity]);
+    expect(rates.status(claim("huge", 10, 1)).remaining).toBe(0);
   });
 
   test("forget what has been idle, keep what is used, and never hold more than their bound", () => {
     const clock = clockAt();
     const rates = new MemoryRateLimits(clock.read, 100);
-    const busy = taken(take(rates, [claim("busy", 10, 1)], { id: "busy place", limit: 5, call: "c" }));
+    const busy = taken(reserve(rates, [claim("busy", 10, 1)], { id: "busy place", limit: 5, call: "c" }));
     for (let id = 0; id < 1_000; id += 1) {
       clock.nowMs += 10;
-      taken(take(rates, [claim(`k${id}`, 10, 1)], null));
+      taken(reserve(rates, [claim(`k${id}`, 10, 1)], null));
       expect(rates.size).toBeLessThanOrEqual(100);
     }
     // The quietest of those looked at go, so the newest are still there.
-    expect(rates.look(claim("k999", 10, 1)).remaining).toBe(9);
-    expect(rates.placesTaken("busy place")).toBe(1);
+    expect(rates.status(claim("k999", 10, 1)).remaining).toBe(9);
+    expect(rates.slotsTaken("busy place")).toBe(1);
     busy.settle([1]);
-    expect(rates.placesTaken("busy place")).toBe(0);
+    expect(rates.slotsTaken("busy place")).toBe(0);
     clock.nowMs += 61_000;
-    for (let id = 0; id < 60; id += 1) take(rates, [claim(`n${id}`, 10, 1)], null);
+    for (let id = 0; id < 60; id += 1) reserve(rates, [claim(`n${id}`, 10, 1)], null);
     expect(rates.size).toBeLessThanOrEqual(61);
   });
 
   test("cost a newcomer as much when there are many as when there are few", () => {
     // A look at each of those that are there, for each newcomer, would take minutes.
     const rates = new MemoryRateLimits(clockAt().read, 50_000);
-    for (let id = 0; id < 400_000; id += 1) take(rates, [claim(`k${id}`, 10, 1)], null);
+    for (let id = 0; id < 400_000; id += 1) reserve(rates, [claim(`k${id}`, 10, 1)], null);
     expect(rates.size).toBe(50_000);
   });
 
@@ -107,11 +107,11 @@ describe("rates in memory", () => {
         const open: (ReservationResult & { readonly ok: true })[] = [];
         for (const at of steps) {
           if (at === null) {
-            const taking = take(rates, [], { id: "p", limit, call: "c" });
+            const taking = reserve(rates, [], { id: "p", limit, call: "c" });
             expect(taking.ok).toBe(open.length < limit);
             if (taking.ok) open.push(taking);
           } else open.splice(at % Math.max(1, open.length), 1)[0]?.settle([]);
-          expect(rates.placesTaken("p")).toBe(open.length);
+          expect(rates.slotsTaken("p")).toBe(open.length);
         }
       }),
     );
@@ -138,16 +138,16 @@ const demand = (more: Partial<Demand> = {}): Demand => ({ tokens: 0, audioSecond
 class Till {
   readonly reserved: (readonly [string, number])[] = [];
   readonly settled: (number | null)[] = [];
-  refusal: Refused | null = null;
-  refuses = (_line: BudgetLine): boolean => this.refusal !== null;
+  refusal: BudgetRefused | null = null;
+  refuses = (_line: BudgetLimit): boolean => this.refusal !== null;
   later = false;
 
-  reserve(line: BudgetLine, nanos: number): Reservation | Refused | Promise<Reservation | Refused> {
+  reserve(line: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
     const answer = this.refuses(line) && this.refusal !== null ? this.refusal : this.granted(line, nanos);
     return this.later ? Promise.resolve(answer) : answer;
   }
 
-  private granted(line: BudgetLine, nanos: number): Reservation {
+  private granted(line: BudgetLimit, nanos: number): BudgetReservation {
     this.reserved.push([line.budget, nanos]);
     return { ok: true, settle: (truth) => void this.settled.push(truth) };
   }
@@ -364,8 +364,8 @@ describe("a key's budgets", () => {
     till.refuses = ({ models }) => models !== null;
     limitExceeded(limiter.admit(key, "m", demand({ nanos: 9 }), "c"));
     expect(till.settled).toEqual([null]);
-    expect(rates.look(claim("k1 requests", 5, 1)).remaining).toBe(5);
-    expect([rates.placesTaken("k1 concurrency"), rates.placesTaken("k1 concurrency *")]).toEqual([0, 0]);
+    expect(rates.status(claim("k1 requests", 5, 1)).remaining).toBe(5);
+    expect([rates.slotsTaken("k1 concurrency"), rates.slotsTaken("k1 concurrency *")]).toEqual([0, 0]);
   });
 
   test("that are asked for in the store are waited for, and a store that is gone refuses with 503", async () => {
@@ -381,7 +381,7 @@ describe("a key's budgets", () => {
       retry: "1000",
       error: { type: "service_unavailable_error", code: "store_unavailable" },
     });
-    expect(rates.look(claim("k1 requests", 5, 1)).remaining).toBe(4);
+    expect(rates.status(claim("k1 requests", 5, 1)).remaining).toBe(4);
   });
 
   test("refuse a model without a price and say how to mend it, unless the key allows it", async () => {
@@ -403,23 +403,23 @@ describe("a key's budgets", () => {
 describe("rates that are kept elsewhere", () => {
   test("may answer later, and are not counted twice when a second place is refused", async () => {
     const memory = new MemoryRateLimits(clockAt().read);
-    const later = { take: (...asked: Parameters<MemoryRateLimits["take"]>) => Promise.resolve(memory.take(...asked)) };
-    const rates = { ...later, surelyFits: () => false, look: memory.look.bind(memory), placesTaken: memory.placesTaken.bind(memory) };
+    const later = { reserve: (...asked: Parameters<MemoryRateLimits["reserve"]>) => Promise.resolve(memory.reserve(...asked)) };
+    const rates = { ...later, surelyFits: () => false, status: memory.status.bind(memory), slotsTaken: memory.slotsTaken.bind(memory) };
     const limiter = makeLimiter({ rates, budgets: new Till(), wallMs: Date.now });
     const key = keyWith({ requests: 2, concurrency: 5, models: [rule("*", { concurrency: 1 })] });
     const first = await limiter.admit(key, "m", demand(), "a");
     expect(first.kind).toBe("grant");
     expect(limitExceeded(await limiter.admit(key, "m", demand(), "b")).failure.code).toBe("concurrency_limit");
-    expect(memory.look(claim("k1 requests", 2, 1)).remaining).toBe(1);
-    expect(memory.placesTaken("k1 concurrency")).toBe(1);
+    expect(memory.status(claim("k1 requests", 2, 1)).remaining).toBe(1);
+    expect(memory.slotsTaken("k1 concurrency")).toBe(1);
   });
 
   test("that fail refuse with 503 and take nothing", async () => {
     const rates = {
-      take: () => Promise.reject(new Error("gone")),
+      reserve: () => Promise.reject(new Error("gone")),
       surelyFits: () => false,
-      look: () => ({ limit: 2, remaining: 1, resetMs: 0 }),
-      placesTaken: () => 0,
+      status: () => ({ limit: 2, remaining: 1, resetMs: 0 }),
+      slotsTaken: () => 0,
     };
     const till = new Till();
     const limiter = makeLimiter({ rates, budgets: till, wallMs: Date.now });

@@ -1,11 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { RateLimitStatus } from "../../../src/gateway/admission/limiter.ts";
-import { putRateLimitHeaders } from "../../../src/net/server/rate-limit-headers.ts";
-import { amountMax, wholeAmount } from "../../../src/limits/amount.ts";
-import { goDuration } from "../../../src/limits/go-duration.ts";
-import { leaseSize } from "../../../src/limits/lease-size.ts";
-import { adjust, fits, newWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
+import { goDuration, putRateLimitHeaders } from "../../../src/net/server/rate-limit-headers.ts";
+import { amountMax, wholeAmount } from "../../../src/limits/minute-window.ts";
+import { leaseSize } from "../../../src/limits/budget-lease.ts";
+import { adjust, fits, newMinuteWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
 import { textOf } from "../../support/http-answer.ts";
 
 const gap = fc.oneof(fc.integer({ min: 0, max: 900 }), fc.integer({ min: 0, max: 20_000 }), fc.integer({ min: 0, max: 130_000 }));
@@ -19,7 +18,7 @@ describe("a sliding minute", () => {
   test("never lets more than the limit into any sixty seconds, wherever they begin", () => {
     fc.assert(
       fc.property(startMs, steps, fc.integer({ min: 1, max: 200 }), (start, list, limit) => {
-        const window = newWindow();
+        const window = newMinuteWindow();
         const taken: { readonly atMs: number; readonly amount: number }[] = [];
         let nowMs = start;
         for (const { gap, amount } of list) {
@@ -38,7 +37,7 @@ describe("a sliding minute", () => {
   test("frees what was taken after a minute and at most one slot", () => {
     fc.assert(
       fc.property(startMs, fc.integer({ min: 1, max: 100 }), (start, amount) => {
-        const window = newWindow();
+        const window = newMinuteWindow();
         take(window, amount, start);
         expect(used(window, start + 60_000)).toBe(amount);
         expect(used(window, start + 61_000)).toBe(0);
@@ -49,7 +48,7 @@ describe("a sliding minute", () => {
   test("counts exactly what its slots hold, also after corrections", () => {
     fc.assert(
       fc.property(startMs, steps, (start, list) => {
-        const window = newWindow();
+        const window = newMinuteWindow();
         const slots = new Map<number, number>();
         const pending: { readonly slot: number; readonly delta: number }[] = [];
         let nowMs = start;
@@ -77,7 +76,7 @@ describe("a sliding minute", () => {
   test("knows to the millisecond when an amount fits, and when all is free", () => {
     fc.assert(
       fc.property(startMs, steps, fc.integer({ min: 1, max: 200 }), fc.integer({ min: 0, max: 250 }), (start, list, limit, asked) => {
-        const window = newWindow();
+        const window = newMinuteWindow();
         let nowMs = start;
         for (const { gap, amount } of list) take(window, amount, (nowMs += gap));
         const wait = waitMs(window, limit, asked, nowMs);
@@ -96,7 +95,7 @@ describe("a sliding minute", () => {
   });
 
   test("brings nothing back that has left it, and falls below nothing never", () => {
-    const window = newWindow();
+    const window = newMinuteWindow();
     const slot = take(window, 10, 5_000);
     adjust(window, slot, 90);
     expect(used(window, 66_000)).toBe(0);
@@ -111,7 +110,7 @@ describe("a sliding minute", () => {
   });
 
   test("takes a moment before its newest slot for the newest, so a clock that stumbles frees nothing", () => {
-    const window = newWindow();
+    const window = newMinuteWindow();
     take(window, 7, 100_000);
     take(window, 5, 30_000);
     expect(used(window, 30_000)).toBe(12);

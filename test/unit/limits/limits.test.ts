@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { countCall, newHedgeQuota, takeHedge } from "../../../src/limits/hedge-quota.ts";
 import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry } from "../../../src/limits/retry-budget.ts";
-import { callsIn, count, marksIn, newTally } from "../../../src/limits/sliding-counter.ts";
+import { callsIn, count, marksIn, newSlidingCounter } from "../../../src/limits/sliding-counter.ts";
 import {
   countAccept,
   countRequest,
@@ -21,25 +21,25 @@ const gaps = fc.array(
   { maxLength: 300 },
 );
 
-describe("a tally", () => {
+describe("a counter", () => {
   test("counts exactly what happened in the slots of its span", () => {
     const span = { slotMs: 1_000, slots: 11 };
     fc.assert(
       fc.property(gaps, (events) => {
-        const tally = newTally();
+        const counter = newSlidingCounter();
         let nowMs = 50_000;
         const all: { readonly atMs: number; readonly marked: boolean }[] = [];
         for (const { afterMs, marked } of events) {
           nowMs += afterMs;
           all.push({ atMs: nowMs, marked });
-          count(tally, span, nowMs, marked ? 0 : 1, marked ? 1 : 0);
+          count(counter, span, nowMs, marked ? 0 : 1, marked ? 1 : 0);
           const within = all.filter(({ atMs }) => Math.floor(atMs / 1_000) > Math.floor(nowMs / 1_000) - 11);
-          expect(marksIn(tally, span, nowMs)).toBe(within.filter((event) => event.marked).length);
-          expect(callsIn(tally, span, nowMs)).toBe(within.filter((event) => !event.marked).length);
-          expect(tally.older.length).toBeLessThanOrEqual(10);
+          expect(marksIn(counter, span, nowMs)).toBe(within.filter((event) => event.marked).length);
+          expect(callsIn(counter, span, nowMs)).toBe(within.filter((event) => !event.marked).length);
+          expect(counter.older.length).toBeLessThanOrEqual(10);
         }
         const laterMs = nowMs + 11_000;
-        expect(callsIn(tally, span, laterMs) + marksIn(tally, span, laterMs)).toBe(0);
+        expect(callsIn(counter, span, laterMs) + marksIn(counter, span, laterMs)).toBe(0);
       }),
       { numRuns: 200 },
     );

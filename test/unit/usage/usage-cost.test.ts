@@ -4,7 +4,7 @@ import { transcriptionUsage } from "../../../src/operations/transcription/transc
 import { nothingCounted, tokenUsage, type MeteredUsage } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
 import { dollarsNumber, dollarsOf, nanosOf } from "../../../src/usage/dollars.ts";
-import type { Rates } from "../../../src/usage/price.ts";
+import type { PriceRates } from "../../../src/usage/price.ts";
 
 const dollar = 1_000_000_000;
 
@@ -12,12 +12,12 @@ function used(figures: Partial<MeteredUsage>): MeteredUsage {
   return { ...nothingCounted, ...figures };
 }
 
-function nanos(rates: Rates | null, figures: Partial<MeteredUsage> | null): number | null {
+function nanos(rates: PriceRates | null, figures: Partial<MeteredUsage> | null): number | null {
   return costNanos(rates, figures === null ? null : used(figures)).nanos;
 }
 
 describe("the cost of tokens", () => {
-  const rates: Rates = { input: 2 * dollar, cachedInput: dollar / 2, output: 8 * dollar };
+  const rates: PriceRates = { input: 2 * dollar, cachedInput: dollar / 2, output: 8 * dollar };
 
   test("is their number times the rate of a million", () => {
     expect(nanos(rates, { promptTokens: 1_000_000, completionTokens: 500_000 })).toBe(6 * dollar);
@@ -56,7 +56,13 @@ describe("the cost of tokens", () => {
   });
 
   test("is that of long prompts for the whole call once the prompt is longer than short ones are", () => {
-    const tiered: Rates = { ...rates, longAboveTokens: 200_000, longInput: 4 * dollar, longCachedInput: dollar, longOutput: 12 * dollar };
+    const tiered: PriceRates = {
+      ...rates,
+      longAboveTokens: 200_000,
+      longInput: 4 * dollar,
+      longCachedInput: dollar,
+      longOutput: 12 * dollar,
+    };
     expect(nanos(tiered, { promptTokens: 200_000, cachedTokens: 1000, completionTokens: 10 })).toBe(
       199_000 * 2000 + 1000 * 500 + 10 * 8000,
     );
@@ -100,7 +106,7 @@ describe("the cost of what is not counted in tokens", () => {
 });
 
 describe("a cost is unknown", () => {
-  const rates: Rates = { input: dollar, output: dollar };
+  const rates: PriceRates = { input: dollar, output: dollar };
 
   test("without a price, and with a price that has no rates", () => {
     expect(nanos(null, { promptTokens: 1, completionTokens: 1 })).toBeNull();
@@ -135,7 +141,7 @@ describe("a cost is unknown", () => {
 });
 
 describe("an estimate", () => {
-  const rates: Rates = { input: dollar, output: 2 * dollar };
+  const rates: PriceRates = { input: dollar, output: 2 * dollar };
   const estimate = used({ promptTokens: 100, completionTokens: 50, audioSeconds: 3, characters: 9 });
 
   test("fills in what was not told, and is marked", () => {
@@ -196,7 +202,7 @@ describe("whatever is reported", () => {
   });
 
   test("a figure that cannot be a count is as good as none", () => {
-    const rates: Rates = { input: dollar, output: dollar };
+    const rates: PriceRates = { input: dollar, output: dollar };
     for (const promptTokens of [-1, 1e12, Number.NaN, Infinity, 0.5, "12" as unknown as number]) {
       expect(nanos(rates, { promptTokens, completionTokens: 1 })).toBeNull();
       expect(nanos(rates, { promptTokens: 4, cachedTokens: promptTokens, completionTokens: 1 })).toBe(5000);

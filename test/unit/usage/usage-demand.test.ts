@@ -9,16 +9,16 @@ import { nothingCounted } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
 import { highestCost, demandAt, expectedUse, truthOf, type DemandOptions } from "../../../src/usage/demand.ts";
 import { moved, newOutputAverage } from "../../../src/usage/output-average.ts";
-import type { Rates } from "../../../src/usage/price.ts";
+import type { PriceRates } from "../../../src/usage/price.ts";
 import { estimateTokens, TokenCount } from "../../../src/usage/token-estimate.ts";
 import fc from "fast-check";
 
 const dollar = 1_000_000_000;
-const rates: Rates = { input: dollar, output: 2 * dollar };
+const rates: PriceRates = { input: dollar, output: 2 * dollar };
 const usual: DemandOptions = { outputAverage: null, ceiling: null, hard: true };
 
 /** What is reserved for a call at one price: of the money for the longest answer, unless `hard` is false. */
-function demandOf(ask: CallRequest, price: Rates | null, options: DemandOptions): Demand {
+function demandOf(ask: CallRequest, price: PriceRates | null, options: DemandOptions): Demand {
   if (price === null) return demandAt(null, ask, options);
   const use = expectedUse(ask, price, options, false);
   return truthOf(use, options.hard === false ? costNanos(price, use).nanos : highestCost(ask, [price], options));
@@ -219,7 +219,7 @@ describe("speech is expected to take", () => {
   });
 
   test("and is billed by that where its upstream counts nothing", () => {
-    const byToken: Rates = { input: dollar, output: 12 * dollar };
+    const byToken: PriceRates = { input: dollar, output: 12 * dollar };
     const ask = speech("Read this aloud, please.");
     const metered = { ...nothingCounted, characters: 24 };
     expect(costNanos(byToken, metered, expectedUse(ask, byToken, usual))).toEqual({
@@ -230,12 +230,12 @@ describe("speech is expected to take", () => {
 });
 
 describe("the most that a call may cost", () => {
-  const nanosAt = (ask: CallRequest, ...all: readonly (Rates | null)[]): number | null => highestCost(ask, all, usual);
+  const nanosAt = (ask: CallRequest, ...all: readonly (PriceRates | null)[]): number | null => highestCost(ask, all, usual);
   const member = (key: string): ChatRequest["members"][number] => ({ key, kind: "object", empty: false, start: 0, end: 0, keyStart: 0 });
 
   test("is found for the call itself: whoever has the dearest prompt need not have the dearest answer", () => {
-    const dearPrompt: Rates = { input: 10 * dollar, output: 11 * dollar };
-    const dearAnswer: Rates = { input: dollar, output: 20 * dollar };
+    const dearPrompt: PriceRates = { input: 10 * dollar, output: 11 * dollar };
+    const dearAnswer: PriceRates = { input: dollar, output: 20 * dollar };
     const long = chat({ promptTokensEstimate: 100_000, maxTokens: 100 });
     const short = chat({ promptTokensEstimate: 100, maxTokens: 1_000 });
     for (const all of [
@@ -248,8 +248,14 @@ describe("the most that a call may cost", () => {
   });
 
   test("is at the rates of a long prompt where it is one", () => {
-    const flat: Rates = { input: 3 * dollar, output: 15 * dollar };
-    const steep: Rates = { input: dollar, output: 10 * dollar, longAboveTokens: 1_000, longInput: 6 * dollar, longOutput: 20 * dollar };
+    const flat: PriceRates = { input: 3 * dollar, output: 15 * dollar };
+    const steep: PriceRates = {
+      input: dollar,
+      output: 10 * dollar,
+      longAboveTokens: 1_000,
+      longInput: 6 * dollar,
+      longOutput: 20 * dollar,
+    };
     expect(nanosAt(chat({ promptTokensEstimate: 1_000, maxTokens: 10 }), flat, steep)).toBe(1_000 * 3_000 + 10 * 15_000);
     expect(nanosAt(chat({ promptTokensEstimate: 1_001, maxTokens: 10 }), flat, steep)).toBe(1_001 * 6_000 + 10 * 20_000);
   });
@@ -259,7 +265,7 @@ describe("the most that a call may cost", () => {
     expect(nanosAt(ask, { ...rates, cachedInput: 1, cacheWrite: 4 * dollar })).toBe(100 * 4_000 + 10 * 2_000);
     expect(nanosAt(ask, { ...rates, reasoning: 7 * dollar })).toBe(100 * 1_000 + 10 * 7_000);
     expect(nanosAt(ask, { ...rates, audioInput: 40 * dollar })).toBe(100 * 40_000 + 10 * 2_000);
-    const spoken: Rates = { ...rates, audioOutput: 80 * dollar };
+    const spoken: PriceRates = { ...rates, audioOutput: 80 * dollar };
     expect(nanosAt(ask, spoken)).toBe(100 * 1_000 + 10 * 2_000);
     for (const key of ["modalities", "audio"]) {
       expect(nanosAt(chat({ maxTokens: 10, members: [member(key)] }), spoken)).toBe(100 * 1_000 + 10 * 80_000);

@@ -6,7 +6,7 @@ import { nothingCounted } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
 import { dollarsOf } from "../../../src/usage/dollars.ts";
 import { makePriceBook, priceOf } from "../../../src/usage/price-book.ts";
-import type { Rates } from "../../../src/usage/price.ts";
+import type { PriceRates } from "../../../src/usage/price.ts";
 import { shippedOn, shippedPrices } from "../../../src/usage/shipped-prices.ts";
 
 const book = makePriceBook([shippedPrices()]);
@@ -32,7 +32,7 @@ describe("the shipped prices", () => {
   });
 
   test("are amounts that somebody could ask for", () => {
-    const perMillion: readonly (keyof Rates)[] = [
+    const perMillion: readonly (keyof PriceRates)[] = [
       "input",
       "cachedInput",
       "cacheWrite",
