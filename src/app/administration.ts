@@ -62,7 +62,7 @@ export function administration(parts: Administered): Services {
         const reading = readRuntimeChannel(entry, secrets, parts.runtimeRules());
         return Promise.resolve(reading.ok ? [] : reading.problems);
       },
-      seal: (channel, secrets) => durable.vault.seal(channel, secrets),
+      seal: (channel, secrets) => durable.channelSecrets.encrypt(channel, secrets),
       status: () => parts.channels().map((channel) => statusOf(channel, parts)),
       test: (name) => testOf(name, parts),
       forget: (name) => {

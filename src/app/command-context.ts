@@ -15,7 +15,7 @@ import { backupStore } from "../store/backup/backup.ts";
 import { restoreStore } from "../store/backup/restore.ts";
 import type { Database } from "../store/database.ts";
 import { catchUp, hasLivingJournal } from "../store/journal/catch-up.ts";
-import { MasterKeyTrouble } from "../store/secrets/master-key-file.ts";
+import { MasterKeyError } from "../store/secrets/master-key-file.ts";
 import { newId } from "../store/new-id.ts";
 import { openDatabase, storeFile } from "../store/open.ts";
 import { rotateMasterKey } from "../store/secrets/rewrap.ts";
@@ -106,6 +106,6 @@ async function keyTrouble<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof MasterKeyTrouble ? new CommandError(error.message, exitCodes.config) : error;
+    throw error instanceof MasterKeyError ? new CommandError(error.message, exitCodes.config) : error;
   }
 }

@@ -29,7 +29,7 @@ import { retain } from "../store/retention.ts";
 import { makeStorage } from "../store/storage.ts";
 import { storeClock, type StoreClock } from "../store/store-clock.ts";
 import type { DamagedRow } from "../store/tables/table-needs.ts";
-import { makeVault, type Vault } from "../store/secrets/vault.ts";
+import { makeChannelSecrets, type ChannelSecrets } from "../store/secrets/channel-secrets.ts";
 import type { Log } from "../telemetry/log.ts";
 import { join } from "node:path";
 
@@ -38,7 +38,7 @@ export interface Store {
   readonly database: Database;
   readonly storage: Storage;
   readonly masterKey: MasterKey;
-  readonly vault: Vault;
+  readonly channelSecrets: ChannelSecrets;
   /** What all processes of the store take for the time of day. */
   readonly clock: StoreClock;
 }
@@ -55,10 +55,16 @@ export async function openStore(
   try {
     const masterKey = await openMasterKey({ dataDir: settings.dataDir, given: givenMasterKey, database });
     const { sealing, next } = masterKey;
-    const vault = next === null ? makeVault(sealing) : makeVault(sealing, next);
+    const channelSecrets = next === null ? makeChannelSecrets(sealing) : makeChannelSecrets(sealing, next);
     const clock = storeClock(database, { nowMs: () => performance.now(), wallMs: Date.now });
     await clock.look();
-    return { database, storage: makeStorage(database, { wallMs: clock.wallMs, newId, damaged, vault }), masterKey, vault, clock };
+    return {
+      database,
+      storage: makeStorage(database, { wallMs: clock.wallMs, newId, damaged, channelSecrets }),
+      masterKey,
+      channelSecrets,
+      clock,
+    };
   } catch (error) {
     await database.close();
     throw error;
@@ -107,7 +113,7 @@ export async function openDurable(needs: DurableNeeds): Promise<Durable> {
     statementMs: reportMs,
     connectionsMax: reportConnections,
   });
-  const reports = makeStorage(reportsDatabase, { wallMs: store.clock.wallMs, newId, damaged, vault: store.vault });
+  const reports = makeStorage(reportsDatabase, { wallMs: store.clock.wallMs, newId, damaged, channelSecrets: store.channelSecrets });
   const holder = newId();
   const journal = openJournal({
     folder: join(settings.dataDir, "journal"),

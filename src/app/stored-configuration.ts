@@ -17,7 +17,7 @@ export class RuntimeMade {
   private seen = 0;
 
   constructor(
-    private readonly durable: Pick<Durable, "storage" | "vault">,
+    private readonly durable: Pick<Durable, "storage" | "channelSecrets">,
     private readonly log: Pick<Log, "error">,
     private readonly rules: () => RuntimeRules,
     /** Told what each channel is opened with. */
@@ -44,7 +44,7 @@ export class RuntimeMade {
   }
 
   private opened({ name, entry, sealed }: StoredChannel, rules: RuntimeRules): ChannelSetting | null {
-    const opened = sealed === null ? [] : this.durable.vault.open(name, sealed);
+    const opened = sealed === null ? [] : this.durable.channelSecrets.decrypt(name, sealed);
     if ("kind" in opened) {
       this.log.error("channel_sealed", { channel: name, detail: opened.message });
       return null;

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { keepBefore } from "./backup/before.ts";
+import { backupBeforeMigration } from "./backup/before-migration.ts";
 import { migrate, pending } from "./migrate.ts";
 import { PostgresDatabase } from "./postgres/postgres.ts";
 import { SqliteDatabase, storeFile } from "./sqlite/sqlite.ts";
@@ -49,7 +49,7 @@ function postgres({ store, statementMs, connectionsMax }: OpenOptions): Database
 
 async function migrated(database: Database, { store, dataDir, givenMasterKey = null }: OpenOptions): Promise<void> {
   if (database.engine === "sqlite") {
-    await migrate(database, { before: async ({ number }) => keepBefore(database, storeFile(dataDir), number, givenMasterKey) });
+    await migrate(database, { before: async ({ number }) => backupBeforeMigration(database, storeFile(dataDir), number, givenMasterKey) });
     return;
   }
   // A step may have to rewrite a large table, which the deadline of an ordinary statement would forbid.

@@ -7,12 +7,12 @@ import { openDatabase } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
 import { makeStorage } from "../../src/store/storage.ts";
-import { makeVault } from "../../src/store/secrets/vault.ts";
+import { makeChannelSecrets } from "../../src/store/secrets/channel-secrets.ts";
 import { codeOf, startAdmin, storeText, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
 import { freshDataDir } from "../support/databases.ts";
 
 const secret = "sk-upstream-canary-0123456789-wxyz";
-const vault = makeVault({ version: "1", bytes: Buffer.from(crypto.getRandomValues(new Uint8Array(32))) });
+const channelSecrets = makeChannelSecrets({ version: "1", bytes: Buffer.from(crypto.getRandomValues(new Uint8Array(32))) });
 
 interface Rig {
   readonly world: AdminWorld;
@@ -22,7 +22,7 @@ interface Rig {
   readonly running: ChannelStatus[];
 }
 
-/** With the real rules for entries and the real vault. */
+/** With the real rules for entries and the real encryption. */
 async function rig(given: Partial<RunningChannels> = {}, start: StartOptions = {}): Promise<Rig> {
   const running: ChannelStatus[] = [];
   const channels: RunningChannels = {
@@ -30,7 +30,7 @@ async function rig(given: Partial<RunningChannels> = {}, start: StartOptions = {
       const reading = readRuntimeChannel(entry, secrets, { allowPrivate: false, localModels: [], own: ["gateway.example.com:4400"] });
       return reading.ok ? [] : reading.problems;
     },
-    seal: (name, secrets) => vault.seal(name, secrets),
+    seal: (name, secrets) => channelSecrets.encrypt(name, secrets),
     status: () => running,
     test: async () => null,
     forget: () => 0,
@@ -84,8 +84,8 @@ describe("a channel that is added", () => {
     }
     expect(await storeText(world)).not.toContain("canary");
     const row = await world.storage.channels.get("main");
-    expect(vault.open("main", row!.sealed!)).toEqual([secret, "short"]);
-    expect(vault.open("other", row!.sealed!)).toMatchObject({ kind: "vault_trouble" });
+    expect(channelSecrets.decrypt("main", row!.sealed!)).toEqual([secret, "short"]);
+    expect(channelSecrets.decrypt("other", row!.sealed!)).toMatchObject({ kind: "decryption_error" });
   });
 
   test.each([
@@ -164,7 +164,7 @@ describe("a channel that is changed", () => {
     expect((await world.storage.channels.get("main"))?.sealed).toBe(before!.sealed);
     const rekeyed = shown(await call("PATCH", "/channels/main", { secrets: ["another-key-of-the-upstream"] }));
     expect([rekeyed.secrets, rekeyed.entry]).toEqual([[{ last4: "ream" }], changed.entry]);
-    expect(vault.open("main", (await world.storage.channels.get("main"))!.sealed!)).toEqual(["another-key-of-the-upstream"]);
+    expect(channelSecrets.decrypt("main", (await world.storage.channels.get("main"))!.sealed!)).toEqual(["another-key-of-the-upstream"]);
     expect(shown(await call("PATCH", "/channels/main", { secrets: [] })).secrets).toEqual([]);
     expect((await world.storage.channels.get("main"))?.sealed).toBeNull();
   });
@@ -257,7 +257,7 @@ describe("two who change one channel", () => {
     for (const wrong of [first, `W/${now}`, now.replaceAll('"', ""), '""', "x", `"${"0".repeat(32)}", ${first}`]) {
       expect([wrong, (await patch(wrong, { secrets: ["another-key-of-the-upstream"] })).status]).toEqual([wrong, 412]);
     }
-    expect(vault.open("main", (await world.storage.channels.get("main"))!.sealed!)).toEqual([secret]);
+    expect(channelSecrets.decrypt("main", (await world.storage.channels.get("main"))!.sealed!)).toEqual([secret]);
     expect((await patch(`${first}, ${now}`, { entry: { weight: 9 } })).status).toBe(200);
     expect((await patch("*", { secrets: ["another-key-of-the-upstream"] })).status).toBe(200);
     expect(
@@ -284,7 +284,7 @@ describe("S51: the headers of a channel", () => {
   async function sealing(): Promise<Rig & { readonly clear: (entry: object) => Promise<void> }> {
     const dataDir = freshDataDir();
     const database = await openDatabase({ store: "sqlite", dataDir });
-    const storage = makeStorage(database, { wallMs: Date.now, newId: () => Bun.randomUUIDv7(), vault });
+    const storage = makeStorage(database, { wallMs: Date.now, newId: () => Bun.randomUUIDv7(), channelSecrets });
     const made = await rig({}, { dataDir, storage: () => storage });
     return {
       ...made,

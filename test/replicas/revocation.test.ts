@@ -71,14 +71,14 @@ describe.skipIf(missing !== "")(`what is changed on one replica${missing}`, () =
   test("a channel that was added serves on the other within 5 s, with its secret, and is gone as soon when it is removed", async () => {
     const key = await replicas.key();
     await using upstream = await startChaos({ name: "added" });
-    const { storage, vault } = replicas.store;
+    const { storage, channelSecrets } = replicas.store;
     const ask = () => chat(replicas.b.gateway, { model: "only-there" }, { key: key.token, headers: {} });
     const secret = "sk-added-0123456789";
     await storage.channels.create(
       {
         name: "added",
         entry: { base_url: upstream.url, models: { "only-there": "chaos" }, tier: 1 },
-        sealed: vault.seal("added", [secret]),
+        sealed: channelSecrets.encrypt("added", [secret]),
         last4: ["6789"],
       },
       ben,

@@ -15,11 +15,11 @@ import {
 import { join } from "node:path";
 import fc from "fast-check";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
-import { keepBefore } from "../../src/store/backup/before.ts";
-import { backupMark, chunkBytesUsual } from "../../src/store/backup/header.ts";
-import type { BackupKey, Protection } from "../../src/store/backup/key.ts";
+import { backupBeforeMigration } from "../../src/store/backup/before-migration.ts";
+import { backupMagic, chunkBytesUsual } from "../../src/store/backup/header.ts";
+import type { BackupKey, BackupProtection } from "../../src/store/backup/key.ts";
 import { restoreStore, type BackupSource } from "../../src/store/backup/restore.ts";
-import { openSealed, sealFile } from "../../src/store/backup/seal.ts";
+import { decryptFile, encryptFile } from "../../src/store/backup/encrypted-file.ts";
 import { backupStore, type BackupProgress } from "../../src/store/backup/backup.ts";
 import type { Database } from "../../src/store/database.ts";
 import { masterKeyFile } from "../../src/store/secrets/master-key-file.ts";
@@ -31,7 +31,7 @@ import { freshDataDir } from "../support/databases.ts";
 
 const canary = "canary-row-that-nobody-may-read";
 const passphrase = "five quiet words in a row";
-const byMasterKey: Protection = { kind: "master_key" };
+const byMasterKey: BackupProtection = { kind: "master_key" };
 
 /** A store with its master key, some rows, and more bytes than one piece of a backup has. */
 async function filled(given: string | null = null): Promise<{ readonly dataDir: string; readonly database: Database }> {
@@ -83,7 +83,7 @@ describe("S51: a backup", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect([...new Set(seen)]).toEqual(["copying", "checking", "encrypting"]);
     const raw = bytesIn(folder);
-    expect(raw.startsWith(backupMark)).toBe(true);
+    expect(raw.startsWith(backupMagic)).toBe(true);
     for (const readable of [canary, "SQLite format", "create table", "settings", readFileSync(masterKeyFile(dataDir), "utf8").trim()]) {
       expect([readable, raw.includes(readable)]).toEqual([readable, false]);
     }
@@ -174,26 +174,26 @@ describe("S51: a backup", () => {
         { chunkBytes: 2 ** 40, bytes: 2 ** 41 },
         { chunkBytes: 0, bytes: 0 },
       ]) {
-        writeFileSync(file, `${backupMark}${JSON.stringify({ salt, ...sizes, opensWith })}\nAAAA\n${"x".repeat(200_000)}`);
+        writeFileSync(file, `${backupMagic}${JSON.stringify({ salt, ...sizes, opensWith })}\nAAAA\n${"x".repeat(200_000)}`);
         expect(await said(restoreStore({ dataDir: join(folder, "data"), from: from(file, { passphrase }) }))).toStartWith("damaged:");
       }
     }
-    writeFileSync(join(folder, "endless"), backupMark + "x".repeat(100_000));
+    writeFileSync(join(folder, "endless"), backupMagic + "x".repeat(100_000));
     expect(await said(restoreStore({ dataDir: join(folder, "data"), from: from(join(folder, "endless")) }))).toStartWith("damaged:");
   });
 
   test("before a step of the schema is encrypted as well, where the store's own master key is at hand", async () => {
     const { dataDir, database } = await filled();
-    await keepBefore(database, storeFile(dataDir), 99);
+    await backupBeforeMigration(database, storeFile(dataDir), 99);
     const copy = `${storeFile(dataDir)}.before-0099`;
-    expect(readFileSync(copy).toString("latin1").startsWith(backupMark)).toBe(true);
+    expect(readFileSync(copy).toString("latin1").startsWith(backupMagic)).toBe(true);
     expect(readFileSync(copy).toString("latin1")).not.toContain(canary);
     expect(statSync(copy).mode & 0o777).toBe(0o600);
     expect(readdirSync(dataDir).filter((name) => name.includes(".part"))).toEqual([]);
     await database.run(sql`delete from settings where name like 'n%'`);
     // With another key than the store's it is as plain as the store beside it: nobody could open it otherwise.
     writeFileSync(masterKeyFile(dataDir), new Bun.CryptoHasher("sha256").update("other").digest("hex"));
-    await keepBefore(database, storeFile(dataDir), 98);
+    await backupBeforeMigration(database, storeFile(dataDir), 98);
     expect(
       readFileSync(`${storeFile(dataDir)}.before-0098`)
         .toString("latin1")
@@ -218,14 +218,14 @@ describe("a sealed file", () => {
   const key: BackupKey = { hint: { kind: "master_key", version: "1" }, secret: async () => new Uint8Array(32).fill(3) };
   const folder = freshDataDir();
   const [plain, sealed, again] = ["plain", "sealed", "again"].map((name) => join(folder, name)) as [string, string, string];
-  const open = (): Promise<string> => said(openSealed(sealed, again, () => key));
+  const open = (): Promise<string> => said(decryptFile(sealed, again, () => key));
 
   test("comes back as it was, whatever its length", async () => {
     for (const length of [1, 15, chunkBytesUsual - 1, chunkBytesUsual, chunkBytesUsual + 1, 2 * chunkBytesUsual, 3 * chunkBytesUsual - 7]) {
       const bytes = crypto.getRandomValues(new Uint8Array(64));
       const text = Buffer.alloc(length, bytes);
       writeFileSync(plain, text);
-      await sealFile(plain, sealed, key);
+      await encryptFile(plain, sealed, key);
       expect([length, await open()]).toEqual([length, ""]);
       expect(readFileSync(again).equals(text)).toBe(true);
     }
@@ -233,16 +233,16 @@ describe("a sealed file", () => {
 
   test("is another one each time", async () => {
     writeFileSync(plain, "the same");
-    await sealFile(plain, sealed, key);
-    await sealFile(plain, again, key);
+    await encryptFile(plain, sealed, key);
+    await encryptFile(plain, again, key);
     expect(readFileSync(sealed).subarray(-24).equals(readFileSync(again).subarray(-24))).toBe(false);
   });
 
   test("S52: does not open once a bit of it was turned, wherever that is", async () => {
     writeFileSync(plain, Buffer.alloc(2 * chunkBytesUsual + 500, "0123456789"));
-    await sealFile(plain, sealed, key);
+    await encryptFile(plain, sealed, key);
     const good = readFileSync(sealed);
-    const header = good.indexOf("\n", good.indexOf("\n", backupMark.length) + 1) + 1;
+    const header = good.indexOf("\n", good.indexOf("\n", backupMagic.length) + 1) + 1;
     const offsets = fc.oneof(
       fc.nat(header - 1),
       fc.nat(good.length - 1),
@@ -261,9 +261,9 @@ describe("a sealed file", () => {
 
   test("S52: does not open when it was cut, made longer, or its pieces changed places", async () => {
     writeFileSync(plain, Buffer.alloc(3 * chunkBytesUsual, "0123456789"));
-    await sealFile(plain, sealed, key);
+    await encryptFile(plain, sealed, key);
     const good = readFileSync(sealed);
-    const start = good.indexOf("\n", good.indexOf("\n", backupMark.length) + 1) + 1;
+    const start = good.indexOf("\n", good.indexOf("\n", backupMagic.length) + 1) + 1;
     const piece = chunkBytesUsual + 16;
     for (const length of [start, start + piece, start + 2 * piece, good.length - 1, good.length - 16, good.length - piece, start + 5]) {
       writeFileSync(sealed, good);
@@ -287,8 +287,8 @@ describe("a sealed file", () => {
 
   test("S52: does not open with the header of another, though it is of the same key", async () => {
     writeFileSync(plain, "one and the same");
-    await sealFile(plain, sealed, key);
-    await sealFile(plain, again, key);
+    await encryptFile(plain, sealed, key);
+    await encryptFile(plain, again, key);
     const [one, other] = [readFileSync(sealed), readFileSync(again)];
     writeFileSync(sealed, Buffer.concat([one.subarray(0, one.length - 32), other.subarray(-32)]));
     expect(await open()).toContain("something was changed");
@@ -305,13 +305,13 @@ describe("a sealed file", () => {
     writeFileSync(plain, "");
     truncateSync(plain, bytes);
     const code = `
-      const { openSealed, sealFile } = await import(${JSON.stringify(join(import.meta.dir, "../../src/store/backup/seal.ts"))});
+      const { decryptFile, encryptFile } = await import(${JSON.stringify(join(import.meta.dir, "../../src/store/backup/encrypted-file.ts"))});
       const key = { hint: { kind: "master_key", version: "1" }, secret: async () => new Uint8Array(32) };
       const [plain, sealed, again] = process.argv.slice(1);
       let peak = 0;
       const look = () => void (peak = Math.max(peak, process.memoryUsage().rss));
-      await sealFile(plain, sealed, key, look);
-      await openSealed(sealed, again, () => key, look);
+      await encryptFile(plain, sealed, key, look);
+      await decryptFile(sealed, again, () => key, look);
       console.log(peak);`;
     const child = Bun.spawn({ cmd: [process.execPath, "-e", code, plain, sealed, again], stdout: "pipe", stderr: "inherit" });
     const [said] = await Promise.all([new Response(child.stdout).text(), child.exited]);

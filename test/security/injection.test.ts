@@ -8,7 +8,7 @@ import { unlimited } from "../../src/limits/limits.ts";
 import type { Database } from "../../src/store/database.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { makeStorage } from "../../src/store/storage.ts";
-import { makeVault } from "../../src/store/secrets/vault.ts";
+import { makeChannelSecrets } from "../../src/store/secrets/channel-secrets.ts";
 import { goodPassword, newKey, startAdmin, tester, type AdminWorld, type Called } from "../support/admin.ts";
 import { engines, type Engine } from "../support/databases.ts";
 
@@ -286,14 +286,14 @@ async function start(engine: Engine): Promise<Rig> {
   const spied = watched(await engine.open());
   const values: string[] = [];
   const database: Database = valued(spied.database, values);
-  const vault = makeVault({ version: "1", bytes: crypto.getRandomValues(new Uint8Array(32)) });
-  const storage = makeStorage(database, { wallMs: Date.now, newId: () => Bun.randomUUIDv7(), vault });
+  const channelSecrets = makeChannelSecrets({ version: "1", bytes: crypto.getRandomValues(new Uint8Array(32)) });
+  const storage = makeStorage(database, { wallMs: Date.now, newId: () => Bun.randomUUIDv7(), channelSecrets });
   const world = await startAdmin({
     storage: () => storage,
     services: {
       channels: {
         check: async () => [],
-        seal: (name, secrets) => vault.seal(name, secrets),
+        seal: (name, secrets) => channelSecrets.encrypt(name, secrets),
         status: () => [],
         test: async () => null,
         forget: () => 0,
@@ -367,5 +367,5 @@ test("S02: a statement is made by the template and by nothing else, and a value 
     if (/\.unsafe\(|\.query\(`|\.exec\(`/.test(text) && !/^src\/store\/(sqlite|postgres)\/\1-connection\.ts$/.test(file)) makers.push(file);
   }
   // The thread and the bulk insertion are handed the texts of statements that the template made.
-  expect(makers.toSorted()).toEqual(["src/store/receipts/insertion.ts", "src/store/sql.ts", "src/store/sqlite/database-thread.ts"]);
+  expect(makers.toSorted()).toEqual(["src/store/receipts/bulk-insert.ts", "src/store/sql.ts", "src/store/sqlite/database-thread.ts"]);
 });

@@ -6,10 +6,10 @@ import { chmodSync, mkdirSync, readdirSync, statSync, truncateSync, writeFileSyn
 import { join } from "node:path";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
-import { Insertion } from "../../src/store/receipts/insertion.ts";
+import { Insertion } from "../../src/store/receipts/bulk-insert.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
-import { SerialDatabase } from "../../src/store/sqlite/sqlite-serial.ts";
+import { SerialDatabase } from "../../src/store/sqlite/serial-database.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
 import { ThreadConnection } from "../../src/store/sqlite/thread-connection.ts";
 import { ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";

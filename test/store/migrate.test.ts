@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
-import { keepBefore } from "../../src/store/backup/before.ts";
+import { backupBeforeMigration } from "../../src/store/backup/before-migration.ts";
 import type { Database } from "../../src/store/database.ts";
 import { migrate, pending } from "../../src/store/migrate.ts";
 import { migrations, type Migration } from "../../src/store/migrations/index.ts";
@@ -135,7 +135,7 @@ for (const { name, skipped, open } of engines) {
 
 describe("before a SQLite store is changed", () => {
   const kept = async (database: Database, file: string, steps: readonly Migration[]): Promise<void> => {
-    await migrate(database, { migrations: steps, before: async ({ number }) => keepBefore(database, file, number) });
+    await migrate(database, { migrations: steps, before: async ({ number }) => backupBeforeMigration(database, file, number) });
   };
 
   test("a copy of it is kept beside it, for nobody else to read, and a new one has none", async () => {
@@ -164,7 +164,7 @@ describe("before a SQLite store is changed", () => {
     const dataDir = freshDataDir();
     const database = await openDatabase({ store: "sqlite", dataDir });
     await migrate(database, { migrations: later });
-    await keepBefore(database, storeFile(dataDir), second.number);
+    await backupBeforeMigration(database, storeFile(dataDir), second.number);
     expect(readdirSync(dataDir).filter((name) => name.includes("before"))).toEqual([]);
     await database.close();
   });
@@ -194,7 +194,7 @@ describe("before a SQLite store is changed", () => {
     const [old, young] = ["old", "young"].map((name) => `${storeFile(dataDir)}.before-0002.${name}.part`);
     for (const half of [old!, young!]) writeFileSync(half, "half");
     utimesSync(old!, 1, 1);
-    await keepBefore(database, storeFile(dataDir), second.number);
+    await backupBeforeMigration(database, storeFile(dataDir), second.number);
     expect([existsSync(old!), existsSync(young!)]).toEqual([false, true]);
     await database.close();
   });

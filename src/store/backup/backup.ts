@@ -2,9 +2,9 @@ import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { StorageTrouble } from "../../gateway/storage.ts";
 import { checkStore } from "./check.ts";
-import { partFile, removeAbandoned, wholeFile } from "./file.ts";
-import { keyToSeal, type Protection } from "./key.ts";
-import { sealFile } from "./seal.ts";
+import { withTempFile, removeAbandoned, writeAtomically } from "./atomic-file.ts";
+import { encryptionKeyFor, type BackupProtection } from "./key.ts";
+import { encryptFile } from "./encrypted-file.ts";
 import { sql } from "../sql.ts";
 import { storeFile } from "../sqlite/sqlite.ts";
 import { ThreadDatabase } from "../sqlite/thread-database.ts";
@@ -22,7 +22,7 @@ export interface BackupOptions {
 export interface BackupTarget {
   /** The file to be made. It must not exist yet. */
   readonly file: string;
-  readonly protection: Protection;
+  readonly protection: BackupProtection;
 }
 
 export interface BackupProgress {
@@ -49,14 +49,14 @@ export async function backupStore({
   if (existsSync(to)) throw new StorageTrouble("conflict", `${resolve(to)} exists already. Name a file that does not.`);
   const database = new ThreadDatabase(file);
   try {
-    const key = await keyToSeal(protection, { dataDir, given }, database);
-    await wholeFile(resolve(to), async (part) => {
+    const key = await encryptionKeyFor(protection, { dataDir, given }, database);
+    await writeAtomically(resolve(to), async (part) => {
       if (key === null) await checkedCopy(database, file, part, onProgress);
       else {
-        await partFile(file, async (plain) => {
+        await withTempFile(file, async (plain) => {
           await checkedCopy(database, file, plain, onProgress);
           const totalBytes = bytesOf(plain);
-          await sealFile(plain, part, key, (doneBytes) => onProgress({ doing: "encrypting", doneBytes, totalBytes }));
+          await encryptFile(plain, part, key, (doneBytes) => onProgress({ doing: "encrypting", doneBytes, totalBytes }));
         });
       }
       return true;
@@ -76,7 +76,7 @@ async function checkedCopy(
   onProgress: (progress: BackupProgress) => void,
 ): Promise<void> {
   const totalBytes = bytesOf(file) + bytesOf(`${file}-wal`);
-  await watched(
+  await withProgress(
     () => onProgress({ doing: "copying", doneBytes: bytesOf(to), totalBytes }),
     async () => database.run(sql`vacuum into ${to}`),
   );
@@ -95,7 +95,7 @@ export function refuseServer(store: string): void {
 }
 
 /** Calls the one now and then while the other works. */
-export async function watched<T>(look: () => void, work: () => Promise<T>): Promise<T> {
+export async function withProgress<T>(look: () => void, work: () => Promise<T>): Promise<T> {
   look();
   const timer = setInterval(look, lookMs);
   try {

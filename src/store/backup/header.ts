@@ -1,5 +1,5 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { derived, keyBytes } from "../secrets/sealing.ts";
+import { deriveKey, keyBytes } from "../secrets/encryption.ts";
 import { isObject, parsedObject } from "../stored-json.ts";
 
 /**
@@ -21,7 +21,7 @@ export type BackupKeyHint =
   | { readonly kind: "master_key"; readonly version: string }
   | { readonly kind: "passphrase"; readonly workLog2: number };
 
-export const backupMark = "sluice backup 1\n";
+export const backupMagic = "sluice backup 1\n";
 /** Far more than a header has. */
 export const headerBytesMax = 2048;
 export const chunkBytesUsual = 256 * 1024;
@@ -30,50 +30,50 @@ export function newHeader(bytes: number, opensWith: BackupKeyHint): BackupHeader
   return { salt: randomBytes(saltBytes), chunkBytes: chunkBytesUsual, bytes, opensWith };
 }
 
-export function writtenHeader(header: BackupHeader, secret: Uint8Array): Uint8Array {
+export function serializeHeader(header: BackupHeader, secret: Uint8Array): Uint8Array {
   const { salt, chunkBytes, bytes, opensWith } = header;
   const line = JSON.stringify({ salt: Buffer.from(salt).toString("base64url"), chunkBytes, bytes, opensWith });
-  return Buffer.from(`${backupMark}${line}\n${proofOf(line, header, secret).toString("base64url")}\n`);
+  return Buffer.from(`${backupMagic}${line}\n${headerMac(line, header, secret).toString("base64url")}\n`);
 }
 
 /** A header as it stands in a file. It is not to be believed before it is proven. */
-export interface FoundHeader {
+export interface ParsedHeader {
   readonly header: BackupHeader;
   readonly line: string;
-  readonly proof: string;
+  readonly mac: string;
   /** Where the store begins. */
   readonly end: number;
 }
 
 /** Null where the bytes begin a sealed backup, but not with a header that this version understands. */
-export function foundHeader(bytes: Uint8Array): FoundHeader | null {
-  const [mark = "", line = "", proof = "", rest] = Buffer.from(bytes).toString("latin1").split("\n", 4);
-  if (`${mark}\n` !== backupMark || rest === undefined) return null;
+export function parseHeader(bytes: Uint8Array): ParsedHeader | null {
+  const [mark = "", line = "", mac = "", rest] = Buffer.from(bytes).toString("latin1").split("\n", 4);
+  if (`${mark}\n` !== backupMagic || rest === undefined) return null;
   const { salt, chunkBytes, bytes: storeBytes, opensWith } = parsedObject(line) ?? {};
   if (typeof salt !== "string" || !isCount(chunkBytes, chunkBytesMax) || !isCount(storeBytes, Number.MAX_SAFE_INTEGER)) return null;
-  const hint = hintFrom(opensWith);
-  const drawn = Buffer.from(salt, "base64url");
-  if (hint === null || drawn.length !== saltBytes || chunkBytes < chunkBytesMin) return null;
-  const header = { salt: new Uint8Array(drawn), chunkBytes, bytes: storeBytes, opensWith: hint };
-  return { header, line, proof, end: backupMark.length + line.length + proof.length + 2 };
+  const hint = parseKeyHint(opensWith);
+  const saltRead = Buffer.from(salt, "base64url");
+  if (hint === null || saltRead.length !== saltBytes || chunkBytes < chunkBytesMin) return null;
+  const header = { salt: new Uint8Array(saltRead), chunkBytes, bytes: storeBytes, opensWith: hint };
+  return { header, line, mac, end: backupMagic.length + line.length + mac.length + 2 };
 }
 
-export function isProven({ header, line, proof }: FoundHeader, secret: Uint8Array): boolean {
-  const [found, wanted] = [Buffer.from(proof, "base64url"), proofOf(line, header, secret)];
+export function isAuthentic({ header, line, mac }: ParsedHeader, secret: Uint8Array): boolean {
+  const [found, wanted] = [Buffer.from(mac, "base64url"), headerMac(line, header, secret)];
   return found.length === wanted.length && timingSafeEqual(found, wanted);
 }
 
 /** What the store itself is sealed with. */
 export function contentKey({ salt }: BackupHeader, secret: Uint8Array): Uint8Array {
-  return derived(secret, "sluice backup contents 1", keyBytes, salt);
+  return deriveKey(secret, "sluice backup contents 1", keyBytes, salt);
 }
 
-function proofOf(line: string, { salt }: BackupHeader, secret: Uint8Array): Buffer {
-  const key = derived(secret, "sluice backup header 1", keyBytes, salt);
-  return createHmac("sha256", key).update(backupMark).update(line, "latin1").digest();
+function headerMac(line: string, { salt }: BackupHeader, secret: Uint8Array): Buffer {
+  const key = deriveKey(secret, "sluice backup header 1", keyBytes, salt);
+  return createHmac("sha256", key).update(backupMagic).update(line, "latin1").digest();
 }
 
-function hintFrom(value: unknown): BackupKeyHint | null {
+function parseKeyHint(value: unknown): BackupKeyHint | null {
   if (!isObject(value)) return null;
   const { kind, version, workLog2 } = value;
   if (kind === "master_key" && typeof version === "string") return { kind, version };

@@ -2,12 +2,12 @@ import { scrypt } from "node:crypto";
 import { StorageTrouble } from "../../gateway/storage.ts";
 import type { BackupKeyHint } from "./header.ts";
 import type { Database } from "../database.ts";
-import { masterKeyFile, masterKeysAt, MasterKeyTrouble, replacedKeysAt } from "../secrets/master-key-file.ts";
-import { readLock, unlocked } from "../secrets/master-key.ts";
-import { derived, keyBytes, sealingKeyOf } from "../secrets/sealing.ts";
+import { masterKeyFile, masterKeysAt, MasterKeyError, replacedKeysAt } from "../secrets/master-key-file.ts";
+import { readMasterKeyRecord, decryptPepper } from "../secrets/master-key.ts";
+import { deriveKey, keyBytes, encryptionKeyOf } from "../secrets/encryption.ts";
 
 /** What a backup is sealed with: the master key of its store unless something else is wished. */
-export type Protection =
+export type BackupProtection =
   | { readonly kind: "master_key" }
   | { readonly kind: "passphrase"; readonly passphrase: string }
   | { readonly kind: "plain" };
@@ -18,24 +18,24 @@ export interface BackupKey {
   readonly secret: (salt: Uint8Array) => Promise<Uint8Array>;
 }
 
-export interface KeyPlace {
+export interface BackupKeyOptions {
   readonly dataDir: string;
   /** The master key, where the environment gives it. */
   readonly given: string | null;
 }
 
 /** The key for a backup of this store; null where it is to be plain. A master key that is not the store's own seals nothing. */
-export async function keyToSeal(protection: Protection, place: KeyPlace, store: Database): Promise<BackupKey | null> {
+export async function encryptionKeyFor(protection: BackupProtection, place: BackupKeyOptions, store: Database): Promise<BackupKey | null> {
   if (protection.kind === "plain") return null;
   if (protection.kind === "passphrase") return passphraseKey(protection.passphrase, workLog2Usual);
-  return (await ownKey(place, store)) ?? fail(withoutOwnKey(place));
+  return (await storeMasterKey(place, store)) ?? fail(withoutOwnKey(place));
 }
 
 /** The master key at hand that the store was begun with; null where there is none. */
-export async function ownKey({ dataDir, given }: KeyPlace, store: Database): Promise<BackupKey | null> {
-  return asStorageTrouble(async () => {
-    const lock = await readLock(store);
-    const own = masterKeysAt(dataDir, given).find((key) => lock !== null && unlocked(lock, sealingKeyOf(key)) !== null);
+export async function storeMasterKey({ dataDir, given }: BackupKeyOptions, store: Database): Promise<BackupKey | null> {
+  return toStorageErrors(async () => {
+    const lock = await readMasterKeyRecord(store);
+    const own = masterKeysAt(dataDir, given).find((key) => lock !== null && decryptPepper(lock, encryptionKeyOf(key)) !== null);
     return own === undefined ? null : masterKey(own);
   });
 }
@@ -50,9 +50,9 @@ export type MasterKeyFit =
   | { readonly kind: "other" }
   | { readonly kind: "missing" };
 
-export async function masterKeyFit({ dataDir, given }: KeyPlace, store: Database): Promise<MasterKeyFit> {
-  const lock = await asStorageTrouble(() => readLock(store));
-  const opens = (key: Uint8Array): boolean => lock !== null && unlocked(lock, sealingKeyOf(key)) !== null;
+export async function masterKeyFitOf({ dataDir, given }: BackupKeyOptions, store: Database): Promise<MasterKeyFit> {
+  const lock = await toStorageErrors(() => readMasterKeyRecord(store));
+  const opens = (key: Uint8Array): boolean => lock !== null && decryptPepper(lock, encryptionKeyOf(key)) !== null;
   try {
     const keys = masterKeysAt(dataDir, given);
     if (lock === null || keys.some(opens)) return { kind: "fits" };
@@ -61,17 +61,22 @@ export async function masterKeyFit({ dataDir, given }: KeyPlace, store: Database
     return { kind: keys.length === 0 ? "missing" : "other" };
   } catch (error) {
     // What lies there is no master key, and a restore is not the moment to refuse for it.
-    if (error instanceof MasterKeyTrouble) return { kind: "other" };
+    if (error instanceof MasterKeyError) return { kind: "other" };
     throw error;
   }
 }
 
 /** The key that a backup asks for. Throws where it is not at hand, with what is to be done. */
-export function keyToOpen(file: string, hint: BackupKeyHint, passphrase: string | null, { dataDir, given }: KeyPlace): BackupKey {
+export function decryptionKeyFor(
+  file: string,
+  hint: BackupKeyHint,
+  passphrase: string | null,
+  { dataDir, given }: BackupKeyOptions,
+): BackupKey {
   if (hint.kind === "passphrase") {
     return passphrase === null ? fail(passphraseNeeded(file)) : passphraseKey(passphrase, hint.workLog2);
   }
-  const keys = withStorageTrouble(() => [...masterKeysAt(dataDir, given), ...replacedKeysAt(dataDir).map(({ bytes }) => bytes)]).map(
+  const keys = toStorageErrorsSync(() => [...masterKeysAt(dataDir, given), ...replacedKeysAt(dataDir).map(({ bytes }) => bytes)]).map(
     masterKey,
   );
   const found = keys.find((key) => key.hint.kind === "master_key" && key.hint.version === hint.version);
@@ -86,8 +91,8 @@ export function passphraseProblem(passphrase: string): string | null {
 
 function masterKey(master: Uint8Array): BackupKey {
   return {
-    hint: { kind: "master_key", version: sealingKeyOf(master).version },
-    secret: () => Promise.resolve(derived(master, "sluice backup key 1", keyBytes)),
+    hint: { kind: "master_key", version: encryptionKeyOf(master).version },
+    secret: () => Promise.resolve(deriveKey(master, "sluice backup key 1", keyBytes)),
   };
 }
 
@@ -96,11 +101,11 @@ function passphraseKey(passphrase: string, workLog2: number): BackupKey {
   if (problem !== null) throw new StorageTrouble("invalid", problem);
   return {
     hint: { kind: "passphrase", workLog2 },
-    secret: (salt) => stretched(passphrase.normalize("NFC"), salt, workLog2),
+    secret: (salt) => derivePassphraseKey(passphrase.normalize("NFC"), salt, workLog2),
   };
 }
 
-function stretched(passphrase: string, salt: Uint8Array, workLog2: number): Promise<Uint8Array> {
+function derivePassphraseKey(passphrase: string, salt: Uint8Array, workLog2: number): Promise<Uint8Array> {
   const cost = { N: 2 ** workLog2, r: 8, p: 1, maxmem: 2 ** workLog2 * 1024 * 2 };
   return new Promise((resolve, reject) => {
     scrypt(passphrase, salt, keyBytes, cost, (error, key) => (error == null ? resolve(new Uint8Array(key)) : reject(error)));
@@ -112,7 +117,7 @@ const workLog2Usual = 17;
 const passphraseCharactersMin = 16;
 const passphraseCharactersMax = 1024;
 
-function withoutOwnKey({ dataDir }: KeyPlace): StorageTrouble {
+function withoutOwnKey({ dataDir }: BackupKeyOptions): StorageTrouble {
   return new StorageTrouble(
     "missing",
     `There is nothing to encrypt the backup with: the master key of this store is neither ${masterKeyFile(dataDir)} nor SLUICE_MASTER_KEY. ` +
@@ -141,7 +146,7 @@ function otherMasterKey(file: string, dataDir: string, given: boolean): StorageT
   );
 }
 
-async function asStorageTrouble<T>(work: () => Promise<T>): Promise<T> {
+async function toStorageErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -149,7 +154,7 @@ async function asStorageTrouble<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-function withStorageTrouble<T>(work: () => T): T {
+function toStorageErrorsSync<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -158,7 +163,7 @@ function withStorageTrouble<T>(work: () => T): T {
 }
 
 function translated(error: unknown): unknown {
-  return error instanceof MasterKeyTrouble ? new StorageTrouble("invalid", error.message) : error;
+  return error instanceof MasterKeyError ? new StorageTrouble("invalid", error.message) : error;
 }
 
 function fail(error: Error): never {

@@ -3,11 +3,11 @@ import { copyFileSync, existsSync, linkSync, mkdirSync, renameSync } from "node:
 import { copyFile } from "node:fs/promises";
 import { StorageTrouble } from "../../gateway/storage.ts";
 import { checkStore } from "./check.ts";
-import { fileTrouble, reachDisk, removeAbandoned, wholeFile } from "./file.ts";
+import { fileError, fsyncPath, removeAbandoned, writeAtomically } from "./atomic-file.ts";
 import type { BackupKeyHint } from "./header.ts";
-import { keyToOpen, masterKeyFit, type BackupKey, type KeyPlace, type MasterKeyFit } from "./key.ts";
-import { isSealed, openSealed } from "./seal.ts";
-import { bytesOf, refuseServer, watched, type BackupProgress } from "./backup.ts";
+import { decryptionKeyFor, masterKeyFitOf, type BackupKey, type BackupKeyOptions, type MasterKeyFit } from "./key.ts";
+import { isEncrypted, decryptFile } from "./encrypted-file.ts";
+import { bytesOf, refuseServer, withProgress, type BackupProgress } from "./backup.ts";
 import { storeFile } from "../sqlite/sqlite.ts";
 import { ThreadDatabase } from "../sqlite/thread-database.ts";
 
@@ -30,7 +30,7 @@ export interface BackupSource {
   readonly checkOnly: boolean;
 }
 
-export interface Restored {
+export interface RestoreResult {
   /** Where the store from before is kept; null where there was none, or where it is still in its place. */
   readonly replaced: string | null;
   /** Whether the master key that is here is the one that the store in the backup needs. */
@@ -47,7 +47,7 @@ export async function restoreStore({
   dataDir,
   given = null,
   onProgress = () => {},
-}: RestoreOptions): Promise<Restored> {
+}: RestoreOptions): Promise<RestoreResult> {
   refuseServer(store);
   const file = storeFile(dataDir);
   if (!existsSync(from)) throw new StorageTrouble("missing", `There is no backup at ${from}.`);
@@ -58,20 +58,20 @@ export async function restoreStore({
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw fileTrouble(error, dataDir);
+    throw fileError(error, dataDir);
   }
   removeAbandoned(file);
   let replaced: string | null = null;
   let masterKey: MasterKeyFit = { kind: "fits" };
-  await wholeFile(file, async (part) => {
+  await writeAtomically(file, async (part) => {
     const totalBytes = bytesOf(from);
-    await watched(
+    await withProgress(
       () => onProgress({ doing: "copying", doneBytes: bytesOf(part), totalBytes }),
-      async () => copied(from, part, (hint) => keyToOpen(from, hint, passphrase, { dataDir, given })),
+      async () => copyOrDecrypt(from, part, (hint) => decryptionKeyFor(from, hint, passphrase, { dataDir, given })),
     );
     onProgress({ doing: "checking", doneBytes: totalBytes, totalBytes });
     await checkStore(part, from);
-    masterKey = await fitOf(part, { dataDir, given });
+    masterKey = await masterKeyFitOfFile(part, { dataDir, given });
     if (checkOnly) return false;
     // Much time may have passed since we looked.
     refuseInUse(file);
@@ -82,17 +82,17 @@ export async function restoreStore({
 }
 
 /** A backup that is not encrypted opens without the master key, but the store in it is of no use without it. */
-async function fitOf(store: string, place: KeyPlace): Promise<MasterKeyFit> {
+async function masterKeyFitOfFile(store: string, place: BackupKeyOptions): Promise<MasterKeyFit> {
   const database = new ThreadDatabase(store, { readonly: true });
   try {
-    return await masterKeyFit(place, database);
+    return await masterKeyFitOf(place, database);
   } finally {
     await database.close();
   }
 }
 
-async function copied(from: string, to: string, keyFor: (hint: BackupKeyHint) => BackupKey): Promise<void> {
-  if (await isSealed(from)) await openSealed(from, to, keyFor);
+async function copyOrDecrypt(from: string, to: string, keyFor: (hint: BackupKeyHint) => BackupKey): Promise<void> {
+  if (await isEncrypted(from)) await decryptFile(from, to, keyFor);
   else await copyFile(from, to);
 }
 
@@ -125,7 +125,7 @@ function setAside(file: string): string | null {
   } catch {
     // Some disks know no links.
     copyFileSync(file, aside);
-    reachDisk(aside);
+    fsyncPath(aside);
   }
   for (const rest of ["-wal", "-shm", "-journal"]) if (existsSync(file + rest)) renameSync(file + rest, aside + rest);
   return aside;

@@ -1,6 +1,6 @@
 import { SQL, type ReservedSQL } from "bun";
 import { StorageTrouble } from "../../gateway/storage.ts";
-import { postgresTrouble } from "./postgres-trouble.ts";
+import { postgresTrouble } from "./postgres-errors.ts";
 import { textOf, valuesOf, type Sql, type Value } from "../sql.ts";
 
 /** What a statement gave: its rows with numbers as numbers, and how many rows it changed. */

@@ -1,9 +1,9 @@
 import type { Database } from "../database.ts";
 import { Late, type Answer, type PostgresConnection } from "./postgres-connection.ts";
 import { PostgresPool } from "./postgres-pool.ts";
-import { PassingTrouble } from "./postgres-trouble.ts";
+import { PassingTrouble } from "./postgres-errors.ts";
 import { sql, type Sql } from "../sql.ts";
-import { Scope } from "../sqlite/sqlite-scope.ts";
+import { Scope } from "../transaction-scope.ts";
 
 export interface PostgresOptions {
   /** How long a statement may take, with the wait for a connection. In a transaction each statement has this time. */

@@ -1,6 +1,6 @@
 import { operations } from "../../operations/operation.ts";
 import type { Receipt } from "../../usage/receipt.ts";
-import { Parts } from "./line-parts.ts";
+import { Parts } from "./array-reader.ts";
 import { blames, outcomes, receiptKind, states } from "./receipt-line.ts";
 import { attemptValues, audioMs, count, flag, maybeCount, maybeName, maybeNanos, name, receiptValues, status } from "./receipt-row.ts";
 import type { Value } from "../sql.ts";

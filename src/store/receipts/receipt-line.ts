@@ -1,8 +1,8 @@
 import { operations, type Operation } from "../../operations/operation.ts";
 import type { AttemptReceipt, Figures, ReceiptOpening, PlannedStep, Receipt } from "../../usage/receipt.ts";
 import { textBytesMax } from "../journal/frame.ts";
-import { Parts } from "./line-parts.ts";
-import { attemptFrom, plainAttempt } from "./plain-attempt.ts";
+import { Parts } from "./array-reader.ts";
+import { attemptFrom, plainAttempt } from "./compact-attempt.ts";
 import { ownRequestName } from "./stored-request.ts";
 import { nameCharactersMax } from "../stored-text.ts";
 import { requestNameOf } from "../../usage/request-name.ts";

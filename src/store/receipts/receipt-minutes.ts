@@ -1,4 +1,4 @@
-import { Insertion } from "./insertion.ts";
+import { Insertion } from "./bulk-insert.ts";
 import { sql } from "../sql.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { operations } from "../../operations/operation.ts";
 import type { AttemptReceipt, Figures, Receipt } from "../../usage/receipt.ts";
 import { requestNameOf } from "../../usage/request-name.ts";
-import { Insertion, type Columns } from "./insertion.ts";
-import { attemptFrom, plainAttempt } from "./plain-attempt.ts";
+import { Insertion, type Columns } from "./bulk-insert.ts";
+import { attemptFrom, plainAttempt } from "./compact-attempt.ts";
 import { blames, outcomes, planOf, planText, states } from "./receipt-line.ts";
 import { sql, type Value } from "../sql.ts";
 import { parsedJson } from "../stored-json.ts";

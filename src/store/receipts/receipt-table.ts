@@ -8,7 +8,7 @@ import { idsOfKey } from "./receipts-of-key.ts";
 import { joinSql, sql, type Sql, type Value } from "../sql.ts";
 import { receiptIdIn } from "./stored-request.ts";
 import { pageRows } from "../stored-text.ts";
-import { usageOf } from "./usage-question.ts";
+import { usageOf } from "./usage-query.ts";
 
 export function makeReceiptStorage(database: Database): ReceiptStorage {
   return {

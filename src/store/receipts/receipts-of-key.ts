@@ -1,5 +1,5 @@
 import type { Database } from "../database.ts";
-import { spansOfKey, type KeyQuery, type Span } from "./key-spans.ts";
+import { spansOfKey, type KeyQuery, type Span } from "./key-time-ranges.ts";
 import { conditionsOf, factsOf, idAt, idsOf } from "./receipt-conditions.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";

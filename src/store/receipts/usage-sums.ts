@@ -1,5 +1,5 @@
 import type { Database } from "../database.ts";
-import { Insertion } from "./insertion.ts";
+import { Insertion } from "./bulk-insert.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
 import { minuteOf, Minutes, strayRows } from "./receipt-minutes.ts";
 import { receiptPlace } from "./receipt-row.ts";

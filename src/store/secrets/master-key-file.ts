@@ -16,13 +16,13 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { keyBytes } from "./sealing.ts";
+import { keyBytes } from "./encryption.ts";
 
 /** Why there is no master key to go on with: what is wrong and how it is mended. Never the key. */
-export class MasterKeyTrouble extends Error {
+export class MasterKeyError extends Error {
   constructor(message: string) {
     super(message);
-    this.name = "MasterKeyTrouble";
+    this.name = "MasterKeyError";
   }
 }
 
@@ -56,7 +56,7 @@ export function readKeyFile(file: string): Uint8Array | null {
   if (text === null) return null;
   const bytes = parsedMasterKey(text);
   if (bytes !== null) return bytes;
-  throw new MasterKeyTrouble(`The master key in ${file} is not 64 hexadecimal digits. Put the one back that was there, from a backup.`);
+  throw new MasterKeyError(`The master key in ${file} is not 64 hexadecimal digits. Put the one back that was there, from a backup.`);
 }
 
 /** The master keys at hand: the one that is given or else kept in the folder, and the one that is about to replace it. */
@@ -68,7 +68,7 @@ export function masterKeysAt(dataDir: string, given: string | null): readonly Ui
 export function givenMasterKey(given: string): Uint8Array {
   const key = parsedMasterKey(given);
   if (key !== null) return key;
-  throw new MasterKeyTrouble(
+  throw new MasterKeyError(
     "SLUICE_MASTER_KEY must be 32 random bytes, as 64 hexadecimal digits or base64, such as the output of `openssl rand -hex 32`.",
   );
 }
@@ -89,12 +89,12 @@ export function makeKeyFile(dataDir: string, file: string): Uint8Array {
     }
     syncFolder(dataDir);
   } catch (error) {
-    throw new MasterKeyTrouble(
+    throw new MasterKeyError(
       `The master key cannot be kept in ${file}: ${said(error)}. Make its folder writable, or set SLUICE_MASTER_KEY.`,
     );
   }
   const key = readKeyFile(file);
-  if (key === null) throw new MasterKeyTrouble(`The master key in ${file} was removed while it was made. Start again.`);
+  if (key === null) throw new MasterKeyError(`The master key in ${file} was removed while it was made. Start again.`);
   return key;
 }
 
@@ -123,7 +123,7 @@ export function promoteKeyFile(dataDir: string): void {
     renameSync(nextKeyFile(dataDir), masterKeyFile(dataDir));
     syncFolder(dataDir);
   } catch (error) {
-    throw new MasterKeyTrouble(
+    throw new MasterKeyError(
       `The new master key cannot be put in its place: ${said(error)}. Rename ${nextKeyFile(dataDir)} to ${masterKeyFile(dataDir)}.`,
     );
   }
@@ -150,8 +150,8 @@ function readText(file: string): string | null {
   }
 }
 
-function unreadable(file: string, error: unknown): MasterKeyTrouble {
-  return new MasterKeyTrouble(`The master key in ${file} cannot be read: ${said(error)}. Give it to the user that runs the gateway.`);
+function unreadable(file: string, error: unknown): MasterKeyError {
+  return new MasterKeyError(`The master key in ${file} cannot be read: ${said(error)}. Give it to the user that runs the gateway.`);
 }
 
 /** A copy from a backup may be open to all. Where it is not ours, whoever mounted it has decided. */

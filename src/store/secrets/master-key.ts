@@ -1,35 +1,36 @@
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import type { Database } from "../database.ts";
+import { givenMasterKey, makeKeyFile, masterKeyFile, MasterKeyError, nextKeyFile, promoteKeyFile, readKeyFile } from "./master-key-file.ts";
 import {
-  givenMasterKey,
-  makeKeyFile,
-  masterKeyFile,
-  MasterKeyTrouble,
-  nextKeyFile,
-  promoteKeyFile,
-  readKeyFile,
-} from "./master-key-file.ts";
-import { derived, keyBytes, openBytes, sealBytes, sealingKeyOf, type Place, type SealingKey } from "./sealing.ts";
+  deriveKey,
+  keyBytes,
+  decryptBytes,
+  encryptBytes,
+  encryptionKeyOf,
+  type AssociatedData,
+  type EncryptionKey,
+  makeTokenDigest,
+  type TokenDigest,
+} from "./encryption.ts";
 import { sql } from "../sql.ts";
 import { parsedObject } from "../stored-json.ts";
-import { makeTokenDigest, type TokenDigest } from "./token-digest.ts";
 
 /** What everything secret in a store hangs on. */
 export interface MasterKey {
   /** What the keys of clients are hashed with. It stays the same when the master key changes. */
   readonly pepper: Uint8Array;
   /** Wraps the data keys of channels. */
-  readonly sealing: SealingKey;
+  readonly sealing: EncryptionKey;
   /** The key that is about to replace it, while that is under way. */
-  readonly next: SealingKey | null;
+  readonly next: EncryptionKey | null;
   /** Of a client's token. */
   readonly digest: TokenDigest;
   /** Of sessions, tokens for administration and the one for the first account. */
   readonly adminDigest: TokenDigest;
 }
 
-export interface MasterKeyPlace {
+export interface MasterKeyOptions {
   readonly dataDir: string;
   /** What the environment says; null where it says nothing. */
   readonly given: string | null;
@@ -40,86 +41,86 @@ export interface MasterKeyPlace {
  * The master key of this store: given, or kept in the data folder, where it is drawn at the first start. Refuses a key that is
  * not the one the store was begun with.
  */
-export async function openMasterKey(place: MasterKeyPlace): Promise<MasterKey> {
+export async function openMasterKey(place: MasterKeyOptions): Promise<MasterKey> {
   const { dataDir, database } = place;
   // In this order, because others may start at the same moment: a file is made before its lock, and a lock before any token.
   const inhabited = await isInhabited(database);
-  const lock = await readLock(database);
+  const lock = await readMasterKeyRecord(database);
   const found = place.given === null ? readKeyFile(masterKeyFile(dataDir)) : givenMasterKey(place.given);
   if (inhabited && lock === null) throw orphaned();
   if (found === null && lock !== null) throw missing(dataDir);
   const master = found ?? makeKeyFile(dataDir, masterKeyFile(dataDir));
-  const settled = lock ?? (await firstLock(database, sealingKeyOf(master)));
-  const opened = unlocked(settled, sealingKeyOf(master));
-  if (opened !== null) return masterKeyOf(opened, sealingKeyOf(master), nextIn(dataDir));
+  const settled = lock ?? (await firstLock(database, encryptionKeyOf(master)));
+  const opened = decryptPepper(settled, encryptionKeyOf(master));
+  if (opened !== null) return masterKeyOf(opened, encryptionKeyOf(master), nextIn(dataDir));
   // Two first starts with different folders: what we just drew has sealed nothing yet, and would only be in the way.
   if (found === null) rmSync(masterKeyFile(dataDir), { force: true });
   return promoted(place, settled) ?? fail(wrong(dataDir, place.given !== null));
 }
 
 /** What the store knows of its master key: which one it is, and the pepper, sealed by it. */
-export interface Lock {
+export interface MasterKeyRecord {
   readonly version: string;
   readonly pepper: string;
 }
 
 const settingName = "master_key";
 
-export async function readLock(database: Database): Promise<Lock | null> {
+export async function readMasterKeyRecord(database: Database): Promise<MasterKeyRecord | null> {
   const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${settingName}`);
   if (row === undefined) return null;
   const { version, pepper } = parsedObject(row.value) ?? {};
   if (typeof version === "string" && typeof pepper === "string") return { version, pepper };
-  throw new MasterKeyTrouble("What the store knows of its master key is damaged. Restore a backup of the store.");
+  throw new MasterKeyError("What the store knows of its master key is damaged. Restore a backup of the store.");
 }
 
 /** For the end of a change of the master key. */
-export async function replaceLock(database: Database, lock: Lock): Promise<void> {
+export async function replaceMasterKeyRecord(database: Database, lock: MasterKeyRecord): Promise<void> {
   await database.run(sql`update settings set value = ${JSON.stringify(lock)} where name = ${settingName}`);
 }
 
-export function lockedWith(pepper: Uint8Array, key: SealingKey): Lock {
-  return { version: key.version, pepper: sealBytes(key.bytes, pepper, pepperPlace(key.version)) };
+export function masterKeyRecord(pepper: Uint8Array, key: EncryptionKey): MasterKeyRecord {
+  return { version: key.version, pepper: encryptBytes(key.bytes, pepper, pepperContext(key.version)) };
 }
 
 /** The pepper, or null when this is not its key. */
-export function unlocked(lock: Lock, key: SealingKey): Uint8Array | null {
-  return lock.version === key.version ? openBytes(key.bytes, lock.pepper, pepperPlace(key.version)) : null;
+export function decryptPepper(lock: MasterKeyRecord, key: EncryptionKey): Uint8Array | null {
+  return lock.version === key.version ? decryptBytes(key.bytes, lock.pepper, pepperContext(key.version)) : null;
 }
 
-function pepperPlace(version: string): Place {
+function pepperContext(version: string): AssociatedData {
   return { table: "settings", row: settingName, field: "pepper", version };
 }
 
 /** Of several first starts one writes it, and all go on with what that one wrote. */
-async function firstLock(database: Database, key: SealingKey): Promise<Lock> {
-  const text = JSON.stringify(lockedWith(randomBytes(keyBytes), key));
+async function firstLock(database: Database, key: EncryptionKey): Promise<MasterKeyRecord> {
+  const text = JSON.stringify(masterKeyRecord(randomBytes(keyBytes), key));
   await database.run(sql`insert into settings (name, value) values (${settingName}, ${text}) on conflict (name) do nothing`);
-  return (await readLock(database)) ?? fail(new MasterKeyTrouble("The store does not keep what it is told. Check its disk."));
+  return (await readMasterKeyRecord(database)) ?? fail(new MasterKeyError("The store does not keep what it is told. Check its disk."));
 }
 
-function masterKeyOf(pepper: Uint8Array, sealing: SealingKey, next: SealingKey | null): MasterKey {
+function masterKeyOf(pepper: Uint8Array, sealing: EncryptionKey, next: EncryptionKey | null): MasterKey {
   return {
     pepper,
     sealing,
     next: next?.version === sealing.version ? null : next,
     digest: makeTokenDigest(pepper),
-    adminDigest: makeTokenDigest(derived(pepper, "sluice admin tokens 1", keyBytes)),
+    adminDigest: makeTokenDigest(deriveKey(pepper, "sluice admin tokens 1", keyBytes)),
   };
 }
 
 /** A change of the master key that was cut off after its last step in the store: the last step in the folder is done now. */
-function promoted({ dataDir, given }: MasterKeyPlace, lock: Lock): MasterKey | null {
+function promoted({ dataDir, given }: MasterKeyOptions, lock: MasterKeyRecord): MasterKey | null {
   const next = given === null ? nextIn(dataDir) : null;
-  const pepper = next === null ? null : unlocked(lock, next);
+  const pepper = next === null ? null : decryptPepper(lock, next);
   if (next === null || pepper === null) return null;
   promoteKeyFile(dataDir);
   return masterKeyOf(pepper, next, null);
 }
 
-function nextIn(dataDir: string): SealingKey | null {
+function nextIn(dataDir: string): EncryptionKey | null {
   const bytes = readKeyFile(nextKeyFile(dataDir));
-  return bytes === null ? null : sealingKeyOf(bytes);
+  return bytes === null ? null : encryptionKeyOf(bytes);
 }
 
 async function isInhabited(database: Database): Promise<boolean> {
@@ -130,22 +131,22 @@ async function isInhabited(database: Database): Promise<boolean> {
 }
 
 /** Tokens and secrets without the pepper and the key they were made with open nothing any more. */
-function orphaned(): MasterKeyTrouble {
-  return new MasterKeyTrouble(
+function orphaned(): MasterKeyError {
+  return new MasterKeyError(
     "The store holds keys or secrets, but not what it knew of its master key, without which they are of no use. Restore a backup of the store.",
   );
 }
 
-function missing(dataDir: string): MasterKeyTrouble {
-  return new MasterKeyTrouble(
+function missing(dataDir: string): MasterKeyError {
+  return new MasterKeyError(
     `The store was begun with a master key, and there is none here. Copy the file ${masterKeyFile(dataDir)} of the first replica ` +
       "or of a backup to this place, or set SLUICE_MASTER_KEY.",
   );
 }
 
-function wrong(dataDir: string, given: boolean): MasterKeyTrouble {
+function wrong(dataDir: string, given: boolean): MasterKeyError {
   const which = given ? "SLUICE_MASTER_KEY" : `the master key in ${masterKeyFile(dataDir)}`;
-  return new MasterKeyTrouble(
+  return new MasterKeyError(
     `The store was begun with another master key than ${which}. Copy the file master-key of the first replica to ${masterKeyFile(dataDir)}, ` +
       "or set SLUICE_MASTER_KEY to what it is there.",
   );

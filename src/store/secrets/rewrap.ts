@@ -1,19 +1,19 @@
 import { rewrappedEntry } from "../tables/channel-entry.ts";
 import type { Database } from "../database.ts";
-import { lockedWith, readLock, replaceLock, unlocked } from "./master-key.ts";
+import { masterKeyRecord, readMasterKeyRecord, replaceMasterKeyRecord, decryptPepper } from "./master-key.ts";
 import {
   makeKeyFile,
   masterKeyFile,
-  MasterKeyTrouble,
+  MasterKeyError,
   nextKeyFile,
   parsedMasterKey,
   promoteKeyFile,
   readKeyFile,
 } from "./master-key-file.ts";
-import { sealingKeyOf, type SealingKey } from "./sealing.ts";
+import { encryptionKeyOf, type EncryptionKey } from "./encryption.ts";
 import { sql } from "../sql.ts";
 import { parsedObject } from "../stored-json.ts";
-import { makeVault, type Vault, type VaultTrouble } from "./vault.ts";
+import { makeChannelSecrets, type ChannelSecrets, type DecryptionError } from "./channel-secrets.ts";
 
 export interface RewrapProgress {
   readonly done: number;
@@ -27,20 +27,19 @@ export interface RewrapProgress {
  */
 export async function rewrap(
   database: Database,
-  from: SealingKey,
-  to: SealingKey,
+  from: EncryptionKey,
+  to: EncryptionKey,
   onProgress: (progress: RewrapProgress) => void = () => {},
 ): Promise<void> {
-  const lock = await readLock(database);
-  if (lock === null) throw new MasterKeyTrouble("The store has no master key yet: start the gateway once.");
-  const pepper = unlocked(lock, from) ?? unlocked(lock, to);
-  if (pepper === null)
-    throw new MasterKeyTrouble("The store was begun with another master key than the one to be replaced. Give that one.");
-  const vault = makeVault(to, from);
+  const lock = await readMasterKeyRecord(database);
+  if (lock === null) throw new MasterKeyError("The store has no master key yet: start the gateway once.");
+  const pepper = decryptPepper(lock, from) ?? decryptPepper(lock, to);
+  if (pepper === null) throw new MasterKeyError("The store was begun with another master key than the one to be replaced. Give that one.");
+  const channelSecrets = makeChannelSecrets(to, from);
   const rows = await secretRows(database);
-  for (const row of rows) rewrapped(vault, row);
+  for (const row of rows) rewrapped(channelSecrets, row);
   for (const [at, row] of rows.entries()) {
-    const fresh = rewrapped(vault, row);
+    const fresh = rewrapped(channelSecrets, row);
     // A row that is changed at this moment is left for the end.
     await database.run(sql`
       update channels set sealed = ${fresh.sealed}, entry = ${fresh.entry}
@@ -51,14 +50,14 @@ export async function rewrap(
     // Changes of channels begin with this row, so none comes between.
     await transaction.run(sql`update revision set value = value + 1 where id = 1`);
     for (const row of await secretRows(transaction)) {
-      const { sealed, entry } = rewrapped(vault, row);
+      const { sealed, entry } = rewrapped(channelSecrets, row);
       await transaction.run(sql`update channels set sealed = ${sealed}, entry = ${entry} where name = ${row.name}`);
     }
-    await replaceLock(transaction, lockedWith(pepper, to));
+    await replaceMasterKeyRecord(transaction, masterKeyRecord(pepper, to));
   });
 }
 
-export interface RotationPlace {
+export interface RotationOptions {
   readonly dataDir: string;
   /** The master key in use, where it is given by the environment; null where it is the file of the data folder. */
   readonly given: string | null;
@@ -69,15 +68,15 @@ export interface RotationPlace {
 
 /** Replaces the master key of a store whose gateways are stopped. When it was cut off, it is simply called again. */
 export async function rotateMasterKey(
-  { dataDir, given, next, database }: RotationPlace,
+  { dataDir, given, next, database }: RotationOptions,
   onProgress: (progress: RewrapProgress) => void = () => {},
 ): Promise<void> {
   const old = given === null ? readKeyFile(masterKeyFile(dataDir)) : parsedMasterKey(given);
-  if (old === null) throw new MasterKeyTrouble("The master key to be replaced is neither in the data folder nor given as 32 bytes.");
-  if (given !== null && next === null) throw new MasterKeyTrouble("A master key that is given is replaced by one that is given, too.");
+  if (old === null) throw new MasterKeyError("The master key to be replaced is neither in the data folder nor given as 32 bytes.");
+  if (given !== null && next === null) throw new MasterKeyError("A master key that is given is replaced by one that is given, too.");
   const fresh = next === null ? makeKeyFile(dataDir, nextKeyFile(dataDir)) : parsedMasterKey(next);
-  if (fresh === null) throw new MasterKeyTrouble("The new master key must be 32 random bytes, as 64 hexadecimal digits or base64.");
-  await rewrap(database, sealingKeyOf(old), sealingKeyOf(fresh), onProgress);
+  if (fresh === null) throw new MasterKeyError("The new master key must be 32 random bytes, as 64 hexadecimal digits or base64.");
+  await rewrap(database, encryptionKeyOf(old), encryptionKeyOf(fresh), onProgress);
   if (next === null) promoteKeyFile(dataDir);
 }
 
@@ -93,15 +92,15 @@ async function secretRows(database: Database): Promise<readonly SecretRow[]> {
   return rows.filter(({ sealed, entry }) => sealed !== null || parsedObject(entry)?.["headers"] !== undefined);
 }
 
-function rewrapped(vault: Vault, { name, sealed, entry }: SecretRow): Pick<SecretRow, "sealed" | "entry"> {
+function rewrapped(channelSecrets: ChannelSecrets, { name, sealed, entry }: SecretRow): Pick<SecretRow, "sealed" | "entry"> {
   const stored = parsedObject(entry);
-  const freshEntry = stored === null ? null : rewrappedEntry(name, stored, vault);
-  if (freshEntry?.kind === "vault_trouble") throw notOpened(freshEntry);
-  const freshSealed = sealed === null ? null : vault.rewrapped(name, sealed);
+  const freshEntry = stored === null ? null : rewrappedEntry(name, stored, channelSecrets);
+  if (freshEntry?.kind === "decryption_error") throw notOpened(freshEntry);
+  const freshSealed = sealed === null ? null : channelSecrets.rewrapped(name, sealed);
   if (freshSealed !== null && typeof freshSealed !== "string") throw notOpened(freshSealed);
   return { sealed: freshSealed, entry: freshEntry === null ? entry : JSON.stringify(freshEntry.entry) };
 }
 
-function notOpened({ message }: VaultTrouble): MasterKeyTrouble {
-  return new MasterKeyTrouble(`The master key stays as it is. ${message}`);
+function notOpened({ message }: DecryptionError): MasterKeyError {
+  return new MasterKeyError(`The master key stays as it is. ${message}`);
 }

@@ -1,6 +1,6 @@
 import { Database, SQLiteError, type Statement } from "bun:sqlite";
 import { textOf, valuesOf, type Sql, type Value } from "../sql.ts";
-import { sqliteTrouble } from "./sqlite-trouble.ts";
+import { sqliteTrouble } from "./sqlite-errors.ts";
 
 export interface SqliteSettings {
   readonly readonly?: boolean;

@@ -2,7 +2,7 @@ import { chmodSync, closeSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { StorageTrouble } from "../../gateway/storage.ts";
 import { SqliteConnection, type SqliteSettings } from "./sqlite-connection.ts";
-import { SerialDatabase } from "./sqlite-serial.ts";
+import { SerialDatabase } from "./serial-database.ts";
 
 /** One file, on this thread: a statement is done when its promise is made. For programs that may wait, and for tests. */
 export class SqliteDatabase extends SerialDatabase {

@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { StorageTrouble } from "../../gateway/storage.ts";
 import type { Sql } from "../sql.ts";
-import type { SerialConnection } from "./sqlite-serial.ts";
+import type { SerialConnection } from "./serial-database.ts";
 import type { Opening, Reply, Request } from "./thread-message.ts";
 
 /** A connection in a thread, which starts when it is first needed, and again after it was lost. */

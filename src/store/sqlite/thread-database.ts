@@ -1,5 +1,5 @@
 import type { SqliteSettings } from "./sqlite-connection.ts";
-import { SerialDatabase } from "./sqlite-serial.ts";
+import { SerialDatabase } from "./serial-database.ts";
 import { ThreadConnection } from "./thread-connection.ts";
 
 /**

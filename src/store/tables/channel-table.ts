@@ -108,26 +108,26 @@ export class ChannelTable implements ChannelStorage {
     if (JSON.stringify(entry).length > entryCharactersMax) {
       throw new StorageTrouble("invalid", `What is said of a channel must have at most ${entryCharactersMax} characters.`);
     }
-    return JSON.stringify(sealedEntry(name, entry, this.needs.vault ?? null));
+    return JSON.stringify(sealedEntry(name, entry, this.needs.channelSecrets ?? null));
   }
 
   /** Headers from before they were sealed are sealed when the row is written next. */
   private resealed({ name, entry }: ChannelRow): string {
     const stored = parsedObject(entry);
-    return stored === null ? entry : JSON.stringify(sealedEntry(name, stored, this.needs.vault ?? null));
+    return stored === null ? entry : JSON.stringify(sealedEntry(name, stored, this.needs.channelSecrets ?? null));
   }
 
   private openedEntry({ name, entry }: ChannelRow): StoredChannel["entry"] | null {
     const stored = parsedObject(entry);
-    const opened = stored === null ? null : storedEntry(name, stored, this.needs.vault ?? null);
-    return opened === null || opened.kind === "vault_trouble" ? null : opened.entry;
+    const opened = stored === null ? null : storedEntry(name, stored, this.needs.channelSecrets ?? null);
+    return opened === null || opened.kind === "decryption_error" ? null : opened.entry;
   }
 
   private channelFrom(row: ChannelRow): StoredChannel | { readonly damaged: string; readonly message?: string } {
     const stored = parsedObject(row.entry);
     if (stored === null) return { damaged: "entry" };
-    const opened = storedEntry(row.name, stored, this.needs.vault ?? null);
-    if (opened.kind === "vault_trouble") return { damaged: "headers", message: opened.message };
+    const opened = storedEntry(row.name, stored, this.needs.channelSecrets ?? null);
+    if (opened.kind === "decryption_error") return { damaged: "headers", message: opened.message };
     const last4 = textsFrom(parsedJson(row.last4));
     if (last4 === null) return { damaged: "last4" };
     const { name, sealed, created_ms: createdMs, updated_ms: updatedMs } = row;

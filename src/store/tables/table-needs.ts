@@ -1,4 +1,4 @@
-import type { Vault } from "../secrets/vault.ts";
+import type { ChannelSecrets } from "../secrets/channel-secrets.ts";
 
 /** What the tables need of the world around them. */
 export interface TableNeeds {
@@ -6,7 +6,7 @@ export interface TableNeeds {
   /** Ids that sort by the time they were made at, such as UUIDv7. */
   readonly newId: () => string;
   /** Seals what channels send along; without it that is kept as it is given. */
-  readonly vault?: Vault;
+  readonly channelSecrets?: ChannelSecrets;
   /** Is told of rows that cannot be read and were left out of a list. */
   readonly damaged?: (row: DamagedRow) => void;
 }

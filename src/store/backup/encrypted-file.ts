@@ -2,16 +2,16 @@ import { createCipheriv, createDecipheriv } from "node:crypto";
 import { open, type FileHandle } from "node:fs/promises";
 import { StorageTrouble } from "../../gateway/storage.ts";
 import {
-  backupMark,
+  backupMagic,
   contentKey,
-  foundHeader,
+  parseHeader,
   headerBytesMax,
-  isProven,
+  isAuthentic,
   newHeader,
-  writtenHeader,
+  serializeHeader,
   type BackupHeader,
   type BackupKeyHint,
-  type FoundHeader,
+  type ParsedHeader,
 } from "./header.ts";
 import type { BackupKey } from "./key.ts";
 
@@ -19,35 +19,35 @@ import type { BackupKey } from "./key.ts";
  * Seals a file into another, piece by piece, so that it may be of any size. Each piece is bound to its place, to the header
  * and to whether it is the last one: whatever is changed, moved, left out, cut off or added is noticed.
  */
-export async function sealFile(from: string, to: string, key: BackupKey, onBytes: (bytes: number) => void = () => {}): Promise<void> {
+export async function encryptFile(from: string, to: string, key: BackupKey, onBytes: (bytes: number) => void = () => {}): Promise<void> {
   await using source = await open(from, "r");
   await using target = await open(to, "w", 0o600);
   const { size } = await source.stat();
   const header = newHeader(size, key.hint);
   const secret = await key.secret(header.salt);
-  const head = writtenHeader(header, secret);
-  await target.writeFile(head);
-  const sealed = contentKey(header, secret);
+  const headerBytes = serializeHeader(header, secret);
+  await target.writeFile(headerBytes);
+  const contentKeyBytes = contentKey(header, secret);
   const plain = Buffer.alloc(Math.min(header.chunkBytes, size));
-  for (const { at, bytes, last } of pieces(header)) {
-    const piece = plain.subarray(0, bytes);
-    if ((await filled(source, piece, at * header.chunkBytes)) < bytes) throw new Error(`${from} became shorter while it was read.`);
-    const cipher = createCipheriv("aes-256-gcm", sealed, nonceOf(at, last), { authTagLength: tagBytes });
-    cipher.setAAD(head);
-    await target.writeFile(Buffer.concat([cipher.update(piece), cipher.final(), cipher.getAuthTag()]));
+  for (const { at, bytes, last } of chunks(header)) {
+    const chunk = plain.subarray(0, bytes);
+    if ((await readFully(source, chunk, at * header.chunkBytes)) < bytes) throw new Error(`${from} became shorter while it was read.`);
+    const cipher = createCipheriv("aes-256-gcm", contentKeyBytes, nonceOf(at, last), { authTagLength: tagBytes });
+    cipher.setAAD(headerBytes);
+    await target.writeFile(Buffer.concat([cipher.update(chunk), cipher.final(), cipher.getAuthTag()]));
     onBytes(at * header.chunkBytes + bytes);
   }
 }
 
 /** A file that begins like a sealed backup. */
-export async function isSealed(file: string): Promise<boolean> {
+export async function isEncrypted(file: string): Promise<boolean> {
   await using source = await open(file, "r");
-  const start = Buffer.alloc(backupMark.length);
-  return (await filled(source, start, 0)) === start.length && start.toString("latin1") === backupMark;
+  const start = Buffer.alloc(backupMagic.length);
+  return (await readFully(source, start, 0)) === start.length && start.toString("latin1") === backupMagic;
 }
 
 /** Opens a sealed backup into another file. Rejects with what is wrong with it, and then what was written is of no use. */
-export async function openSealed(
+export async function decryptFile(
   from: string,
   to: string,
   keyFor: (hint: BackupKeyHint) => BackupKey,
@@ -56,56 +56,56 @@ export async function openSealed(
   await using source = await open(from, "r");
   await using target = await open(to, "w", 0o600);
   const start = Buffer.alloc(headerBytesMax);
-  const found = foundHeader(start.subarray(0, await filled(source, start, 0)));
+  const found = parseHeader(start.subarray(0, await readFully(source, start, 0)));
   if (found === null) throw damaged(from, "its first lines cannot be read by this version");
   const { header, end } = found;
   const key = keyFor(header.opensWith);
   const secret = await key.secret(header.salt);
-  if (!isProven(found, secret)) {
+  if (!isAuthentic(found, secret)) {
     throw key.hint.kind === "passphrase" ? wrongPassphrase(from) : damaged(from, "its first lines were changed");
   }
   await refuseOtherLength(from, source, found);
-  const sealed = contentKey(header, secret);
-  const head = start.subarray(0, end);
+  const contentKeyBytes = contentKey(header, secret);
+  const headerBytes = start.subarray(0, end);
   const held = Buffer.alloc(Math.min(header.chunkBytes, header.bytes) + tagBytes);
-  for (const { at, bytes, last } of pieces(header)) {
-    const piece = held.subarray(0, bytes + tagBytes);
+  for (const { at, bytes, last } of chunks(header)) {
+    const chunk = held.subarray(0, bytes + tagBytes);
     const offset = at * header.chunkBytes;
-    if ((await filled(source, piece, end + at * (header.chunkBytes + tagBytes))) < piece.length) throw cut(from);
-    const plain = opened(sealed, piece, head, nonceOf(at, last));
+    if ((await readFully(source, chunk, end + at * (header.chunkBytes + tagBytes))) < chunk.length) throw truncated(from);
+    const plain = decryptChunk(contentKeyBytes, chunk, headerBytes, nonceOf(at, last));
     if (plain === null) throw damaged(from, `something was changed between its bytes ${offset} and ${offset + bytes}`);
     await target.writeFile(plain);
     onBytes(offset + bytes);
   }
 }
 
-function opened(key: Uint8Array, piece: Uint8Array, head: Uint8Array, nonce: Uint8Array): Uint8Array | null {
+function decryptChunk(key: Uint8Array, chunk: Uint8Array, headerBytes: Uint8Array, nonce: Uint8Array): Uint8Array | null {
   const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes });
-  decipher.setAAD(head);
-  decipher.setAuthTag(piece.subarray(-tagBytes));
+  decipher.setAAD(headerBytes);
+  decipher.setAuthTag(chunk.subarray(-tagBytes));
   try {
-    return Buffer.concat([decipher.update(piece.subarray(0, -tagBytes)), decipher.final()]);
+    return Buffer.concat([decipher.update(chunk.subarray(0, -tagBytes)), decipher.final()]);
   } catch {
     return null;
   }
 }
 
 /** The header knows how long the file is, so that a cut is told from a changed byte. */
-async function refuseOtherLength(file: string, source: FileHandle, { header, end }: FoundHeader): Promise<void> {
+async function refuseOtherLength(file: string, source: FileHandle, { header, end }: ParsedHeader): Promise<void> {
   const { size } = await source.stat();
-  const wanted = end + header.bytes + piecesIn(header) * tagBytes;
-  if (size < wanted) throw cut(file);
+  const wanted = end + header.bytes + chunkCount(header) * tagBytes;
+  if (size < wanted) throw truncated(file);
   if (size > wanted) throw damaged(file, "something was added to its end");
 }
 
-function* pieces(header: BackupHeader): Generator<{ readonly at: number; readonly bytes: number; readonly last: boolean }> {
-  const count = piecesIn(header);
+function* chunks(header: BackupHeader): Generator<{ readonly at: number; readonly bytes: number; readonly last: boolean }> {
+  const count = chunkCount(header);
   for (let at = 0; at < count; at += 1) {
     yield { at, bytes: Math.min(header.chunkBytes, header.bytes - at * header.chunkBytes), last: at === count - 1 };
   }
 }
 
-function piecesIn({ bytes, chunkBytes }: BackupHeader): number {
+function chunkCount({ bytes, chunkBytes }: BackupHeader): number {
   return Math.ceil(bytes / chunkBytes);
 }
 
@@ -118,7 +118,7 @@ function nonceOf(at: number, last: boolean): Uint8Array {
 }
 
 /** Reads until the memory is full or the file ends. */
-async function filled(source: FileHandle, into: Uint8Array, from: number): Promise<number> {
+async function readFully(source: FileHandle, into: Uint8Array, from: number): Promise<number> {
   let count = 0;
   while (count < into.length) {
     const { bytesRead } = await source.read(into, count, into.length - count, from + count);
@@ -128,7 +128,7 @@ async function filled(source: FileHandle, into: Uint8Array, from: number): Promi
   return count;
 }
 
-function cut(file: string): StorageTrouble {
+function truncated(file: string): StorageTrouble {
   return new StorageTrouble(
     "damaged",
     `${file} was cut off: its end is missing. Copy it again from where it was made, or use another backup.`,

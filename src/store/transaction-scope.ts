@@ -1,6 +1,6 @@
-import { StorageTrouble } from "../../gateway/storage.ts";
-import type { Database } from "../database.ts";
-import type { Sql, Value } from "../sql.ts";
+import { StorageTrouble } from "../gateway/storage.ts";
+import type { Database } from "./database.ts";
+import type { Sql, Value } from "./sql.ts";
 
 /**
  * The database as the work of a transaction sees it. The first statement that fails spoils the transaction on every engine,

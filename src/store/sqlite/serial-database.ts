@@ -1,8 +1,8 @@
 import { StorageTrouble } from "../../gateway/storage.ts";
 import type { Database } from "../database.ts";
 import type { Sql } from "../sql.ts";
-import { Scope, type Statements } from "./sqlite-scope.ts";
-import { Turns } from "./sqlite-turns.ts";
+import { Scope, type Statements } from "../transaction-scope.ts";
+import { Turns } from "./connection-mutex.ts";
 
 /** One connection that statements and transactions take turns on, on this thread or another. */
 export interface SerialConnection extends Statements {

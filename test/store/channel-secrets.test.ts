@@ -6,119 +6,129 @@ import fc from "fast-check";
 import { unlimited } from "../../src/limits/limits.ts";
 import { ChannelTable } from "../../src/store/tables/channel-table.ts";
 import type { Database } from "../../src/store/database.ts";
-import { openMasterKey, readLock, type MasterKey } from "../../src/store/secrets/master-key.ts";
-import { makeKeyFile, masterKeyFile, MasterKeyTrouble, nextKeyFile, parsedMasterKey } from "../../src/store/secrets/master-key-file.ts";
+import { openMasterKey, readMasterKeyRecord, type MasterKey } from "../../src/store/secrets/master-key.ts";
+import { makeKeyFile, masterKeyFile, MasterKeyError, nextKeyFile, parsedMasterKey } from "../../src/store/secrets/master-key-file.ts";
 import { rewrap, rotateMasterKey } from "../../src/store/secrets/rewrap.ts";
-import { sealBytes, openBytes, sealingKeyOf } from "../../src/store/secrets/sealing.ts";
+import { encryptBytes, decryptBytes, encryptionKeyOf } from "../../src/store/secrets/encryption.ts";
 import { sql } from "../../src/store/sql.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import type { DamagedRow } from "../../src/store/tables/table-needs.ts";
-import { makeVault } from "../../src/store/secrets/vault.ts";
+import { makeChannelSecrets } from "../../src/store/secrets/channel-secrets.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
 import { ada, storageWorld, trouble } from "../support/storage-world.ts";
 
 const hexKey = (seed: string): string => new Bun.CryptoHasher("sha256").update(seed).digest("hex");
-const sealing = (seed: string): ReturnType<typeof sealingKeyOf> => sealingKeyOf(parsedMasterKey(hexKey(seed))!);
+const sealing = (seed: string): ReturnType<typeof encryptionKeyOf> => encryptionKeyOf(parsedMasterKey(hexKey(seed))!);
 
 async function refusal(work: Promise<unknown>): Promise<string> {
   return work.then(
     () => "",
-    (error: unknown) => (error instanceof MasterKeyTrouble ? error.message : `not a refusal: ${String(error)}`),
+    (error: unknown) => (error instanceof MasterKeyError ? error.message : `not a refusal: ${String(error)}`),
   );
 }
 
 describe("a sealed secret", () => {
-  const vault = makeVault(sealing("one"));
+  const channelSecrets = makeChannelSecrets(sealing("one"));
 
   test("opens for its channel with its key, whatever it is", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 40 }), fc.array(fc.string({ unit: "grapheme" })), (channel, secrets) => {
-        expect(vault.open(channel, vault.seal(channel, secrets))).toEqual(secrets);
+        expect(channelSecrets.decrypt(channel, channelSecrets.encrypt(channel, secrets))).toEqual(secrets);
       }),
     );
   });
 
   test("S52: is never sealed twice in the same way, and shows nothing of itself", () => {
-    const sealed = Array.from({ length: 50 }, () => vault.seal("main", ["sk-canary-secret"]));
+    const sealed = Array.from({ length: 50 }, () => channelSecrets.encrypt("main", ["sk-canary-secret"]));
     expect(new Set(sealed).size).toBe(50);
     expect(new Set(sealed.map((text) => text.split(".")[3]!.slice(0, 16))).size).toBe(50);
     for (const text of sealed) expect(Buffer.from(text.split(".")[3]!, "base64url").toString("latin1")).not.toContain("canary");
   });
 
   test("S52: does not open in another row, nor as another field, nor with another master key", () => {
-    const sealed = vault.seal("main", ["s"]);
-    expect(vault.open("other", sealed)).toMatchObject({ kind: "vault_trouble", because: "damaged" });
-    expect(vault.open("main|sealed", sealed)).toMatchObject({ because: "damaged" });
-    expect(makeVault(sealing("two")).open("main", sealed)).toMatchObject({ because: "other_key" });
+    const sealed = channelSecrets.encrypt("main", ["s"]);
+    expect(channelSecrets.decrypt("other", sealed)).toMatchObject({ kind: "decryption_error", because: "damaged" });
+    expect(channelSecrets.decrypt("main|sealed", sealed)).toMatchObject({ because: "damaged" });
+    expect(makeChannelSecrets(sealing("two")).decrypt("main", sealed)).toMatchObject({ because: "other_key" });
     const [format, , wrapped, payload] = sealed.split(".");
     const forged = [format, sealing("two").version, wrapped, payload].join(".");
-    expect(makeVault(sealing("two")).open("main", forged)).toMatchObject({ because: "damaged" });
-    const [, , otherWrapped, otherPayload] = vault.seal("main", ["t"]).split(".");
-    expect(vault.open("main", [format, sealing("one").version, otherWrapped, payload].join("."))).toMatchObject({ because: "damaged" });
-    expect(vault.open("main", [format, sealing("one").version, otherPayload, payload].join("."))).toMatchObject({ because: "damaged" });
+    expect(makeChannelSecrets(sealing("two")).decrypt("main", forged)).toMatchObject({ because: "damaged" });
+    const [, , otherWrapped, otherPayload] = channelSecrets.encrypt("main", ["t"]).split(".");
+    expect(channelSecrets.decrypt("main", [format, sealing("one").version, otherWrapped, payload].join("."))).toMatchObject({
+      because: "damaged",
+    });
+    expect(channelSecrets.decrypt("main", [format, sealing("one").version, otherPayload, payload].join("."))).toMatchObject({
+      because: "damaged",
+    });
   });
 
   test("S52: does not open once a single character was changed, cut off or added", () => {
-    const sealed = vault.seal("main", ["secret"]);
+    const sealed = channelSecrets.encrypt("main", ["secret"]);
     for (let at = 0; at < sealed.length; at++) {
       const swapped = sealed[at] === "A" ? "B" : "A";
-      expect(vault.open("main", sealed.slice(0, at) + swapped + sealed.slice(at + 1))).toHaveProperty("kind", "vault_trouble");
-      expect(vault.open("main", sealed.slice(0, at))).toHaveProperty("kind", "vault_trouble");
+      expect(channelSecrets.decrypt("main", sealed.slice(0, at) + swapped + sealed.slice(at + 1))).toHaveProperty(
+        "kind",
+        "decryption_error",
+      );
+      expect(channelSecrets.decrypt("main", sealed.slice(0, at))).toHaveProperty("kind", "decryption_error");
     }
-    for (const more of ["A", ".", ".A", "="]) expect(vault.open("main", sealed + more)).toHaveProperty("kind", "vault_trouble");
-    fc.assert(fc.property(fc.string(), (text) => expect(vault.open("main", text)).toHaveProperty("kind", "vault_trouble")));
+    for (const more of ["A", ".", ".A", "="])
+      expect(channelSecrets.decrypt("main", sealed + more)).toHaveProperty("kind", "decryption_error");
+    fc.assert(fc.property(fc.string(), (text) => expect(channelSecrets.decrypt("main", text)).toHaveProperty("kind", "decryption_error")));
   });
 
   test("S52: has a tag of full length: a shorter one opens nothing", () => {
     const place = { table: "t", row: "r", field: "f", version: "1" };
     const { bytes } = sealing("one");
-    const sealed = Buffer.from(sealBytes(bytes, new Uint8Array([1, 2, 3]), place), "base64url");
-    for (const cut of [1, 4, 8, 12, 15]) expect(openBytes(bytes, sealed.subarray(0, -cut).toString("base64url"), place)).toBeNull();
-    expect(openBytes(bytes, sealed.toString("base64url"), place)).toEqual(Buffer.from([1, 2, 3]));
+    const sealed = Buffer.from(encryptBytes(bytes, new Uint8Array([1, 2, 3]), place), "base64url");
+    for (const cut of [1, 4, 8, 12, 15]) expect(decryptBytes(bytes, sealed.subarray(0, -cut).toString("base64url"), place)).toBeNull();
+    expect(decryptBytes(bytes, sealed.toString("base64url"), place)).toEqual(Buffer.from([1, 2, 3]));
   });
 
   test("S52: moves to another master key by its wrapping alone", () => {
-    const moving = makeVault(sealing("two"), sealing("one"));
-    const sealed = vault.seal("main", ["secret"]);
-    expect(moving.open("main", sealed)).toEqual(["secret"]);
+    const moving = makeChannelSecrets(sealing("two"), sealing("one"));
+    const sealed = channelSecrets.encrypt("main", ["secret"]);
+    expect(moving.decrypt("main", sealed)).toEqual(["secret"]);
     const moved = moving.rewrapped("main", sealed);
     if (typeof moved !== "string") throw new Error(moved.message);
     expect(moved.split(".").at(3)).toBe(sealed.split(".").at(3));
-    expect(makeVault(sealing("two")).open("main", moved)).toEqual(["secret"]);
-    expect(vault.open("main", moved)).toMatchObject({ because: "other_key" });
+    expect(makeChannelSecrets(sealing("two")).decrypt("main", moved)).toEqual(["secret"]);
+    expect(channelSecrets.decrypt("main", moved)).toMatchObject({ because: "other_key" });
     expect(moving.rewrapped("main", moved)).toBe(moved);
-    expect(moving.rewrapped("other", sealed)).toHaveProperty("kind", "vault_trouble");
+    expect(moving.rewrapped("other", sealed)).toHaveProperty("kind", "decryption_error");
   });
 });
 
 describe("S52: sealed headers", () => {
-  const vault = makeVault(sealing("one"));
+  const channelSecrets = makeChannelSecrets(sealing("one"));
 
   test("open for their channel with their key, and neither as secrets nor the other way round", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 40 }), fc.dictionary(fc.string(), fc.string()), (channel, headers) => {
-        const sealed = vault.sealHeaders(channel, headers);
-        expect(vault.openHeaders(channel, sealed)).toEqual({ headers: JSON.parse(JSON.stringify(headers)) as Record<string, unknown> });
-        expect(vault.openHeaders(`${channel}x`, sealed)).toHaveProperty("because", "damaged");
-        expect(vault.open(channel, sealed)).toHaveProperty("because", "damaged");
-        expect(vault.rewrapped(channel, sealed)).toHaveProperty("because", "damaged");
-        expect(vault.openHeaders(channel, vault.seal(channel, ["s"]))).toHaveProperty("because", "damaged");
+        const sealed = channelSecrets.encryptHeaders(channel, headers);
+        expect(channelSecrets.decryptHeaders(channel, sealed)).toEqual({
+          headers: JSON.parse(JSON.stringify(headers)) as Record<string, unknown>,
+        });
+        expect(channelSecrets.decryptHeaders(`${channel}x`, sealed)).toHaveProperty("because", "damaged");
+        expect(channelSecrets.decrypt(channel, sealed)).toHaveProperty("because", "damaged");
+        expect(channelSecrets.rewrapped(channel, sealed)).toHaveProperty("because", "damaged");
+        expect(channelSecrets.decryptHeaders(channel, channelSecrets.encrypt(channel, ["s"]))).toHaveProperty("because", "damaged");
       }),
     );
   });
 
   test("do not open when cut, changed, or of another master key, and move to the next by their wrapping alone", () => {
-    const sealed = vault.sealHeaders("main", { "x-key": "secret" });
+    const sealed = channelSecrets.encryptHeaders("main", { "x-key": "secret" });
     for (let at = 0; at < sealed.length; at++) {
       const turned = sealed.slice(0, at) + (sealed[at] === "A" ? "B" : "A") + sealed.slice(at + 1);
-      expect(vault.openHeaders("main", turned)).toHaveProperty("kind", "vault_trouble");
-      expect(vault.openHeaders("main", sealed.slice(0, at))).toHaveProperty("kind", "vault_trouble");
+      expect(channelSecrets.decryptHeaders("main", turned)).toHaveProperty("kind", "decryption_error");
+      expect(channelSecrets.decryptHeaders("main", sealed.slice(0, at))).toHaveProperty("kind", "decryption_error");
     }
-    expect(makeVault(sealing("two")).openHeaders("main", sealed)).toMatchObject({ because: "other_key" });
-    const moved = makeVault(sealing("two"), sealing("one")).rewrapped("main", sealed, "headers");
+    expect(makeChannelSecrets(sealing("two")).decryptHeaders("main", sealed)).toMatchObject({ because: "other_key" });
+    const moved = makeChannelSecrets(sealing("two"), sealing("one")).rewrapped("main", sealed, "headers");
     if (typeof moved !== "string") throw new Error(moved.message);
     expect(moved.split(".").at(3)).toBe(sealed.split(".").at(3));
-    expect(makeVault(sealing("two")).openHeaders("main", moved)).toEqual({ headers: { "x-key": "secret" } });
+    expect(makeChannelSecrets(sealing("two")).decryptHeaders("main", moved)).toEqual({ headers: { "x-key": "secret" } });
   });
 });
 
@@ -157,7 +167,7 @@ describe("a master key", () => {
     expect(makeKeyFile(dataDir, file)).toEqual(made);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     writeFileSync(file, "not a key");
-    expect(() => makeKeyFile(dataDir, file)).toThrow(MasterKeyTrouble);
+    expect(() => makeKeyFile(dataDir, file)).toThrow(MasterKeyError);
     expect(readFileSync(file, "utf8")).toBe("not a key");
   });
 });
@@ -248,9 +258,9 @@ for (const engine of engines) {
       const { storage, database } = world;
       const dataDir = freshDataDir();
       const before = await openMasterKey({ dataDir, given: null, database });
-      const vault = makeVault(before.sealing);
+      const channelSecrets = makeChannelSecrets(before.sealing);
       for (const name of ["a", "b", "c"]) {
-        await storage.channels.create({ name, entry: {}, sealed: vault.seal(name, [`secret ${name}`]), last4: [] }, ada);
+        await storage.channels.create({ name, entry: {}, sealed: channelSecrets.encrypt(name, [`secret ${name}`]), last4: [] }, ada);
       }
       await storage.channels.create({ name: "open", entry: {}, sealed: null, last4: [] }, ada);
       const steps: string[] = [];
@@ -264,8 +274,8 @@ for (const engine of engines) {
       expect(after.adminDigest("token")).toBe(before.adminDigest("token"));
       for (const { name, sealed } of await storage.channels.list()) {
         if (sealed === null) continue;
-        expect(makeVault(after.sealing).open(name, sealed)).toEqual([`secret ${name}`]);
-        expect(vault.open(name, sealed)).toMatchObject({ because: "other_key" });
+        expect(makeChannelSecrets(after.sealing).decrypt(name, sealed)).toEqual([`secret ${name}`]);
+        expect(channelSecrets.decrypt(name, sealed)).toMatchObject({ because: "other_key" });
       }
     });
 
@@ -275,7 +285,10 @@ for (const engine of engines) {
       const dataDir = freshDataDir();
       const first = await openMasterKey({ dataDir, given: null, database });
       for (const name of ["a", "b", "c"]) {
-        await storage.channels.create({ name, entry: {}, sealed: makeVault(first.sealing).seal(name, [`secret ${name}`]), last4: [] }, ada);
+        await storage.channels.create(
+          { name, entry: {}, sealed: makeChannelSecrets(first.sealing).encrypt(name, [`secret ${name}`]), last4: [] },
+          ada,
+        );
       }
       // It dies at its first, its second, … statement that changes something, until it does not.
       let crashes = 0;
@@ -287,8 +300,9 @@ for (const engine of engines) {
         const now = await openMasterKey({ dataDir, given: null, database });
         expect(now.digest("token")).toBe(first.digest("token"));
         const keys = now.next === null ? [now.sealing] : [now.sealing, now.next];
-        const vault = makeVault(keys[0]!, ...keys.slice(1));
-        for (const { name, sealed } of await storage.channels.list()) expect(vault.open(name, sealed!)).toEqual([`secret ${name}`]);
+        const channelSecrets = makeChannelSecrets(keys[0]!, ...keys.slice(1));
+        for (const { name, sealed } of await storage.channels.list())
+          expect(channelSecrets.decrypt(name, sealed!)).toEqual([`secret ${name}`]);
         if (outcome === "done") break;
         expect(outcome).toBe("crashed");
       }
@@ -303,7 +317,7 @@ for (const engine of engines) {
       const mended = await openMasterKey({ dataDir, given: null, database });
       expect(mended.digest("token")).toBe(first.digest("token"));
       expect(existsSync(nextKeyFile(dataDir))).toBe(false);
-      expect((await readLock(database))?.version).toBe(mended.sealing.version);
+      expect((await readMasterKeyRecord(database))?.version).toBe(mended.sealing.version);
     });
 
     test("S53: is replaced for headers, too, also for those that were never sealed, and after a crash at any step", async () => {
@@ -312,12 +326,12 @@ for (const engine of engines) {
       const dataDir = freshDataDir();
       const first = await openMasterKey({ dataDir, given: null, database });
       const needs = { wallMs: Date.now, newId: () => Bun.randomUUIDv7() };
-      const sealed = makeStorage(database, { ...needs, vault: makeVault(first.sealing) });
+      const sealed = makeStorage(database, { ...needs, channelSecrets: makeChannelSecrets(first.sealing) });
       const entry = (name: string): object => ({ provider: "x", headers: { "x-key": `header-canary ${name}` }, weight: 2 });
       for (const name of ["a", "b"]) await sealed.channels.create({ name, entry: { ...entry(name) }, sealed: null, last4: [] }, ada);
       // As a version did that did not seal them.
       await storage.channels.create(
-        { name: "clear", entry: { ...entry("clear") }, sealed: makeVault(first.sealing).seal("clear", ["s"]), last4: [] },
+        { name: "clear", entry: { ...entry("clear") }, sealed: makeChannelSecrets(first.sealing).encrypt("clear", ["s"]), last4: [] },
         ada,
       );
       let crashes = 0;
@@ -326,8 +340,8 @@ for (const engine of engines) {
           rotateMasterKey({ dataDir, given: null, next: null, database: dyingAfter(database, crashes) }),
         );
         const now = await openMasterKey({ dataDir, given: null, database });
-        const vault = now.next === null ? makeVault(now.sealing) : makeVault(now.sealing, now.next);
-        const { channels } = makeStorage(database, { ...needs, vault });
+        const channelSecrets = now.next === null ? makeChannelSecrets(now.sealing) : makeChannelSecrets(now.sealing, now.next);
+        const { channels } = makeStorage(database, { ...needs, channelSecrets });
         expect((await channels.list()).map((one) => one.entry)).toEqual(["a", "b", "clear"].map((name) => ({ ...entry(name) })));
         if (outcome === "done") break;
       }
@@ -335,23 +349,28 @@ for (const engine of engines) {
       const rows = await database.all<object>(sql`select * from channels`);
       expect(JSON.stringify(rows)).not.toContain("header-canary");
       const { sealing: last } = await openMasterKey({ dataDir, given: null, database });
-      expect((await makeStorage(database, { ...needs, vault: makeVault(last) }).channels.list()).length).toBe(3);
-      expect(await trouble(makeStorage(database, { ...needs, vault: makeVault(first.sealing) }).channels.get("a"))).toBe("damaged");
+      expect((await makeStorage(database, { ...needs, channelSecrets: makeChannelSecrets(last) }).channels.list()).length).toBe(3);
+      expect(await trouble(makeStorage(database, { ...needs, channelSecrets: makeChannelSecrets(first.sealing) }).channels.get("a"))).toBe(
+        "damaged",
+      );
     });
 
     test("S52: fails closed for a row that holds what was sealed for another, and the others go on", async () => {
       await using world = await storageWorld(engine);
       const { database, damaged } = world;
-      const vault = makeVault(sealing("one"));
+      const channelSecrets = makeChannelSecrets(sealing("one"));
       const needs = {
         wallMs: Date.now,
         newId: () => Bun.randomUUIDv7(),
-        vault,
+        channelSecrets,
         damaged: (row: DamagedRow) => void (damaged as DamagedRow[]).push(row),
       };
       const { channels } = makeStorage(database, needs);
       for (const name of ["a", "b", "c"]) {
-        await channels.create({ name, entry: { headers: { "x-key": name } }, sealed: vault.seal(name, [name]), last4: [] }, ada);
+        await channels.create(
+          { name, entry: { headers: { "x-key": name } }, sealed: channelSecrets.encrypt(name, [name]), last4: [] },
+          ada,
+        );
       }
       await database.run(sql`update channels set entry = (select entry from channels where name = 'b'),
         sealed = (select sealed from channels where name = 'b') where name = 'a'`);
@@ -359,7 +378,7 @@ for (const engine of engines) {
       expect(damaged).toEqual([{ table: "channels", id: "a", column: "headers" }]);
       expect(await trouble(channels.get("a"))).toBe("damaged");
       const [row] = await database.all<{ readonly sealed: string }>(sql`select sealed from channels where name = 'a'`);
-      expect(vault.open("a", row!.sealed)).toMatchObject({ because: "damaged" });
+      expect(channelSecrets.decrypt("a", row!.sealed)).toMatchObject({ because: "damaged" });
       // It is mended by setting it anew.
       expect((await channels.change("a", { entry: { headers: { "x-key": "new" } } }, ada)).entry).toEqual({ headers: { "x-key": "new" } });
     });
@@ -367,8 +386,8 @@ for (const engine of engines) {
     test("of a store with nothing but sealed headers cannot be begun anew either", async () => {
       await using world = await storageWorld(engine);
       const { database } = world;
-      const vault = makeVault(sealing("one"));
-      const { channels } = makeStorage(database, { wallMs: Date.now, newId: () => Bun.randomUUIDv7(), vault });
+      const channelSecrets = makeChannelSecrets(sealing("one"));
+      const { channels } = makeStorage(database, { wallMs: Date.now, newId: () => Bun.randomUUIDv7(), channelSecrets });
       await channels.create({ name: "a", entry: { headers: { "x-key": "s" } }, sealed: null, last4: [] }, ada);
       expect(await refusal(openMasterKey({ dataDir: freshDataDir(), given: null, database }))).toContain("Restore a backup");
     });
@@ -397,12 +416,12 @@ for (const engine of engines) {
       const { storage, database } = world;
       const dataDir = freshDataDir();
       const { sealing: from } = await openMasterKey({ dataDir, given: hexKey("one"), database });
-      const good = makeVault(from).seal("a", ["s"]);
+      const good = makeChannelSecrets(from).encrypt("a", ["s"]);
       await storage.channels.create({ name: "a", entry: {}, sealed: good, last4: [] }, ada);
       await storage.channels.create({ name: "b", entry: {}, sealed: good, last4: [] }, ada);
       expect(await refusal(rewrap(database, from, sealing("two")))).toContain("channel b");
       expect((await storage.channels.get("a"))?.sealed).toBe(good);
-      expect((await readLock(database))?.version).toBe(from.version);
+      expect((await readMasterKeyRecord(database))?.version).toBe(from.version);
       await storage.channels.remove("b", ada);
       expect(await refusal(rewrap(database, sealing("three"), sealing("two")))).toContain("another master key");
       expect(await refusal(rotateMasterKey({ dataDir, given: hexKey("one"), next: null, database }))).not.toBe("");
@@ -428,7 +447,7 @@ test("S51: no secret or token is found in the files of a SQLite store, which are
   ];
   const [upstream, client, rotated, session, admin, boot] = canaries as [string, string, string, string, string, string];
   await storage.channels.create(
-    { name: "main", entry: { provider: "x" }, sealed: makeVault(key).seal("main", [upstream]), last4: ["ry-1"] },
+    { name: "main", entry: { provider: "x" }, sealed: makeChannelSecrets(key).encrypt("main", [upstream]), last4: ["ry-1"] },
     ada,
   );
   const nobody = { models: null, operations: null, channels: null, expiresMs: null, owner: null, note: null, limits: unlimited };

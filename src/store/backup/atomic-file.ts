@@ -7,18 +7,18 @@ import { StorageTrouble } from "../../gateway/storage.ts";
  * Makes a file that is either there and whole or not there at all: it is made under another name beside it, for nobody else
  * to read, and gets its own when it has reached the disk. Where the making says false or fails, nothing is left.
  */
-export async function wholeFile(file: string, make: (part: string) => Promise<boolean>): Promise<boolean> {
-  return partFile(file, async (part) => {
+export async function writeAtomically(file: string, make: (part: string) => Promise<boolean>): Promise<boolean> {
+  return withTempFile(file, async (part) => {
     if (!(await make(part))) return false;
-    reachDisk(part);
+    fsyncPath(part);
     renameSync(part, file);
-    reachDisk(dirname(file));
+    fsyncPath(dirname(file));
     return true;
   });
 }
 
 /** A file beside another, for nobody else to read, that is gone after its use, and when the process ends over it as well. */
-export async function partFile<T>(file: string, use: (part: string) => Promise<T>): Promise<T> {
+export async function withTempFile<T>(file: string, use: (part: string) => Promise<T>): Promise<T> {
   const part = `${file}.${randomUUID()}.part`;
   const remove = (): void => {
     for (const rest of [part, `${part}-journal`, `${part}-wal`, `${part}-shm`]) rmSync(rest, { force: true });
@@ -28,7 +28,7 @@ export async function partFile<T>(file: string, use: (part: string) => Promise<T
     closeSync(openSync(part, "wx", 0o600));
     return await use(part);
   } catch (error) {
-    throw fileTrouble(error, file);
+    throw fileError(error, file);
   } finally {
     process.off("exit", remove);
     remove();
@@ -48,7 +48,7 @@ function changedMs(file: string): number {
 
 const abandonedMs = 3_600_000;
 
-export function reachDisk(path: string): void {
+export function fsyncPath(path: string): void {
   const descriptor = openSync(path, "r");
   try {
     fsyncSync(descriptor);
@@ -57,7 +57,7 @@ export function reachDisk(path: string): void {
   }
 }
 
-export function fileTrouble(error: unknown, file: string): StorageTrouble {
+export function fileError(error: unknown, file: string): StorageTrouble {
   if (error instanceof StorageTrouble) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === "ENOSPC" || code === "EDQUOT" || code === "EROFS") {
