@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
-import { newId } from "../../src/store/new-id.ts";
+import { newId } from "../../src/store/storage.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import type { Storage } from "../../src/gateway/storage.ts";
 import { startPostgres } from "../../test/support/servers/postgres.ts";

@@ -16,10 +16,9 @@ import { restoreStore } from "../store/backup/restore.ts";
 import type { Database } from "../store/database.ts";
 import { catchUp, hasLivingJournal } from "../store/journal/catch-up.ts";
 import { MasterKeyError } from "../store/secrets/master-key-file.ts";
-import { newId } from "../store/new-id.ts";
 import { openDatabase, storeFile } from "../store/open.ts";
 import { rotateMasterKey } from "../store/secrets/rewrap.ts";
-import { makeStorage } from "../store/storage.ts";
+import { makeStorage, newId } from "../store/storage.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
 
 /** What the commands on the store are carried out with. */

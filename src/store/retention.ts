@@ -10,37 +10,37 @@ export interface Retention {
   readonly wallMs: number;
 }
 
-export interface Forgotten {
+export interface RetentionResult {
   readonly receipts: number;
   readonly hours: number;
 }
 
 /** Deletes what is too old, a little at a time, so that writers hardly wait. */
-export async function retain(database: Database, { receiptsMs, hoursMs, wallMs }: Retention): Promise<Forgotten> {
-  const receipts = receiptsMs === null ? 0 : await inSteps(async () => forgetReceipts(database, idAt(wallMs - receiptsMs)));
+export async function retain(database: Database, { receiptsMs, hoursMs, wallMs }: Retention): Promise<RetentionResult> {
+  const receipts = receiptsMs === null ? 0 : await inBatches(async () => deleteReceipts(database, idAt(wallMs - receiptsMs)));
   // They lead nowhere now, and are so few that it is done at once.
   if (receipts > 0) await database.run(sql`delete from stray_receipts where id < ${idAt(wallMs - receiptsMs!)}`);
-  const hours = hoursMs === null ? 0 : await inSteps(async () => forgetHours(database, Math.trunc(wallMs - hoursMs)));
+  const hours = hoursMs === null ? 0 : await inBatches(async () => deleteHours(database, Math.trunc(wallMs - hoursMs)));
   return { receipts, hours };
 }
 
 /** Until a step finds less than it could take; at least half of the time belongs to others. */
-async function inSteps(step: () => Promise<number>): Promise<number> {
+async function inBatches(step: () => Promise<number>): Promise<number> {
   let total = 0;
   for (;;) {
     const beganMs = performance.now();
     const done = await step();
     total += done;
-    if (done < stepRows) return total;
+    if (done < batchRows) return total;
     const pauseMs = Math.max(pauseMinMs, performance.now() - beganMs);
     await new Promise<void>((resolve) => void setTimeout(resolve, pauseMs));
   }
 }
 
-async function forgetReceipts(database: Database, before: string): Promise<number> {
+async function deleteReceipts(database: Database, before: string): Promise<number> {
   return database.transaction(async (inside) => {
     const last = await inside.all<{ readonly id: string }>(
-      sql`select id from receipts where id < ${before} order by id limit 1 offset ${stepRows - 1}`,
+      sql`select id from receipts where id < ${before} order by id limit 1 offset ${batchRows - 1}`,
     );
     const old = last[0] === undefined ? sql`< ${before}` : sql`<= ${last[0].id}`;
     await inside.run(sql`delete from attempts where receipt_id ${old}`);
@@ -48,10 +48,10 @@ async function forgetReceipts(database: Database, before: string): Promise<numbe
   });
 }
 
-async function forgetHours(database: Database, beforeMs: number): Promise<number> {
+async function deleteHours(database: Database, beforeMs: number): Promise<number> {
   return database.run(sql`delete from usage_hours where (key_id, at_ms, model, channel, operation) in
-    (select key_id, at_ms, model, channel, operation from usage_hours where at_ms < ${beforeMs} order by at_ms limit ${stepRows})`);
+    (select key_id, at_ms, model, channel, operation from usage_hours where at_ms < ${beforeMs} order by at_ms limit ${batchRows})`);
 }
 
-const stepRows = 500;
+const batchRows = 500;
 const pauseMinMs = 5;

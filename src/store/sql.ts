@@ -92,3 +92,19 @@ function storable(value: Value): Value {
   if (typeof value === "string") return value.replaceAll("\0", "\uFFFD");
   throw new StorageTrouble("damaged", "A number that is not whole, or too large to be exact, cannot be stored.");
 }
+
+/** Rows in one statement. */
+const batchRowsMax = 256;
+
+/**
+ * Rows or values for a list in a statement, in handfuls of a few fixed sizes: every length would be a statement of its own,
+ * and the engines keep those they have seen. The last handful is filled up with what it already has, so only a statement that
+ * does not mind a row that comes twice can use it.
+ */
+export function* batches<T>(items: readonly T[], row: (item: T) => Sql): Generator<Sql> {
+  for (let at = 0; at < items.length; at += batchRowsMax) {
+    const rows = items.slice(at, at + batchRowsMax).map(row);
+    const size = 2 ** Math.ceil(Math.log2(rows.length));
+    yield joinSql([...rows, ...Array.from({ length: size - rows.length }, () => rows[0]!)], sql`, `);
+  }
+}

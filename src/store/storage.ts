@@ -2,25 +2,29 @@ import type { Storage } from "../gateway/storage.ts";
 import { AccountTable } from "./tables/account-table.ts";
 import { AuditTable } from "./tables/audit-table.ts";
 import { BudgetTable } from "./tables/budget-table.ts";
-import { readRevision } from "./tables/change.ts";
+import { readRevision, type TableContext } from "./tables/change.ts";
 import { ChannelTable } from "./tables/channel-table.ts";
 import type { Database } from "./database.ts";
 import { KeyTable } from "./tables/key-table.ts";
 import { PriceTable } from "./tables/price-table.ts";
 import { makeReceiptStorage } from "./receipts/receipt-table.ts";
-import type { TableNeeds } from "./tables/table-needs.ts";
 
 /** The durable half over one database, which it closes when it is closed. */
-export function makeStorage(database: Database, needs: TableNeeds): Storage {
+export function makeStorage(database: Database, context: TableContext): Storage {
   return {
-    keys: new KeyTable(database, needs),
-    channels: new ChannelTable(database, needs),
-    prices: new PriceTable(database, needs),
+    keys: new KeyTable(database, context),
+    channels: new ChannelTable(database, context),
+    prices: new PriceTable(database, context),
     receipts: makeReceiptStorage(database),
-    budgets: new BudgetTable(database, needs),
-    audit: new AuditTable(database, needs),
-    accounts: new AccountTable(database, needs),
+    budgets: new BudgetTable(database, context),
+    audit: new AuditTable(database, context),
+    accounts: new AccountTable(database, context),
     revision: () => readRevision(database),
     close: () => database.close(),
   };
+}
+
+/** Ids that sort by the time they were made at. */
+export function newId(): string {
+  return Bun.randomUUIDv7();
 }

@@ -6,7 +6,7 @@ import type { Sql, Value } from "./sql.ts";
  * The database as the work of a transaction sees it. The first statement that fails spoils the transaction on every engine,
  * as it does on PostgreSQL: on a full disk SQLite ends it by itself, and what came after would stand alone.
  */
-export class Scope implements Database {
+export class TransactionScope implements Database {
   /** What the first failed statement met. */
   trouble: Error | null = null;
   readonly runEach?: NonNullable<Database["runEach"]>;
@@ -14,7 +14,7 @@ export class Scope implements Database {
 
   constructor(
     readonly engine: Database["engine"],
-    private readonly connection: Statements,
+    private readonly connection: StatementRunner,
   ) {
     if (connection.runEach !== undefined) this.runEach = async (query, rows) => this.watched(() => connection.runEach!(query, rows));
   }
@@ -59,7 +59,7 @@ export class Scope implements Database {
   }
 }
 
-export interface Statements {
+export interface StatementRunner {
   all<Row extends object>(query: Sql): Row[] | Promise<Row[]>;
   run(query: Sql): number | Promise<number>;
   /** Only where it is quicker than one after the other. */

@@ -214,11 +214,11 @@ for (const engine of engines) {
       const { budgets } = world.storage;
       const clock = new Clock(today);
       let cut = false;
-      let underWay = 0;
+      let inFlight = 0;
       const reached = async <T>(work: () => Promise<T>): Promise<T> => {
         if (cut) throw new StorageTrouble("unavailable", "cut off");
-        underWay += 1;
-        return work().finally(() => (underWay -= 1));
+        inFlight += 1;
+        return work().finally(() => (inFlight -= 1));
       };
       const far: Pick<BudgetStorage, "hold" | "keep" | "wanted"> = {
         hold: (wanted) => reached(() => budgets.hold(wanted)),
@@ -236,7 +236,7 @@ for (const engine of engines) {
           let reserved: Awaited<typeof asked> | null = null;
           const answered = Promise.resolve(asked).then((answer) => (reserved = answer));
           // Time passes only while nobody waits for the store, which takes the time it takes.
-          while (ledger === cutOff && reserved === null) await (underWay > 0 ? Bun.sleep(1) : clock.pass(100));
+          while (ledger === cutOff && reserved === null) await (inFlight > 0 ? Bun.sleep(1) : clock.pass(100));
           reserved = await answered;
           if (!reserved.ok) return [spent, reserved.why];
           reserved.settle(10);

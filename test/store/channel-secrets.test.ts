@@ -12,7 +12,7 @@ import { rewrap, rotateMasterKey } from "../../src/store/secrets/rewrap.ts";
 import { encryptBytes, decryptBytes, encryptionKeyOf } from "../../src/store/secrets/encryption.ts";
 import { sql } from "../../src/store/sql.ts";
 import { makeStorage } from "../../src/store/storage.ts";
-import type { DamagedRow } from "../../src/store/tables/table-needs.ts";
+import type { DamagedRow } from "../../src/store/tables/change.ts";
 import { makeChannelSecrets } from "../../src/store/secrets/channel-secrets.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
 import { ada, storageWorld, trouble } from "../support/storage-world.ts";

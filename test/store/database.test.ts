@@ -6,12 +6,12 @@ import { chmodSync, mkdirSync, readdirSync, statSync, truncateSync, writeFileSyn
 import { join } from "node:path";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
-import { Insertion } from "../../src/store/receipts/bulk-insert.ts";
+import { BulkInsert } from "../../src/store/receipts/bulk-insert.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { SerialDatabase } from "../../src/store/sqlite/serial-database.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
-import { ThreadConnection } from "../../src/store/sqlite/thread-connection.ts";
+import { ThreadConnection } from "../../src/store/sqlite/thread-database.ts";
 import { ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
@@ -106,11 +106,11 @@ for (const { name, skipped, open } of ways) {
     test("runs one statement for many rows, says what each one changed, and undoes all of them together", async () => {
       const database = await open();
       await database.run(sql`create table things (id text primary key, amount bigint)`);
-      const rows = new Insertion({
+      const rows = new BulkInsert({
         into: "things",
         columns: { id: "text", amount: "number" },
         conflict: sql`on conflict (id) do nothing`,
-        tells: "id",
+        identity: "id",
       });
       const add = async (...some: readonly (readonly [string, number | null])[]) =>
         database.transaction(async (inside) => rows.add(inside, some));
@@ -131,11 +131,11 @@ for (const { name, skipped, open } of ways) {
     test("keeps many rows as they are, whether they have values in common or not", async () => {
       const database = await open();
       await database.run(sql`create table things (id bigint primary key, kind text, amount bigint, place text)`);
-      const rows = new Insertion({
+      const rows = new BulkInsert({
         into: "things",
         columns: { id: "number", kind: "text", amount: "number", place: "text" },
         conflict: sql`on conflict (id) do nothing`,
-        tells: "id",
+        identity: "id",
         storable: true,
         alike: ["kind", "place"],
       });

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
 import { BudgetTable, releaseHolds, settleHolds } from "../../src/store/tables/budget-table.ts";
 import type { Database } from "../../src/store/database.ts";
-import { SlotDrain, unknownReceipt, type DrainNeeds } from "../../src/store/drain/drain.ts";
+import { SlotDrain, unknownReceipt, type SlotDrainOptions } from "../../src/store/drain/drain.ts";
 import { startDrain, type Drain } from "../../src/store/drain/drain-control.ts";
 import { openJournal, type Journal, type JournalOptions } from "../../src/store/journal/journal.ts";
 import { segmentFile, segmentsIn } from "../../src/store/journal/folder.ts";
@@ -41,7 +41,7 @@ function journalIn(folder: string, options: Partial<JournalOptions> = {}): Journ
   return journal;
 }
 
-function needsOf(database: Database, reports: string[] = []): DrainNeeds {
+function needsOf(database: Database, reports: string[] = []): SlotDrainOptions {
   return { database, settle: settleHolds, release: releaseHolds, report: (message) => reports.push(message), receiptsMax: 3 };
 }
 
@@ -195,7 +195,7 @@ test("whatever is appended, drained, cut at any byte and drained again is in the
       const needs = needsOf(database, reports);
       let journal = journalIn(folder, { segmentBytes: 1_500 });
       let drain = new SlotDrain(needs, journal.slotFolder, journal.firstSegment);
-      let underWay: ReceiptOpening[] = [];
+      let inFlight: ReceiptOpening[] = [];
       const unended = new Map<string, ReceiptOpening>();
       const tolerant = async (work: () => Promise<unknown>): Promise<void> => {
         try {
@@ -208,20 +208,20 @@ test("whatever is appended, drained, cut at any byte and drained again is in the
         switch (step.act) {
           case "open": {
             const opening = sampleOpening({ keyId, nanos: run });
-            underWay.push(opening);
+            inFlight.push(opening);
             unended.set(opening.id, opening);
             await journal.open(opening);
             break;
           }
           case "close": {
-            const receipt = sampleReceipt({ keyId, ...(underWay.length > 0 ? { id: underWay.shift()!.id } : {}) });
+            const receipt = sampleReceipt({ keyId, ...(inFlight.length > 0 ? { id: inFlight.shift()!.id } : {}) });
             expected.set(receipt.id, receipt);
             unended.delete(receipt.id);
             await journal.close(receipt);
             break;
           }
           case "forget":
-            underWay.shift();
+            inFlight.shift();
             break;
           case "drain":
             for (let steps = 0; steps < step.steps; steps += 1) await tolerant(async () => drain.step());
@@ -241,7 +241,7 @@ test("whatever is appended, drained, cut at any byte and drained again is in the
             for (const opening of left.openings) if (!kept.has(opening.id)) expected.set(opening.id, unknownReceipt(opening));
             if (step.cut === 1) for (const id of unended.keys()) expect(expected.has(id)).toBeTrue();
             unended.clear();
-            underWay = [];
+            inFlight = [];
             journal = journalIn(folder, { segmentBytes: 1_500 });
             drain.close();
             drain = new SlotDrain(needs, journal.slotFolder, journal.firstSegment);

@@ -4,10 +4,10 @@ import fc from "fast-check";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openJournal, type Journal, type JournalOptions, type JournalTrouble } from "../../src/store/journal/journal.ts";
+import { openJournal, type Journal, type JournalOptions, type JournalError } from "../../src/store/journal/journal.ts";
 import { frameAt, nextFrame, putFrame, roomFor } from "../../src/store/journal/frame.ts";
 import { lockFile, segmentFile, segmentsIn } from "../../src/store/journal/folder.ts";
-import { takeLock } from "../../src/store/journal/lock.ts";
+import { acquireLock } from "../../src/store/journal/lock.ts";
 import { SegmentReader } from "../../src/store/journal/reader.ts";
 import { entryOf } from "../../src/store/receipts/receipt-entry.ts";
 import { lineOf, openingLine, receiptLine } from "../../src/store/receipts/receipt-line.ts";
@@ -190,19 +190,19 @@ test("the lock of a slot dies with its process, even when that is killed", async
     [
       process.execPath,
       "-e",
-      `const { takeLock } = await import(${JSON.stringify(program)}); globalThis.lock = takeLock(process.argv[1]); console.log("held"); setInterval(() => {}, 1000)`,
+      `const { acquireLock } = await import(${JSON.stringify(program)}); globalThis.lock = acquireLock(process.argv[1]); console.log("held"); setInterval(() => {}, 1000)`,
       file,
     ],
     { stdout: "pipe" },
   );
   const { value } = await child.stdout.getReader().read();
   expect(new TextDecoder().decode(value)).toBe("held\n");
-  expect(takeLock(file)).toBeNull();
+  expect(acquireLock(file)).toBeNull();
   child.kill("SIGKILL");
   await child.exited;
-  const lock = takeLock(file);
+  const lock = acquireLock(file);
   expect(lock).not.toBeNull();
-  expect(takeLock(file)).toBeNull();
+  expect(acquireLock(file)).toBeNull();
   lock?.release();
 });
 
@@ -296,7 +296,7 @@ test("a folder that is cleared away under a running journal is made again", asyn
 });
 
 test("more than the disk is to hold for a store that is away is told, until it is less", async () => {
-  const told: (JournalTrouble | null)[] = [];
+  const told: (JournalError | null)[] = [];
   const journal = journalIn(freshFolder(), {
     onTrouble: (trouble) => told.push(trouble),
     segmentBytes: 1_000,
@@ -315,7 +315,7 @@ const tiny = tinyDisk();
 test.skipIf(tiny === null)(
   "a full disk loses nothing: records wait, answers do not, and calls that must be metered are refused",
   async () => {
-    const told: (JournalTrouble | null)[] = [];
+    const told: (JournalError | null)[] = [];
     const journal = journalIn(join(tiny!, "journal"), {
       onTrouble: (trouble) => told.push(trouble),
       patienceMs: 200,
@@ -352,7 +352,7 @@ test.skipIf(tiny === null)(
 );
 
 test("a new segment that cannot be made is waited for, and then nothing is lost", async () => {
-  const told: (JournalTrouble | null)[] = [];
+  const told: (JournalError | null)[] = [];
   const journal = journalIn(freshFolder(), { onTrouble: (trouble) => told.push(trouble), patienceMs: 100, retryMs: 50, segmentBytes: 1 });
   const receipts = [sampleReceipt(), sampleReceipt(), sampleReceipt()] as const;
   await journal.close(receipts[0]);
@@ -369,7 +369,7 @@ test("a new segment that cannot be made is waited for, and then nothing is lost"
 });
 
 test.skipIf(tiny === null)("memory that is full as well is told, and a call whose receipt found no room stays under way", async () => {
-  const told: (JournalTrouble | null)[] = [];
+  const told: (JournalError | null)[] = [];
   const journal = journalIn(join(tiny!, "memory"), {
     onTrouble: (trouble) => told.push(trouble),
     patienceMs: 50,

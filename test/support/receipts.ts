@@ -2,10 +2,9 @@ import { join } from "node:path";
 import { expect } from "bun:test";
 import type { Storage } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
-import { newId } from "../../src/store/new-id.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
-import { makeStorage } from "../../src/store/storage.ts";
+import { makeStorage, newId } from "../../src/store/storage.ts";
 import type { AttemptReceipt, Figures, Receipt } from "../../src/usage/receipt.ts";
 import { eventually } from "./eventually.ts";
 

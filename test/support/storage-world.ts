@@ -2,7 +2,7 @@ import { StorageTrouble, type Actor, type Storage } from "../../src/gateway/stor
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { makeStorage } from "../../src/store/storage.ts";
-import type { DamagedRow } from "../../src/store/tables/table-needs.ts";
+import type { DamagedRow } from "../../src/store/tables/change.ts";
 import { freshDataDir, freshPostgresUrl, type Engine } from "./databases.ts";
 
 export const ada: Actor = { kind: "cli", name: "ada" };

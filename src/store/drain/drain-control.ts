@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { StorageTrouble } from "../../gateway/storage.ts";
-import type { DrainStart, FromDrain, ToDrain } from "./drain-message.ts";
+import type { DrainThreadOptions, FromDrain, ToDrain } from "./drain-message.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { OpenOptions } from "../open.ts";
 
@@ -34,26 +34,26 @@ export interface DrainLag {
 
 /** Starts the thread that carries receipts from the journal into the store. Should it die, it is started again. */
 export function startDrain(options: DrainOptions): Drain {
-  return new Control(options);
+  return new DrainWorker(options);
 }
 
-class Control implements Drain {
+class DrainWorker implements Drain {
   private worker: Worker;
   private state: Extract<FromDrain, { kind: "state" }> = { kind: "state", trouble: null, behindBytes: 0, receipts: 0 };
-  private readonly asks = new Map<number, Ask>();
+  private readonly asks = new Map<number, IdleRequest>();
   private lastAsk = 0;
   private stopping: PromiseWithResolvers<void> | null = null;
   private ended: Promise<void> = Promise.resolve();
   private restart: ReturnType<typeof setTimeout> | null = null;
   /** The thread is at work, or will be in a moment, and says so when it has done everything. */
-  private called = true;
+  private working = true;
   /** How many receipts were in the store when the thread last rested, and how many it had carried on since it rested before. */
-  private rested = 0;
-  private carried = 0;
+  private receiptsAtRest = 0;
+  private receiptsLastRound = 0;
 
   constructor(private readonly options: DrainOptions) {
     this.worker = this.started();
-    options.journal.watch(() => this.callSoon());
+    options.journal.watch(() => this.wakeSoon());
   }
 
   lag(): DrainLag {
@@ -77,7 +77,7 @@ class Control implements Drain {
       const message: ToDrain = { kind: "ask", ask, segment, position };
       this.asks.set(ask, { message, resolve, reject });
       this.worker.ref();
-      this.tell(message);
+      this.send(message);
     });
   }
 
@@ -89,7 +89,7 @@ class Control implements Drain {
         this.stopping.resolve();
       }
       this.worker.ref();
-      this.tell({ kind: "stop" });
+      this.send({ kind: "stop" });
       const timer = setTimeout(() => this.stopping?.resolve(), stopMsMax);
       this.ended = this.stopping.promise.then(async () => {
         clearTimeout(timer);
@@ -103,7 +103,7 @@ class Control implements Drain {
 
   private started(): Worker {
     const { journal, database, adoptMs = adoptMsDefault } = this.options;
-    const workerData: DrainStart = {
+    const workerData: DrainThreadOptions = {
       folder: journal.folder,
       slotFolder: journal.slotFolder,
       firstSegment: journal.firstSegment,
@@ -111,28 +111,28 @@ class Control implements Drain {
       adoptMs,
     };
     const worker = new Worker(new URL("./drain-thread.ts", import.meta.url), { workerData });
-    worker.on("message", (message: FromDrain) => this.hear(message));
-    worker.on("error", (error) => this.lost(worker, error instanceof Error ? error.message : String(error)));
-    worker.on("exit", () => this.lost(worker, "it ended"));
+    worker.on("message", (message: FromDrain) => this.onMessage(message));
+    worker.on("error", (error) => this.onWorkerLost(worker, error instanceof Error ? error.message : String(error)));
+    worker.on("exit", () => this.onWorkerLost(worker, "it ended"));
     // A program may end while its receipts are drained: they are in the journal.
     if (this.asks.size === 0) worker.unref();
     return worker;
   }
 
-  private tell(message: ToDrain): void {
+  private send(message: ToDrain): void {
     if (this.restart === null) this.worker.postMessage(message, []);
   }
 
-  private hear(message: FromDrain): void {
+  private onMessage(message: FromDrain): void {
     switch (message.kind) {
       case "state":
-        this.know(message);
+        this.setState(message);
         break;
       case "resting":
-        this.called = false;
-        this.carried = this.state.receipts - this.rested;
-        this.rested = this.state.receipts;
-        if (this.isBehind(message)) this.callSoon();
+        this.working = false;
+        this.receiptsLastRound = this.state.receipts - this.receiptsAtRest;
+        this.receiptsAtRest = this.state.receipts;
+        if (this.isBehind(message)) this.wakeSoon();
         break;
       case "report":
         this.options.onReport(message.message);
@@ -148,16 +148,16 @@ class Control implements Drain {
     }
   }
 
-  private callSoon(): void {
-    if (this.called || this.stopping !== null) return;
-    this.called = true;
-    setTimeout(() => this.tell({ kind: "more" }), this.gatherMs).unref();
+  private wakeSoon(): void {
+    if (this.working || this.stopping !== null) return;
+    this.working = true;
+    setTimeout(() => this.send({ kind: "more" }), this.gatherMs).unref();
   }
 
   /** A call now and then is in the store at once. Where there are many, fewer and larger transactions cost far less. */
   private get gatherMs(): number {
     const pollMs = this.options.pollMs ?? pollMsDefault;
-    return this.carried < many ? pollMs : pollMs * 10;
+    return this.receiptsLastRound < busyReceipts ? pollMs : pollMs * 10;
   }
 
   private isBehind({ segment, position }: { readonly segment: number; readonly position: number }): boolean {
@@ -166,13 +166,13 @@ class Control implements Drain {
     return written.segment > segment || (written.segment === segment && written.position > position);
   }
 
-  private know(state: Extract<FromDrain, { kind: "state" }>): void {
+  private setState(state: Extract<FromDrain, { kind: "state" }>): void {
     const changed = (state.trouble === null) !== (this.state.trouble === null);
     this.state = state;
     if (changed) this.options.onTrouble(state.trouble);
   }
 
-  private lost(worker: Worker, reason: string): void {
+  private onWorkerLost(worker: Worker, reason: string): void {
     if (worker !== this.worker || this.restart !== null) return;
     if (this.stopping !== null) {
       this.stopping.resolve();
@@ -180,8 +180,8 @@ class Control implements Drain {
     }
     void worker.terminate();
     // The next one looks by itself before it rests.
-    this.called = true;
-    this.know({ ...this.state, trouble: `The thread that writes receipts into the store died: ${reason}.` });
+    this.working = true;
+    this.setState({ ...this.state, trouble: `The thread that writes receipts into the store died: ${reason}.` });
     this.restart = setTimeout(() => {
       this.restart = null;
       this.worker = this.started();
@@ -190,7 +190,7 @@ class Control implements Drain {
   }
 }
 
-interface Ask {
+interface IdleRequest {
   readonly message: ToDrain;
   readonly resolve: () => void;
   readonly reject: (trouble: StorageTrouble) => void;
@@ -202,7 +202,7 @@ function stopped(): StorageTrouble {
 
 const pollMsDefault = 100;
 /** Receipts of one round. */
-const many = 10;
+const busyReceipts = 10;
 const adoptMsDefault = 30_000;
 const restartMs = 1_000;
 /** A store that hangs must not keep the program from ending. */

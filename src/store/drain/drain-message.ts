@@ -1,7 +1,7 @@
 import type { OpenOptions } from "../open.ts";
 
 /** What the drain's thread is started with. */
-export interface DrainStart {
+export interface DrainThreadOptions {
   readonly folder: string;
   readonly slotFolder: string;
   readonly firstSegment: number;

@@ -6,15 +6,15 @@ import { requestNameOf } from "../../usage/request-name.ts";
 import type { Spending } from "../tables/budget-table.ts";
 import type { Database } from "../database.ts";
 import { segmentFile, segmentsIn } from "../journal/folder.ts";
-import { SegmentReader, type Batch, type Beginning } from "../journal/reader.ts";
+import { SegmentReader, type JournalBatch, type SegmentStart } from "../journal/reader.ts";
 import { entryOf, type ReceiptEntry } from "../receipts/receipt-entry.ts";
-import { receiptLine, type Head } from "../receipts/receipt-line.ts";
-import { receiptPlace } from "../receipts/receipt-row.ts";
-import { addEntries, addNewEntries, SeenBefore } from "../receipts/receipt-table.ts";
+import { receiptLine, type SegmentHeader } from "../receipts/receipt-line.ts";
+import { receiptColumnIndex } from "../receipts/receipt-row.ts";
+import { addEntries, addNewEntries, DuplicateReceipt } from "../receipts/receipt-table.ts";
 import { sql } from "../sql.ts";
-import { addToSums, nanosOf, type Sum } from "../receipts/usage-sums.ts";
+import { addToSums, nanosOf, type UsageSum } from "../receipts/usage-sums.ts";
 
-export interface DrainNeeds {
+export interface SlotDrainOptions {
   readonly database: Database;
   /** Takes what was spent off the budgets' holds of a process. */
   readonly settle: (database: Database, holder: string, spent: readonly Spending[]) => Promise<void>;
@@ -31,9 +31,9 @@ export interface DrainNeeds {
  * change together, and a receipt that is there already changes nothing. What a death left behind takes the same way.
  */
 export class SlotDrain {
-  private current: Place | null = null;
+  private current: SegmentCursor | null = null;
   /** Calls of a dead process that were under way, as far as it has been read. */
-  private readonly underWay = new Map<string, ReceiptOpening>();
+  private readonly inFlight = new Map<string, ReceiptOpening>();
   /** How many receipts are written at once: fewer for a while after the store did not take so many. */
   private receiptsMax: number;
   private drained = 0;
@@ -43,11 +43,11 @@ export class SlotDrain {
 
   /** `firstLive`: the first segment of the process that is still writing; null where none is. */
   constructor(
-    private readonly needs: DrainNeeds,
+    private readonly options: SlotDrainOptions,
     private readonly folder: string,
     private readonly firstLive: number | null,
   ) {
-    this.receiptsMax = this.usualMax;
+    this.receiptsMax = this.batchMax;
   }
 
   /** How many receipts of the living process are in the store. */
@@ -64,7 +64,7 @@ export class SlotDrain {
   }
 
   /** Everything up to here is in the store. */
-  get place(): { readonly segment: number; readonly position: number } {
+  get position(): { readonly segment: number; readonly position: number } {
     return this.done;
   }
 
@@ -76,17 +76,17 @@ export class SlotDrain {
   /** Does a little; false where there was nothing to do. Throws where the store is not to be had; then it is to be called again. */
   async step(): Promise<boolean> {
     this.atEnd = false;
-    this.current ??= await this.nextPlace();
+    this.current ??= await this.openOldestSegment();
     if (this.current === null) return false;
-    const place = this.current;
-    const batch = this.read(place);
-    if (batch.position > place.position && !(await this.keeps(place, batch))) return true;
+    const cursor = this.current;
+    const batch = this.read(cursor);
+    if (batch.position > cursor.position && !(await this.writeBatch(cursor, batch))) return true;
     if (!batch.atEnd) return true;
-    if (place.finished) return this.leaves(place);
+    if (cursor.finished) return this.finishSegment(cursor);
     // The writer goes on with a new segment when this one is complete; only what is read after that is all of it.
-    place.finished = segmentsIn(this.folder).some((segment) => segment > place.segment);
-    this.atEnd = !place.finished;
-    return place.finished;
+    cursor.finished = segmentsIn(this.folder).some((segment) => segment > cursor.segment);
+    this.atEnd = !cursor.finished;
+    return cursor.finished;
   }
 
   close(): void {
@@ -94,20 +94,20 @@ export class SlotDrain {
     this.current = null;
   }
 
-  private get usualMax(): number {
-    return this.needs.receiptsMax ?? receiptsMaxDefault[this.needs.database.engine];
+  private get batchMax(): number {
+    return this.options.receiptsMax ?? receiptsMaxDefault[this.options.database.engine];
   }
 
   private isLive(segment: number): boolean {
     return this.firstLive !== null && segment >= this.firstLive;
   }
 
-  private read({ reader, position, segment, finished }: Place): Batch {
+  private read({ reader, position, segment, finished }: SegmentCursor): JournalBatch {
     return reader.read(position, { receiptsMax: this.receiptsMax, finished, openings: !this.isLive(segment) });
   }
 
   /** The oldest segment that is there, from where it was left. */
-  private async nextPlace(): Promise<Place | null> {
+  private async openOldestSegment(): Promise<SegmentCursor | null> {
     const [segment] = segmentsIn(this.folder);
     if (segment === undefined) return null;
     const live = this.isLive(segment);
@@ -119,11 +119,11 @@ export class SlotDrain {
         reader.close();
         return null;
       }
-      const position = head === null ? 0 : Math.min(reader.bytes, await storedPosition(this.needs.database, head.segment));
-      const place: Place = { segment, reader, head, position, finished: !live };
-      this.recall(place);
+      const position = head === null ? 0 : Math.min(reader.bytes, await storedPosition(this.options.database, head.segment));
+      const cursor: SegmentCursor = { segment, reader, head, position, finished: !live };
+      this.replayBefore(cursor);
       this.done = { segment, position };
-      return place;
+      return cursor;
     } catch (error) {
       reader.close();
       throw error;
@@ -131,53 +131,53 @@ export class SlotDrain {
   }
 
   /** What was under way at a place, or over, is told by what lies before it in the same segment. */
-  private recall({ segment, reader, position, head }: Place): void {
+  private replayBefore({ segment, reader, position, head }: SegmentCursor): void {
     const live = this.isLive(segment);
     this.drained = live ? (head?.receipts ?? this.drained) : 0;
     for (let at = 0; at < position;) {
-      const batch = reader.read(at, { receiptsMax: this.usualMax, finished: true, openings: !live, until: position });
+      const batch = reader.read(at, { receiptsMax: this.batchMax, finished: true, openings: !live, until: position });
       if (batch.position === at) return;
       if (live) this.drained += batch.receipts.length;
-      else this.follow(batch);
+      else this.trackOpen(batch);
       at = batch.position;
     }
   }
 
-  private follow({ openings, receipts }: Pick<Batch, "openings" | "receipts">): void {
-    for (const opening of openings) this.underWay.set(opening.id, opening);
-    if (this.underWay.size > 0) for (const { row } of receipts) this.underWay.delete(String(row[idPlace]));
+  private trackOpen({ openings, receipts }: Pick<JournalBatch, "openings" | "receipts">): void {
+    for (const opening of openings) this.inFlight.set(opening.id, opening);
+    if (this.inFlight.size > 0) for (const { row } of receipts) this.inFlight.delete(String(row[idColumn]));
   }
 
   /** False where it has to be tried again in smaller parts. */
-  private async keeps(place: Place, batch: Batch): Promise<boolean> {
-    place.head ??= batch.head;
-    if (batch.receipts.length > 0 && !(await this.keepsReceipts(place, batch))) return false;
-    for (const damage of batch.damages) this.needs.report(damage);
-    place.position = batch.position;
-    this.done = { segment: place.segment, position: batch.position };
-    if (this.isLive(place.segment)) this.drained += batch.receipts.length;
-    else this.follow(batch);
+  private async writeBatch(cursor: SegmentCursor, batch: JournalBatch): Promise<boolean> {
+    cursor.head ??= batch.head;
+    if (batch.receipts.length > 0 && !(await this.writeReceipts(cursor, batch))) return false;
+    for (const damage of batch.damages) this.options.report(damage);
+    cursor.position = batch.position;
+    this.done = { segment: cursor.segment, position: batch.position };
+    if (this.isLive(cursor.segment)) this.drained += batch.receipts.length;
+    else this.trackOpen(batch);
     return true;
   }
 
-  private async keepsReceipts(place: Place, { receipts, position }: Batch): Promise<boolean> {
+  private async writeReceipts(cursor: SegmentCursor, { receipts, position }: JournalBatch): Promise<boolean> {
     try {
-      await this.write(place, receipts, position);
-      this.receiptsMax = Math.min(this.usualMax, this.receiptsMax * 2);
+      await this.write(cursor, receipts, position);
+      this.receiptsMax = Math.min(this.batchMax, this.receiptsMax * 2);
     } catch (error) {
       // A store that is slow may take fewer in its time; one that refuses a receipt takes the others.
       this.receiptsMax = Math.ceil(receipts.length / 2);
-      if (!isRefusal(error)) throw error;
+      if (!isRejection(error)) throw error;
       if (receipts.length > 1) return false;
-      await this.setAside(place, position);
-      this.needs.report(`${this.refusedFile}: put there is a receipt that the store takes only in part: ${saidBy(error)}`);
+      await this.writeReduced(cursor, position);
+      this.options.report(`${this.refusedFile}: put there is a receipt that the store takes only in part: ${messageOf(error)}`);
     }
     return true;
   }
 
   /** What a receipt must have goes to the store; if it refuses that as well, it is not the receipt that is wrong. */
-  private async setAside(place: Place, position: number): Promise<void> {
-    const receipts = place.reader.receipts(place.position, position);
+  private async writeReduced(cursor: SegmentCursor, position: number): Promise<void> {
+    const receipts = cursor.reader.receipts(cursor.position, position);
     const plain = receipts.map((receipt) => ({
       ...receipt,
       requestId: requestNameOf(receipt.id),
@@ -186,7 +186,7 @@ export class SlotDrain {
       attempts: [],
       plan: null,
     }));
-    await this.write(place, plain.map(entryOf), position);
+    await this.write(cursor, plain.map(entryOf), position);
     for (const receipt of receipts) appendFileSync(this.refusedFile, `${receiptLine(receipt)}\n`, { mode: 0o600 });
   }
 
@@ -194,23 +194,23 @@ export class SlotDrain {
     return join(this.folder, "refused.jsonl");
   }
 
-  private async write(place: Place, entries: readonly ReceiptEntry[], position: number): Promise<void> {
+  private async write(cursor: SegmentCursor, entries: readonly ReceiptEntry[], position: number): Promise<void> {
     try {
-      await this.writeWith(addNewEntries, place, entries, position);
+      await this.writeWith(addNewEntries, cursor, entries, position);
     } catch (error) {
-      if (!(error instanceof SeenBefore)) throw error;
+      if (!(error instanceof DuplicateReceipt)) throw error;
       // A death between two steps makes us read again what is in the store: then each is looked at by itself.
-      await this.writeWith(addEntries, place, entries, position);
+      await this.writeWith(addEntries, cursor, entries, position);
     }
   }
 
   private async writeWith(
     add: typeof addEntries,
-    { head, segment }: Place,
+    { head, segment }: SegmentCursor,
     entries: readonly ReceiptEntry[],
     position: number,
   ): Promise<void> {
-    const { database, settle } = this.needs;
+    const { database, settle } = this.options;
     await database.transaction(async (inside) => {
       const sums = await addToSums(inside, await add(inside, entries));
       if (head === null) return;
@@ -222,52 +222,52 @@ export class SlotDrain {
   }
 
   /** All of it is in the store, so that it can go. False where that must wait. */
-  private async leaves(place: Place): Promise<boolean> {
-    const next = segmentsIn(this.folder).find((segment) => segment > place.segment);
+  private async finishSegment(cursor: SegmentCursor): Promise<boolean> {
+    const next = segmentsIn(this.folder).find((segment) => segment > cursor.segment);
     const follower = next === undefined ? null : { segment: next, ...beginningOf(segmentFile(this.folder, next)) };
-    if (this.isLive(place.segment)) {
+    if (this.isLive(cursor.segment)) {
       // Which calls are under way must stand somewhere at every moment.
       if (follower?.whole !== true) return false;
-    } else if (!this.livesOn(place, follower)) {
-      if (this.underWay.size > 0) await this.keepUnknown(place);
+    } else if (!this.continuesIn(cursor, follower)) {
+      if (this.inFlight.size > 0) await this.writeUnknownReceipts(cursor);
       // This was the last of a life that is over, and all that it spent is counted.
-      if (place.head !== null) await this.needs.release(this.needs.database, place.head.holder);
+      if (cursor.head !== null) await this.options.release(this.options.database, cursor.head.holder);
     }
     // In this order a death in between makes it be read once more, which changes nothing.
-    if (place.head !== null) await this.needs.database.run(sql`delete from journals where name = ${place.head.segment}`);
-    place.reader.close();
-    rmSync(place.reader.path, { force: true });
-    this.done = { segment: place.segment + 1, position: 0 };
+    if (cursor.head !== null) await this.options.database.run(sql`delete from journals where name = ${cursor.head.segment}`);
+    cursor.reader.close();
+    rmSync(cursor.reader.path, { force: true });
+    this.done = { segment: cursor.segment + 1, position: 0 };
     this.current = null;
     return true;
   }
 
   /** Whether a segment of the same process follows, which knows of its calls as well; if it does not tell by whom it is, it is taken for one. */
-  private livesOn(place: Place, follower: (Beginning & { readonly segment: number }) | null): boolean {
+  private continuesIn(cursor: SegmentCursor, follower: (SegmentStart & { readonly segment: number }) | null): boolean {
     if (follower === null || this.isLive(follower.segment) || !follower.whole) return false;
-    return follower.head === null || place.head === null || follower.head.life === place.head.life;
+    return follower.head === null || cursor.head === null || follower.head.life === cursor.head.life;
   }
 
   /** The process died during these calls: what they cost is what was reserved for them. */
-  private async keepUnknown(place: Place): Promise<void> {
-    const openings = [...this.underWay.values()];
-    for (let at = 0; at < openings.length; at += this.usualMax) {
-      const receipts = openings.slice(at, at + this.usualMax).map(unknownReceipt);
-      await this.write(place, receipts.map(entryOf), place.position);
+  private async writeUnknownReceipts(cursor: SegmentCursor): Promise<void> {
+    const openings = [...this.inFlight.values()];
+    for (let at = 0; at < openings.length; at += this.batchMax) {
+      const receipts = openings.slice(at, at + this.batchMax).map(unknownReceipt);
+      await this.write(cursor, receipts.map(entryOf), cursor.position);
     }
-    this.underWay.clear();
+    this.inFlight.clear();
   }
 }
 
-interface Place {
+interface SegmentCursor {
   readonly segment: number;
   readonly reader: SegmentReader;
-  head: Head | null;
+  head: SegmentHeader | null;
   position: number;
   finished: boolean;
 }
 
-function beginningOf(file: string): Beginning {
+function beginningOf(file: string): SegmentStart {
   const reader = new SegmentReader(file);
   try {
     return reader.beginning();
@@ -282,18 +282,18 @@ async function storedPosition(database: Database, segment: string): Promise<numb
 }
 
 /** No period of a budget begins within an hour, so that all of an hour was paid from the same hold. */
-function spendingOf(sum: Sum): Spending {
+function spendingOf(sum: UsageSum): Spending {
   return { keyId: sum.keyId, model: sum.model, nanos: nanosOf(sum), atMs: sum.atMs };
 }
 
-const idPlace = receiptPlace("id");
+const idColumn = receiptColumnIndex("id");
 
 /** The store is there and says no, which waiting does not change. */
-function isRefusal(error: unknown): boolean {
+function isRejection(error: unknown): boolean {
   return !(error instanceof StorageTrouble) || (error.kind !== "unavailable" && error.kind !== "full");
 }
 
-function saidBy(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -2,7 +2,7 @@ import { releaseHolds, settleHolds } from "../tables/budget-table.ts";
 import type { Database } from "../database.ts";
 import { SlotDrain } from "../drain/drain.ts";
 import { lockFile, segmentFile, segmentsIn, slotFolders } from "./folder.ts";
-import { takeLock } from "./lock.ts";
+import { acquireLock } from "./lock.ts";
 import { SegmentReader } from "./reader.ts";
 import { sql } from "../sql.ts";
 
@@ -23,13 +23,13 @@ export interface CatchUpOptions {
  */
 export async function catchUp({ folder, database, report, drainMs = 30_000, waitMs = 3_000 }: CatchUpOptions): Promise<number> {
   const untilMs = performance.now() + drainMs;
-  const living: Mark[] = [];
+  const living: WrittenUpTo[] = [];
   let behindBytes = 0;
   for (const slot of slotFolders(folder)) {
     if (segmentsIn(slot).length === 0) continue;
-    const lock = takeLock(lockFile(slot));
+    const lock = acquireLock(lockFile(slot));
     if (lock === null) {
-      living.push(...marksOf(slot));
+      living.push(...writtenUpTo(slot));
       continue;
     }
     const drain = new SlotDrain({ database, settle: settleHolds, release: releaseHolds, report }, slot, null);
@@ -42,48 +42,48 @@ export async function catchUp({ folder, database, report, drainMs = 30_000, wait
       lock.release();
     }
   }
-  return behindBytes + (await waited(living, database, waitMs));
+  return behindBytes + (await waitForDrain(living, database, waitMs));
 }
 
 /** Whether a living process of this machine has a journal here. */
 export function hasLivingJournal(folder: string): boolean {
   return slotFolders(folder).some((slot) => {
-    const lock = takeLock(lockFile(slot));
+    const lock = acquireLock(lockFile(slot));
     lock?.release();
     return lock === null;
   });
 }
 
 /** A segment, and how far it was written when we came. */
-interface Mark {
+interface WrittenUpTo {
   readonly file: string;
   readonly bytes: number;
 }
 
-function marksOf(slot: string): readonly Mark[] {
+function writtenUpTo(slot: string): readonly WrittenUpTo[] {
   return segmentsIn(slot).flatMap((segment) => {
     const file = segmentFile(slot, segment);
-    return inSegment(file, (reader) => [{ file, bytes: reader.bytes }]) ?? [];
+    return withSegment(file, (reader) => [{ file, bytes: reader.bytes }]) ?? [];
   });
 }
 
-async function waited(marks: readonly Mark[], database: Database, waitMs: number): Promise<number> {
+async function waitForDrain(segments: readonly WrittenUpTo[], database: Database, waitMs: number): Promise<number> {
   const untilMs = performance.now() + waitMs;
   for (;;) {
     let bytes = 0;
-    for (const mark of marks) bytes += await waitingBytes(mark, database);
+    for (const written of segments) bytes += await waitingBytes(written, database);
     if (bytes === 0 || performance.now() >= untilMs) return bytes;
     await new Promise((resolve) => setTimeout(resolve, pollMs));
   }
 }
 
 /** Calls that are only begun do not count: nobody waits for them in the store. */
-async function waitingBytes({ file, bytes }: Mark, database: Database): Promise<number> {
-  const segment = inSegment(file, (reader) => reader.beginning().head?.segment ?? null);
+async function waitingBytes({ file, bytes }: WrittenUpTo, database: Database): Promise<number> {
+  const segment = withSegment(file, (reader) => reader.beginning().head?.segment ?? null);
   if (segment === null) return 0;
   const [row] = await database.all<{ readonly position: number }>(sql`select position from journals where name = ${segment}`);
   const stored = row?.position ?? 0;
-  const isBehind = inSegment(file, (reader) => holdsReceipts(reader, stored, bytes)) ?? false;
+  const isBehind = withSegment(file, (reader) => holdsReceipts(reader, stored, bytes)) ?? false;
   return isBehind ? bytes - stored : 0;
 }
 
@@ -98,7 +98,7 @@ function holdsReceipts(reader: SegmentReader, from: number, until: number): bool
 }
 
 /** Null where the segment is gone: then all of it is in the store. */
-function inSegment<T>(file: string, look: (reader: SegmentReader) => T): T | null {
+function withSegment<T>(file: string, look: (reader: SegmentReader) => T): T | null {
   let reader: SegmentReader;
   try {
     reader = new SegmentReader(file);

@@ -21,10 +21,10 @@ export function roomFor(text: string): number {
 }
 
 /** `short`: the bytes end within it, so more may come. */
-export type Found = { readonly kind: "frame"; readonly text: string; readonly to: number } | { readonly kind: "short" | "bad" };
+export type FrameRead = { readonly kind: "frame"; readonly text: string; readonly to: number } | { readonly kind: "short" | "bad" };
 
 /** The frame that begins here: its text, and where it ends. */
-export function frameAt(bytes: Buffer, at: number): Found {
+export function frameAt(bytes: Buffer, at: number): FrameRead {
   if (bytes.length - at < frameHeadBytes) return short;
   const length = bytes.readUInt32LE(at);
   if (length === 0 || length > textBytesMax) return bad;
@@ -46,5 +46,5 @@ export function nextFrame(bytes: Buffer, after: number): number | null {
 }
 
 const opening = "[".charCodeAt(0);
-const short: Found = { kind: "short" };
-const bad: Found = { kind: "bad" };
+const short: FrameRead = { kind: "short" };
+const bad: FrameRead = { kind: "bad" };

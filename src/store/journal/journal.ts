@@ -5,7 +5,7 @@ import type { ReceiptBook } from "../../gateway/settlement/record.ts";
 import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
 import { lockFile, makeFolder, segmentFile, segmentsIn, slotFolder } from "./folder.ts";
 import { putFrame, roomFor } from "./frame.ts";
-import { takeLock, type Lock } from "./lock.ts";
+import { acquireLock, type FileLock } from "./lock.ts";
 import { Segment } from "./segment.ts";
 import { headLine, openingLine, receiptLine } from "../receipts/receipt-line.ts";
 
@@ -15,7 +15,7 @@ export interface JournalOptions {
   /** Under which name this process holds money of budgets. */
   readonly holder: string;
   /** Is told once when the disk refuses records, again when it refuses for another reason, and with null when all is well. */
-  readonly onTrouble: (trouble: JournalTrouble | null) => void;
+  readonly onTrouble: (trouble: JournalError | null) => void;
   /** Every record waits for the disk itself, not only for the operating system: not even a loss of power takes it back. */
   readonly sync?: boolean;
   readonly segmentBytes?: number;
@@ -28,7 +28,7 @@ export interface JournalOptions {
   readonly retryMs?: number;
 }
 
-export interface JournalTrouble {
+export interface JournalError {
   readonly message: string;
   /** Records that found no room in memory either, since the process began. */
   readonly lost: number;
@@ -41,7 +41,7 @@ export interface Journal extends ReceiptBook {
   /** Segments before it are of processes that have died. */
   readonly firstSegment: number;
   /** How far the disk has taken records, and how many receipts this process has kept. */
-  written(): JournalMark;
+  written(): JournalPosition;
   /** The listener is told whenever the disk has taken records. */
   watch(listener: () => void): void;
   /** Resolves when nothing waits in memory, or after the patience with a disk that refuses. */
@@ -50,7 +50,7 @@ export interface Journal extends ReceiptBook {
   stop(): Promise<void>;
 }
 
-export interface JournalMark {
+export interface JournalPosition {
   readonly segment: number;
   readonly position: number;
   readonly receipts: number;
@@ -59,7 +59,7 @@ export interface JournalMark {
 /** Takes the first slot that no living process has. Throws a `StorageTrouble` where the folder cannot be used. */
 export function openJournal(options: JournalOptions): Journal {
   try {
-    const { slot, lock } = takeSlot(options.folder);
+    const { slot, lock } = acquireSlot(options.folder);
     try {
       return new FileJournal(options, slot, lock);
     } catch (error) {
@@ -69,17 +69,17 @@ export function openJournal(options: JournalOptions): Journal {
   } catch (error) {
     throw new StorageTrouble(
       isFull(error) ? "full" : "unavailable",
-      `The journal of receipts in ${options.folder} cannot be written: ${saidBy(error)}. ` +
+      `The journal of receipts in ${options.folder} cannot be written: ${messageOf(error)}. ` +
         "Check that the folder belongs to the user that runs the gateway and that its disk has room.",
     );
   }
 }
 
-function takeSlot(folder: string): { readonly slot: number; readonly lock: Lock } {
+function acquireSlot(folder: string): { readonly slot: number; readonly lock: FileLock } {
   for (let slot = 1; slot <= slotsMax; slot += 1) {
     const path = slotFolder(folder, slot);
     makeFolder(path);
-    const lock = takeLock(lockFile(path));
+    const lock = acquireLock(lockFile(path));
     if (lock !== null) return { slot, lock };
   }
   throw new Error(`${slotsMax} processes use it already`);
@@ -96,40 +96,40 @@ class FileJournal implements Journal {
   private nextSegment: boolean;
 
   /** Frames that the disk has not taken yet. */
-  private readonly waiting = new WaitingBytes(gatherBytes, gatherBytesKept);
+  private readonly waiting = new WaitingBytes(bufferBytes, bufferBytesKept);
   /** A part of them is written, so that the rest belongs into the same segment. */
-  private torn = false;
+  private partlyWritten = false;
   /** Who waits for them. */
-  private turn: Turn | null = null;
+  private group: WriteGroup | null = null;
   private scheduled = false;
 
   /** The calls that are under way, as their lines: every segment begins with them, so that older ones can go. */
-  private readonly underWay = new Map<string, string>();
+  private readonly inFlight = new Map<string, string>();
   /** Calls that were just let in, and are written down if they last. */
-  private readonly soon = new Map<string, ReceiptOpening>();
-  private soonTimer: ReturnType<typeof setTimeout> | null = null;
+  private readonly newOpenings = new Map<string, ReceiptOpening>();
+  private openingsTimer: ReturnType<typeof setTimeout> | null = null;
   /** Whose receipts are among the frames that wait. */
-  private over: string[] = [];
-  private mark: JournalMark;
+  private closedIds: string[] = [];
+  private position: JournalPosition;
   private watcher: (() => void) | null = null;
 
-  private writeTrouble: string | null = null;
-  private syncTrouble: string | null = null;
-  private diskTrouble: string | null = null;
+  private writeError: string | null = null;
+  private syncError: string | null = null;
+  private diskError: string | null = null;
   private memoryFull = false;
   private lost = 0;
-  private toldMessage: string | null = null;
-  private troubleSinceMs = 0;
+  private reportedMessage: string | null = null;
+  private errorSinceMs = 0;
   private retry: ReturnType<typeof setTimeout> | null = null;
   private patience: ReturnType<typeof setTimeout> | null = null;
 
   private syncTimer: ReturnType<typeof setTimeout> | null = null;
   private syncRunning = false;
   /** Written, and waiting for the disk itself. */
-  private unsynced: Turn[] = [];
+  private unsynced: WriteGroup[] = [];
   private dirty = false;
   /** The segment before this one is on its way to the disk. */
-  private leaving: Promise<unknown> = done;
+  private previousSync: Promise<unknown> = done;
 
   private stopped: Promise<void> | null = null;
   private ended = false;
@@ -137,7 +137,7 @@ class FileJournal implements Journal {
   constructor(
     options: JournalOptions,
     readonly slot: number,
-    private readonly lock: Lock,
+    private readonly lock: FileLock,
   ) {
     this.options = { ...defaults, ...options };
     this.folder = options.folder;
@@ -145,47 +145,47 @@ class FileJournal implements Journal {
     this.firstSegment = (segmentsIn(this.slotFolder).at(-1) ?? 0) + 1;
     this.segment = new Segment(this.firstSegment, segmentFile(this.slotFolder, this.firstSegment));
     this.nextSegment = false;
-    this.mark = { segment: this.firstSegment, position: 0, receipts: 0 };
-    this.leaving = syncFolder(this.slotFolder);
+    this.position = { segment: this.firstSegment, position: 0, receipts: 0 };
+    this.previousSync = syncFolder(this.slotFolder);
     this.putHead();
-    this.measureDisk();
+    this.checkDiskUse();
   }
 
   get full(): boolean {
-    return this.writeTrouble !== null || this.syncTrouble !== null || this.diskTrouble !== null;
+    return this.writeError !== null || this.syncError !== null || this.diskError !== null;
   }
 
   open(opening: ReceiptOpening): Promise<void> {
     const line = openingLine(opening);
-    if (this.keeps(line)) this.underWay.set(opening.id, line);
-    return this.waited();
+    if (this.enqueue(line)) this.inFlight.set(opening.id, line);
+    return this.durable();
   }
 
   openSoon(opening: ReceiptOpening): void {
-    this.soon.set(opening.id, opening);
-    this.soonTimer ??= setTimeout(this.openThose, soonMs);
+    this.newOpenings.set(opening.id, opening);
+    this.openingsTimer ??= setTimeout(this.writeOpenings, openingDelayMs);
   }
 
   /** Most calls take longer than this, and are worth a line; a quick one has its receipt by now. */
-  private readonly openThose = (): void => {
-    this.soonTimer = null;
-    for (const opening of this.soon.values()) {
+  private readonly writeOpenings = (): void => {
+    this.openingsTimer = null;
+    for (const opening of this.newOpenings.values()) {
       const line = openingLine(opening);
-      if (this.keeps(line)) this.underWay.set(opening.id, line);
+      if (this.enqueue(line)) this.inFlight.set(opening.id, line);
     }
-    this.soon.clear();
-    if (!this.ended) void this.waited();
+    this.newOpenings.clear();
+    if (!this.ended) void this.durable();
   };
 
   close(receipt: Receipt): Promise<void> {
-    this.soon.delete(receipt.id);
+    this.newOpenings.delete(receipt.id);
     // A receipt that finds no room leaves its call under way, and so it is not forgotten altogether.
-    if (this.keeps(receiptLine(receipt))) this.over.push(receipt.id);
-    return this.waited();
+    if (this.enqueue(receiptLine(receipt))) this.closedIds.push(receipt.id);
+    return this.durable();
   }
 
-  written(): JournalMark {
-    return this.mark;
+  written(): JournalPosition {
+    return this.position;
   }
 
   watch(listener: () => void): void {
@@ -194,7 +194,7 @@ class FileJournal implements Journal {
 
   flush(): Promise<void> {
     if (this.waiting.length === 0 && this.unsynced.length === 0) return done;
-    return this.waited();
+    return this.durable();
   }
 
   stop(): Promise<void> {
@@ -207,36 +207,36 @@ class FileJournal implements Journal {
     // A disk that refused may have room by now.
     if (this.waiting.length > 0) this.write();
     this.ended = true;
-    for (const timer of [this.retry, this.patience, this.syncTimer, this.soonTimer]) if (timer !== null) clearTimeout(timer);
-    await this.leaving;
+    for (const timer of [this.retry, this.patience, this.syncTimer, this.openingsTimer]) if (timer !== null) clearTimeout(timer);
+    await this.previousSync;
     await this.segment.sync();
     this.segment.close();
     this.lock.release();
   }
 
-  private keeps(line: string): boolean {
+  private enqueue(line: string): boolean {
     if (this.ended) return false;
     if (this.waiting.length > this.options.memoryBytesMax) {
       this.memoryFull = true;
       this.lost += 1;
-      this.tell();
+      this.reportError();
       return false;
     }
     this.put(line);
     return true;
   }
 
-  private waited(): Promise<void> {
+  private durable(): Promise<void> {
     if (this.ended) return Promise.reject(new StorageTrouble("unavailable", "The journal of receipts is closed."));
-    if (this.writeTrouble !== null) {
+    if (this.writeError !== null) {
       // Everybody who came in the first moments of trouble waits for its end, within reason; later ones do not.
-      if (performance.now() - this.troubleSinceMs >= this.options.patienceMs) return done;
+      if (performance.now() - this.errorSinceMs >= this.options.patienceMs) return done;
     } else if (!this.scheduled) {
       this.scheduled = true;
       setImmediate(this.write);
     }
-    this.turn ??= Promise.withResolvers<void>();
-    return this.turn.promise;
+    this.group ??= Promise.withResolvers<void>();
+    return this.group.promise;
   }
 
   /** Everything that came in during one turn of the event loop goes out in one piece. */
@@ -244,13 +244,13 @@ class FileJournal implements Journal {
     this.scheduled = false;
     const { waiting } = this;
     try {
-      if (this.nextSegment && !this.torn) this.startSegment();
+      if (this.nextSegment && !this.partlyWritten) this.startSegment();
       while (waiting.length > 0) {
         const wanted = Math.min(waiting.length, pieceBytesMax);
         const wrote = this.segment.write(waiting.bytes, waiting.from, waiting.from + wanted);
         if (wrote > 0) this.dirty = true;
         waiting.from += wrote;
-        this.torn = waiting.length > 0;
+        this.partlyWritten = waiting.length > 0;
         if (wrote === 0) throw new Error("the disk takes no more");
         if (wrote === wanted && waiting.length > 0) {
           // A long wait in memory goes out in pieces, so that calls go on meanwhile.
@@ -260,27 +260,31 @@ class FileJournal implements Journal {
         }
       }
     } catch (error) {
-      this.refused(error);
+      this.onWriteError(error);
       return;
     }
-    this.taken();
+    this.onWritten();
   };
 
-  private taken(): void {
+  private onWritten(): void {
     this.waiting.clear();
-    for (const id of this.over) this.underWay.delete(id);
-    this.mark = { segment: this.segment.number, position: this.segment.bytes, receipts: this.mark.receipts + this.over.length };
-    this.over = [];
+    for (const id of this.closedIds) this.inFlight.delete(id);
+    this.position = {
+      segment: this.segment.number,
+      position: this.segment.bytes,
+      receipts: this.position.receipts + this.closedIds.length,
+    };
+    this.closedIds = [];
     this.watcher?.();
-    const { turn } = this;
-    this.turn = null;
-    if (this.options.sync && turn !== null) this.unsynced.push(turn);
-    else turn?.resolve();
-    if (this.writeTrouble !== null) {
-      this.writeTrouble = null;
+    const { group } = this;
+    this.group = null;
+    if (this.options.sync && group !== null) this.unsynced.push(group);
+    else group?.resolve();
+    if (this.writeError !== null) {
+      this.writeError = null;
       this.memoryFull = false;
       if (this.patience !== null) clearTimeout(this.patience);
-      this.tell();
+      this.reportError();
     }
     this.syncSoon();
     if (this.segment.bytes >= this.options.segmentBytes) this.nextSegment = true;
@@ -294,22 +298,22 @@ class FileJournal implements Journal {
     const old = this.segment;
     this.segment = begun;
     this.nextSegment = false;
-    this.leaving = Promise.all([this.leaving, this.synced(old).then(() => old.close()), syncFolder(this.slotFolder)]);
+    this.previousSync = Promise.all([this.previousSync, this.syncSegment(old).then(() => old.close()), syncFolder(this.slotFolder)]);
 
     const { waiting } = this;
     const held = Buffer.from(waiting.bytes.subarray(waiting.from, waiting.to));
     waiting.clear();
     this.putHead();
-    for (const line of this.underWay.values()) this.put(line);
+    for (const line of this.inFlight.values()) this.put(line);
     waiting.makeRoom(held.length);
     waiting.to += held.copy(waiting.bytes, waiting.to);
-    this.measureDisk();
+    this.checkDiskUse();
   }
 
   private putHead(): void {
-    const { life, mark, underWay } = this;
+    const { life, position, inFlight } = this;
     const segment = crypto.randomUUID();
-    this.put(headLine({ segment, life, holder: this.options.holder, receipts: mark.receipts, underWay: underWay.size }));
+    this.put(headLine({ segment, life, holder: this.options.holder, receipts: position.receipts, inFlight: inFlight.size }));
   }
 
   private put(line: string): void {
@@ -318,23 +322,23 @@ class FileJournal implements Journal {
     waiting.to = putFrame(waiting.bytes, waiting.to, line);
   }
 
-  private refused(error: unknown): void {
-    if (this.writeTrouble === null) {
-      this.troubleSinceMs = performance.now();
-      this.patience = setTimeout(() => this.letGo(), this.options.patienceMs);
+  private onWriteError(error: unknown): void {
+    if (this.writeError === null) {
+      this.errorSinceMs = performance.now();
+      this.patience = setTimeout(() => this.releaseWaiters(), this.options.patienceMs);
     }
-    this.writeTrouble = saidBy(error);
-    this.tell();
+    this.writeError = messageOf(error);
+    this.reportError();
     if (this.retry !== null) clearTimeout(this.retry);
     this.retry = setTimeout(this.write, this.options.retryMs);
     this.retry.unref();
   }
 
   /** Answers do not hang for ever on a disk that refuses: their records wait in memory instead. */
-  private letGo(): void {
-    this.turn?.resolve();
-    this.turn = null;
-    for (const turn of this.unsynced.splice(0)) turn.resolve();
+  private releaseWaiters(): void {
+    this.group?.resolve();
+    this.group = null;
+    for (const group of this.unsynced.splice(0)) group.resolve();
   }
 
   /** Without `sync`, at most this much time's records can be lost with the power. */
@@ -354,11 +358,11 @@ class FileJournal implements Journal {
     if (this.syncRunning || this.ended) return;
     this.syncRunning = true;
     this.dirty = false;
-    const { segment, leaving } = this;
+    const { segment, previousSync } = this;
     const group = this.unsynced.splice(0);
     const patience = group.length === 0 ? null : setTimeout(() => resolveAll(group), this.options.patienceMs);
-    const failed = await this.synced(segment);
-    await leaving;
+    const failed = await this.syncSegment(segment);
+    await previousSync;
     this.syncRunning = false;
     if (patience !== null) clearTimeout(patience);
     resolveAll(group);
@@ -376,41 +380,41 @@ class FileJournal implements Journal {
     this.syncSoon();
   }
 
-  private async synced(segment: Segment): Promise<boolean> {
+  private async syncSegment(segment: Segment): Promise<boolean> {
     const error = await segment.sync();
-    const trouble = error === null ? null : saidBy(error);
-    if (trouble !== this.syncTrouble) {
-      this.syncTrouble = trouble;
-      this.tell();
+    const trouble = error === null ? null : messageOf(error);
+    if (trouble !== this.syncError) {
+      this.syncError = trouble;
+      this.reportError();
     }
     return error !== null;
   }
 
   /** A store that is away for long must not fill the disk for everybody else. */
-  private measureDisk(): void {
+  private checkDiskUse(): void {
     const { diskBytesMax, segmentBytes, retryMs } = this.options;
     const bytes = segmentsIn(this.slotFolder).length * segmentBytes;
     const trouble = bytes > diskBytesMax ? `more than ${diskBytesMax} bytes of receipts wait for the store` : null;
-    if (trouble !== null && !this.ended) setTimeout(() => this.measureDisk(), retryMs).unref();
-    if (trouble === this.diskTrouble) return;
-    this.diskTrouble = trouble;
-    this.tell();
+    if (trouble !== null && !this.ended) setTimeout(() => this.checkDiskUse(), retryMs).unref();
+    if (trouble === this.diskError) return;
+    this.diskError = trouble;
+    this.reportError();
   }
 
-  private tell(): void {
-    const message = this.writeTrouble ?? this.syncTrouble ?? this.diskTrouble;
+  private reportError(): void {
+    const message = this.writeError ?? this.syncError ?? this.diskError;
     // The first lost record is worth another word, the others are not.
-    const told = message === null ? null : this.memoryFull ? `${message}, and memory is full` : message;
-    if (told === this.toldMessage) return;
-    this.toldMessage = told;
-    this.options.onTrouble(told === null ? null : { message: told, lost: this.lost });
+    const reported = message === null ? null : this.memoryFull ? `${message}, and memory is full` : message;
+    if (reported === this.reportedMessage) return;
+    this.reportedMessage = reported;
+    this.options.onTrouble(reported === null ? null : { message: reported, lost: this.lost });
   }
 }
 
-type Turn = PromiseWithResolvers<void>;
+type WriteGroup = PromiseWithResolvers<void>;
 
-function resolveAll(turns: readonly Turn[]): void {
-  for (const turn of turns) turn.resolve();
+function resolveAll(groups: readonly WriteGroup[]): void {
+  for (const group of groups) group.resolve();
 }
 
 /** A file whose name is not on the disk is lost with the power, whatever is in it. Where a folder cannot be synced, it need not be. */
@@ -432,12 +436,12 @@ function isFull(error: unknown): boolean {
   return code === "ENOSPC" || code === "EDQUOT" || code === "EROFS";
 }
 
-function saidBy(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
 /** How long a call that holds no money may be under way without a line about it. */
-const soonMs = 20;
+const openingDelayMs = 20;
 const done = Promise.resolve();
 const defaults = {
   sync: false,
@@ -449,6 +453,6 @@ const defaults = {
 };
 const syncEveryMs = 20;
 const slotsMax = 1_000;
-const gatherBytes = 256 << 10;
-const gatherBytesKept = 1 << 20;
+const bufferBytes = 256 << 10;
+const bufferBytesKept = 1 << 20;
 const pieceBytesMax = 4 << 20;

@@ -2,7 +2,7 @@ import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, openSync } from "node:fs";
 
 /** Held until it is released or its process dies, however it dies. */
-export interface Lock {
+export interface FileLock {
   release(): void;
 }
 
@@ -11,7 +11,7 @@ export interface Lock {
  * database in an exclusive transaction is the lock of the operating system that this runtime has; nothing is ever written to
  * the file. Nobody else may open it: closing it would set the lock free.
  */
-export function takeLock(file: string): Lock | null {
+export function acquireLock(file: string): FileLock | null {
   makePrivate(file);
   const database = new Database(file, { readwrite: true, create: true });
   try {

@@ -2,11 +2,11 @@ import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
 import { frameAt, nextFrame, textBytesMax } from "./frame.ts";
 import { entryOfLine, type ReceiptEntry } from "../receipts/receipt-entry.ts";
-import { isOpeningLine, lineOf, lineOfParsed, type Head } from "../receipts/receipt-line.ts";
+import { isOpeningLine, lineOf, lineOfParsed, type SegmentHeader } from "../receipts/receipt-line.ts";
 
 /** What was found between two places of a segment. */
-export interface Batch {
-  readonly head: Head | null;
+export interface JournalBatch {
+  readonly head: SegmentHeader | null;
   readonly openings: readonly ReceiptOpening[];
   readonly receipts: readonly ReceiptEntry[];
   /** Where the next one begins. */
@@ -17,7 +17,7 @@ export interface Batch {
   readonly damages: readonly string[];
 }
 
-export interface BatchLimits {
+export interface ReadLimits {
   readonly receiptsMax: number;
   /** Nobody writes to it any more: what is not whole now never will be. */
   readonly finished: boolean;
@@ -27,8 +27,8 @@ export interface BatchLimits {
   readonly until?: number;
 }
 
-export interface Beginning {
-  readonly head: Head | null;
+export interface SegmentStart {
+  readonly head: SegmentHeader | null;
   readonly whole: boolean;
 }
 
@@ -44,9 +44,9 @@ export class SegmentReader {
     return fstatSync(this.file).size;
   }
 
-  read(position: number, limits: BatchLimits): Batch {
+  read(position: number, limits: ReadLimits): JournalBatch {
     const bytes = buffer.subarray(0, readSync(this.file, buffer, 0, buffer.length, position));
-    const found: Found = { head: null, openings: [], receipts: [], damages: [] };
+    const found: BatchContents = { head: null, openings: [], receipts: [], damages: [] };
     let at = 0;
     let unknown = 0;
     const until = (limits.until ?? Infinity) - position;
@@ -55,9 +55,9 @@ export class SegmentReader {
       if (frame.kind !== "frame") {
         // It may go on behind what was read.
         if (frame.kind === "short" && bytes.length === buffer.length) break;
-        return this.behindDamage(position + at, limits, found);
+        return this.skipDamage(position + at, limits, found);
       }
-      if ((limits.openings || !isOpeningLine(frame.text)) && !finds(found, frame.text)) {
+      if ((limits.openings || !isOpeningLine(frame.text)) && !addLine(found, frame.text)) {
         unknown += 1;
         // One word for all of them, as there may be a million.
         if (unknown === 1) {
@@ -70,22 +70,22 @@ export class SegmentReader {
   }
 
   /** Who writes it, and whether all of what it begins with is there: who writes, and which calls were under way. */
-  beginning(): Beginning {
-    let head: Head | null = null;
+  beginning(): SegmentStart {
+    let head: SegmentHeader | null = null;
     let openings = 0;
     for (let position = 0; ;) {
       const batch = this.read(position, { receiptsMax: 1, finished: true, openings: true });
       head ??= batch.head;
       openings += batch.openings.length;
       // A receipt comes only behind them.
-      const whole = batch.receipts.length > 0 || (head !== null && openings >= head.underWay);
+      const whole = batch.receipts.length > 0 || (head !== null && openings >= head.inFlight);
       if (whole || batch.position === position || batch.atEnd) return { head, whole };
       ({ position } = batch);
     }
   }
 
   /** Here is no whole frame. Where one follows, what is between them is damaged; where none does, it may just not be there yet. */
-  private behindDamage(position: number, limits: BatchLimits, found: Omit<Batch, "position" | "atEnd">): Batch {
+  private skipDamage(position: number, limits: ReadLimits, found: Omit<JournalBatch, "position" | "atEnd">): JournalBatch {
     const rest = this.rest(position);
     // Whoever writes it may just have gone on.
     if (frameAt(rest, 0).kind === "frame") return { ...found, position, atEnd: false };
@@ -121,15 +121,15 @@ export class SegmentReader {
   }
 }
 
-interface Found {
-  head: Head | null;
+interface BatchContents {
+  head: SegmentHeader | null;
   readonly openings: ReceiptOpening[];
   readonly receipts: ReceiptEntry[];
   readonly damages: string[];
 }
 
 /** False where the text is no line that this version knows. */
-function finds(found: Found, text: string): boolean {
+function addLine(found: BatchContents, text: string): boolean {
   try {
     const parsed: unknown = JSON.parse(text);
     // A NUL, or half of a character, is not in a text of UTF-8 but as an escape.

@@ -1,12 +1,12 @@
 import { joinSql, nameSql, sql, type Sql } from "../sql.ts";
-import type { ByEngine } from "./index.ts";
+import type { SqlByEngine } from "./index.ts";
 
 /**
  * Receipts of a key are found by the hours in which it called, instead of by an index (`receipt-minutes.ts`); hours from before
  * this step know no minutes and are read whole. In SQLite, which keeps rows in the order of their key, the sums of one time lie
  * together now: those that change again and again are a few pages, however many keys there are and however old they are.
  */
-export const sumsByTime: readonly (Sql | ByEngine)[] = [
+export const sumsByTime: readonly (Sql | SqlByEngine)[] = [
   byItsKey(sql`create table stray_receipts (key_id text not null, id text not null, primary key (key_id, id))`),
   {
     sqlite: sql`insert into stray_receipts (key_id, id) select key_id, id from receipts
@@ -29,7 +29,7 @@ function marked(table: string): readonly Sql[] {
 }
 
 /** PostgreSQL keeps rows where there is room, and changes them in place. */
-function byTime(table: string): readonly ByEngine[] {
+function byTime(table: string): readonly SqlByEngine[] {
   const own = nameSql(table);
   const next = nameSql(`${table}_next`);
   return [
@@ -55,6 +55,6 @@ function hexOfSqlite(): Sql {
   return sql`(${joinSql(digits, sql` + `)})`;
 }
 
-function byItsKey(table: Sql): ByEngine {
+function byItsKey(table: Sql): SqlByEngine {
   return { sqlite: sql`${table} without rowid`, postgres: table };
 }

@@ -15,11 +15,11 @@ export interface Migration {
    * or less, one that takes something away says its own.
    */
   readonly reads: number;
-  readonly statements: readonly (Sql | ByEngine)[];
+  readonly statements: readonly (Sql | SqlByEngine)[];
 }
 
 /** For what the engines do not say in the same way. */
-export type ByEngine = Readonly<Record<Database["engine"], Sql>>;
+export type SqlByEngine = Readonly<Record<Database["engine"], Sql>>;
 
 /** In order and without a gap. */
 export const migrations: readonly Migration[] = [

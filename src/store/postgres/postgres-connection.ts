@@ -1,20 +1,20 @@
 import { SQL, type ReservedSQL } from "bun";
 import { StorageTrouble } from "../../gateway/storage.ts";
-import { postgresTrouble } from "./postgres-errors.ts";
+import { postgresError } from "./postgres-errors.ts";
 import { textOf, valuesOf, type Sql, type Value } from "../sql.ts";
 
 /** What a statement gave: its rows with numbers as numbers, and how many rows it changed. */
-export interface Answer {
+export interface QueryResult {
   readonly rows: object[];
   readonly changed: number;
 }
 
 /**
- * One connection, used by one statement after the other. Once it was lost, late or closed it is `over`, and never comes
+ * One connection, used by one statement after the other. Once it was lost, late or closed it is `closed`, and never comes
  * back under the same name: a new one in its place would not know of the transaction that was going on.
  */
 export class PostgresConnection {
-  over = false;
+  closed = false;
   private readonly texts = new Set<string>();
 
   constructor(
@@ -26,42 +26,42 @@ export class PostgresConnection {
   static async open(url: string, statementMs: number, waitMs: number): Promise<PostgresConnection> {
     const state: { connection?: PostgresConnection } = {};
     const client = clientFor(url, () => {
-      if (state.connection !== undefined) state.connection.over = true;
+      if (state.connection !== undefined) state.connection.closed = true;
     });
     try {
-      return await inTime(greeted(client, statementMs, state), waitMs);
+      return await withTimeout(configured(client, statementMs, state), waitMs);
     } catch (error) {
       dispose(client);
-      throw postgresTrouble(error);
+      throw postgresError(error);
     }
   }
 
-  async send(query: Sql, waitMs: number): Promise<Answer> {
-    if (this.over) throw new StorageTrouble("unavailable", "The connection to PostgreSQL was lost.");
+  async send(query: Sql, waitMs: number): Promise<QueryResult> {
+    if (this.closed) throw new StorageTrouble("unavailable", "The connection to PostgreSQL was lost.");
     const text = textOf(query, "$");
     this.texts.add(text);
     try {
-      return answerOf(await inTime(this.reserved.unsafe(text, valuesOf(query).map(bound)), waitMs));
+      return toQueryResult(await withTimeout(this.reserved.unsafe(text, valuesOf(query).map(bound)), waitMs));
     } catch (error) {
       // Its answer may still come, and would be taken for the one of the next statement.
-      if (error instanceof Late) this.discard();
-      throw postgresTrouble(error);
+      if (error instanceof StatementTimeout) this.discard();
+      throw postgresError(error);
     }
   }
 
   /** The driver and the server keep every statement ready that they have seen. Few programs have so many. */
-  get isWorn(): boolean {
+  get hasTooManyStatements(): boolean {
     return this.texts.size > textsMax;
   }
 
   discard(): void {
-    this.over = true;
+    this.closed = true;
     dispose(this.client);
   }
 }
 
 /** Did not answer in time. */
-export class Late extends StorageTrouble {
+export class StatementTimeout extends StorageTrouble {
   constructor(waitMs: number) {
     super("unavailable", `PostgreSQL did not answer within ${Math.round(waitMs)} ms.`);
   }
@@ -80,7 +80,7 @@ function clientFor(url: string, onclose: () => void): SQL {
   }
 }
 
-async function greeted(client: SQL, statementMs: number, state: { connection?: PostgresConnection }): Promise<PostgresConnection> {
+async function configured(client: SQL, statementMs: number, state: { connection?: PostgresConnection }): Promise<PostgresConnection> {
   const reserved = await client.reserve();
   const connection = new PostgresConnection(client, reserved);
   state.connection = connection;
@@ -97,9 +97,9 @@ function dispose(client: SQL): void {
   client.close({ timeout: 0 }).catch(() => {});
 }
 
-async function inTime<T>(work: PromiseLike<T>, waitMs: number): Promise<T> {
+async function withTimeout<T>(work: PromiseLike<T>, waitMs: number): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Late(waitMs)), Math.max(0, waitMs));
+  const timer = setTimeout(() => reject(new StatementTimeout(waitMs)), Math.max(0, waitMs));
   try {
     return await Promise.race([work, late]);
   } finally {
@@ -112,15 +112,15 @@ function bound(value: Value): string | bigint | null {
   return typeof value === "number" ? BigInt(value) : value;
 }
 
-interface DriverAnswer extends Array<Record<string, unknown>> {
+interface DriverResult extends Array<Record<string, unknown>> {
   readonly count: number;
   readonly command: string;
   readonly columns: readonly { readonly name: string; readonly type: number }[];
 }
 
-function answerOf(result: unknown): Answer {
-  const { count, command, columns } = result as DriverAnswer;
-  const rows = [...(result as DriverAnswer)];
+function toQueryResult(result: unknown): QueryResult {
+  const { count, command, columns } = result as DriverResult;
+  const rows = [...(result as DriverResult)];
   const wide = columns.filter(({ type }) => type === int8 || type === numeric).map(({ name }) => name);
   for (const row of rows) {
     for (const name of wide) row[name] = row[name] === null ? null : Number(row[name]);

@@ -2,28 +2,28 @@ import { SQL } from "bun";
 import { StorageTrouble } from "../../gateway/storage.ts";
 
 /**
- * Trouble after which the same may succeed. `undone`: a serialization failure, a deadlock or an outdated plan, after which
- * nothing was done; `crowded`: the server has no place for one more connection, or is just starting.
+ * Trouble after which the same may succeed. `conflictStates`: a serialization failure, a deadlock or an outdated plan, after which
+ * nothing was done; `crowdedStates`: the server has no place for one more connection, or is just starting.
  */
-export class PassingTrouble extends StorageTrouble {
+export class TransientError extends StorageTrouble {
   constructor(
-    readonly why: "undone" | "crowded",
+    readonly why: "conflict" | "too_many_connections",
     state: string,
   ) {
     super(
       "unavailable",
-      why === "undone"
+      why === "conflict"
         ? `PostgreSQL could not do it beside what others did (${state}). Try again.`
         : `PostgreSQL takes no more connections (${state}). Raise its max_connections or run fewer gateways.`,
     );
   }
 }
 
-const undone = new Set(["40001", "40P01", "0A000", "26000"]);
-const crowded = new Set(["53300", "57P03"]);
+const conflictStates = new Set(["40001", "40P01", "0A000", "26000"]);
+const crowdedStates = new Set(["53300", "57P03"]);
 
 /** What the server says, as what went wrong and how it is mended. Its messages may quote values, so that few are repeated. */
-export function postgresTrouble(error: unknown): StorageTrouble {
+export function postgresError(error: unknown): StorageTrouble {
   if (error instanceof StorageTrouble) return error;
   const state = error instanceof SQL.PostgresError ? error.errno : undefined;
   if (state === undefined) {
@@ -33,8 +33,8 @@ export function postgresTrouble(error: unknown): StorageTrouble {
       `PostgreSQL cannot be reached (${code}). Check that it runs and that the store's address is right.`,
     );
   }
-  if (undone.has(state)) return new PassingTrouble("undone", state);
-  if (crowded.has(state)) return new PassingTrouble("crowded", state);
+  if (conflictStates.has(state)) return new TransientError("conflict", state);
+  if (crowdedStates.has(state)) return new TransientError("too_many_connections", state);
   if (state === "23505") {
     const { constraint } = error as SQL.PostgresError;
     return new StorageTrouble("conflict", `There is one already (${constraint ?? state}).`);

@@ -1,9 +1,9 @@
 import type { Database } from "../database.ts";
-import { Late, type Answer, type PostgresConnection } from "./postgres-connection.ts";
+import { StatementTimeout, type QueryResult, type PostgresConnection } from "./postgres-connection.ts";
 import { PostgresPool } from "./postgres-pool.ts";
-import { PassingTrouble } from "./postgres-errors.ts";
+import { TransientError } from "./postgres-errors.ts";
 import { sql, type Sql } from "../sql.ts";
-import { Scope } from "../transaction-scope.ts";
+import { TransactionScope } from "../transaction-scope.ts";
 
 export interface PostgresOptions {
   /** How long a statement may take, with the wait for a connection. In a transaction each statement has this time. */
@@ -27,16 +27,16 @@ export class PostgresDatabase implements Database {
   }
 
   async all<Row extends object>(query: Sql): Promise<Row[]> {
-    return (await this.one(query)).rows as Row[];
+    return (await this.runStatement(query)).rows as Row[];
   }
 
   async run(query: Sql): Promise<number> {
-    return (await this.one(query)).changed;
+    return (await this.runStatement(query)).changed;
   }
 
   async transaction<T>(work: (database: Database) => Promise<T>): Promise<T> {
-    return this.again(performance.now() + this.statementMs, async () =>
-      this.pool.use(this.statementMs, async (connection) => this.whole(connection, work)),
+    return this.retrying(performance.now() + this.statementMs, async () =>
+      this.pool.use(this.statementMs, async (connection) => this.runTransaction(connection, work)),
     );
   }
 
@@ -44,16 +44,16 @@ export class PostgresDatabase implements Database {
     await this.pool.close();
   }
 
-  private async one(query: Sql): Promise<Answer> {
+  private async runStatement(query: Sql): Promise<QueryResult> {
     const deadlineMs = performance.now() + this.statementMs;
     const leftMs = (): number => Math.max(0, deadlineMs - performance.now());
-    return this.again(deadlineMs, async () => this.pool.use(leftMs(), async (connection) => connection.send(query, leftMs())));
+    return this.retrying(deadlineMs, async () => this.pool.use(leftMs(), async (connection) => connection.send(query, leftMs())));
   }
 
-  private async whole<T>(connection: PostgresConnection, work: (database: Database) => Promise<T>): Promise<T> {
-    const send = async (query: Sql): Promise<Answer> => connection.send(query, this.statementMs);
+  private async runTransaction<T>(connection: PostgresConnection, work: (database: Database) => Promise<T>): Promise<T> {
+    const send = async (query: Sql): Promise<QueryResult> => connection.send(query, this.statementMs);
     await send(begin);
-    const scope = new Scope("postgres", {
+    const scope = new TransactionScope("postgres", {
       all: async <Row extends object>(query: Sql): Promise<Row[]> => (await send(query)).rows as Row[],
       run: async (query) => (await send(query)).changed,
     });
@@ -66,22 +66,23 @@ export class PostgresDatabase implements Database {
       scope.abandon();
       // A connection that cannot even undo is of no use to the next one.
       await send(rollback).catch(() => connection.discard());
-      throw scope.trouble instanceof PassingTrouble ? scope.trouble : error;
+      throw scope.trouble instanceof TransientError ? scope.trouble : error;
     }
   }
 
   /** Undone work is done again a few times; for a place on a crowded server we wait as long as there is time. */
-  private async again<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
-    let crowded: PassingTrouble | null = null;
-    for (let tries = 1; ; tries += 1) {
+  private async retrying<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
+    let tooManyConnections: TransientError | null = null;
+    for (let attempts = 1; ; attempts += 1) {
       try {
         return await attempt();
       } catch (error) {
-        const pauseMs = Math.min(pauseMaxMs, pauseMinMs * 2 ** tries) * (0.5 + Math.random() / 2);
+        const pauseMs = Math.min(pauseMaxMs, pauseMinMs * 2 ** attempts) * (0.5 + Math.random() / 2);
         // That the last bit of time was too short for one more attempt is not the reason.
-        if (!(error instanceof PassingTrouble)) throw error instanceof Late && crowded !== null ? crowded : error;
-        if (error.why === "crowded") crowded = error;
-        if (error.why === "undone" ? tries >= triesMax : performance.now() + pauseMs > deadlineMs) throw error;
+        if (!(error instanceof TransientError))
+          throw error instanceof StatementTimeout && tooManyConnections !== null ? tooManyConnections : error;
+        if (error.why === "too_many_connections") tooManyConnections = error;
+        if (error.why === "conflict" ? attempts >= attemptsMax : performance.now() + pauseMs > deadlineMs) throw error;
         await new Promise<void>((resolve) => void setTimeout(resolve, pauseMs));
       }
     }
@@ -91,6 +92,6 @@ export class PostgresDatabase implements Database {
 const begin = sql`begin`;
 const commit = sql`commit`;
 const rollback = sql`rollback`;
-const triesMax = 6;
+const attemptsMax = 6;
 const pauseMinMs = 4;
 const pauseMaxMs = 200;

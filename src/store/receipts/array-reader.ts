@@ -1,69 +1,69 @@
 /** The elements of an array, one after the other, each of the type that was asked for or else none of it is believed. */
-export class Parts {
-  private readonly parts: readonly unknown[];
+export class ArrayReader {
+  private readonly elements: readonly unknown[];
   private at = 0;
 
-  constructor(parts: unknown) {
-    if (!Array.isArray(parts)) throw wrongShape();
-    this.parts = parts;
+  constructor(elements: unknown) {
+    if (!Array.isArray(elements)) throw wrongShape();
+    this.elements = elements;
   }
 
   next(): unknown {
-    return this.parts[this.at++];
+    return this.elements[this.at++];
   }
 
   text(): string {
-    const part = this.next();
-    if (typeof part !== "string") throw wrongShape();
-    return part;
+    const element = this.next();
+    if (typeof element !== "string") throw wrongShape();
+    return element;
   }
 
   maybeText(): string | null {
-    const part = this.next();
-    if (part !== null && typeof part !== "string") throw wrongShape();
-    return part;
+    const element = this.next();
+    if (element !== null && typeof element !== "string") throw wrongShape();
+    return element;
   }
 
   /** At the end, where some lines have it. */
   lastText(): string | null {
-    return this.at < this.parts.length ? this.maybeText() : null;
+    return this.at < this.elements.length ? this.maybeText() : null;
   }
 
   number(): number {
-    const part = this.next();
-    if (typeof part !== "number") throw wrongShape();
-    return part;
+    const element = this.next();
+    if (typeof element !== "number") throw wrongShape();
+    return element;
   }
 
   maybeNumber(): number | null {
-    const part = this.next();
-    if (part !== null && typeof part !== "number") throw wrongShape();
-    return part;
+    const element = this.next();
+    if (element !== null && typeof element !== "number") throw wrongShape();
+    return element;
   }
 
   flag(): boolean {
-    const part = this.next();
-    if (typeof part !== "boolean") throw wrongShape();
-    return part;
+    const element = this.next();
+    if (typeof element !== "boolean") throw wrongShape();
+    return element;
   }
 
   oneOf<T extends string>(known: readonly T[]): T {
-    const part = this.next();
+    const element = this.next();
     // The first of them is nearly always the one.
-    for (const word of known) if (word === part) return word;
+    for (const word of known) if (word === element) return word;
     throw wrongShape();
   }
 
   maybeOneOf<T extends string>(known: readonly T[]): T | null {
-    if (this.parts[this.at] !== null) return this.oneOf(known);
+    if (this.elements[this.at] !== null) return this.oneOf(known);
     this.at += 1;
     return null;
   }
 
   list(): readonly unknown[] {
-    const part = this.next();
-    if (!Array.isArray(part)) throw wrongShape();
-    return part;
+    const element = this.next();
+    if (!Array.isArray(element)) throw wrongShape();
+    return element;
   }
 }
 

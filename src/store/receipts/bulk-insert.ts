@@ -1,17 +1,17 @@
 import type { Database } from "../database.ts";
 import { joinSql, nameSql, sql, Sql, valuesOf, type Value } from "../sql.ts";
 
-export type Columns = Readonly<Record<string, "text" | "number">>;
+export type ColumnTypes = Readonly<Record<string, "text" | "number">>;
 
 /**
  * Puts rows into a table. However many they are, the statements are the same, so that they are made ready once: in this process
  * they are run for one row or for some, and a server gets all rows at once, column by column.
  */
-export class Insertion {
+export class BulkInsert {
   readonly columns: Sql;
   private readonly one: Sql;
   private readonly some: Sql;
-  private readonly alike: Alike | null;
+  private readonly alike: SharedColumns | null;
   private readonly beforeLists: Sql;
   private readonly listTypes: readonly Sql[];
   private readonly kinds: readonly ("text" | "number")[];
@@ -19,10 +19,10 @@ export class Insertion {
   constructor(
     private readonly what: {
       readonly into: string;
-      readonly columns: Columns;
+      readonly columns: ColumnTypes;
       readonly conflict: Sql;
       /** The column that tells rows apart, where it matters which of them were not there before. */
-      readonly tells?: string;
+      readonly identity?: string;
       /** Whoever makes the rows sees to it that every engine takes each of their values, so that nobody need look again. */
       readonly storable?: true;
       /** Columns of which rows that come together mostly have the same value: then a statement takes it once for all of its rows. */
@@ -42,7 +42,7 @@ export class Insertion {
     const rows = Array.from({ length: rowsAtOnce }, () => row);
     this.one = sql`${this.beforeLists} values ${row} ${what.conflict}`;
     this.some = sql`${this.beforeLists} values ${joinSql(rows, comma)} ${what.conflict}`;
-    this.alike = what.alike === undefined ? null : new Alike(names, what.alike, this.beforeLists, what.conflict);
+    this.alike = what.alike === undefined ? null : new SharedColumns(names, what.alike, this.beforeLists, what.conflict);
   }
 
   /** Gives the places of those rows that changed something. */
@@ -64,13 +64,13 @@ export class Insertion {
   }
 
   /** Which statements to run with which values, one after the other. */
-  private together(rows: readonly (readonly Value[])[], end: number): readonly Together[] {
-    const all: Together[] = [];
+  private together(rows: readonly (readonly Value[])[], end: number): readonly StatementBatch[] {
+    const all: StatementBatch[] = [];
     for (let at = 0; at < end; at += rowsAtOnce) {
       const alike = this.alike?.holds(rows, at) === true ? this.alike : null;
       const statement = alike === null ? this.some : alike.statement;
       const before = all.at(-1);
-      const now: Together = before?.statement === statement ? before : { statement, lists: [] };
+      const now: StatementBatch = before?.statement === statement ? before : { statement, lists: [] };
       if (now !== before) all.push(now);
       now.lists.push(alike === null ? joined(rows, at) : alike.list(rows, at));
     }
@@ -95,22 +95,23 @@ export class Insertion {
   }
 
   private async addLists(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
-    const { conflict, columns, tells } = this.what;
+    const { conflict, columns, identity } = this.what;
     // As texts, because the driver need not know about lists then.
     const lists = this.kinds.map((kind, at) => sql`cast(cast(${listOf(rows, at, kind)} as text) as ${this.listTypes[at]!})`);
     const statement = sql`${this.beforeLists} select * from unnest(${joinSql(lists, comma)}) ${conflict}`;
-    if (tells === undefined) {
+    if (identity === undefined) {
       await database.run(statement);
       return [];
     }
     const added = new Set<Value>();
-    for (const row of await database.all<Record<string, Value>>(sql`${statement} returning ${nameSql(tells)}`)) added.add(row[tells]!);
-    const place = Object.keys(columns).indexOf(tells);
+    for (const row of await database.all<Record<string, Value>>(sql`${statement} returning ${nameSql(identity)}`))
+      added.add(row[identity]!);
+    const place = Object.keys(columns).indexOf(identity);
     return rows.flatMap((row, at) => (added.delete(row[place]!) ? [at] : []));
   }
 }
 
-interface Together {
+interface StatementBatch {
   readonly statement: Sql;
   readonly lists: (readonly Value[])[];
 }
@@ -148,7 +149,7 @@ function quoted(text: string): string {
 }
 
 /** A statement for as many rows that have the same values in some columns, which it takes once: to hand over a text costs more than to keep it. */
-class Alike {
+class SharedColumns {
   readonly statement: Sql;
   private readonly common: readonly number[];
   private readonly own: readonly number[];

@@ -4,13 +4,13 @@ import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
  * Nearly every call has one attempt, which answered and of which the receipt already tells everything but its times. Such an
  * attempt is kept as these alone, in the journal and in the store.
  */
-export interface PlainAttempt {
+export interface CompactAttempt {
   readonly afterMs: number;
   readonly tookMs: number;
 }
 
 /** Null where an attempt has more to tell than its receipt, or there are several or none. */
-export function plainAttempt(receipt: Receipt): PlainAttempt | null {
+export function compactAttempt(receipt: Receipt): CompactAttempt | null {
   const { attempts } = receipt;
   if (attempts.length !== 1) return null;
   const attempt = attempts[0]!;
@@ -40,7 +40,7 @@ function isPlain(attempt: AttemptReceipt, receipt: Receipt): boolean {
 }
 
 /** The attempt that was kept as its times. */
-export function attemptFrom({ afterMs, tookMs }: PlainAttempt, receipt: Receipt): AttemptReceipt {
+export function expandAttempt({ afterMs, tookMs }: CompactAttempt, receipt: Receipt): AttemptReceipt {
   const { delivered } = receipt;
   return {
     channel: receipt.channel ?? "",

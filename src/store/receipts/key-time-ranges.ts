@@ -1,19 +1,19 @@
 import type { ReceiptQuery } from "../../gateway/storage.ts";
 import type { Database } from "../database.ts";
-import { minuteMs, Minutes, timeOfId } from "./receipt-minutes.ts";
+import { minuteMs, MinuteSet, timeOfId } from "./receipt-minutes.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
 
 /** A time in which a key has receipts, by their ids: from its beginning up to but without its end. */
-export interface Span {
+export interface TimeRange {
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-export interface Spans {
+export interface KeyTimeRanges {
   /** The newest first. */
-  readonly spans: readonly Span[];
+  readonly ranges: readonly TimeRange[];
   /** How many receipts in them may be what is asked for. */
   readonly calls: number;
 }
@@ -22,7 +22,7 @@ export interface Spans {
  * When a key had calls as they are asked for, the newest first. All of its receipts but the strays lie in these times, as do
  * those of others. Hourly sums tell it by the minute; where they are forgotten before the receipts, daily ones tell it by the day.
  */
-export async function* spansOfKey(database: Database, query: KeyQuery): AsyncGenerator<Spans> {
+export async function* timeRangesOfKey(database: Database, query: KeyReceiptQuery): AsyncGenerator<KeyTimeRanges> {
   const [bounds] = await database.all<{ readonly oldest: string | null; readonly first_hour: number | null }>(
     sql`select (select min(id) from receipts) as oldest, (select min(at_ms) from usage_hours) as first_hour`,
   );
@@ -36,9 +36,9 @@ export async function* spansOfKey(database: Database, query: KeyQuery): AsyncGen
   yield* byDays(database, query, { sinceMs: startOf(sinceMs, dayMs), untilMs, hoursFromMs });
 }
 
-export type KeyQuery = ReceiptQuery & { readonly keyId: string };
+export type KeyReceiptQuery = ReceiptQuery & { readonly keyId: string };
 
-async function* byHours(database: Database, query: KeyQuery, sinceMs: number, untilMs: number): AsyncGenerator<Spans> {
+async function* byHours(database: Database, query: KeyReceiptQuery, sinceMs: number, untilMs: number): AsyncGenerator<KeyTimeRanges> {
   const asked = conditionsOf(query);
   const columns = sql`select at_ms, ${callsOf(query)} as matching, calls, placed, minutes_early, minutes_late from usage_hours`;
   for (let endsMs = untilMs; ;) {
@@ -50,7 +50,7 @@ async function* byHours(database: Database, query: KeyQuery, sinceMs: number, un
     // Of the last hour more rows may follow.
     const rest = isCut ? await database.all<HourRow>(sql`${columns} where ${asked} and at_ms = ${last}`) : [];
     const rows = isCut ? [...some.filter(({ at_ms }) => at_ms !== last), ...rest] : some;
-    for (const [atMs, sums] of Map.groupBy(rows, ({ at_ms }) => at_ms)) yield spansOfHour(atMs, sums);
+    for (const [atMs, sums] of Map.groupBy(rows, ({ at_ms }) => at_ms)) yield rangesOfHour(atMs, sums);
     if (!isCut) return;
     endsMs = last;
   }
@@ -65,22 +65,22 @@ interface HourRow {
   readonly minutes_late: number;
 }
 
-function spansOfHour(atMs: number, sums: readonly HourRow[]): Spans {
-  const minutes = new Minutes();
+function rangesOfHour(atMs: number, sums: readonly HourRow[]): KeyTimeRanges {
+  const minutes = new MinuteSet();
   let calls = 0;
   for (const sum of sums) {
     calls += sum.matching;
     if (sum.placed === sum.calls) minutes.join(sum.minutes_early, sum.minutes_late);
     else minutes.fill();
   }
-  const spans: Span[] = [];
+  const ranges: TimeRange[] = [];
   for (let minute = 59; minute >= 0; minute -= 1) {
     if (!minutes.has(minute)) continue;
     const end = minute + 1;
     while (minute > 0 && minutes.has(minute - 1)) minute -= 1;
-    spans.push({ fromMs: atMs + minute * minuteMs, toMs: atMs + end * minuteMs });
+    ranges.push({ fromMs: atMs + minute * minuteMs, toMs: atMs + end * minuteMs });
   }
-  return { spans, calls };
+  return { ranges, calls };
 }
 
 interface DaysAsked {
@@ -91,25 +91,29 @@ interface DaysAsked {
 }
 
 /** A day is not cut where the calls that are asked for end: an id may be of a later moment than the start of its call. */
-async function* byDays(database: Database, query: KeyQuery, { sinceMs, untilMs, hoursFromMs }: DaysAsked): AsyncGenerator<Spans> {
+async function* byDays(
+  database: Database,
+  query: KeyReceiptQuery,
+  { sinceMs, untilMs, hoursFromMs }: DaysAsked,
+): AsyncGenerator<KeyTimeRanges> {
   const beginBeforeMs = Math.min(untilMs, hoursFromMs);
   if (sinceMs >= beginBeforeMs) return;
   const days = await database.all<{ readonly at_ms: number; readonly matching: number }>(sql`
     select at_ms, cast(sum(${callsOf(query)}) as bigint) as matching from usage_days
     where ${conditionsOf(query)} and at_ms >= ${sinceMs} and at_ms < ${beginBeforeMs} group by at_ms order by at_ms desc`);
   for (const { at_ms, matching } of days) {
-    yield { spans: [{ fromMs: at_ms, toMs: Math.min(at_ms + dayMs, hoursFromMs) }], calls: matching };
+    yield { ranges: [{ fromMs: at_ms, toMs: Math.min(at_ms + dayMs, hoursFromMs) }], calls: matching };
   }
 }
 
-function conditionsOf(query: KeyQuery): Sql {
+function conditionsOf(query: KeyReceiptQuery): Sql {
   const conditions = [sql`key_id = ${name(query.keyId)}`, sql`${callsOf(query)} > 0`];
   if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
   return joinSql(conditions, sql` and `);
 }
 
-function callsOf({ state }: KeyQuery): Sql {
+function callsOf({ state }: KeyReceiptQuery): Sql {
   if (state === null) return sql`calls`;
   return state === "complete" ? sql`(calls - failed)` : sql`failed`;
 }
@@ -120,8 +124,8 @@ function beforeMs(before: string | null): number {
   return atMs === null ? endMs : atMs + 1;
 }
 
-function startOf(ms: number, spanMs: number): number {
-  return ms - (ms % spanMs);
+function startOf(ms: number, lengthMs: number): number {
+  return ms - (ms % lengthMs);
 }
 
 /** Later than every id. */

@@ -4,14 +4,14 @@ import { joinSql, sql, type Sql } from "../sql.ts";
 
 /** What the receipts that are asked for have in common. */
 export function conditionsOf(query: ReceiptQuery): Sql {
-  const { sinceId, untilId } = idsOf(query);
-  const conditions = [...factsOf(query), sql`id >= ${sinceId}`];
+  const { sinceId, untilId } = idBoundsOf(query);
+  const conditions = [...filtersOf(query), sql`id >= ${sinceId}`];
   if (untilId !== null) conditions.push(sql`id < ${untilId}`);
   return joinSql(conditions, sql` and `);
 }
 
 /** What is asked for but its place in the order of ids. */
-export function factsOf(query: ReceiptQuery): readonly Sql[] {
+export function filtersOf(query: ReceiptQuery): readonly Sql[] {
   const facts = [sql`1 = 1`];
   if (query.keyId !== null) facts.push(sql`key_id = ${name(query.keyId)}`);
   if (query.model !== null) facts.push(sql`model = ${name(query.model)}`);
@@ -23,7 +23,7 @@ export function factsOf(query: ReceiptQuery): readonly Sql[] {
 }
 
 /** The id tells the time and has the index; the start of the call may differ from it by a moment. */
-export function idsOf({ sinceMs, untilMs, before }: ReceiptQuery): { readonly sinceId: string; readonly untilId: string | null } {
+export function idBoundsOf({ sinceMs, untilMs, before }: ReceiptQuery): { readonly sinceId: string; readonly untilId: string | null } {
   const sinceId = sinceMs === null ? "" : idAt(sinceMs - leewayMs);
   const untilId = untilMs === null ? null : idAt(untilMs + leewayMs);
   const beforeId = before === null ? null : name(before);

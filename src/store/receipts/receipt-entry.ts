@@ -1,6 +1,6 @@
 import { operations } from "../../operations/operation.ts";
 import type { Receipt } from "../../usage/receipt.ts";
-import { Parts } from "./array-reader.ts";
+import { ArrayReader } from "./array-reader.ts";
 import { blames, outcomes, receiptKind, states } from "./receipt-line.ts";
 import { attemptValues, audioMs, count, flag, maybeCount, maybeName, maybeNanos, name, receiptValues, status } from "./receipt-row.ts";
 import type { Value } from "../sql.ts";
@@ -21,38 +21,38 @@ export function entryOf(receipt: Receipt): ReceiptEntry {
  * Throws where the line has a wrong shape.
  */
 export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null {
-  const parts = new Parts(line);
-  if (parts.next() !== receiptKind) return null;
-  const id = name(parts.text(), isPlain);
-  const requestId = parts.maybeText();
-  const keyId = parts.text();
-  const operation = parts.oneOf(operations);
-  const model = parts.text();
-  const channel = parts.maybeText();
-  const upstreamModel = parts.maybeText();
-  const stream = parts.flag();
-  const httpStatus = parts.number();
-  const state = parts.oneOf(states);
-  const error = parts.maybeText();
-  const startedMs = parts.number();
-  const tookMs = parts.number();
-  const firstContentMs = parts.maybeNumber();
-  const generatedTokens = parts.maybeNumber();
-  const billedNanos = parts.maybeNumber();
-  const hedgeWasteNanos = parts.number();
-  const costUncertain = parts.flag();
-  const estimated = parts.flag();
-  const partial = parts.flag();
-  const plan = parts.next();
-  const promptTokens = parts.maybeNumber();
-  const cachedTokens = parts.maybeNumber();
-  const completionTokens = parts.maybeNumber();
-  const reasoningTokens = parts.maybeNumber();
-  const audioSeconds = parts.maybeNumber();
-  const characters = parts.maybeNumber();
-  const attemptAfterMs = parts.maybeNumber();
-  const attemptTookMs = attemptAfterMs === null ? null : parts.number();
-  const attempts = attemptAfterMs === null ? parts.list().map((attempt, at) => attemptOfLine(id, at + 1, new Parts(attempt))) : none;
+  const fields = new ArrayReader(line);
+  if (fields.next() !== receiptKind) return null;
+  const id = name(fields.text(), isPlain);
+  const requestId = fields.maybeText();
+  const keyId = fields.text();
+  const operation = fields.oneOf(operations);
+  const model = fields.text();
+  const channel = fields.maybeText();
+  const upstreamModel = fields.maybeText();
+  const stream = fields.flag();
+  const httpStatus = fields.number();
+  const state = fields.oneOf(states);
+  const error = fields.maybeText();
+  const startedMs = fields.number();
+  const tookMs = fields.number();
+  const firstContentMs = fields.maybeNumber();
+  const generatedTokens = fields.maybeNumber();
+  const billedNanos = fields.maybeNumber();
+  const hedgeWasteNanos = fields.number();
+  const costUncertain = fields.flag();
+  const estimated = fields.flag();
+  const partial = fields.flag();
+  const plan = fields.next();
+  const promptTokens = fields.maybeNumber();
+  const cachedTokens = fields.maybeNumber();
+  const completionTokens = fields.maybeNumber();
+  const reasoningTokens = fields.maybeNumber();
+  const audioSeconds = fields.maybeNumber();
+  const characters = fields.maybeNumber();
+  const attemptAfterMs = fields.maybeNumber();
+  const attemptTookMs = attemptAfterMs === null ? null : fields.number();
+  const attempts = attemptAfterMs === null ? fields.list().map((attempt, at) => attemptOfLine(id, at + 1, new ArrayReader(attempt))) : none;
   return {
     row: [
       id,
@@ -84,25 +84,25 @@ export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null
       maybeCount(attemptAfterMs),
       maybeCount(attemptTookMs),
       Array.isArray(plan) ? JSON.stringify(plan) : null,
-      maybeName(parts.lastText(), isPlain),
+      maybeName(fields.lastText(), isPlain),
     ],
     attempts,
   };
 }
 
-function attemptOfLine(receiptId: string, number: number, parts: Parts): readonly Value[] {
-  const channel = name(parts.text());
-  const model = name(parts.text());
-  const afterMs = count(parts.number());
-  const tookMs = count(parts.number());
-  const outcome = parts.oneOf(outcomes);
-  const httpStatus = parts.maybeNumber();
-  const error = maybeName(parts.maybeText());
-  const blame = parts.maybeOneOf(blames);
-  const hedge = flag(parts.flag());
-  const nanos = maybeNanos(parts.maybeNumber());
-  const costUncertain = flag(parts.flag());
-  const estimated = flag(parts.flag());
+function attemptOfLine(receiptId: string, number: number, fields: ArrayReader): readonly Value[] {
+  const channel = name(fields.text());
+  const model = name(fields.text());
+  const afterMs = count(fields.number());
+  const tookMs = count(fields.number());
+  const outcome = fields.oneOf(outcomes);
+  const httpStatus = fields.maybeNumber();
+  const error = maybeName(fields.maybeText());
+  const blame = fields.maybeOneOf(blames);
+  const hedge = flag(fields.flag());
+  const nanos = maybeNanos(fields.maybeNumber());
+  const costUncertain = flag(fields.flag());
+  const estimated = flag(fields.flag());
   return [
     receiptId,
     number,
@@ -115,12 +115,12 @@ function attemptOfLine(receiptId: string, number: number, parts: Parts): readonl
     error,
     blame,
     hedge,
-    maybeCount(parts.maybeNumber()),
-    maybeCount(parts.maybeNumber()),
-    maybeCount(parts.maybeNumber()),
-    maybeCount(parts.maybeNumber()),
-    audioMs(parts.maybeNumber()),
-    maybeCount(parts.maybeNumber()),
+    maybeCount(fields.maybeNumber()),
+    maybeCount(fields.maybeNumber()),
+    maybeCount(fields.maybeNumber()),
+    maybeCount(fields.maybeNumber()),
+    audioMs(fields.maybeNumber()),
+    maybeCount(fields.maybeNumber()),
     nanos,
     costUncertain,
     estimated,

@@ -1,8 +1,8 @@
 import { operations, type Operation } from "../../operations/operation.ts";
 import type { AttemptReceipt, Figures, ReceiptOpening, PlannedStep, Receipt } from "../../usage/receipt.ts";
 import { textBytesMax } from "../journal/frame.ts";
-import { Parts } from "./array-reader.ts";
-import { attemptFrom, plainAttempt } from "./compact-attempt.ts";
+import { ArrayReader } from "./array-reader.ts";
+import { expandAttempt, compactAttempt } from "./compact-attempt.ts";
 import { ownRequestName } from "./stored-request.ts";
 import { nameCharactersMax } from "../stored-text.ts";
 import { requestNameOf } from "../../usage/request-name.ts";
@@ -11,15 +11,15 @@ import { requestNameOf } from "../../usage/request-name.ts";
  * What a journal says, a line at a time. A line is a JSON array whose first element tells its kind: without the names of
  * fields it takes less than half of the bytes, and no longer to make. New fields go to the end.
  */
-export type Line =
-  | { readonly kind: "head"; readonly head: Head }
+export type JournalLine =
+  | { readonly kind: "head"; readonly head: SegmentHeader }
   | { readonly kind: "opening"; readonly opening: ReceiptOpening }
   | { readonly kind: "receipt"; readonly receipt: Receipt };
 
 export const receiptKind = 2;
 
 /** What every segment begins with. */
-export interface Head {
+export interface SegmentHeader {
   /** Different for every segment there ever was, on any machine. */
   readonly segment: string;
   /** The same for all segments of one process. */
@@ -29,11 +29,11 @@ export interface Head {
   /** How many receipts the process had kept before it. */
   readonly receipts: number;
   /** How many calls were under way: their openings follow. */
-  readonly underWay: number;
+  readonly inFlight: number;
 }
 
-export function headLine({ segment, life, holder, receipts, underWay }: Head): string {
-  return JSON.stringify([0, segment, life, holder, receipts, underWay]);
+export function headLine({ segment, life, holder, receipts, inFlight }: SegmentHeader): string {
+  return JSON.stringify([0, segment, life, holder, receipts, inFlight]);
 }
 
 export function openingLine(opening: ReceiptOpening): string {
@@ -61,7 +61,7 @@ export function receiptLine(receipt: Receipt): string {
 /** The only attempt is kept as a pair of numbers, where that is all it has to tell; otherwise there is a list of attempts. */
 function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
   const { delivered } = receipt;
-  const plain = plainAttempt(receipt);
+  const plain = compactAttempt(receipt);
   return JSON.stringify([
     receiptKind,
     receipt.id,
@@ -142,7 +142,7 @@ export function isOpeningLine(text: string): boolean {
 }
 
 /** What a line says; null where it is none that this version knows. */
-export function lineOf(text: string): Line | null {
+export function lineOf(text: string): JournalLine | null {
   try {
     return lineOfParsed(JSON.parse(text));
   } catch {
@@ -151,121 +151,121 @@ export function lineOf(text: string): Line | null {
 }
 
 /** Throws where the line has a wrong shape. */
-export function lineOfParsed(line: unknown): Line | null {
-  const parts = new Parts(line);
-  switch (parts.next()) {
+export function lineOfParsed(line: unknown): JournalLine | null {
+  const fields = new ArrayReader(line);
+  switch (fields.next()) {
     case 0:
-      return { kind: "head", head: headOf(parts) };
+      return { kind: "head", head: headOf(fields) };
     case 1:
-      return { kind: "opening", opening: openingOf(parts) };
+      return { kind: "opening", opening: openingOf(fields) };
     case receiptKind:
-      return { kind: "receipt", receipt: receiptOf(parts) };
+      return { kind: "receipt", receipt: receiptOf(fields) };
     default:
       return null;
   }
 }
 
-function headOf(parts: Parts): Head {
-  return { segment: parts.text(), life: parts.text(), holder: parts.text(), receipts: parts.number(), underWay: parts.number() };
+function headOf(fields: ArrayReader): SegmentHeader {
+  return { segment: fields.text(), life: fields.text(), holder: fields.text(), receipts: fields.number(), inFlight: fields.number() };
 }
 
-function openingOf(parts: Parts): ReceiptOpening {
-  const id = parts.text();
+function openingOf(fields: ArrayReader): ReceiptOpening {
+  const id = fields.text();
   return {
     id,
-    requestId: parts.maybeText() ?? requestNameOf(id),
-    keyId: parts.text(),
-    operation: parts.oneOf(operations),
-    model: parts.text(),
-    stream: parts.flag(),
-    startedMs: parts.number(),
-    promptTokens: parts.maybeNumber(),
-    audioSeconds: parts.maybeNumber(),
-    characters: parts.maybeNumber(),
-    nanos: parts.maybeNumber(),
+    requestId: fields.maybeText() ?? requestNameOf(id),
+    keyId: fields.text(),
+    operation: fields.oneOf(operations),
+    model: fields.text(),
+    stream: fields.flag(),
+    startedMs: fields.number(),
+    promptTokens: fields.maybeNumber(),
+    audioSeconds: fields.maybeNumber(),
+    characters: fields.maybeNumber(),
+    nanos: fields.maybeNumber(),
   };
 }
 
-function receiptOf(parts: Parts): Receipt {
-  const id = parts.text();
+function receiptOf(fields: ArrayReader): Receipt {
+  const id = fields.text();
   const attempts: AttemptReceipt[] = [];
   const receipt: Mutable<Receipt> = {
     id,
-    requestId: parts.maybeText() ?? requestNameOf(id),
-    keyId: parts.text(),
-    operation: parts.oneOf<Operation>(operations),
-    model: parts.text(),
-    channel: parts.maybeText(),
-    upstreamModel: parts.maybeText(),
-    stream: parts.flag(),
-    status: parts.number(),
-    state: parts.oneOf(states),
-    error: parts.maybeText(),
-    startedMs: parts.number(),
-    tookMs: parts.number(),
-    firstContentMs: parts.maybeNumber(),
-    generatedTokens: parts.maybeNumber(),
-    billedNanos: parts.maybeNumber(),
-    hedgeWasteNanos: parts.number(),
-    costUncertain: parts.flag(),
-    estimated: parts.flag(),
-    partial: parts.flag(),
-    plan: planOf(parts.next()),
-    delivered: figuresOf(parts),
+    requestId: fields.maybeText() ?? requestNameOf(id),
+    keyId: fields.text(),
+    operation: fields.oneOf<Operation>(operations),
+    model: fields.text(),
+    channel: fields.maybeText(),
+    upstreamModel: fields.maybeText(),
+    stream: fields.flag(),
+    status: fields.number(),
+    state: fields.oneOf(states),
+    error: fields.maybeText(),
+    startedMs: fields.number(),
+    tookMs: fields.number(),
+    firstContentMs: fields.maybeNumber(),
+    generatedTokens: fields.maybeNumber(),
+    billedNanos: fields.maybeNumber(),
+    hedgeWasteNanos: fields.number(),
+    costUncertain: fields.flag(),
+    estimated: fields.flag(),
+    partial: fields.flag(),
+    plan: planOf(fields.next()),
+    delivered: figuresOf(fields),
     warning: null,
     attempts,
   };
-  const afterMs = parts.maybeNumber();
-  if (afterMs !== null) attempts.push(attemptFrom({ afterMs, tookMs: parts.number() }, receipt));
-  else for (const attempt of parts.list()) attempts.push(attemptOf(new Parts(attempt)));
-  receipt.warning = parts.lastText();
+  const afterMs = fields.maybeNumber();
+  if (afterMs !== null) attempts.push(expandAttempt({ afterMs, tookMs: fields.number() }, receipt));
+  else for (const attempt of fields.list()) attempts.push(attemptOf(new ArrayReader(attempt)));
+  receipt.warning = fields.lastText();
   return receipt;
 }
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
-function figuresOf(parts: Parts): Figures {
+function figuresOf(fields: ArrayReader): Figures {
   return {
-    promptTokens: parts.maybeNumber(),
-    cachedTokens: parts.maybeNumber(),
-    completionTokens: parts.maybeNumber(),
-    reasoningTokens: parts.maybeNumber(),
-    audioSeconds: parts.maybeNumber(),
-    characters: parts.maybeNumber(),
+    promptTokens: fields.maybeNumber(),
+    cachedTokens: fields.maybeNumber(),
+    completionTokens: fields.maybeNumber(),
+    reasoningTokens: fields.maybeNumber(),
+    audioSeconds: fields.maybeNumber(),
+    characters: fields.maybeNumber(),
   };
 }
 
-function attemptOf(parts: Parts): AttemptReceipt {
+function attemptOf(fields: ArrayReader): AttemptReceipt {
   return {
-    channel: parts.text(),
-    model: parts.text(),
-    afterMs: parts.number(),
-    tookMs: parts.number(),
-    outcome: parts.oneOf(outcomes),
-    status: parts.maybeNumber(),
-    error: parts.maybeText(),
-    blame: parts.maybeOneOf(blames),
-    hedge: parts.flag(),
-    nanos: parts.maybeNumber(),
-    costUncertain: parts.flag(),
-    estimated: parts.flag(),
-    ...figuresOf(parts),
+    channel: fields.text(),
+    model: fields.text(),
+    afterMs: fields.number(),
+    tookMs: fields.number(),
+    outcome: fields.oneOf(outcomes),
+    status: fields.maybeNumber(),
+    error: fields.maybeText(),
+    blame: fields.maybeOneOf(blames),
+    hedge: fields.flag(),
+    nanos: fields.maybeNumber(),
+    costUncertain: fields.flag(),
+    estimated: fields.flag(),
+    ...figuresOf(fields),
   };
 }
 
 /** Also as it stands in the store, where it is text. */
 export function planOf(plan: unknown): readonly PlannedStep[] | null {
-  return Array.isArray(plan) ? plan.map((step) => stepOf(new Parts(step))) : null;
+  return Array.isArray(plan) ? plan.map((step) => stepOf(new ArrayReader(step))) : null;
 }
 
-function stepOf(parts: Parts): PlannedStep {
+function stepOf(fields: ArrayReader): PlannedStep {
   return {
-    channel: parts.text(),
-    model: parts.text(),
-    tier: parts.maybeNumber(),
-    verdict: parts.text(),
-    cause: parts.maybeText(),
-    forMs: parts.maybeNumber(),
+    channel: fields.text(),
+    model: fields.text(),
+    tier: fields.maybeNumber(),
+    verdict: fields.text(),
+    cause: fields.maybeText(),
+    forMs: fields.maybeNumber(),
   };
 }
 

@@ -1,4 +1,4 @@
-import { Insertion } from "./bulk-insert.ts";
+import { BulkInsert } from "./bulk-insert.ts";
 import { sql } from "../sql.ts";
 
 /**
@@ -6,7 +6,7 @@ import { sql } from "../sql.ts";
  * the rest where thousands of keys call in turn. So each hourly sum, which is written in any case, marks the minutes of its
  * hour that have receipts: whoever looks for them reads those minutes.
  */
-export class Minutes {
+export class MinuteSet {
   /** A bit for each minute of the first half of the hour. */
   early = 0;
   /** The same of the second half. */
@@ -39,7 +39,7 @@ const all = 2 ** halfHour - 1;
  * id is given when a request arrives and a call counts from when it is let in, which is the same moment but for long uploads
  * and clocks that are set.
  */
-export function minuteOf(id: string, atMs: number): number | null {
+export function minuteOfHour(id: string, atMs: number): number | null {
   const minute = Math.floor(((timeOfId(id) ?? -1) - atMs) / minuteMs);
   return minute >= 0 && minute < 2 * halfHour ? minute : null;
 }
@@ -72,7 +72,7 @@ function hexDigit(code: number): number {
 export const minuteMs = 60_000;
 
 /** The few receipts that no hour leads to. */
-export const strayRows = new Insertion({
+export const strayRows = new BulkInsert({
   into: "stray_receipts",
   columns: { key_id: "text", id: "text" },
   conflict: sql`on conflict (key_id, id) do nothing`,

@@ -1,8 +1,8 @@
 import { operations } from "../../operations/operation.ts";
 import type { AttemptReceipt, Figures, Receipt } from "../../usage/receipt.ts";
 import { requestNameOf } from "../../usage/request-name.ts";
-import { Insertion, type Columns } from "./bulk-insert.ts";
-import { attemptFrom, plainAttempt } from "./compact-attempt.ts";
+import { BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
+import { expandAttempt, compactAttempt } from "./compact-attempt.ts";
 import { blames, outcomes, planOf, planText, states } from "./receipt-line.ts";
 import { sql, type Value } from "../sql.ts";
 import { parsedJson } from "../stored-json.ts";
@@ -44,13 +44,13 @@ const receiptColumns = {
   attempt_took_ms: "number",
   plan: "text",
   warning: "text",
-} as const satisfies Columns;
+} as const satisfies ColumnTypes;
 
-export const receiptRows = new Insertion({
+export const receiptRows = new BulkInsert({
   into: "receipts",
   columns: receiptColumns,
   conflict: sql`on conflict (id) do nothing`,
-  tells: "id",
+  identity: "id",
   storable: true,
   alike: [
     "request_id",
@@ -75,13 +75,13 @@ export const receiptRows = new Insertion({
 });
 
 /** Where a column stands in the values of a row. */
-export function receiptPlace(column: keyof typeof receiptColumns): number {
+export function receiptColumnIndex(column: keyof typeof receiptColumns): number {
   return Object.keys(receiptColumns).indexOf(column);
 }
 
 export function receiptValues(receipt: Receipt): readonly Value[] {
   const { delivered } = receipt;
-  const plain = plainAttempt(receipt);
+  const plain = compactAttempt(receipt);
   return [
     name(receipt.id),
     maybeName(ownRequestName(receipt.requestId, receipt.id)),
@@ -116,7 +116,7 @@ export function receiptValues(receipt: Receipt): readonly Value[] {
   ];
 }
 
-export const attemptRows = new Insertion({
+export const attemptRows = new BulkInsert({
   into: "attempts",
   columns: {
     receipt_id: "text",
@@ -146,7 +146,7 @@ export const attemptRows = new Insertion({
 
 /** Of a receipt whose attempts are not all told by its own row. */
 export function attemptValues(receipt: Receipt): readonly (readonly Value[])[] {
-  if (plainAttempt(receipt) !== null) return [];
+  if (compactAttempt(receipt) !== null) return [];
   return receipt.attempts.map((attempt, at) => valuesOf(name(receipt.id), at + 1, attempt));
 }
 
@@ -230,7 +230,7 @@ const nanosMax = 1e15;
 export type ReceiptRow = Readonly<Record<string, string | number | bigint | null>>;
 
 export function receiptOfRow(row: ReceiptRow, attempts: readonly ReceiptRow[]): Receipt {
-  const read = new Row(row);
+  const read = new RowReader(row);
   const id = read.text("id");
   const receipt: Receipt = {
     id,
@@ -255,15 +255,15 @@ export function receiptOfRow(row: ReceiptRow, attempts: readonly ReceiptRow[]): 
     estimated: read.flag("estimated"),
     partial: read.flag("partial"),
     warning: read.maybeText("warning"),
-    attempts: attempts.map((attempt) => attemptOf(new Row(attempt))),
+    attempts: attempts.map((attempt) => attemptOf(new RowReader(attempt))),
     plan: storedPlan(read.maybeText("plan")),
   };
   const afterMs = read.maybeNumber("attempt_after_ms");
   if (afterMs === null) return receipt;
-  return { ...receipt, attempts: [attemptFrom({ afterMs, tookMs: read.number("attempt_took_ms") }, receipt)] };
+  return { ...receipt, attempts: [expandAttempt({ afterMs, tookMs: read.number("attempt_took_ms") }, receipt)] };
 }
 
-function attemptOf(read: Row): AttemptReceipt {
+function attemptOf(read: RowReader): AttemptReceipt {
   return {
     channel: read.text("channel"),
     model: read.text("model"),
@@ -281,7 +281,7 @@ function attemptOf(read: Row): AttemptReceipt {
   };
 }
 
-function figuresOf(read: Row): Figures {
+function figuresOf(read: RowReader): Figures {
   const audio = read.maybeNumber("audio_ms");
   return {
     promptTokens: read.maybeNumber("prompt_tokens"),
@@ -303,7 +303,7 @@ function storedPlan(plan: string | null): Receipt["plan"] {
   }
 }
 
-class Row {
+class RowReader {
   constructor(private readonly row: ReceiptRow) {}
 
   text(column: string): string {

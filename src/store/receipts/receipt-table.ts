@@ -4,7 +4,7 @@ import type { Database } from "../database.ts";
 import { conditionsOf } from "./receipt-conditions.ts";
 import { entryOf, type ReceiptEntry } from "./receipt-entry.ts";
 import { attemptRows, name, receiptOfRow, receiptRows, type ReceiptRow } from "./receipt-row.ts";
-import { idsOfKey } from "./receipts-of-key.ts";
+import { receiptIdsOfKey } from "./receipts-of-key.ts";
 import { joinSql, sql, type Sql, type Value } from "../sql.ts";
 import { receiptIdIn } from "./stored-request.ts";
 import { pageRows } from "../stored-text.ts";
@@ -22,7 +22,7 @@ export function makeReceiptStorage(database: Database): ReceiptStorage {
       const limit = pageRows(query.limit);
       const { keyId } = query;
       if (keyId === null) return receiptsWhere(database, conditionsOf(query), limit);
-      const ids = await idsOfKey(database, { ...query, keyId }, limit);
+      const ids = await receiptIdsOfKey(database, { ...query, keyId }, limit);
       return ids.length === 0 ? [] : receiptsWhere(database, sql`id in (${listOf(ids)})`, limit);
     },
     usage: async (query) => usageOf(database, query),
@@ -83,16 +83,16 @@ export async function addEntries(database: Database, entries: readonly ReceiptEn
 
 /**
  * Writes receipts down that nobody should have seen before, which takes less than finding out which of them are new. Where one was
- * there already it may throw `SeenBefore`, and the transaction is to be undone.
+ * there already it may throw `DuplicateReceipt`, and the transaction is to be undone.
  */
 export async function addNewEntries(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly ReceiptEntry[]> {
   if (database.runEach === undefined) return addEntries(database, entries);
-  if ((await receiptRows.addAll(database, entries.map(rowOf))) !== entries.length) throw new SeenBefore();
+  if ((await receiptRows.addAll(database, entries.map(rowOf))) !== entries.length) throw new DuplicateReceipt();
   await addAttempts(database, entries);
   return entries;
 }
 
-export class SeenBefore extends Error {
+export class DuplicateReceipt extends Error {
   override readonly message = "One of the receipts was there already.";
 }
 

@@ -1,6 +1,6 @@
 import type { Database } from "../database.ts";
-import { spansOfKey, type KeyQuery, type Span } from "./key-time-ranges.ts";
-import { conditionsOf, factsOf, idAt, idsOf } from "./receipt-conditions.ts";
+import { timeRangesOfKey, type KeyReceiptQuery, type TimeRange } from "./key-time-ranges.ts";
+import { conditionsOf, filtersOf, idAt, idBoundsOf } from "./receipt-conditions.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 
@@ -8,19 +8,19 @@ import { joinSql, sql, type Sql } from "../sql.ts";
  * The newest receipts of a key that are what is asked for, the newest first. There is no index by key (`receipt-minutes.ts` says
  * why): the key's hours tell where to look, a few at a time and as few as will do.
  */
-export async function idsOfKey(database: Database, query: KeyQuery, limit: number): Promise<readonly string[]> {
+export async function receiptIdsOfKey(database: Database, query: KeyReceiptQuery, limit: number): Promise<readonly string[]> {
   const ids = new Set<string>();
-  let spans: Span[] = [];
+  let ranges: TimeRange[] = [];
   let calls = 0;
   const look = async (): Promise<void> => {
-    if (spans.length > 0) for (const id of await idsIn(database, spans, query, limit)) ids.add(id);
-    spans = [];
+    if (ranges.length > 0) for (const id of await idsIn(database, ranges, query, limit)) ids.add(id);
+    ranges = [];
     calls = 0;
   };
-  for await (const next of spansOfKey(database, query)) {
-    for (const span of next.spans) {
-      spans.push(span);
-      if (spans.length === spansMax) await look();
+  for await (const next of timeRangesOfKey(database, query)) {
+    for (const range of next.ranges) {
+      ranges.push(range);
+      if (ranges.length === rangesMax) await look();
     }
     calls += next.calls;
     if (ids.size + calls >= limit) await look();
@@ -32,14 +32,14 @@ export async function idsOfKey(database: Database, query: KeyQuery, limit: numbe
 }
 
 /** Each span is asked by itself, so that the engine goes along the order of the ids and ends early. */
-async function idsIn(database: Database, spans: readonly Span[], query: KeyQuery, limit: number): Promise<readonly string[]> {
-  const { sinceId, untilId } = idsOf(query);
-  const bounds = spans.map(({ fromMs, toMs }) => ({
+async function idsIn(database: Database, ranges: readonly TimeRange[], query: KeyReceiptQuery, limit: number): Promise<readonly string[]> {
+  const { sinceId, untilId } = idBoundsOf(query);
+  const bounds = ranges.map(({ fromMs, toMs }) => ({
     from: idAt(fromMs) > sinceId ? idAt(fromMs) : sinceId,
     to: untilId === null || idAt(toMs) < untilId ? idAt(toMs) : untilId,
   }));
   const within = (from: Sql, to: Sql): Sql => sql`select id from receipts
-    where id >= ${from} and id < ${to} and ${joinSql(factsOf(query), sql` and `)} order by id desc limit ${limit}`;
+    where id >= ${from} and id < ${to} and ${joinSql(filtersOf(query), sql` and `)} order by id desc limit ${limit}`;
   const rows = await database.all<{ readonly id: string }>(
     database.engine === "postgres" ? forEach(bounds, within) : together(bounds, within),
   );
@@ -66,7 +66,7 @@ function forEach(bounds: readonly Bounds[], within: (from: Sql, to: Sql) => Sql)
     cross join lateral (${within(sql`span.lower`, sql`span.upper`)}) as part`;
 }
 
-async function strayIds(database: Database, query: KeyQuery, limit: number): Promise<readonly string[]> {
+async function strayIds(database: Database, query: KeyReceiptQuery, limit: number): Promise<readonly string[]> {
   const strays = sql`select id from stray_receipts where key_id = ${name(query.keyId)}`;
   const rows = await database.all<{ readonly id: string }>(
     sql`select id from receipts where id in (${strays}) and ${conditionsOf(query)} order by id desc limit ${limit}`,
@@ -75,4 +75,4 @@ async function strayIds(database: Database, query: KeyQuery, limit: number): Pro
 }
 
 /** An engine takes some hundred parts in one statement. */
-const spansMax = 60;
+const rangesMax = 60;

@@ -30,7 +30,7 @@ export async function usageOf(database: Database, query: UsageQuery): Promise<re
       `The answer has more than ${rowsMax} rows: ask for a shorter time, one key or model, or fewer columns.`,
     );
   }
-  return rows.map((row) => usageRow(row, by)).sort((one, other) => inOrder(one, other, by));
+  return rows.map((row) => usageRow(row, by)).sort((one, other) => compareRows(one, other, by));
 }
 
 const figures = [
@@ -91,16 +91,16 @@ function sourceOf(
   return { source: joinSql(parts, sql` union all `), wholeDays: parts.length === 1 };
 }
 
-interface Columns {
+interface SourceColumns {
   readonly columns: Sql;
   readonly grouped: Sql;
 }
 
-const everything: Columns = { columns: sql`*`, grouped: sql`` };
+const everything: SourceColumns = { columns: sql`*`, grouped: sql`` };
 /** SQLite has the sums in the order of time and key. Added up in that order, few are left to be sorted by key. */
-const keysInOrder: Columns = { columns: sql`at_ms, key_id, ${sums}`, grouped: sql` group by at_ms, key_id` };
+const keysInOrder: SourceColumns = { columns: sql`at_ms, key_id, ${sums}`, grouped: sql` group by at_ms, key_id` };
 
-function part(table: Sql, { columns, grouped }: Columns, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
+function part(table: Sql, { columns, grouped }: SourceColumns, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
   const conditions = [sql`at_ms >= ${sinceMs}`, sql`at_ms < ${untilMs}`];
   if (query.keyId !== null) conditions.push(sql`key_id = ${name(query.keyId)}`);
   if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
@@ -143,7 +143,7 @@ function shown(column: UsageColumn, value: string | number | bigint | null): str
 }
 
 /** Databases sort text by rules of their own, so it is done here. */
-function inOrder(one: UsageRow, other: UsageRow, by: readonly UsageColumn[]): number {
+function compareRows(one: UsageRow, other: UsageRow, by: readonly UsageColumn[]): number {
   for (const column of by) {
     const left = one.group[column] ?? "";
     const right = other.group[column] ?? "";
@@ -156,12 +156,12 @@ function clamped(ms: number): number {
   return Math.min(endMs, Math.max(0, Math.trunc(ms)));
 }
 
-function floor(ms: number, spanMs: number): number {
-  return ms - (ms % spanMs);
+function floor(ms: number, lengthMs: number): number {
+  return ms - (ms % lengthMs);
 }
 
-function ceiling(ms: number, spanMs: number): number {
-  return floor(ms + spanMs - 1, spanMs);
+function ceiling(ms: number, lengthMs: number): number {
+  return floor(ms + lengthMs - 1, lengthMs);
 }
 
 /** The last day there is in JavaScript, which no clock reaches. */

@@ -1,8 +1,8 @@
 import type { Database } from "../database.ts";
-import { Insertion } from "./bulk-insert.ts";
+import { BulkInsert } from "./bulk-insert.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
-import { minuteOf, Minutes, strayRows } from "./receipt-minutes.ts";
-import { receiptPlace } from "./receipt-row.ts";
+import { minuteOfHour, MinuteSet, strayRows } from "./receipt-minutes.ts";
+import { receiptColumnIndex } from "./receipt-row.ts";
 import { joinSql, nameSql, sql, valuesOf, type Sql, type Value } from "../sql.ts";
 
 export const hourMs = 3_600_000;
@@ -12,12 +12,12 @@ export const dayMs = 24 * hourMs;
  * Adds receipts to what was used in their hours and days, in UTC, with what it takes to find the receipts of a key, and returns
  * what they came to by hours. Only to be called with receipts that are new to the store.
  */
-export async function addToSums(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly Sum[]> {
-  const hours = new Sums(hourMs);
+export async function addToSums(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly UsageSum[]> {
+  const hours = new UsageSums(hourMs);
   const strays: (readonly Value[])[] = [];
   for (const { row } of entries) {
     const sum = hours.addRow(row);
-    const minute = minuteOf(row[place.id] as string, sum.atMs);
+    const minute = minuteOfHour(row[place.id] as string, sum.atMs);
     if (minute === null) strays.push([sum.keyId, row[place.id]!]);
     else sum.minutes.add(minute);
   }
@@ -29,9 +29,9 @@ export async function addToSums(database: Database, entries: readonly ReceiptEnt
 }
 
 /** Sums of one hour are those of its day, and nearly all that comes together is of one hour. */
-function daysOf(hours: readonly Sum[]): readonly Sum[] {
+function daysOf(hours: readonly UsageSum[]): readonly UsageSum[] {
   if (hours[0]?.atMs === hours.at(-1)?.atMs) return hours;
-  const days = new Sums(dayMs);
+  const days = new UsageSums(dayMs);
   for (const sum of hours) days.add(sum);
   return days.all();
 }
@@ -49,18 +49,18 @@ const summed = {
   estimated: "estimated",
 } as const;
 
-const summedPlaces = Object.values(summed).map(receiptPlace);
+const summedPlaces = Object.values(summed).map(receiptColumnIndex);
 const figureNames = ["calls", "failed", "unpriced", ...Object.keys(summed)];
 const countedFigures = figureNames.length - summedPlaces.length;
 const nanosFigure = figureNames.indexOf("nanos");
 
-function rowsOf(table: string, added: readonly string[], marked: readonly string[]): Insertion {
+function rowsOf(table: string, added: readonly string[], marked: readonly string[]): BulkInsert {
   const joined = (operator: Sql) => (column: string) => {
     const figure = nameSql(column);
     return sql`${figure} = ${nameSql(table)}.${figure} ${operator} excluded.${figure}`;
   };
   const adding = [...added.map(joined(sql`+`)), ...marked.map(joined(sql`|`))];
-  return new Insertion({
+  return new BulkInsert({
     into: table,
     columns: {
       key_id: "text",
@@ -79,11 +79,11 @@ function rowsOf(table: string, added: readonly string[], marked: readonly string
 const hourRows = rowsOf("usage_hours", [...figureNames, "placed"], ["minutes_early", "minutes_late"]);
 const dayRows = rowsOf("usage_days", figureNames, []);
 
-function hourValues({ keyId, atMs, model, channel, operation, figures, minutes }: Sum): readonly Value[] {
+function hourValues({ keyId, atMs, model, channel, operation, figures, minutes }: UsageSum): readonly Value[] {
   return [keyId, atMs, model, channel, operation, ...checked(figures), figures[0]!, minutes.early, minutes.late];
 }
 
-function dayValues({ keyId, atMs, model, channel, operation, figures }: Sum): readonly Value[] {
+function dayValues({ keyId, atMs, model, channel, operation, figures }: UsageSum): readonly Value[] {
   return [keyId, atMs - (atMs % dayMs), model, channel, operation, ...checked(figures)];
 }
 
@@ -93,7 +93,7 @@ function checked(figures: readonly number[]): readonly Value[] {
 }
 
 /** What was used of one model over one channel by one key in one span of time. */
-export interface Sum {
+export interface UsageSum {
   readonly keyId: string;
   readonly atMs: number;
   readonly model: string;
@@ -101,24 +101,24 @@ export interface Sum {
   readonly operation: string;
   readonly figures: number[];
   /** Of the hour, in which its receipts lie. */
-  readonly minutes: Minutes;
+  readonly minutes: MinuteSet;
 }
 
-export function nanosOf({ figures }: Sum): number {
+export function nanosOf({ figures }: UsageSum): number {
   return figures[nanosFigure]!;
 }
 
 const nothing: readonly number[] = figureNames.map(() => 0);
 
-class Sums {
+class UsageSums {
   /** By their spans: nearly all that comes together is of the same one. */
-  private readonly spans = new Map<number, Map<string, Sum>>();
+  private readonly ranges = new Map<number, Map<string, UsageSum>>();
   /** The one that was added to last: where few keys call much, it is mostly the next one too. */
-  private last: Sum | null = null;
+  private last: UsageSum | null = null;
 
-  constructor(private readonly spanMs: number) {}
+  constructor(private readonly lengthMs: number) {}
 
-  addRow(row: ReceiptEntry["row"]): Sum {
+  addRow(row: ReceiptEntry["row"]): UsageSum {
     const keyId = row[place.keyId] as string;
     const model = row[place.model] as string;
     const channel = (row[place.channel] ?? "") as string;
@@ -132,13 +132,13 @@ class Sums {
     return sum;
   }
 
-  add({ keyId, atMs, model, channel, operation, figures }: Sum): void {
+  add({ keyId, atMs, model, channel, operation, figures }: UsageSum): void {
     const sum = this.of(keyId, atMs, model, channel, operation);
     for (let at = 0; at < figures.length; at += 1) sum.figures[at]! += figures[at]!;
   }
 
-  private of(keyId: string, atMs: number, model: string, channel: string, operation: string): Sum {
-    const beganMs = atMs - (atMs % this.spanMs);
+  private of(keyId: string, atMs: number, model: string, channel: string, operation: string): UsageSum {
+    const beganMs = atMs - (atMs % this.lengthMs);
     const { last } = this;
     if (
       last !== null &&
@@ -149,37 +149,37 @@ class Sums {
       last.operation === operation
     )
       return last;
-    let span = this.spans.get(beganMs);
-    if (span === undefined) {
-      span = new Map();
-      this.spans.set(beganMs, span);
+    let range = this.ranges.get(beganMs);
+    if (range === undefined) {
+      range = new Map();
+      this.ranges.set(beganMs, range);
     }
     // No name has a NUL in it.
     const key = `${keyId}\0${model}\0${channel}\0${operation}`;
-    let sum = span.get(key);
+    let sum = range.get(key);
     if (sum === undefined) {
-      sum = { keyId, atMs: beganMs, model, channel, operation, figures: nothing.slice(), minutes: new Minutes() };
-      span.set(key, sum);
+      sum = { keyId, atMs: beganMs, model, channel, operation, figures: nothing.slice(), minutes: new MinuteSet() };
+      range.set(key, sum);
     }
     this.last = sum;
     return sum;
   }
 
   /** In one order for everybody: processes that add to the same sums wait for each other, and never in a circle. */
-  all(): readonly Sum[] {
-    const spans = [...this.spans].sort(([one], [other]) => one - other);
+  all(): readonly UsageSum[] {
+    const ranges = [...this.ranges].sort(([one], [other]) => one - other);
     // Names are sorted without a function of ours, which takes a fraction of the time.
-    return spans.flatMap(([, span]) => [...span.keys()].sort().map((key) => span.get(key)!));
+    return ranges.flatMap(([, range]) => [...range.keys()].sort().map((key) => range.get(key)!));
   }
 }
 
 const place = {
-  id: receiptPlace("id"),
-  keyId: receiptPlace("key_id"),
-  startedMs: receiptPlace("started_ms"),
-  model: receiptPlace("model"),
-  channel: receiptPlace("channel"),
-  operation: receiptPlace("operation"),
-  state: receiptPlace("state"),
-  billedNanos: receiptPlace("billed_nanos"),
+  id: receiptColumnIndex("id"),
+  keyId: receiptColumnIndex("key_id"),
+  startedMs: receiptColumnIndex("started_ms"),
+  model: receiptColumnIndex("model"),
+  channel: receiptColumnIndex("channel"),
+  operation: receiptColumnIndex("operation"),
+  state: receiptColumnIndex("state"),
+  billedNanos: receiptColumnIndex("billed_nanos"),
 };

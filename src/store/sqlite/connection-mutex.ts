@@ -5,12 +5,12 @@ import { StorageTrouble } from "../../gateway/storage.ts";
  * Whose turn it is on the one connection. Single statements follow each other; a transaction has the connection to itself,
  * so that no stranger's statement becomes part of it. Everybody comes in the order of asking.
  */
-export class Turns {
+export class ConnectionMutex {
   private holder: object | null = null;
-  private readonly waiting: Waiting[] = [];
+  private readonly waiting: MutexWaiter[] = [];
 
   /** Sends a statement as soon as it may be: not a moment later, when the turn may be somebody else's. */
-  async statement<T>(send: () => T | Promise<T>): Promise<T> {
+  async run<T>(send: () => T | Promise<T>): Promise<T> {
     this.refuseInside();
     if (this.holder === null && this.waiting.length === 0) return send();
     return new Promise<T>((resolve, reject) => {
@@ -26,7 +26,7 @@ export class Turns {
   }
 
   /** Does the work while nobody else has a turn. */
-  async alone<T>(work: () => Promise<T>): Promise<T> {
+  async runExclusive<T>(work: () => Promise<T>): Promise<T> {
     this.refuseInside();
     const hold = {};
     if (this.holder === null && this.waiting.length === 0) this.holder = hold;
@@ -56,7 +56,7 @@ export class Turns {
   }
 }
 
-interface Waiting {
+interface MutexWaiter {
   readonly hold: object | null;
   readonly go: () => void;
 }

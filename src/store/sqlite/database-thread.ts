@@ -3,15 +3,15 @@ import { StorageTrouble } from "../../gateway/storage.ts";
 import { Sql } from "../sql.ts";
 import { SqliteConnection } from "./sqlite-connection.ts";
 import { openedForWriting } from "./sqlite.ts";
-import type { Opening, Reply, Request } from "./thread-message.ts";
+import type { ThreadOptions, ThreadReply, ThreadRequest } from "./thread-message.ts";
 
 /** The other end of a `ThreadDatabase`: does what it is asked, one after the other. */
-const { file, busyMs, readonly } = workerData as Opening;
+const { file, busyMs, readonly } = workerData as ThreadOptions;
 let connection: SqliteConnection | null = null;
 
-parentPort?.on("message", (request: Request) => parentPort?.postMessage(replyTo(request), []));
+parentPort?.on("message", (request: ThreadRequest) => parentPort?.postMessage(replyTo(request), []));
 
-function replyTo(request: Request): Reply {
+function replyTo(request: ThreadRequest): ThreadReply {
   const { id } = request;
   try {
     return { id, value: done(request) };
@@ -22,7 +22,7 @@ function replyTo(request: Request): Reply {
   }
 }
 
-function done({ action, texts, values }: Request): unknown {
+function done({ action, texts, values }: ThreadRequest): unknown {
   if (action === "close") {
     connection?.close();
     connection = null;

@@ -1,11 +1,11 @@
 import { StorageTrouble } from "../../gateway/storage.ts";
 import type { Database } from "../database.ts";
 import type { Sql } from "../sql.ts";
-import { Scope, type Statements } from "../transaction-scope.ts";
-import { Turns } from "./connection-mutex.ts";
+import { TransactionScope, type StatementRunner } from "../transaction-scope.ts";
+import { ConnectionMutex } from "./connection-mutex.ts";
 
 /** One connection that statements and transactions take turns on, on this thread or another. */
-export interface SerialConnection extends Statements {
+export interface SerialConnection extends StatementRunner {
   begin(): void | Promise<void>;
   commit(): void | Promise<void>;
   rollback(): void | Promise<void>;
@@ -14,27 +14,27 @@ export interface SerialConnection extends Statements {
 
 export class SerialDatabase implements Database {
   readonly engine = "sqlite";
-  private readonly turns = new Turns();
+  private readonly mutex = new ConnectionMutex();
   private closed: Promise<void> | null = null;
 
   constructor(private readonly connection: SerialConnection) {}
 
   async all<Row extends object>(query: Sql): Promise<Row[]> {
     this.refuseClosed();
-    return this.turns.statement(() => this.connection.all<Row>(query));
+    return this.mutex.run(() => this.connection.all<Row>(query));
   }
 
   async run(query: Sql): Promise<number> {
     this.refuseClosed();
-    return this.turns.statement(() => this.connection.run(query));
+    return this.mutex.run(() => this.connection.run(query));
   }
 
   async transaction<T>(work: (database: Database) => Promise<T>): Promise<T> {
     this.refuseClosed();
-    return this.turns.alone(async () => {
+    return this.mutex.runExclusive(async () => {
       const { connection } = this;
       await connection.begin();
-      const scope = new Scope("sqlite", connection);
+      const scope = new TransactionScope("sqlite", connection);
       try {
         const result = await work(scope);
         scope.end();
@@ -42,7 +42,7 @@ export class SerialDatabase implements Database {
         return result;
       } catch (error) {
         scope.abandon();
-        await undone(connection);
+        await rollbackQuietly(connection);
         throw error;
       }
     });
@@ -50,7 +50,7 @@ export class SerialDatabase implements Database {
 
   /** After what was asked for before. */
   close(): Promise<void> {
-    this.closed ??= this.turns.alone(async () => {
+    this.closed ??= this.mutex.runExclusive(async () => {
       await this.connection.close();
     });
     return this.closed;
@@ -62,7 +62,7 @@ export class SerialDatabase implements Database {
 }
 
 /** Why the transaction failed is worth more than why it could not be undone: the next one begins with undoing, too. */
-async function undone(connection: SerialConnection): Promise<void> {
+async function rollbackQuietly(connection: SerialConnection): Promise<void> {
   try {
     await connection.rollback();
   } catch {

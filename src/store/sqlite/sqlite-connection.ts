@@ -1,6 +1,6 @@
 import { Database, SQLiteError, type Statement } from "bun:sqlite";
 import { textOf, valuesOf, type Sql, type Value } from "../sql.ts";
-import { sqliteTrouble } from "./sqlite-errors.ts";
+import { sqliteError } from "./sqlite-errors.ts";
 
 export interface SqliteSettings {
   readonly readonly?: boolean;
@@ -41,7 +41,7 @@ export class SqliteConnection {
       return new SqliteConnection(database, file);
     } catch (error) {
       database?.close();
-      throw sqliteTrouble(error, file);
+      throw sqliteError(error, file);
     }
   }
 
@@ -86,7 +86,7 @@ export class SqliteConnection {
     try {
       return work();
     } catch (error) {
-      throw sqliteTrouble(error, this.file);
+      throw sqliteError(error, this.file);
     }
   }
 

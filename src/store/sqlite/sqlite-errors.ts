@@ -2,7 +2,7 @@ import { SQLiteError } from "bun:sqlite";
 import { StorageTrouble } from "../../gateway/storage.ts";
 
 /** What SQLite says, as what went wrong and how it is mended. Its messages name tables and columns, never values. */
-export function sqliteTrouble(error: unknown, file: string): StorageTrouble {
+export function sqliteError(error: unknown, file: string): StorageTrouble {
   if (error instanceof StorageTrouble) return error;
   if (!(error instanceof SQLiteError)) return new StorageTrouble("unavailable", `The store ${file} cannot be used: ${saidBy(error)}.`);
   const code = error.code ?? "";

@@ -1,6 +1,9 @@
+import { Worker } from "node:worker_threads";
+import { StorageTrouble } from "../../gateway/storage.ts";
+import type { Sql } from "../sql.ts";
 import type { SqliteSettings } from "./sqlite-connection.ts";
-import { SerialDatabase } from "./serial-database.ts";
-import { ThreadConnection } from "./thread-connection.ts";
+import { SerialDatabase, type SerialConnection } from "./serial-database.ts";
+import type { ThreadOptions, ThreadReply, ThreadRequest } from "./thread-message.ts";
 
 /**
  * One SQLite file, worked on in a thread of its own: however long a statement takes, this thread goes on. What was under
@@ -13,4 +16,116 @@ export class ThreadDatabase extends SerialDatabase {
   ) {
     super(new ThreadConnection({ file, busyMs, readonly }));
   }
+}
+
+/** A connection in a thread, which starts when it is first needed, and again after it was lost. */
+export class ThreadConnection implements SerialConnection {
+  private worker: Worker | null = null;
+  private waiting = new Map<number, PendingStatement>();
+  private lastId = 0;
+  /** Which thread the transaction that is going on began in: another one knows nothing of it. */
+  private began: Worker | null = null;
+
+  constructor(
+    private readonly opening: ThreadOptions,
+    private readonly script = new URL("./database-thread.ts", import.meta.url),
+  ) {}
+
+  get isRunning(): boolean {
+    return this.worker !== null;
+  }
+
+  async all<Row extends object>(query: Sql): Promise<Row[]> {
+    return (await this.ask("all", query)) as Row[];
+  }
+
+  async run(query: Sql): Promise<number> {
+    return (await this.ask("run", query)) as number;
+  }
+
+  async begin(): Promise<void> {
+    const asked = this.ask("begin");
+    this.began = this.worker;
+    try {
+      await asked;
+    } catch (error) {
+      this.began = null;
+      throw error;
+    }
+  }
+
+  async commit(): Promise<void> {
+    await this.ask("commit");
+    this.began = null;
+  }
+
+  async rollback(): Promise<void> {
+    const isThere = this.began !== null && this.began === this.worker;
+    this.began = null;
+    if (isThere) await this.ask("rollback");
+  }
+
+  async close(): Promise<void> {
+    const { worker } = this;
+    if (worker === null) return;
+    try {
+      await this.ask("close");
+    } finally {
+      this.forget(worker);
+      await worker.terminate();
+    }
+  }
+
+  private async ask(action: ThreadRequest["action"], { texts, values }: Pick<Sql, "texts" | "values"> = nothing): Promise<unknown> {
+    if (this.began !== null && this.began !== this.worker) throw lost();
+    const worker = (this.worker ??= this.started());
+    this.lastId += 1;
+    const request: ThreadRequest = { id: this.lastId, action, texts, values };
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    // The thread keeps the process alive only as long as somebody waits for it.
+    if (this.waiting.size === 0) worker.ref();
+    this.waiting.set(request.id, { resolve, reject });
+    worker.postMessage(request, []);
+    return promise;
+  }
+
+  private started(): Worker {
+    const worker = new Worker(this.script, { workerData: this.opening });
+    worker.unref();
+    worker.on("message", (reply: ThreadReply) => this.settle(worker, reply));
+    worker.on("error", () => {
+      this.forget(worker);
+      void worker.terminate();
+    });
+    worker.on("exit", () => this.forget(worker));
+    return worker;
+  }
+
+  private settle(worker: Worker, reply: ThreadReply): void {
+    const waiting = this.waiting.get(reply.id);
+    if (this.worker !== worker || waiting === undefined) return;
+    this.waiting.delete(reply.id);
+    if (this.waiting.size === 0) worker.unref();
+    if ("trouble" in reply) waiting.reject(new StorageTrouble(reply.trouble.kind, reply.trouble.message));
+    else waiting.resolve(reply.value);
+  }
+
+  private forget(worker: Worker): void {
+    if (this.worker !== worker) return;
+    this.worker = null;
+    const waiting = this.waiting;
+    this.waiting = new Map();
+    for (const { reject } of waiting.values()) reject(lost());
+  }
+}
+
+interface PendingStatement {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const nothing: Pick<Sql, "texts" | "values"> = { texts: [], values: [] };
+
+function lost(): StorageTrouble {
+  return new StorageTrouble("unavailable", "The store's thread was lost before it answered. Try again.");
 }

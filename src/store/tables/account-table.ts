@@ -8,12 +8,11 @@ import {
   type Session,
 } from "../../gateway/storage.ts";
 import type { TokenMark } from "../../keys/stored-key.ts";
-import { differences } from "./audit-note.ts";
+import { differences, type TableContext } from "./change.ts";
 import { change } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql, type Sql } from "../sql.ts";
 import { checkName, checkText, mayBeName } from "../stored-text.ts";
-import type { TableNeeds } from "./table-needs.ts";
 
 interface NewAccount {
   readonly name: string;
@@ -24,7 +23,7 @@ interface NewAccount {
 export class AccountTable implements AccountStorage {
   constructor(
     private readonly database: Database,
-    private readonly needs: TableNeeds,
+    private readonly context: TableContext,
   ) {}
 
   async count(): Promise<number> {
@@ -35,18 +34,18 @@ export class AccountTable implements AccountStorage {
     const rows = await this.database.all<AccountRow>(sql`select name, role, created_ms, disabled_ms from accounts order by name`);
     return rows.flatMap((row) => {
       const account = accountFrom(row);
-      if (account === null) this.needs.damaged?.({ table: "accounts", id: row.name, column: "role" });
+      if (account === null) this.context.damaged?.({ table: "accounts", id: row.name, column: "role" });
       return account === null ? [] : [account];
     });
   }
 
   async create(account: NewAccount, by: Actor): Promise<Account> {
     checkAccount(account);
-    return change(this.database, this.needs, by, async (transaction) => {
+    return change(this.database, this.context, by, async (transaction) => {
       if ((await find(transaction, account.name)) !== undefined) {
         throw new StorageTrouble("conflict", "There is an account with that name already: choose another.");
       }
-      const value = await insertAccount(transaction, account, this.needs.wallMs());
+      const value = await insertAccount(transaction, account, this.context.wallMs());
       return { value, audit: { action: "account.create", subject: account.name, detail: { role: account.role } } };
     });
   }
@@ -58,14 +57,14 @@ export class AccountTable implements AccountStorage {
   ): Promise<Account> {
     const { role, passwordHash, disabled } = wanted;
     checkText("The hash of a password", passwordHash ?? null, hashCharactersMax);
-    return change(this.database, this.needs, by, async (transaction) => {
+    return change(this.database, this.context, by, async (transaction) => {
       const before = await must(transaction, name);
       const wasDisabled = before.disabledMs !== null;
       const isDisabled = disabled ?? wasDisabled;
       const after: Account = {
         ...before,
         role: role ?? before.role,
-        disabledMs: isDisabled ? (before.disabledMs ?? this.needs.wallMs()) : null,
+        disabledMs: isDisabled ? (before.disabledMs ?? this.context.wallMs()) : null,
       };
       if (after.role !== "admin" || isDisabled) await refuseLast(transaction, before);
       await transaction.run(sql`update accounts set role = ${after.role}, disabled_ms = ${after.disabledMs} where name = ${name}`);
@@ -81,7 +80,7 @@ export class AccountTable implements AccountStorage {
   }
 
   async remove(name: string, by: Actor): Promise<void> {
-    await change(this.database, this.needs, by, async (transaction) => {
+    await change(this.database, this.context, by, async (transaction) => {
       const account = await must(transaction, name);
       await refuseLast(transaction, account);
       await transaction.run(sql`delete from sessions where account = ${name}`);
@@ -134,12 +133,12 @@ export class AccountTable implements AccountStorage {
     checkName("The name of a token", name);
     checkName("The digest of a token", mark.digest);
     checkRole(role);
-    return change(this.database, this.needs, by, async (transaction) => {
+    return change(this.database, this.context, by, async (transaction) => {
       // A revoked one makes room for its successor: the audit trail remembers it.
       await transaction.run(sql`delete from admin_tokens where name = ${name} and revoked_ms is not null`);
       const taken = await transaction.all(sql`select name from admin_tokens where name = ${name} or digest = ${mark.digest}`);
       if (taken.length > 0) throw new StorageTrouble("conflict", "There is a token with that name already, or it is the same token.");
-      const createdMs = this.needs.wallMs();
+      const createdMs = this.context.wallMs();
       await transaction.run(sql`
         insert into admin_tokens (digest, name, role, last4, created_ms)
         values (${mark.digest}, ${name}, ${role}, ${mark.last4}, ${createdMs})`);
@@ -154,7 +153,7 @@ export class AccountTable implements AccountStorage {
     );
     return rows.flatMap((row) => {
       const token = tokenFrom(row);
-      if (token === null) this.needs.damaged?.({ table: "admin_tokens", id: row.name, column: "role" });
+      if (token === null) this.context.damaged?.({ table: "admin_tokens", id: row.name, column: "role" });
       return token === null ? [] : [token];
     });
   }
@@ -167,10 +166,10 @@ export class AccountTable implements AccountStorage {
   }
 
   async revokeToken(name: string, by: Actor): Promise<void> {
-    await change(this.database, this.needs, by, async (transaction) => {
+    await change(this.database, this.context, by, async (transaction) => {
       const known = await transaction.all(sql`select name from admin_tokens where name = ${name}`);
       if (known.length === 0) throw new StorageTrouble("missing", "There is no such token.");
-      const nowMs = this.needs.wallMs();
+      const nowMs = this.context.wallMs();
       const revoked = await transaction.run(sql`update admin_tokens set revoked_ms = ${nowMs} where name = ${name} and revoked_ms is null`);
       return { value: null, audit: revoked === 0 ? null : { action: "token.revoke", subject: name, detail: {} } };
     });
@@ -187,10 +186,10 @@ export class AccountTable implements AccountStorage {
     const open = sql`id = 1 and digest = ${digest} and used_ms is null and expires_ms > ${nowMs}`;
     // Whoever guesses does not make others wait.
     if ((await this.database.all(sql`select id from bootstrap where ${open}`)).length === 0) return false;
-    return change(this.database, this.needs, by, async (transaction) => {
+    return change(this.database, this.context, by, async (transaction) => {
       if ((await countAccounts(transaction, sql`1 = 1`)) > 0) return { value: false, audit: null };
       if ((await transaction.run(sql`update bootstrap set used_ms = ${nowMs} where ${open}`)) !== 1) return { value: false, audit: null };
-      await insertAccount(transaction, account, this.needs.wallMs());
+      await insertAccount(transaction, account, this.context.wallMs());
       return { value: true, audit: { action: "account.bootstrap", subject: account.name, detail: { role: account.role } } };
     });
   }

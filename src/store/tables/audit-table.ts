@@ -1,15 +1,14 @@
 import type { Actor, AuditEntry, AuditQuery, AuditStorage } from "../../gateway/storage.ts";
-import { writeAudit } from "./audit-note.ts";
+import { writeAudit, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { parsedObject } from "../stored-json.ts";
 import { pageRows } from "../stored-text.ts";
-import type { TableNeeds } from "./table-needs.ts";
 
 export class AuditTable implements AuditStorage {
   constructor(
     private readonly database: Database,
-    private readonly needs: TableNeeds,
+    private readonly context: TableContext,
   ) {}
 
   /** Newest first. */
@@ -27,15 +26,15 @@ export class AuditTable implements AuditStorage {
   }
 
   async note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor): Promise<void> {
-    await writeAudit(this.database, this.needs, { action, subject, detail }, by);
+    await writeAudit(this.database, this.context, { action, subject, detail }, by);
   }
 
   /** What cannot be read is shown as such: a trail does not get shorter by being damaged. */
   #entry(row: AuditRow): AuditEntry {
     const kind = actorKinds.find((known) => known === row.actor_kind);
     const detail = parsedObject(row.detail);
-    if (kind === undefined) this.needs.damaged?.({ table: "audit", id: row.id, column: "actor_kind" });
-    if (detail === null) this.needs.damaged?.({ table: "audit", id: row.id, column: "detail" });
+    if (kind === undefined) this.context.damaged?.({ table: "audit", id: row.id, column: "actor_kind" });
+    if (detail === null) this.context.damaged?.({ table: "audit", id: row.id, column: "detail" });
     return {
       id: row.id,
       atMs: row.at_ms,

@@ -1,9 +1,7 @@
 import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage, type KeptHold } from "../../gateway/storage.ts";
 import { belongsTo } from "../../keys/rule-models.ts";
-import { batches } from "./batches.ts";
 import type { Database } from "../database.ts";
-import { modelFits } from "./model-fits.ts";
-import { sql, type Sql } from "../sql.ts";
+import { sql, type Sql, batches } from "../sql.ts";
 import { parsedJson, textsFrom } from "../stored-json.ts";
 
 /**
@@ -14,7 +12,7 @@ import { parsedJson, textsFrom } from "../stored-json.ts";
 export class BudgetTable implements BudgetStorage {
   constructor(
     private readonly database: Database,
-    private readonly needs: { readonly wallMs: () => number },
+    private readonly context: { readonly wallMs: () => number },
   ) {}
 
   async hold(ask: BudgetAsk): Promise<BudgetAnswer> {
@@ -84,7 +82,7 @@ export class BudgetTable implements BudgetStorage {
 
   /** Several machines agree on the time of the server they share; an embedded database has only the time of its machine. */
   #now({ engine }: Database): Sql {
-    if (engine === "sqlite") return sql`cast(${this.needs.wallMs()} as bigint)`;
+    if (engine === "sqlite") return sql`cast(${this.context.wallMs()} as bigint)`;
     return sql`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`;
   }
 }
@@ -194,7 +192,7 @@ async function standing(
   { budget, keyId, models, exceptModels = [], sinceMs }: BudgetAsk,
 ): Promise<{ readonly spentNanos: number; readonly heldNanos: number }> {
   const sums = sinceMs % dayMs === 0 ? sql`usage_days` : sql`usage_hours`;
-  const fit = models === null ? { condition: sql`1 = 1`, exact: true } : modelFits(models);
+  const fit = models === null ? { condition: sql`1 = 1`, exact: true } : modelCondition(models);
   const byModel = !fit.exact || exceptModels.length > 0;
   const rows = await database.all<{ readonly kind: string; readonly model: string; readonly nanos: number }>(sql`
     select 'held' as kind, '' as model, cast(coalesce(sum(nanos), 0) as bigint) as nanos
@@ -219,4 +217,21 @@ function checkNanos(nanos: number): void {
 /** A process that is gone, and whose receipts are all in the store, holds nothing any more. */
 export async function releaseHolds(database: Database, holder: string): Promise<void> {
   await database.run(sql`delete from budget_holds where holder = ${holder}`);
+}
+
+/**
+ * A pattern with `*` as a condition on the column `model`, with the same answer on every engine: `like` takes capitals for
+ * small letters on one and not on the other. Where the pattern has more than one star the condition is only necessary, and
+ * the pattern itself has the last word.
+ */
+function modelCondition(pattern: string): { readonly condition: Sql; readonly exact: boolean } {
+  const parts = pattern.split("*");
+  const first = parts[0] ?? "";
+  if (parts.length === 1) return { condition: sql`model = ${first}`, exact: true };
+  const last = parts.at(-1) ?? "";
+  // Both engines count characters, not their halves.
+  const [before, after] = [Array.from(first).length, Array.from(last).length];
+  const begins = before === 0 ? sql`` : sql` and substr(model, 1, cast(${before} as integer)) = ${first}`;
+  const ends = after === 0 ? sql`` : sql` and substr(model, length(model) - cast(${after - 1} as integer)) = ${last}`;
+  return { condition: sql`length(model) >= ${before + after}${begins}${ends}`, exact: parts.length === 2 };
 }

@@ -1,26 +1,25 @@
 import { StorageTrouble, type Actor, type ChannelStorage, type StoredChannel } from "../../gateway/storage.ts";
-import { change, type Changed } from "./change.ts";
+import { change, type Changed, type TableContext } from "./change.ts";
 import { sealedEntry, storedEntry } from "./channel-entry.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { parsedJson, parsedObject, textsFrom } from "../stored-json.ts";
 import { checkName, mayBeName } from "../stored-text.ts";
-import type { TableNeeds } from "./table-needs.ts";
 
-type Given = Pick<StoredChannel, "name" | "entry" | "sealed" | "last4">;
-type Wanted = Partial<Omit<Given, "name">>;
+type NewChannel = Pick<StoredChannel, "name" | "entry" | "sealed" | "last4">;
+type ChannelChange = Partial<Omit<NewChannel, "name">>;
 
 export class ChannelTable implements ChannelStorage {
   constructor(
     private readonly database: Database,
-    private readonly needs: TableNeeds,
+    private readonly context: TableContext,
   ) {}
 
   async list(): Promise<readonly StoredChannel[]> {
     return (await read(this.database, [])).flatMap((row) => {
       const channel = this.channelFrom(row);
       if (!("damaged" in channel)) return [channel];
-      this.needs.damaged?.({ table: "channels", id: row.name, column: channel.damaged });
+      this.context.damaged?.({ table: "channels", id: row.name, column: channel.damaged });
       return [];
     });
   }
@@ -30,15 +29,15 @@ export class ChannelTable implements ChannelStorage {
     return row === undefined ? null : this.sound(row);
   }
 
-  async create(channel: Given, by: Actor): Promise<StoredChannel> {
+  async create(channel: NewChannel, by: Actor): Promise<StoredChannel> {
     const { name, sealed, last4 } = channel;
     checkName("The name of a channel", name);
     const entry = this.entryText(name, channel.entry);
-    return change(this.database, this.needs, by, async (transaction, revision) => {
+    return change(this.database, this.context, by, async (transaction, revision) => {
       if ((await read(transaction, [sql`name = ${name}`])).length > 0) {
         throw new StorageTrouble("conflict", `There is a channel called ${name} already: choose another name.`);
       }
-      const nowMs = this.needs.wallMs();
+      const nowMs = this.context.wallMs();
       await transaction.run(sql`
         insert into channels (name, entry, sealed, last4, created_ms, updated_ms, revision)
         values (${name}, ${entry}, ${sealed}, ${JSON.stringify(last4)}, ${nowMs}, ${nowMs}, ${revision})`);
@@ -47,8 +46,8 @@ export class ChannelTable implements ChannelStorage {
     });
   }
 
-  async change(name: string, wanted: Wanted, by: Actor): Promise<StoredChannel> {
-    const row = await change(this.database, this.needs, by, async (transaction, revision) =>
+  async change(name: string, wanted: ChannelChange, by: Actor): Promise<StoredChannel> {
+    const row = await change(this.database, this.context, by, async (transaction, revision) =>
       this.changed(transaction, revision, await one(transaction, name), wanted),
     );
     return this.sound(row);
@@ -58,30 +57,30 @@ export class ChannelTable implements ChannelStorage {
    * A change that is decided by what the channel is at that moment: nobody else can change it in between. Null where the
    * decision is to leave it.
    */
-  async revise(name: string, decide: (before: StoredChannel) => Promise<Wanted | null>, by: Actor): Promise<StoredChannel | null> {
+  async revise(name: string, decide: (before: StoredChannel) => Promise<ChannelChange | null>, by: Actor): Promise<StoredChannel | null> {
     try {
-      const row = await change(this.database, this.needs, by, async (transaction, revision) => {
+      const row = await change(this.database, this.context, by, async (transaction, revision) => {
         const before = await one(transaction, name);
         const wanted = await decide(this.sound(before));
         // Nothing of it is to stay, not even a new revision.
-        if (wanted === null) throw new LeftAlone();
+        if (wanted === null) throw new Unchanged();
         return this.changed(transaction, revision, before, wanted);
       });
       return this.sound(row);
     } catch (error) {
-      if (error instanceof LeftAlone) return null;
+      if (error instanceof Unchanged) return null;
       throw error;
     }
   }
 
-  private async changed(transaction: Database, revision: number, before: ChannelRow, wanted: Wanted): Promise<Changed<ChannelRow>> {
+  private async changed(transaction: Database, revision: number, before: ChannelRow, wanted: ChannelChange): Promise<Changed<ChannelRow>> {
     const { name } = before;
     const after = {
       entry: wanted.entry === undefined ? this.resealed(before) : this.entryText(name, wanted.entry),
       sealed: wanted.sealed === undefined ? before.sealed : wanted.sealed,
       last4: wanted.last4 === undefined ? before.last4 : JSON.stringify(wanted.last4),
     };
-    const nowMs = this.needs.wallMs();
+    const nowMs = this.context.wallMs();
     await transaction.run(sql`
       update channels set entry = ${after.entry}, sealed = ${after.sealed}, last4 = ${after.last4}, updated_ms = ${nowMs},
         revision = ${revision} where name = ${name}`);
@@ -93,7 +92,7 @@ export class ChannelTable implements ChannelStorage {
   }
 
   async remove(name: string, by: Actor): Promise<void> {
-    await change(this.database, this.needs, by, async (transaction) => {
+    await change(this.database, this.context, by, async (transaction) => {
       const { last4 } = await one(transaction, name);
       await transaction.run(sql`delete from channels where name = ${name}`);
       return { value: null, audit: { action: "channel.remove", subject: name, detail: { last4: parsedJson(last4) ?? null } } };
@@ -108,25 +107,25 @@ export class ChannelTable implements ChannelStorage {
     if (JSON.stringify(entry).length > entryCharactersMax) {
       throw new StorageTrouble("invalid", `What is said of a channel must have at most ${entryCharactersMax} characters.`);
     }
-    return JSON.stringify(sealedEntry(name, entry, this.needs.channelSecrets ?? null));
+    return JSON.stringify(sealedEntry(name, entry, this.context.channelSecrets ?? null));
   }
 
   /** Headers from before they were sealed are sealed when the row is written next. */
   private resealed({ name, entry }: ChannelRow): string {
     const stored = parsedObject(entry);
-    return stored === null ? entry : JSON.stringify(sealedEntry(name, stored, this.needs.channelSecrets ?? null));
+    return stored === null ? entry : JSON.stringify(sealedEntry(name, stored, this.context.channelSecrets ?? null));
   }
 
   private openedEntry({ name, entry }: ChannelRow): StoredChannel["entry"] | null {
     const stored = parsedObject(entry);
-    const opened = stored === null ? null : storedEntry(name, stored, this.needs.channelSecrets ?? null);
+    const opened = stored === null ? null : storedEntry(name, stored, this.context.channelSecrets ?? null);
     return opened === null || opened.kind === "decryption_error" ? null : opened.entry;
   }
 
   private channelFrom(row: ChannelRow): StoredChannel | { readonly damaged: string; readonly message?: string } {
     const stored = parsedObject(row.entry);
     if (stored === null) return { damaged: "entry" };
-    const opened = storedEntry(row.name, stored, this.needs.channelSecrets ?? null);
+    const opened = storedEntry(row.name, stored, this.context.channelSecrets ?? null);
     if (opened.kind === "decryption_error") return { damaged: "headers", message: opened.message };
     const last4 = textsFrom(parsedJson(row.last4));
     if (last4 === null) return { damaged: "last4" };
@@ -145,7 +144,7 @@ export class ChannelTable implements ChannelStorage {
   }
 }
 
-class LeftAlone extends Error {}
+class Unchanged extends Error {}
 
 interface ChannelRow {
   readonly name: string;

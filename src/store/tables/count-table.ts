@@ -10,9 +10,8 @@ import {
   type CountRequest,
 } from "../../limits/distributed-counts.ts";
 import type { WindowSpan } from "../../limits/sliding-counter.ts";
-import { batches } from "./batches.ts";
 import type { Database } from "../database.ts";
-import { joinSql, sql, type Sql } from "../sql.ts";
+import { joinSql, sql, type Sql, batches } from "../sql.ts";
 
 export interface SqlCountsOptions {
   /** The machine's clock, which all processes on one SQLite file share. PostgreSQL's own clock is used for its processes. */

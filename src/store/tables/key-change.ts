@@ -1,6 +1,6 @@
 import { StorageTrouble } from "../../gateway/storage.ts";
 import type { KeyChange } from "../../keys/stored-key.ts";
-import { differences } from "./audit-note.ts";
+import { differences } from "./change.ts";
 import type { KeyRow } from "./key-row.ts";
 import { overlaid, parsedObject, type JsonObject } from "../stored-json.ts";
 import { limitsFrom } from "./stored-limits.ts";

@@ -1,28 +1,26 @@
 import { StorageTrouble, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../../gateway/storage.ts";
 import type { KeyChange, NewKey, StoredKey, TokenMark } from "../../keys/stored-key.ts";
-import { batches } from "./batches.ts";
-import { change, readRevision } from "./change.ts";
+import { change, readRevision, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { changedColumns, checkKeyChange, emptyColumns, keyDifferences } from "./key-change.ts";
 import { keyFrom, readKeys, type KeyRow } from "./key-row.ts";
-import { joinSql, sql, type Sql } from "../sql.ts";
+import { joinSql, sql, type Sql, batches } from "../sql.ts";
 import { checkName, containing, mayBeName, pageRows, searchCharactersMax } from "../stored-text.ts";
-import type { TableNeeds } from "./table-needs.ts";
 
 export class KeyTable implements KeyStorage {
   constructor(
     private readonly database: Database,
-    private readonly needs: TableNeeds,
+    private readonly context: TableContext,
   ) {}
 
   async create(id: string, key: NewKey, token: TokenMark, by: Actor): Promise<StoredKey> {
     checkName("The id of a key", id);
     checkKeyChange(key);
     const columns = changedColumns(emptyColumns, key);
-    return change(this.database, this.needs, by, async (transaction, revision) => {
+    return change(this.database, this.context, by, async (transaction, revision) => {
       await refuseTaken(transaction, [id, columns.name], null);
       await refuseKnown(transaction, token);
-      const nowMs = this.needs.wallMs();
+      const nowMs = this.context.wallMs();
       await transaction.run(sql`
         insert into keys (id, name, owner, note, scopes, limits, splits, expires_ms, created_ms, revision)
         values (${id}, ${columns.name}, ${columns.owner}, ${columns.note}, ${columns.scopes}, ${columns.limits}, ${columns.splits},
@@ -58,7 +56,7 @@ export class KeyTable implements KeyStorage {
       const asked = keysMax - found.length;
       for (const rows of page) {
         const key = keyFrom(rows);
-        if ("damaged" in key) this.needs.damaged?.({ table: "keys", id: rows[0].id, column: key.damaged });
+        if ("damaged" in key) this.context.damaged?.({ table: "keys", id: rows[0].id, column: key.damaged });
         else found.push(key);
         last = rows[0].id;
       }
@@ -76,7 +74,7 @@ export class KeyTable implements KeyStorage {
 
   async change(id: string, wanted: KeyChange, by: Actor): Promise<StoredKey> {
     checkKeyChange(wanted);
-    const key = await change(this.database, this.needs, by, async (transaction, revision) => {
+    const key = await change(this.database, this.context, by, async (transaction, revision) => {
       const [row] = await one(transaction, id);
       const columns = changedColumns(row, wanted);
       const detail = keyDifferences(row, columns);
@@ -95,11 +93,11 @@ export class KeyTable implements KeyStorage {
     if (!Number.isSafeInteger(overlapMs) || overlapMs < 0 || overlapMs > overlapMsMax) {
       throw new StorageTrouble("invalid", "Two tokens of a key can overlap for at most 7 days.");
     }
-    const key = await change(this.database, this.needs, by, async (transaction, revision) => {
+    const key = await change(this.database, this.context, by, async (transaction, revision) => {
       const [row] = await one(transaction, id);
       if (row.revoked_ms !== null) throw new StorageTrouble("conflict", `Key ${id} is revoked, which is for good: make another.`);
       await refuseKnown(transaction, token);
-      const nowMs = this.needs.wallMs();
+      const nowMs = this.context.wallMs();
       const endMs = nowMs + overlapMs;
       await transaction.run(sql`delete from key_tokens where key_id = ${id} and expires_ms <= ${nowMs}`);
       await transaction.run(sql`
@@ -119,8 +117,8 @@ export class KeyTable implements KeyStorage {
     const [known] = await one(this.database, id);
     if (known.revoked_ms !== null) return sound(await one(this.database, id));
     // A damaged row must not keep anybody from revoking the key: it is read only when that is done.
-    const key = await change(this.database, this.needs, by, async (transaction, revision) => {
-      const nowMs = this.needs.wallMs();
+    const key = await change(this.database, this.context, by, async (transaction, revision) => {
+      const nowMs = this.context.wallMs();
       const revoked = await transaction.run(
         sql`update keys set revoked_ms = ${nowMs}, revision = ${revision} where id = ${id} and revoked_ms is null`,
       );
@@ -164,7 +162,7 @@ export class KeyTable implements KeyStorage {
     const revoked = revoked_ms !== null;
     const key = keyFrom(rows);
     if ("damaged" in key) {
-      this.needs.damaged?.({ table: "keys", id, column: key.damaged });
+      this.context.damaged?.({ table: "keys", id, column: key.damaged });
       return { id, key: null, revoked, tokens: [] };
     }
     const tokens = rows.flatMap(({ digest, token_expires_ms }) => (digest === null ? [] : [{ digest, expiresMs: token_expires_ms }]));

@@ -1,16 +1,15 @@
 import { StorageTrouble, type Actor, type PriceStorage, type StoredPrice } from "../../gateway/storage.ts";
 import type { Price, PriceRates } from "../../usage/price.ts";
-import { change } from "./change.ts";
+import { change, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";
 import { parsedObject, type JsonObject } from "../stored-json.ts";
 import { checkName, checkText, mayBeName, noteCharactersMax } from "../stored-text.ts";
-import type { TableNeeds } from "./table-needs.ts";
 
 export class PriceTable implements PriceStorage {
   constructor(
     private readonly database: Database,
-    private readonly needs: TableNeeds,
+    private readonly context: TableContext,
   ) {}
 
   async list(): Promise<readonly StoredPrice[]> {
@@ -20,7 +19,7 @@ export class PriceTable implements PriceStorage {
     return rows.flatMap((row) => {
       const rates = ratesFrom(parsedObject(row.rates));
       if (rates !== null) return [priceFrom(row, rates)];
-      this.needs.damaged?.({ table: "prices", id: row.id, column: "rates" });
+      this.context.damaged?.({ table: "prices", id: row.id, column: "rates" });
       return [];
     });
   }
@@ -33,15 +32,15 @@ export class PriceTable implements PriceStorage {
     if (price.provider !== null) checkName("The provider of a price", price.provider);
     checkText("The note of a price", note, noteCharactersMax);
     if (rates === null || !Number.isSafeInteger(fromMs)) throw new StorageTrouble("invalid", "This price cannot be kept as it is given.");
-    return change(this.database, this.needs, by, async (transaction) => {
+    return change(this.database, this.context, by, async (transaction) => {
       const day = Math.floor(fromMs / dayMs) * dayMs;
       const sameDay = sql`provider = ${provider} and model = ${model} and from_ms >= ${day} and from_ms < ${day + dayMs}`;
       const [before] = await transaction.all<{ readonly id: string; readonly rates: string }>(
         sql`select id, rates from prices where ${sameDay} order by from_ms`,
       );
       await transaction.run(sql`delete from prices where ${sameDay}`);
-      const id = before?.id ?? this.needs.newId();
-      const createdMs = this.needs.wallMs();
+      const id = before?.id ?? this.context.newId();
+      const createdMs = this.context.wallMs();
       await transaction.run(sql`
         insert into prices (id, provider, model, from_ms, rates, note, created_ms)
         values (${id}, ${provider}, ${model}, ${fromMs}, ${JSON.stringify(rates)}, ${note}, ${createdMs})`);
@@ -53,7 +52,7 @@ export class PriceTable implements PriceStorage {
   }
 
   async remove(id: string, by: Actor): Promise<void> {
-    await change(this.database, this.needs, by, async (transaction) => {
+    await change(this.database, this.context, by, async (transaction) => {
       const [row] = mayBeName(id)
         ? await transaction.all<PriceRow>(sql`select id, provider, model, from_ms, rates from prices where id = ${id}`)
         : [];

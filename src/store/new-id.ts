@@ -1,4 +1,0 @@
-/** Ids that sort by the time they were made at. */
-export function newId(): string {
-  return Bun.randomUUIDv7();
-}
