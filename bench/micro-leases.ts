@@ -3,8 +3,7 @@
  * `sh bin/bun bench/micro-leases.ts [redis://…]`; without an address it starts a `redis-server` of its own.
  */
 import { MemoryRateLimits } from "../src/state/memory-rate-limits.ts";
-import { ListedReservationRequest } from "../src/limits/rate-limit-store.ts";
-import type { RateLimitStore } from "../src/limits/rate-limit-store.ts";
+import { ListedReservationRequest, type RateLimitStore } from "../src/limits/rate-limit-store.ts";
 import { LeasedRateLimits } from "../src/state/leases/leased-rate-limits.ts";
 import { RedisCounts } from "../src/state/redis/counts.ts";
 import { RedisLink } from "../src/state/redis/link.ts";

@@ -1,11 +1,10 @@
-import { optionsOf, presets } from "../src/dialects/presets.ts";
+import { optionsOf, presets, type Preset } from "../src/dialects/presets.ts";
 import { makeSessionCookie } from "../src/admin/login/cookie.ts";
 import { LoginGuard } from "../src/admin/login/login-guard.ts";
 import { loginRoutes } from "../src/admin/routes/login-routes.ts";
 import { openApiRoute } from "../src/admin/openapi.ts";
 import type { AdminRoute } from "../src/admin/route.ts";
 import { resourceRoutes } from "../src/admin/routes/routes.ts";
-import type { Preset } from "../src/dialects/presets.ts";
 import { clientKeyVariable } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
 import { fileSchema } from "../src/config/schema.ts";

@@ -1,8 +1,7 @@
 import { ask, models } from "../ask.ts";
 import { type Bench, cpuOf, inTurns, type Scenario } from "../bench.ts";
 import { residentBytes } from "../cpu.ts";
-import type { GatewayChannel, GatewaySettings } from "../gateway.ts";
-import { withKey } from "../gateway.ts";
+import { type GatewayChannel, type GatewaySettings, withKey } from "../gateway.ts";
 import { closedLoop, openLoop, spreadLoop, wrkVersion } from "../load.ts";
 import { compared, judged, type Judgement, type Row } from "../report.ts";
 import { median, medianRatio } from "../statistics.ts";

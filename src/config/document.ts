@@ -1,8 +1,21 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Composer, isAlias, isMap, isNode, isScalar, isSeq, Lexer, LineCounter, Parser, YAMLParseError } from "yaml";
-import type { Alias, CST, Document as YamlDocument, ErrorCode } from "yaml";
-import { interpolate } from "./interpolate.ts";
-import type { Environment } from "./interpolate.ts";
+import {
+  Composer,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  Lexer,
+  LineCounter,
+  Parser,
+  YAMLParseError,
+  type Alias,
+  type CST,
+  type Document as YamlDocument,
+  type ErrorCode,
+} from "yaml";
+import { interpolate, type Environment } from "./interpolate.ts";
 import type { Path, Problem } from "./findings/problem.ts";
 import { fileSchema } from "./schema.ts";
 import { shownPath } from "./findings/shown-path.ts";

@@ -1,5 +1,4 @@
-import { optionsOf, presets } from "../dialects/presets.ts";
-import type { Preset } from "../dialects/presets.ts";
+import { optionsOf, presets, type Preset } from "../dialects/presets.ts";
 import type { LocalModel } from "../channels/channel.ts";
 import type { Environment } from "./interpolate.ts";
 import { defaultDataDir } from "./schema.ts";

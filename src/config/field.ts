@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { Mistake } from "./kinds.ts";
-import type { Kind } from "./kinds.ts";
+import { Mistake, type Kind } from "./kinds.ts";
 
 /** The documentation of a setting, kept with its schema so that the two cannot diverge. */
 export interface Notes {

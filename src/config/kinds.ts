@@ -1,9 +1,7 @@
-import { operations } from "../operations/operation.ts";
-import type { Operation } from "../operations/operation.ts";
+import { operations, type Operation } from "../operations/operation.ts";
 import { nanosOf } from "../usage/dollars.ts";
 import { checkAddress } from "./address.ts";
-import { parseListen, portBehind, portMax } from "./listen.ts";
-import type { Listen } from "./listen.ts";
+import { parseListen, portBehind, portMax, type Listen } from "./listen.ts";
 import { nearest } from "./findings/nearest.ts";
 import { durationText, parseDuration, parseSize } from "./quantity.ts";
 import { subject } from "./findings/shown-value.ts";

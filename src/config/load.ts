@@ -5,8 +5,7 @@ import type { LocalModel } from "../channels/channel.ts";
 import { readDocument } from "./document.ts";
 import { isGroup } from "./kinds.ts";
 import type { Environment } from "./interpolate.ts";
-import { normalise } from "./normalise.ts";
-import type { Normalised } from "./normalise.ts";
+import { normalise, type Normalised } from "./normalise.ts";
 
 export { renderProblem } from "./findings/problem.ts";
 export type { Problem } from "./findings/problem.ts";

@@ -1,17 +1,13 @@
 import { createHash } from "node:crypto";
 import type { LocalModel } from "../channels/channel.ts";
-import { readChannel } from "./channel.ts";
-import type { ReadSecretFile } from "./channel.ts";
+import { readChannel, type ReadSecretFile } from "./channel.ts";
 import { configWarnings } from "./findings/config-warnings.ts";
 import type { Document } from "./document.ts";
-import { problem } from "./findings/finding.ts";
-import type { Finding } from "./findings/finding.ts";
+import { problem, type Finding } from "./findings/finding.ts";
 import { readKey } from "./key.ts";
 import { mistakes } from "./findings/mistakes.ts";
-import { pathText } from "./findings/problem.ts";
-import type { Path, Problem } from "./findings/problem.ts";
-import { fileSchema } from "./schema.ts";
-import type { ConfigFile } from "./schema.ts";
+import { pathText, type Path, type Problem } from "./findings/problem.ts";
+import { fileSchema, type ConfigFile } from "./schema.ts";
 import type { Settings } from "./settings.ts";
 import { readPrice } from "./price.ts";
 

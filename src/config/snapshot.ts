@@ -1,5 +1,4 @@
-import { candidatesOf } from "../channels/channel.ts";
-import type { Candidate, Channel, Route } from "../channels/channel.ts";
+import { candidatesOf, type Candidate, type Channel, type Route } from "../channels/channel.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { ChannelSetting, Settings } from "./settings.ts";
 

@@ -1,5 +1,4 @@
-import { readlinkSync, statSync, watch } from "node:fs";
-import type { FSWatcher } from "node:fs";
+import { readlinkSync, statSync, watch, type FSWatcher } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 
 export interface FileWatch {

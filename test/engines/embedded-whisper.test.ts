@@ -2,8 +2,12 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { loadFlite } from "../../packages/embedded/src/speech/flite.ts";
-import { defaultWeights, loadWhisper } from "../../packages/embedded/src/transcription/whisper.ts";
-import type { TranscribeOptions, WhisperResult } from "../../packages/embedded/src/transcription/whisper.ts";
+import {
+  defaultWeights,
+  loadWhisper,
+  type TranscribeOptions,
+  type WhisperResult,
+} from "../../packages/embedded/src/transcription/whisper.ts";
 import { slowed } from "../support/slowed.ts";
 
 // A window costs some two seconds; a machine with other work on it may take ten times as long.

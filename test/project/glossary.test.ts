@@ -29,7 +29,7 @@ for (const { path, code } of sources) {
 }
 
 /** Types that still have the name of another one. No name is added here. */
-const stillTwice: readonly string[] = ["Account", "Admission"];
+const stillTwice: readonly string[] = [];
 
 /** Names of types that were given up, each with the word that is used now. Some of them are good English, and may still name a value. */
 const retiredTypes: Readonly<Record<string, string>> = {

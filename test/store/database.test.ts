@@ -11,8 +11,7 @@ import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { SerialDatabase } from "../../src/store/sqlite/serial-database.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
-import { ThreadConnection } from "../../src/store/sqlite/thread-database.ts";
-import { ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
+import { ThreadConnection, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 

@@ -1,8 +1,7 @@
 import { expect } from "bun:test";
 import { RedisClient } from "bun";
 import { openStore, type Store } from "../../src/app/durable.ts";
-import type { Limits } from "../../src/limits/limits.ts";
-import { unlimited } from "../../src/limits/limits.ts";
+import { type Limits, unlimited } from "../../src/limits/limits.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import type { Actor } from "../../src/gateway/storage.ts";
 import { sql } from "../../src/store/sql.ts";

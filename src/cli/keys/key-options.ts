@@ -1,5 +1,4 @@
-import type { Command } from "commander";
-import { InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import type { KeyChange } from "../../keys/stored-key.ts";
 import type { BudgetPeriod } from "../../limits/limits.ts";
 import { operations, type Operation } from "../../operations/operation.ts";

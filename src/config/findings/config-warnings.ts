@@ -1,5 +1,4 @@
-import { warning } from "./finding.ts";
-import type { Finding } from "./finding.ts";
+import { warning, type Finding } from "./finding.ts";
 import { isGroup } from "../kinds.ts";
 import { isLoopback } from "../listen.ts";
 import type { Path } from "./problem.ts";

@@ -1,7 +1,6 @@
 import type { z } from "zod";
 import { nearest } from "./nearest.ts";
-import { pathText } from "./problem.ts";
-import type { Path, Problem } from "./problem.ts";
+import { pathText, type Path, type Problem } from "./problem.ts";
 import { settingsAt, shownPath } from "./shown-path.ts";
 
 /** Enough to see what is wrong; the file of another program must not fill the screen. */

@@ -1,7 +1,6 @@
 import type { z } from "zod";
 import { shapeOf } from "../field.ts";
-import { pathText } from "./problem.ts";
-import type { Path } from "./problem.ts";
+import { pathText, type Path } from "./problem.ts";
 
 /**
  * A path as far as it consists of known settings. Names beyond them are the author's own and might be a secret in the wrong place; the

@@ -8,8 +8,7 @@ import {
   type Session,
 } from "../../gateway/storage.ts";
 import type { TokenMark } from "../../keys/stored-key.ts";
-import { differences, type TableContext } from "./change.ts";
-import { change } from "./change.ts";
+import { differences, type TableContext, change } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql, type Sql } from "../sql.ts";
 import { checkName, checkText, mayBeName } from "../stored-text.ts";

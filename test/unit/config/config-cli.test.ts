@@ -1,9 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { parseArguments } from "../../../src/cli/arguments.ts";
-import type { Invocation } from "../../../src/cli/arguments.ts";
-import { renderCheck } from "../../../src/cli/check.ts";
-import type { CheckReport } from "../../../src/cli/check.ts";
+import { parseArguments, type Invocation } from "../../../src/cli/arguments.ts";
+import { renderCheck, type CheckReport } from "../../../src/cli/check.ts";
 import { renderProblem } from "../../../src/config/load.ts";
 
 function parse(line: string): Invocation {

@@ -5,8 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defaultPaths } from "../../../src/dialects/presets.ts";
 import { shownValue } from "../../../src/config/findings/shown-value.ts";
-import { loadConfig, renderProblem } from "../../../src/config/load.ts";
-import type { ConfigSource, Loaded, Problem, Settings } from "../../../src/config/load.ts";
+import { loadConfig, renderProblem, type ConfigSource, type Loaded, type Problem, type Settings } from "../../../src/config/load.ts";
 
 const env = { APP_KEY: "client-key-0123456789", OPENAI_API_KEY: "sk-upstream-secret", EMPTY: "", SPACED: "two words" };
 

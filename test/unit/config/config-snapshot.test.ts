@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { loadConfig } from "../../../src/config/load.ts";
-import type { Settings } from "../../../src/config/load.ts";
+import { loadConfig, type Settings } from "../../../src/config/load.ts";
 import { buildSnapshot } from "../../../src/config/snapshot.ts";
 import type { Route } from "../../../src/channels/channel.ts";
 

@@ -2,8 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { oneAtATime, stateOf, watchFile } from "../../../src/config/watch.ts";
-import type { FileWatch, WatchOptions } from "../../../src/config/watch.ts";
+import { oneAtATime, stateOf, watchFile, type FileWatch, type WatchOptions } from "../../../src/config/watch.ts";
 
 const open: FileWatch[] = [];
 afterEach(() => {

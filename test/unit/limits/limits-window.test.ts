@@ -2,9 +2,8 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { RateLimitStatus } from "../../../src/gateway/admission/limiter.ts";
 import { goDuration, putRateLimitHeaders } from "../../../src/net/server/rate-limit-headers.ts";
-import { amountMax, wholeAmount } from "../../../src/limits/minute-window.ts";
+import { amountMax, wholeAmount, adjust, fits, newMinuteWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
 import { leaseSize } from "../../../src/limits/budget-lease.ts";
-import { adjust, fits, newMinuteWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
 import { textOf } from "../../support/http-answer.ts";
 
 const gap = fc.oneof(fc.integer({ min: 0, max: 900 }), fc.integer({ min: 0, max: 20_000 }), fc.integer({ min: 0, max: 130_000 }));

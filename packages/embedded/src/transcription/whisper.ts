@@ -1,15 +1,12 @@
 import { tokenTimes } from "./alignment.ts";
-import { decode, isNoSpeech } from "./decode.ts";
-import type { Listener, Utterance } from "./decode.ts";
+import { decode, isNoSpeech, type Listener, type Utterance } from "./decode.ts";
 import { framesPerSecond, hopSamples, mel, sampleRate, windowFrames } from "./mel.ts";
 import { loadNetwork } from "./network.ts";
-import { passages } from "./passages.ts";
-import type { Passage } from "./passages.ts";
+import { passages, type Passage } from "./passages.ts";
 import { logSum } from "./rules.ts";
 import { nextAudible } from "./silence.ts";
 import { loadVocabulary } from "./vocabulary.ts";
-import { timedWords, wordTokens } from "./words.ts";
-import type { WhisperWord } from "./words.ts";
+import { timedWords, wordTokens, type WhisperWord } from "./words.ts";
 
 export { languageCode, languages } from "./languages.ts";
 export { defaultWeights } from "./weights.ts";
