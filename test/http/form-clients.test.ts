@@ -108,6 +108,7 @@ describe("fetch", () => {
 });
 
 const nodeScript = `
+import { openAsBlob } from "node:fs";
 const [url, path] = process.argv.slice(2);
 const form = new FormData();
 form.append("model", "m");
