@@ -163,6 +163,8 @@ interface Outcome {
   readonly spent: number;
   readonly lost: readonly string[];
   readonly back: number;
+  /** What the sliding window of the last key let in beyond its limit while it was offered calls: one a second. */
+  readonly refilled: number;
 }
 
 async function play({ begin, end, mended }: Loss, leave: () => void): Promise<Outcome> {
@@ -188,7 +190,9 @@ async function play({ begin, end, mended }: Loss, leave: () => void): Promise<Ou
   await end(stage);
   leave();
   if (mended === undefined) await eventually("Redis is back", async () => (await degraded(gateway)).length === 0, 60_000);
+  const offeredMs = performance.now();
   const back = await offer([gateway], keys.after, { clients: 2, forMs: enoughMs, enough: (so) => so.length >= 90 });
+  const tookSeconds = (performance.now() - offeredMs) / 1000;
   return {
     many: tally([...warm.many, ...many]),
     few: tally([...warm.few, ...few]),
@@ -197,6 +201,7 @@ async function play({ begin, end, mended }: Loss, leave: () => void): Promise<Ou
     spent: count(spent, 200),
     lost,
     back: count(back, 200),
+    refilled: Math.floor(tookSeconds),
   };
 }
 
@@ -223,7 +228,7 @@ describe.skipIf(missing !== "")(`F59: a Redis that${missing}`, () => {
   test.each(losses.map(({ name, mended }, at) => ({ name, mended, at })))(
     "$name: five calls wait 100 ms at the most, the others not at all; limits hold, budgets stay closed, and it recovers by itself",
     async ({ at, mended }) => {
-      const { many, few, longer, paid, spent, lost, back } = await outcomes[at]!;
+      const { many, few, longer, paid, spent, lost, back, refilled } = await outcomes[at]!;
       expect(Object.keys(many)).toEqual(["200", "429 rate_limit_exceeded"]);
       expect(many["200"]).toBeGreaterThanOrEqual(95);
       expect(many["200"]).toBeLessThanOrEqual(120);
@@ -236,7 +241,8 @@ describe.skipIf(missing !== "")(`F59: a Redis that${missing}`, () => {
       expect(spent).toBeLessThanOrEqual(30);
       expect(spent).toBeGreaterThan(0);
       expect(lost).toEqual(mended === undefined ? ["redis"] : []);
-      expect(back).toBe(60);
+      expect(back).toBeGreaterThanOrEqual(60);
+      expect(back).toBeLessThanOrEqual(60 + refilled);
     },
   );
 });
