@@ -66,7 +66,7 @@ export function listenAdmin(options: AdminOptions): AdminListener {
     openApiRoute(() => routes),
   ];
   const operatorToken = options.operatorToken ?? null;
-  const parts: Parts = {
+  const parts: ListenerParts = {
     router: new Router(routes),
     hostAllowed: makeHostCheck(host, options.hostNames ?? []),
     auth: { services, cookie, secure, operatorTokenDigest: operatorToken === null ? null : services.adminDigest(operatorToken) },
@@ -101,7 +101,7 @@ export function listenAdmin(options: AdminOptions): AdminListener {
   };
 }
 
-interface Parts {
+interface ListenerParts {
   readonly router: Router;
   readonly hostAllowed: (header: string | null) => boolean;
   readonly auth: AuthContext;
@@ -110,7 +110,7 @@ interface Parts {
   readonly onBug: (error: unknown, requestId: string) => void;
 }
 
-async function handle(request: Request, address: string, parts: Parts): Promise<Response> {
+async function handle(request: Request, address: string, parts: ListenerParts): Promise<Response> {
   const requestId = requestIdOf(request.headers.get("x-request-id"));
   const headers = securityHeaders(requestId, parts.auth.secure);
   if (!parts.hostAllowed(request.headers.get("host"))) return errorResponse(hostNotAllowed, headers);

@@ -1,6 +1,6 @@
 import type { Method, AdminRoute } from "./route.ts";
 
-export type Found =
+export type RouteMatch =
   | { readonly kind: "route"; readonly route: AdminRoute; readonly params: Readonly<Record<string, string>> }
   | { readonly kind: "method"; readonly allow: string }
   | { readonly kind: "none" };
@@ -21,7 +21,7 @@ export class Router {
     this.paths = [...paths.values()].toSorted((one, other) => named(one.segments) - named(other.segments));
   }
 
-  find(method: string, path: string): Found {
+  find(method: string, path: string): RouteMatch {
     const segments = path.split("/");
     for (const entry of this.paths) {
       const params = match(entry.segments, segments);

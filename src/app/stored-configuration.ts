@@ -1,5 +1,6 @@
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
 import type { ChannelSetting } from "../config/settings.ts";
+import type { StoredChannel } from "../gateway/storage.ts";
 import type { Durable } from "./durable.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { Price } from "../usage/price.ts";
@@ -58,5 +59,3 @@ export class RuntimeMade {
     return reading.setting;
   }
 }
-
-type StoredChannel = Awaited<ReturnType<Durable["storage"]["channels"]["list"]>>[number];

@@ -23,12 +23,12 @@ export type ReadSecretFile = (path: string) => string | null;
 const pooledCeiling = 16_384;
 
 /** What a channel depends on besides its own entry. */
-export interface ChannelContext {
+export interface ChannelSources {
   readonly readSecretFile: ReadSecretFile;
   readonly localModels: readonly LocalModel[];
 }
 
-export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, localModels }: ChannelContext): ChannelReading {
+export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, localModels }: ChannelSources): ChannelReading {
   const preset = entry.provider === undefined ? null : presetNamed(entry.provider);
   const resolved = preset?.local === true ? localAddress(entry, preset, path, localModels) : remoteAddress(entry, preset, path);
   const keys = upstreamKeys(entry, preset, path, readSecretFile);

@@ -9,7 +9,7 @@ import { normalise, type Normalised } from "./normalise.ts";
 
 export { renderProblem } from "./findings/problem.ts";
 export type { Problem } from "./findings/problem.ts";
-export type { ChannelSetting, ClientKey, LogLevel, Settings } from "./settings.ts";
+export type { ChannelSetting, ClientKey, Settings } from "./settings.ts";
 export type { ModelsSetting } from "./kinds.ts";
 export type { Listen } from "./listen.ts";
 

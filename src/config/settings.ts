@@ -29,7 +29,7 @@ export interface Settings {
   readonly keys: readonly ClientKey[];
   readonly routing: RoutingPolicy;
   readonly service: ServiceSettings;
-  readonly logLevel: LogLevel;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Changes whenever anything here changes, secrets included. */
   readonly version: string;
 }
@@ -43,8 +43,6 @@ export interface ClientKey {
   readonly key: Key;
   readonly token: string;
 }
-
-export type LogLevel = "debug" | "info" | "warn" | "error";
 
 export interface ReceiptSettings {
   readonly sync: boolean;

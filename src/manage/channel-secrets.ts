@@ -1,18 +1,18 @@
 import type { StoredChannel } from "../gateway/storage.ts";
 import { ManageError } from "./error.ts";
 
-export type ChannelEntry = StoredChannel["entry"];
+export type StoredChannelEntry = StoredChannel["entry"];
 
 /** Stands for a header's value when a channel is shown; sent back in a change, it means the value that is there. */
 export const hiddenValue = "****";
 
-export function headersOf(entry: ChannelEntry): Readonly<Record<string, unknown>> | null {
+export function headersOf(entry: StoredChannelEntry): Readonly<Record<string, unknown>> | null {
   const { headers } = entry;
   return typeof headers === "object" && headers !== null && !Array.isArray(headers) ? (headers as Record<string, unknown>) : null;
 }
 
 /** An entry that was shown and sent back means the header values that were hidden. */
-export function withHiddenHeaders(before: ChannelEntry, entry: ChannelEntry): ChannelEntry {
+export function withHiddenHeaders(before: StoredChannelEntry, entry: StoredChannelEntry): StoredChannelEntry {
   const [old, given] = [headersOf(before), headersOf(entry)];
   if (old === null || given === null) return entry;
   const kept = Object.entries(given).map(([name, value]) => [name, value === hiddenValue && Object.hasOwn(old, name) ? old[name] : value]);
@@ -20,14 +20,14 @@ export function withHiddenHeaders(before: ChannelEntry, entry: ChannelEntry): Ch
 }
 
 /** A header whose value is still hidden has no value that anybody knows. */
-export function hiddenHeaderProblem(entry: ChannelEntry): ManageError | null {
+export function hiddenHeaderProblem(entry: StoredChannelEntry): ManageError | null {
   const hidden = Object.entries(headersOf(entry) ?? {}).find(([, value]) => value === hiddenValue);
   if (hidden === undefined) return null;
   return new ManageError("invalid_value", `The field 'entry.headers': give a value instead of ${hiddenValue}.`, "entry.headers");
 }
 
 /** A key in the entry would be readable for everybody, so keys and the name have fields of their own. */
-export function misplacedProblem(entry: ChannelEntry): ManageError | null {
+export function misplacedProblem(entry: StoredChannelEntry): ManageError | null {
   if (Object.hasOwn(entry, "name")) {
     return new ManageError("invalid_value", "The field 'entry.name': the name is given beside the entry, and cannot change.", "entry.name");
   }
@@ -40,7 +40,7 @@ export function misplacedProblem(entry: ChannelEntry): ManageError | null {
  * Whoever may change a channel can read neither its secrets nor its headers, and must not be able to have them sent to another
  * address either: with a new address they must be given again.
  */
-export function redirectedSecretsProblem(before: StoredChannel, entry: ChannelEntry, edit: ChannelEdit): ManageError | null {
+export function redirectedSecretsProblem(before: StoredChannel, entry: StoredChannelEntry, edit: ChannelEdit): ManageError | null {
   const moved = addressSettings.find((setting) => JSON.stringify(before.entry[setting]) !== JSON.stringify(entry[setting]));
   if (moved === undefined) return null;
   if (edit.secrets === undefined && before.sealed !== null) {
@@ -65,7 +65,7 @@ export function redirectedSecretsProblem(before: StoredChannel, entry: ChannelEn
 
 export interface ChannelEdit {
   /** Settings that are not given stay as they are; null removes one. */
-  readonly entry?: ChannelEntry | undefined;
+  readonly entry?: StoredChannelEntry | undefined;
   /** Replaces all of them. */
   readonly secrets?: readonly string[] | undefined;
 }

@@ -8,14 +8,14 @@ import {
   secretEnd,
   withHiddenHeaders,
   type ChannelEdit,
-  type ChannelEntry,
+  type StoredChannelEntry,
 } from "./channel-secrets.ts";
 import { ManageError } from "./error.ts";
 
 /** Every process uses it within moments. */
 export async function addChannel(
   context: ChannelContext,
-  { name, entry, secrets }: { readonly name: string; readonly entry: ChannelEntry; readonly secrets: readonly string[] },
+  { name, entry, secrets }: { readonly name: string; readonly entry: StoredChannelEntry; readonly secrets: readonly string[] },
   actor: Actor,
 ): Promise<StoredChannel | ManageError> {
   if (isInFile(context, name)) {
@@ -98,14 +98,14 @@ function channelInFile({ configName }: ChannelContext): ManageError {
   return new ManageError("in_file", `This channel is defined in ${configName}: change it there. The gateway reloads it by itself.`);
 }
 
-function merged(before: ChannelEntry, given: ChannelEntry): ChannelEntry {
+function merged(before: StoredChannelEntry, given: StoredChannelEntry): StoredChannelEntry {
   return Object.fromEntries(Object.entries({ ...before, ...given }).filter(([, value]) => value !== null));
 }
 
 async function entryProblem(
   { channels }: ChannelContext,
   name: string,
-  entry: ChannelEntry,
+  entry: StoredChannelEntry,
   secrets: readonly string[],
 ): Promise<ManageError | null> {
   const problems = await channels.check({ ...entry, name }, secrets);

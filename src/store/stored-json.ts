@@ -1,9 +1,4 @@
-/** Members of a JSON object in a row, which this version may know or not. */
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+import { isJsonObject, type JsonObject } from "../operations/json.ts";
 
 /** `undefined` where the text is no JSON at all. */
 export function parsedJson(text: string): unknown {
@@ -16,7 +11,7 @@ export function parsedJson(text: string): unknown {
 
 export function parsedObject(text: string): JsonObject | null {
   const value = parsedJson(text);
-  return isObject(value) ? value : null;
+  return isJsonObject(value) ? value : null;
 }
 
 /**
@@ -28,7 +23,7 @@ export function overlaid(text: string, members: JsonObject): string {
 }
 
 function over(old: unknown, fresh: unknown): unknown {
-  if (isObject(old) && isObject(fresh)) {
+  if (isJsonObject(old) && isJsonObject(fresh)) {
     return { ...old, ...Object.fromEntries(Object.entries(fresh).map(([name, value]) => [name, over(old[name], value)])) };
   }
   if (Array.isArray(old) && Array.isArray(fresh)) return fresh.map((item: unknown) => over(sameIn(old, item), item));
@@ -37,8 +32,8 @@ function over(old: unknown, fresh: unknown): unknown {
 
 /** Members of a list are told apart by their pattern, where they have one. */
 function sameIn(old: readonly unknown[], item: unknown): unknown {
-  if (!isObject(item) || typeof item["pattern"] !== "string") return undefined;
-  return old.find((other) => isObject(other) && other["pattern"] === item["pattern"]);
+  if (!isJsonObject(item) || typeof item["pattern"] !== "string") return undefined;
+  return old.find((other) => isJsonObject(other) && other["pattern"] === item["pattern"]);
 }
 
 export function textsFrom(value: unknown): readonly string[] | null {

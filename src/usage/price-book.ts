@@ -46,7 +46,7 @@ function hasBegun(prices: readonly Price[], atMs: number): boolean {
 }
 
 /** Every entry that fits, the one to be preferred first. */
-interface Found {
+interface PriceMatches {
   readonly entries: readonly Price[];
   /** Those that bear exactly this name. */
   readonly own: readonly Price[];
@@ -58,19 +58,19 @@ interface Found {
 const foundMax = 10_000;
 
 class FoundPrices {
-  private readonly byProvider = new Map<string | null, Map<string, Found>>();
+  private readonly byProvider = new Map<string | null, Map<string, PriceMatches>>();
   size = 0;
 
-  get(provider: string | null, model: string): Found | undefined {
+  get(provider: string | null, model: string): PriceMatches | undefined {
     return this.byProvider.get(provider)?.get(model);
   }
 
-  keep(provider: string | null, model: string, found: Found): Found {
+  keep(provider: string | null, model: string, found: PriceMatches): PriceMatches {
     if (this.size >= foundMax) {
       this.byProvider.clear();
       this.size = 0;
     }
-    const models = this.byProvider.get(provider) ?? new Map<string, Found>();
+    const models = this.byProvider.get(provider) ?? new Map<string, PriceMatches>();
     this.byProvider.set(provider, models.set(model, found));
     this.size++;
     return found;
@@ -89,7 +89,7 @@ function indexOf(layer: readonly Price[]): LayerIndex {
   return { exact, patterns };
 }
 
-function search({ indexes }: PriceBook, provider: string | null, model: string): Found {
+function search({ indexes }: PriceBook, provider: string | null, model: string): PriceMatches {
   const base = withoutDate(model);
   const named = (index: LayerIndex, name: string): readonly Price[] => preferred(index.exact.get(name) ?? [], provider);
   const fitting = (index: LayerIndex): readonly Price[] =>

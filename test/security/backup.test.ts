@@ -18,7 +18,7 @@ import { StorageTrouble } from "../../src/gateway/storage.ts";
 import { backupBeforeMigration } from "../../src/store/backup/before-migration.ts";
 import { backupMagic, chunkBytesUsual } from "../../src/store/backup/header.ts";
 import type { BackupKey, BackupProtection } from "../../src/store/backup/key.ts";
-import { restoreStore, type BackupSource } from "../../src/store/backup/restore.ts";
+import { restoreStore, type StoreBackupSource } from "../../src/store/backup/restore.ts";
 import { decryptFile, encryptFile } from "../../src/store/backup/encrypted-file.ts";
 import { backupStore, type BackupProgress } from "../../src/store/backup/backup.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -45,7 +45,7 @@ async function filled(given: string | null = null): Promise<{ readonly dataDir: 
   return { dataDir, database };
 }
 
-const from = (file: string, rest: Partial<BackupSource> = {}): BackupSource => ({ file, passphrase: null, checkOnly: false, ...rest });
+const from = (file: string, rest: Partial<StoreBackupSource> = {}): StoreBackupSource => ({ file, passphrase: null, checkOnly: false, ...rest });
 
 async function rowsIn(dataDir: string): Promise<number> {
   const database = await openDatabase({ store: "sqlite", dataDir });

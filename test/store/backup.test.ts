@@ -4,8 +4,8 @@ import { describe, expect, test } from "bun:test";
 import { copyFileSync, existsSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { StorageTrouble } from "../../src/gateway/storage.ts";
-import { restoreStore, type BackupSource } from "../../src/store/backup/restore.ts";
-import { backupStore, type BackupProgress, type BackupTarget } from "../../src/store/backup/backup.ts";
+import { restoreStore, type StoreBackupSource } from "../../src/store/backup/restore.ts";
+import { backupStore, type BackupProgress, type StoreBackupTarget } from "../../src/store/backup/backup.ts";
 import type { Database } from "../../src/store/database.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { migrations } from "../../src/store/migrations/index.ts";
@@ -203,11 +203,11 @@ describe("a restore", () => {
   });
 });
 
-function plain(file: string): BackupTarget {
+function plain(file: string): StoreBackupTarget {
   return { file, protection: { kind: "plain" } };
 }
 
-function source(file: string, passphrase: string | null = null, checkOnly = false): BackupSource {
+function source(file: string, passphrase: string | null = null, checkOnly = false): StoreBackupSource {
   return { file, passphrase, checkOnly };
 }
 

@@ -30,7 +30,7 @@ export function addBackup({ program, take }: CommandRegistry): void {
     .option("--json", "print the result as JSON")
     .option(...configOption)
     .addHelpText("after", backupExamples)
-    .action((file: string, { config, json = false, plain = false, passphraseFile }: BackupOptions) =>
+    .action((file: string, { config, json = false, plain = false, passphraseFile }: BackupCommandOptions) =>
       take(config, { on: "backup", act: "backup", file, json, plain, passphraseFile: passphraseFile ?? null }),
     );
 
@@ -44,7 +44,7 @@ export function addBackup({ program, take }: CommandRegistry): void {
     .option("--json", "print the result as JSON")
     .option(...configOption)
     .addHelpText("after", restoreExamples)
-    .action((file: string, { config, json = false, yes = false, check: checkOnly = false, passphraseFile }: RestoreOptions) =>
+    .action((file: string, { config, json = false, yes = false, check: checkOnly = false, passphraseFile }: RestoreCommandOptions) =>
       take(config, { on: "backup", act: "restore", file, json, yes, checkOnly, passphraseFile: passphraseFile ?? null }),
     );
 
@@ -61,12 +61,12 @@ export function addBackup({ program, take }: CommandRegistry): void {
     .action(({ config, yes = false }: CommonOptions & { yes?: boolean }) => take(config, { on: "backup", act: "rotate", yes }));
 }
 
-interface BackupOptions extends CommonOptions {
+interface BackupCommandOptions extends CommonOptions {
   readonly plain?: boolean;
   readonly passphraseFile?: string;
 }
 
-interface RestoreOptions extends CommonOptions {
+interface RestoreCommandOptions extends CommonOptions {
   readonly yes?: boolean;
   readonly check?: boolean;
   readonly passphraseFile?: string;

@@ -6,7 +6,7 @@ import { inUseProblem, type MaintenanceProgress, type RestoreResult } from "../.
 import type { CommandContext } from "../command-context.ts";
 import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 
-type Of<Act extends BackupRequest["act"]> = Extract<BackupRequest, { readonly act: Act }>;
+type BackupRequestOf<Act extends BackupRequest["act"]> = Extract<BackupRequest, { readonly act: Act }>;
 
 export async function runBackup(request: BackupRequest, context: CommandContext): Promise<void> {
   try {
@@ -23,7 +23,7 @@ export async function runBackup(request: BackupRequest, context: CommandContext)
   }
 }
 
-async function backup({ file, json: asJson, plain, passphraseFile }: Of<"backup">, context: CommandContext): Promise<void> {
+async function backup({ file, json: asJson, plain, passphraseFile }: BackupRequestOf<"backup">, context: CommandContext): Promise<void> {
   const { terminal, maintenance } = context;
   const passphrase = passphraseFile === null ? null : readPassphrase(passphraseFile);
   const protection = plain
@@ -50,7 +50,7 @@ const shownProtections = {
   plain: "not encrypted",
 } as const;
 
-async function restore({ file, yes, json: asJson, checkOnly, passphraseFile }: Of<"restore">, context: CommandContext): Promise<void> {
+async function restore({ file, yes, json: asJson, checkOnly, passphraseFile }: BackupRequestOf<"restore">, context: CommandContext): Promise<void> {
   const { terminal, maintenance } = context;
   const passphrase = passphraseFile === null ? null : readPassphrase(passphraseFile);
   if (checkOnly) {
@@ -89,7 +89,7 @@ function masterKeyWarning(masterKey: RestoreResult["masterKey"], context: Comman
   }
 }
 
-async function rotate({ yes }: Of<"rotate">, context: CommandContext): Promise<void> {
+async function rotate({ yes }: BackupRequestOf<"rotate">, context: CommandContext): Promise<void> {
   const { terminal, maintenance, by } = context;
   orThrow(inUseProblem(maintenance));
   await agreed(yes, "Replace the master key? All gateways of this store must be stopped, on other machines too.", context);

@@ -13,7 +13,7 @@ import { json, localMinute, money, shown } from "../shown-text.ts";
 import type { OpenStore, CommandContext } from "../command-context.ts";
 import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 
-type Of<Act extends KeysRequest["act"]> = Extract<KeysRequest, { readonly act: Act }>;
+type KeysRequestOf<Act extends KeysRequest["act"]> = Extract<KeysRequest, { readonly act: Act }>;
 
 export async function runKeys(request: KeysRequest, store: OpenStore, context: CommandContext): Promise<void> {
   switch (request.act) {
@@ -34,7 +34,7 @@ export async function runKeys(request: KeysRequest, store: OpenStore, context: C
   }
 }
 
-async function create(request: Of<"create">, store: OpenStore, context: CommandContext): Promise<void> {
+async function create(request: KeysRequestOf<"create">, store: OpenStore, context: CommandContext): Promise<void> {
   const { name, fields, imports } = request;
   if (parseToken(name) !== "foreign") {
     throw new CommandError(
@@ -52,7 +52,7 @@ async function readImport({ terminal }: CommandContext): Promise<string> {
   return (await terminal.secret("Key to import (not shown): ")).trim();
 }
 
-async function list({ search, revoked, limit, json: asJson }: Of<"list">, store: OpenStore, context: CommandContext): Promise<void> {
+async function list({ search, revoked, limit, json: asJson }: KeysRequestOf<"list">, store: OpenStore, context: CommandContext): Promise<void> {
   const { terminal } = context;
   const found: KnownKey[] = [];
   let after: string | null = null;
@@ -73,7 +73,7 @@ async function list({ search, revoked, limit, json: asJson }: Of<"list">, store:
 
 const pageMax = 200;
 
-async function show(request: Of<"show">, store: OpenStore, context: CommandContext): Promise<void> {
+async function show(request: KeysRequestOf<"show">, store: OpenStore, context: CommandContext): Promise<void> {
   const known = await knownKey(request.key, store);
   const nowMs = context.wallMs();
   const nanos = await spent(known, store, nowMs);
@@ -89,7 +89,7 @@ async function spent({ key: { id, limits } }: KnownKey, { storage }: OpenStore, 
   return row?.nanos ?? 0;
 }
 
-async function rotate({ key, overlapMs, json: asJson }: Of<"rotate">, store: OpenStore, context: CommandContext): Promise<void> {
+async function rotate({ key, overlapMs, json: asJson }: KeysRequestOf<"rotate">, store: OpenStore, context: CommandContext): Promise<void> {
   const { id } = await storedKey(key, store);
   const { key: rotated, token } = orThrow(await rotateKey(store, id, overlapMs, context.by));
   const old =
@@ -97,7 +97,7 @@ async function rotate({ key, overlapMs, json: asJson }: Of<"rotate">, store: Ope
   showToken(rotated, token, asJson, context, `Rotated key ${rotated.name} (${rotated.id}). ${old}`);
 }
 
-async function revoke({ key, yes, json: asJson }: Of<"revoke">, store: OpenStore, context: CommandContext): Promise<void> {
+async function revoke({ key, yes, json: asJson }: KeysRequestOf<"revoke">, store: OpenStore, context: CommandContext): Promise<void> {
   const { id, name, revokedMs } = await storedKey(key, store);
   if (revokedMs === null && !yes && context.terminal.asks) {
     const agreed = await context.terminal.confirm(
@@ -109,7 +109,7 @@ async function revoke({ key, yes, json: asJson }: Of<"revoke">, store: OpenStore
   tell(revoked, asJson, context, revokedMs === null ? `Revoked key ${name} (${id}).` : `Key ${name} (${id}) is already revoked.`);
 }
 
-async function limits({ key, change, json: asJson }: Of<"limits">, store: OpenStore, context: CommandContext): Promise<void> {
+async function limits({ key, change, json: asJson }: KeysRequestOf<"limits">, store: OpenStore, context: CommandContext): Promise<void> {
   if (change === null) {
     const known = await knownKey(key, store);
     return context.terminal.print(asJson ? json(limitsJson(known.key.limits)) : limitsFacts(known.key.limits));
@@ -119,7 +119,7 @@ async function limits({ key, change, json: asJson }: Of<"limits">, store: OpenSt
   context.terminal.print(asJson ? json(limitsJson(changed.limits)) : limitsFacts(changed.limits));
 }
 
-async function edit({ key, fields, json: asJson }: Of<"edit">, store: OpenStore, context: CommandContext): Promise<void> {
+async function edit({ key, fields, json: asJson }: KeysRequestOf<"edit">, store: OpenStore, context: CommandContext): Promise<void> {
   if (Object.keys(fields).length === 0) {
     throw new CommandError("Nothing to change: give an option, such as --name. See sluice keys edit --help", exitCodes.usage);
   }

@@ -11,7 +11,7 @@ import type { OpenStore, CommandContext } from "../command-context.ts";
 import { table, type Column } from "../table.ts";
 import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 
-type Of<Act extends PricesRequest["act"]> = Extract<PricesRequest, { readonly act: Act }>;
+type PricesRequestOf<Act extends PricesRequest["act"]> = Extract<PricesRequest, { readonly act: Act }>;
 
 export async function runPrices(request: PricesRequest, store: OpenStore, context: CommandContext): Promise<void> {
   switch (request.act) {
@@ -34,7 +34,7 @@ interface Listed {
   readonly state: "now" | "later" | "over" | "hidden";
 }
 
-async function list({ model, all, json: asJson }: Of<"list">, store: OpenStore, context: CommandContext): Promise<void> {
+async function list({ model, all, json: asJson }: PricesRequestOf<"list">, store: OpenStore, context: CommandContext): Promise<void> {
   const listed = priceStates(await listPrices(store), context.wallMs()).filter(
     ({ price, state }) => (all || state === "now" || state === "later") && (model === null || concerns(price.model, model)),
   );
@@ -135,7 +135,7 @@ const rateColumns = [
 ] as const;
 
 async function set(
-  { model, provider, fromMs, rates, note, json: asJson }: Of<"set">,
+  { model, provider, fromMs, rates, note, json: asJson }: PricesRequestOf<"set">,
   store: OpenStore,
   context: CommandContext,
 ): Promise<void> {
@@ -148,7 +148,7 @@ async function set(
   }
 }
 
-async function remove({ price, provider, json: asJson }: Of<"remove">, store: OpenStore, context: CommandContext): Promise<void> {
+async function remove({ price, provider, json: asJson }: PricesRequestOf<"remove">, store: OpenStore, context: CommandContext): Promise<void> {
   const stored = await store.storage.prices.list();
   const named = stored.filter((one) => one.model === price && (provider === null || one.provider === provider));
   const [found, ...others] = stored.some(({ id }) => id === price) ? stored.filter(({ id }) => id === price) : named;

@@ -2,7 +2,7 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Call } from "../call.ts";
 import { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
-import type { HeldAudio } from "./held.ts";
+import type { ReadAheadLimit } from "./read-ahead-limit.ts";
 import type { CallRecord } from "../settlement/record.ts";
 import type { CallResult, OutputSource } from "../serve.ts";
 
@@ -137,7 +137,7 @@ export class SpeechPart {
 }
 
 export interface SpeechPartOptions {
-  readonly room: HeldAudio;
+  readonly room: ReadAheadLimit;
   /** The voice that the client was told of; undefined for the first part, which decides it. */
   readonly voice: string | null | undefined;
 }

@@ -6,7 +6,7 @@ import { speechParts } from "../../operations/speech/speech-parts.ts";
 import type { SpeechRequest } from "../../operations/speech/speech-request.ts";
 import { partHeaders, type Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
-import { HeldAudio } from "./held.ts";
+import { ReadAheadLimit } from "./read-ahead-limit.ts";
 import { SpeechPart } from "./part.ts";
 import { withSameVoice } from "./route.ts";
 import type { CallRecord } from "../settlement/record.ts";
@@ -19,7 +19,7 @@ import type { CallResult } from "../serve.ts";
 export class SpeechQueue {
   private readonly texts: Iterator<string, void, undefined>;
   private following: string | null = null;
-  private readonly room = new HeldAudio();
+  private readonly room = new ReadAheadLimit();
   private readonly parts: SpeechPart[] = [];
   /** Those that are not sent yet, in their order. */
   private readonly open: OpenPart[] = [];

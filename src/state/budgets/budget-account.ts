@@ -77,7 +77,7 @@ export class BudgetAccount {
   private isLost = false;
   private sinceMs = Number.NaN;
   private endMs = Number.NaN;
-  private readonly waiting = new Set<Waiter>();
+  private readonly waiting = new Set<BudgetWaiter>();
   private waitingNanos = 0;
   private request: LeaseRequest | null = null;
   /** Takes back the pause before the next request after one that failed. */
@@ -127,7 +127,7 @@ export class BudgetAccount {
     if (nanos > line.limitNanos || this.isRefused(nanos, nowMs)) return this.refused("spent");
     if (this.isOwed() || nowMs < this.brokenUntilMs || this.waiting.size >= waitingMax) return this.refused("unavailable");
     return new Promise((resolve) => {
-      const waiter: Waiter = { nanos, resolve, cancel: () => {} };
+      const waiter: BudgetWaiter = { nanos, resolve, cancel: () => {} };
       this.waiting.add(waiter);
       this.waitingNanos += nanos;
       waiter.cancel = this.context.after(this.context.deadlineMs, () => this.waitedLongEnough(waiter));
@@ -417,7 +417,7 @@ export class BudgetAccount {
     });
   }
 
-  private serveFromFree(waiter: Waiter): boolean {
+  private serveFromFree(waiter: BudgetWaiter): boolean {
     if (freeNanos(this.lease) < waiter.nanos) return false;
     this.leave(waiter, this.reservation(waiter.nanos));
     return true;
@@ -434,7 +434,7 @@ export class BudgetAccount {
     }
   }
 
-  private waitedLongEnough(waiter: Waiter): void {
+  private waitedLongEnough(waiter: BudgetWaiter): void {
     this.turnTo(this.line);
     if (this.serveFromFree(waiter)) return;
     // The store does answer: there is too little, and what others do not need has not come.
@@ -450,7 +450,7 @@ export class BudgetAccount {
     this.owedSinceMs = null;
   }
 
-  private leave(waiter: Waiter, answer: BudgetReservation | BudgetRefused): void {
+  private leave(waiter: BudgetWaiter, answer: BudgetReservation | BudgetRefused): void {
     this.waiting.delete(waiter);
     this.waitingNanos -= waiter.nanos;
     waiter.cancel();
@@ -482,7 +482,7 @@ export function wholeNanos(figure: number, otherwise: number): number {
   return Math.min(Math.ceil(figure), nanosMax);
 }
 
-interface Waiter {
+interface BudgetWaiter {
   readonly nanos: number;
   readonly resolve: (answer: BudgetReservation | BudgetRefused) => void;
   cancel: () => void;

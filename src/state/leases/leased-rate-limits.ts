@@ -70,7 +70,7 @@ export class LeasedRateLimits implements RateLimitStore {
   /** Those with a lease, in the order in which the leases end. */
   private readonly leased = new Set<RateLease>();
   /** Calls that wait for the store, by key and in order. */
-  private readonly lines = new Map<string, Waiter[]>();
+  private readonly lines = new Map<string, WaitingReservation[]>();
   /** Calls that wait for a slot, by limit: there was none, or the store did not answer. They ask again in a moment. */
   private readonly parked = new Map<string, Parked>();
   /** The limits of which somebody asks for a slot: the others wait for it instead of asking too. */
@@ -118,7 +118,7 @@ export class LeasedRateLimits implements RateLimitStore {
     }
     if (!this.options.guard.open && this.mayGoAlone({ slotClaim, sinceMs: nowMs }, nowMs)) return this.alone(claims, slotClaim);
     const { promise, resolve } = Promise.withResolvers<ReservationResult>();
-    const waiter: Waiter = { key, claims, slotClaim, resolve, sinceMs: nowMs };
+    const waiter: WaitingReservation = { key, claims, slotClaim, resolve, sinceMs: nowMs };
     if (isParked) this.park(waiter, slotClaim);
     else this.enter([waiter], key);
     return promise;
@@ -184,7 +184,7 @@ export class LeasedRateLimits implements RateLimitStore {
   /** The truth about a call is known. For what it took, see `LeasedReservation`. */
   settled(
     claims: readonly Claim[],
-    parts: readonly Parts[],
+    parts: readonly ClaimSources[],
     shadow: Settled,
     slotLease: SlotLease | null,
     amounts: readonly number[],
@@ -248,7 +248,7 @@ export class LeasedRateLimits implements RateLimitStore {
     for (const { id, amount } of claims) if (wholeAmount(amount, 0) > inHand(this.accounts.get(id), nowMs)) return null;
     const slotLease = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, this.sharedLimit(slotClaim.limit, 1));
     if (slotClaim !== null && slotLease === null) return null;
-    const parts = claims.map(({ id, amount }): Parts => {
+    const parts = claims.map(({ id, amount }): ClaimSources => {
       const account = this.accounts.get(id);
       if (account === undefined) return nothing;
       const whole = wholeAmount(amount, 0);
@@ -258,7 +258,7 @@ export class LeasedRateLimits implements RateLimitStore {
     return this.admitted(claims, parts, slotLease, nowMs);
   }
 
-  private enter(waiters: Waiter[], key: string): void {
+  private enter(waiters: WaitingReservation[], key: string): void {
     const line = this.lines.get(key);
     if (line !== undefined) {
       line.push(...waiters);
@@ -270,7 +270,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** It waits for a moment and asks again, out of the way of calls that need no slot of this limit. */
-  private park(waiter: Waiter, { id }: SlotClaim): void {
+  private park(waiter: WaitingReservation, { id }: SlotClaim): void {
     const parked = this.parked.get(id);
     if (parked !== undefined) parked.waiters.push(waiter);
     else this.parked.set(id, { waiters: [waiter], cancel: this.options.after(this.tickMs * parkedTicks, () => this.unpark(id)) });
@@ -285,7 +285,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Whether a call may be admitted without the store: never for a slot, until it is sure that the store is lost. */
-  private mayGoAlone({ slotClaim, sinceMs }: Pick<Waiter, "slotClaim" | "sinceMs">, nowMs: number): boolean {
+  private mayGoAlone({ slotClaim, sinceMs }: Pick<WaitingReservation, "slotClaim" | "sinceMs">, nowMs: number): boolean {
     if (slotClaim === null || this.options.processes() <= 1 || this.hasIdle(slotClaim)) return true;
     return this.isSurelyLost(nowMs) || nowMs - sinceMs >= patienceMs;
   }
@@ -296,7 +296,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Lets those at the head of a line go on, until one must wait for a lease that somebody asked for. */
-  private advance(key: string, line: Waiter[]): void {
+  private advance(key: string, line: WaitingReservation[]): void {
     for (let waiter = line[0]; waiter !== undefined; waiter = line[0]) {
       const nowMs = this.nowMs();
       const { claims, slotClaim } = waiter;
@@ -319,7 +319,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Nobody stands in a line for longer than a store that is well takes to answer. */
-  private watch(key: string, line: Waiter[]): void {
+  private watch(key: string, line: WaitingReservation[]): void {
     const { guard, after } = this.options;
     const { nowMs } = this;
     const leftMs = guard.stalledMs - (nowMs() - line[0]!.sinceMs);
@@ -331,7 +331,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Those at the head of a line go on without the store. */
-  private leave(key: string, line: Waiter[], goes: (waiter: Waiter) => boolean): void {
+  private leave(key: string, line: WaitingReservation[], goes: (waiter: WaitingReservation) => boolean): void {
     for (let waiter = line[0]; waiter !== undefined && goes(waiter); waiter = line[0]) {
       const { claims, slotClaim } = waiter;
       const nowMs = this.nowMs();
@@ -349,7 +349,7 @@ export class LeasedRateLimits implements RateLimitStore {
     return account !== undefined && account.asking && amount > inHand(account, nowMs);
   }
 
-  private async ask(waiter: Waiter, key: string, line: readonly Waiter[], askedMs: number): Promise<void> {
+  private async ask(waiter: WaitingReservation, key: string, line: readonly WaitingReservation[], askedMs: number): Promise<void> {
     const { claims, slotClaim } = waiter;
     const drawn = claims.map((claim) => this.drawn(claim, line, askedMs));
     const wants = drawn.flatMap(({ want }) => want ?? []);
@@ -382,7 +382,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Takes what is in hand, and finds out what more there is to be asked for. */
-  private drawn({ id, limit, amount }: Claim, line: readonly Waiter[], nowMs: number): Drawn {
+  private drawn({ id, limit, amount }: Claim, line: readonly WaitingReservation[], nowMs: number): Drawn {
     const account = this.account(id, limit);
     const whole = wholeAmount(amount, 0);
     const leased = Math.min(whole, inHand(account, nowMs));
@@ -400,7 +400,7 @@ export class LeasedRateLimits implements RateLimitStore {
 
   /** Null where the call has to wait for a slot; `own` is one that this process had. */
   private answered(
-    waiter: Waiter,
+    waiter: WaitingReservation,
     drawn: readonly Drawn[],
     taken: TakeResult | null,
     slotLease: SlotLease | null,
@@ -411,7 +411,7 @@ export class LeasedRateLimits implements RateLimitStore {
     const { claims, slotClaim } = waiter;
     if (taken !== null && taken.ok) {
       let next = 0;
-      const parts = drawn.map(({ account, leased, leasedSlot, want }): Parts => {
+      const parts = drawn.map(({ account, leased, leasedSlot, want }): ClaimSources => {
         if (want === null) return { leased, leasedSlot, asked: 0, askedSlot: 0, owed: 0 };
         const granted = taken.granted[next]!;
         next += 1;
@@ -469,7 +469,7 @@ export class LeasedRateLimits implements RateLimitStore {
     this.tick();
   }
 
-  private admitted(claims: readonly Claim[], parts: readonly Parts[], slotLease: SlotLease | null, nowMs: number): ReservationResult {
+  private admitted(claims: readonly Claim[], parts: readonly ClaimSources[], slotLease: SlotLease | null, nowMs: number): ReservationResult {
     for (const { id, amount } of claims) {
       const account = this.accounts.get(id);
       if (account !== undefined) account.spent += wholeAmount(amount, 0);
@@ -515,7 +515,7 @@ export class LeasedRateLimits implements RateLimitStore {
     const taking = this.options.local.reserve(new ListedReservationRequest(ownClaims, ownPlace));
     if (!taking.ok) return taking;
     const statuses = claims.map(({ limit }, at) => ({ limit, remaining: taking.remaining(at), resetMs: taking.resetMs(at) }));
-    const parts = claims.map(({ id, amount }): Parts => {
+    const parts = claims.map(({ id, amount }): ClaimSources => {
       const owed = wholeAmount(amount, 0);
       this.corrections.owe(id, owed);
       return { ...nothing, owed };
@@ -588,7 +588,7 @@ export class LeasedRateLimits implements RateLimitStore {
     this.tick();
   }
 
-  private returned(id: string, { leased, leasedSlot, asked, askedSlot, owed }: Parts, amount: number, nowMs: number): void {
+  private returned(id: string, { leased, leasedSlot, asked, askedSlot, owed }: ClaimSources, amount: number, nowMs: number): void {
     const ofAsked = Math.min(asked, amount);
     const ofLeased = Math.min(leased, amount - ofAsked);
     const ofOwed = Math.min(owed, amount - ofAsked - ofLeased);
@@ -676,7 +676,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 }
 
-interface Waiter {
+interface WaitingReservation {
   readonly key: string;
   readonly claims: readonly Claim[];
   readonly slotClaim: SlotClaim | null;
@@ -685,7 +685,7 @@ interface Waiter {
 }
 
 interface Parked {
-  readonly waiters: Waiter[];
+  readonly waiters: WaitingReservation[];
   readonly cancel: () => void;
 }
 
@@ -697,7 +697,7 @@ interface Drawn {
 }
 
 /** Where the amount of a claim came from: a lease, a question to the store, or neither, as that was lost. */
-interface Parts {
+interface ClaimSources {
   readonly leased: number;
   readonly leasedSlot: number;
   readonly asked: number;
@@ -715,7 +715,7 @@ class LeasedReservation extends RecordedLimitStatuses {
   constructor(
     private readonly rates: LeasedRateLimits,
     private readonly claims: readonly Claim[],
-    private readonly parts: readonly Parts[],
+    private readonly parts: readonly ClaimSources[],
     private readonly shadow: Settled,
     private readonly slotLease: SlotLease | null,
     statuses: readonly LimitStatus[],
@@ -738,20 +738,20 @@ function noRoom(account: RateLease, need: number, waitMs: number, nowMs: number)
 }
 
 /** What those who wait behind it will want of the same limit; a look at the first of them is enough. */
-function queued(line: readonly Waiter[], id: string): number {
+function queued(line: readonly WaitingReservation[], id: string): number {
   let sum = 0;
   for (const { claims } of line.slice(0, queuedMax)) for (const claim of claims) if (claim.id === id) sum += wholeAmount(claim.amount, 0);
   return sum;
 }
 
 /** How many of those who wait behind want a slot of the same limit. */
-function behind(line: readonly Waiter[], id: string): number {
+function behind(line: readonly WaitingReservation[], id: string): number {
   let count = 0;
   for (const { slotClaim } of line.slice(0, queuedMax)) if (slotClaim?.id === id) count += 1;
   return count;
 }
 
-const nothing: Parts = { leased: 0, leasedSlot: 0, asked: 0, askedSlot: 0, owed: 0 };
+const nothing: ClaimSources = { leased: 0, leasedSlot: 0, asked: 0, askedSlot: 0, owed: 0 };
 const queuedMax = 100;
 /** For so long a refusal is believed without asking again: it spares the store the calls of those who do not wait. */
 const refusalMs = 50;

@@ -15,11 +15,11 @@ export interface BackupOptions {
   readonly dataDir: string;
   /** The master key, where the environment gives it. */
   readonly given?: string | null;
-  readonly to: BackupTarget;
+  readonly to: StoreBackupTarget;
   readonly onProgress?: (progress: BackupProgress) => void;
 }
 
-export interface BackupTarget {
+export interface StoreBackupTarget {
   /** The file to be made. It must not exist yet. */
   readonly file: string;
   readonly protection: BackupProtection;

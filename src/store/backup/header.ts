@@ -1,6 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { deriveKey, keyBytes } from "../secrets/encryption.ts";
-import { isObject, parsedObject } from "../stored-json.ts";
+import { isJsonObject } from "../../operations/json.ts";
+import { parsedObject } from "../stored-json.ts";
 
 /**
  * The beginning of a sealed backup, in three lines: what the file is, what there is to know before it is opened, and the
@@ -74,7 +75,7 @@ function headerMac(line: string, { salt }: BackupHeader, secret: Uint8Array): Bu
 }
 
 function parseKeyHint(value: unknown): BackupKeyHint | null {
-  if (!isObject(value)) return null;
+  if (!isJsonObject(value)) return null;
   const { kind, version, workLog2 } = value;
   if (kind === "master_key" && typeof version === "string") return { kind, version };
   // A file must not be able to ask for all memory there is.

@@ -14,14 +14,14 @@ import { ThreadDatabase } from "../sqlite/thread-database.ts";
 export interface RestoreOptions {
   /** As the configuration says; only SQLite is restored by us. */
   readonly store?: string;
-  readonly from: BackupSource;
+  readonly from: StoreBackupSource;
   readonly dataDir: string;
   /** The master key, where the environment gives it. */
   readonly given?: string | null;
   readonly onProgress?: (progress: BackupProgress) => void;
 }
 
-export interface BackupSource {
+export interface StoreBackupSource {
   /** A backup, encrypted or plain: it tells by itself. */
   readonly file: string;
   /** What it was encrypted with, where that was not the master key. */
@@ -30,7 +30,7 @@ export interface BackupSource {
   readonly checkOnly: boolean;
 }
 
-export interface RestoreResult {
+export interface StoreRestoreResult {
   /** Where the store from before is kept; null where there was none, or where it is still in its place. */
   readonly replaced: string | null;
   /** Whether the master key that is here is the one that the store in the backup needs. */
@@ -47,7 +47,7 @@ export async function restoreStore({
   dataDir,
   given = null,
   onProgress = () => {},
-}: RestoreOptions): Promise<RestoreResult> {
+}: RestoreOptions): Promise<StoreRestoreResult> {
   refuseServer(store);
   const file = storeFile(dataDir);
   if (!existsSync(from)) throw new StorageTrouble("missing", `There is no backup at ${from}.`);

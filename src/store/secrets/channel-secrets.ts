@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { keyBytes, decryptBytes, encryptBytes, type AssociatedData, type EncryptionKey } from "./encryption.ts";
-import { parsedJson, parsedObject, textsFrom, type JsonObject } from "../stored-json.ts";
+import type { JsonObject } from "../../operations/json.ts";
+import { parsedJson, parsedObject, textsFrom } from "../stored-json.ts";
 
 /**
  * What channels are opened with upstream, encrypted. Each channel has data keys of its own, and the master key only wraps

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../stored-json.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { ChannelSecrets, DecryptionError } from "../secrets/channel-secrets.ts";
 
 /**
@@ -7,7 +7,7 @@ import type { ChannelSecrets, DecryptionError } from "../secrets/channel-secrets
  */
 export function sealedEntry(channel: string, entry: JsonObject, channelSecrets: ChannelSecrets | null): JsonObject {
   const { headers } = entry;
-  if (channelSecrets === null || !isObject(headers) || Object.keys(headers).length === 0) return entry;
+  if (channelSecrets === null || !isJsonObject(headers) || Object.keys(headers).length === 0) return entry;
   return { ...entry, headers: channelSecrets.encryptHeaders(channel, headers) };
 }
 

@@ -3,7 +3,8 @@ import type { Price, PriceRates } from "../../usage/price.ts";
 import { change, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";
-import { parsedObject, type JsonObject } from "../stored-json.ts";
+import type { JsonObject } from "../../operations/json.ts";
+import { parsedObject } from "../stored-json.ts";
 import { checkName, checkText, mayBeName, noteCharactersMax } from "../stored-text.ts";
 
 export class PriceTable implements PriceStorage {

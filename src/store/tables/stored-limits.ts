@@ -1,12 +1,12 @@
 import type { Budget, BudgetPeriod, Limits, ModelLimits, RateLimits } from "../../limits/limits.ts";
-import { isObject, type JsonObject } from "../stored-json.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 
 /**
  * Limits as they stand in a row, or as somebody wants to put them there; null when they make no sense. A limit that cannot be
  * read must not become "no limit", so nothing is filled in.
  */
 export function limitsFrom(value: unknown): Limits | null {
-  if (!isObject(value)) return null;
+  if (!isJsonObject(value)) return null;
   const rates = ratesFrom(value);
   const budget = budgetFrom(value["budget"]);
   const models = modelsFrom(value["models"]);
@@ -22,7 +22,7 @@ function modelsFrom(value: unknown): readonly ModelLimits[] | null {
 }
 
 function modelFrom(value: unknown): ModelLimits | null {
-  if (!isObject(value)) return null;
+  if (!isJsonObject(value)) return null;
   const { pattern } = value;
   const rates = ratesFrom(value);
   const budget = budgetFrom(value["budget"]);
@@ -43,7 +43,7 @@ const periods: { readonly [P in BudgetPeriod]: true } = { hour: true, day: true,
 
 function budgetFrom(value: unknown): Budget | null | undefined {
   if (value === null) return null;
-  if (!isObject(value)) return undefined;
+  if (!isJsonObject(value)) return undefined;
   const { nanos, period } = value;
   if (typeof nanos !== "number" || !Number.isSafeInteger(nanos) || nanos < 0) return undefined;
   return typeof period === "string" && isPeriod(period) ? { nanos, period } : undefined;

@@ -1,13 +1,14 @@
 import type { Key, Splits } from "../../keys/key.ts";
 import { operations, type Operation } from "../../operations/operation.ts";
-import { isObject, textsFrom, type JsonObject } from "../stored-json.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
+import { textsFrom } from "../stored-json.ts";
 
 /** What a key may reach. */
-export type Scopes = Pick<Key, "models" | "operations" | "channels">;
+export type KeyScopes = Pick<Key, "models" | "operations" | "channels">;
 
 /** Null when a part of it is missing or not known here: it must not become "everything". */
-export function scopesFrom(value: unknown): Scopes | null {
-  if (!isObject(value)) return null;
+export function scopesFrom(value: unknown): KeyScopes | null {
+  if (!isJsonObject(value)) return null;
   const models = listFrom(value, "models");
   const channels = listFrom(value, "channels");
   const named = listFrom(value, "operations");
@@ -16,7 +17,7 @@ export function scopesFrom(value: unknown): Scopes | null {
   return named.every(isOperation) ? { models, operations: named, channels } : null;
 }
 
-function listFrom(value: JsonObject, name: keyof Scopes): readonly string[] | null | undefined {
+function listFrom(value: JsonObject, name: keyof KeyScopes): readonly string[] | null | undefined {
   return value[name] === null ? null : (textsFrom(value[name]) ?? undefined);
 }
 
@@ -25,7 +26,7 @@ function isOperation(name: string): name is Operation {
 }
 
 export function splitsFrom(value: unknown): Splits | null {
-  if (!isObject(value)) return null;
+  if (!isJsonObject(value)) return null;
   const { audio, input } = value;
   return typeof audio === "boolean" && typeof input === "boolean" ? { audio, input } : null;
 }

@@ -1,5 +1,5 @@
 /** The audio that is held in memory for one call. Above the limit nothing more is read ahead. */
-export class HeldAudio {
+export class ReadAheadLimit {
   private bytes = 0;
   private waiting: (() => void)[] = [];
 
