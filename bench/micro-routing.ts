@@ -97,12 +97,12 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
   measure("plan, tier of 3, one cooling", 50_000, () => plan(input));
   const ahead = plan(input) as Candidates;
   const first = ahead.candidates[0]!.candidate;
-  const tried = [{ candidate: first, failure: failure("overloaded", "", { status: 503 }), tookMs: 90 }];
+  const failedAttempts = [{ candidate: first, failure: failure("overloaded", "", { status: 503 }), tookMs: 90 }];
   measure("judge, after one overload", 100_000, () =>
     judge({
       policy,
       plan: ahead,
-      tried,
+      failedAttempts,
       deadlineMs: 120_000,
       remainingMs: 100_000,
       attemptTimerMs: 60_000,
@@ -112,7 +112,7 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
       upload: false,
       canRetry: true,
       admits: (candidate) => admits(candidate.scopes, input.health, input.nowMs),
-      mayResort: () => false,
+      admitsAsLastResort: () => false,
       dice: Math.random,
     }),
   );

@@ -154,8 +154,8 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
       message: `The price of the model '${asked.model}' is not known: sluice prices set.`,
     });
   }
-  const waits = snapshot().routing.waitMs > 0 || (plan?.go === "refuse" && plan.kind === "saturated");
-  if (plan !== null && plan.go === "refuse" && !waits) refusals.push(shownAs(failure(plan.kind, "nobody may be asked now")));
+  const waits = snapshot().routing.waitMs > 0 || (plan?.ok === false && plan.kind === "saturated");
+  if (plan !== null && !plan.ok && !waits) refusals.push(shownAs(failure(plan.kind, "nobody may be asked now")));
   const skipped = [
     ...(plan?.skipped ?? []).map(({ candidate, because, scope, cause, untilMs }) => ({
       ...placeOf(candidate),
@@ -167,10 +167,10 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
     ...outOfBounds.map((candidate) => ({ ...placeOf(candidate), because: "key_channels", scope: null, cause: null, forMs: null })),
   ];
   return {
-    outcome: refusals.length > 0 ? "refuse" : plan?.go === "refuse" ? "wait" : "serve",
+    outcome: refusals.length > 0 ? "refuse" : plan?.ok === false ? "wait" : "serve",
     refusals,
-    mode: plan?.go === "ahead" ? plan.mode : null,
-    candidates: (plan?.go === "ahead" ? plan.candidates : []).map(({ candidate, probe }) => ({
+    mode: plan?.ok === true ? plan.mode : null,
+    candidates: (plan?.ok === true ? plan.candidates : []).map(({ candidate, probe }) => ({
       ...placeOf(candidate),
       learned: lessonsOf(
         gateway.upstreams.lessons.ofChannel(candidate.deployment.channel.name).filter(({ model }) => model === candidate.deployment.model),
@@ -182,7 +182,7 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
       priced: parts.priced(candidate.deployment.channel.provider, candidate.deployment.model),
     })),
     skipped,
-    retryAfterMs: plan?.go === "refuse" ? Math.round((plan satisfies PlanRefusal).soonestMs) : null,
+    retryAfterMs: plan?.ok === false ? Math.round((plan satisfies PlanRefusal).soonestMs) : null,
     reserve: reserve === null ? null : { tokens: reserve.tokens, nanos: reserve.nanos },
   };
 }

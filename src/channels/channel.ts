@@ -2,18 +2,18 @@ import type { AudioFormat } from "../media/audio.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { TranscriptFormat } from "../operations/transcription/transcript.ts";
 
-/** A way to an upstream: an address, credentials and what is known of it. Holds no secret: credentials are names. */
+/** A way to an upstream: its address, the names of its credentials, and what is known about it. It holds no secret. */
 export interface Channel {
   readonly name: string;
-  /** The preset it was made from: what its prices are looked up by. */
+  /** The preset it was made from. Prices are looked up by it. */
   readonly provider: string | null;
-  /** Names that keys can be bound to, beside its own. */
+  /** Further names that keys can be bound to. */
   readonly tags: readonly string[];
-  /** `public`: made at run time, so each connection of it is checked to go to the public internet and nowhere else. */
+  /** `public`: the channel was created at run time, so its connections may only go to public addresses. */
   readonly reach: "any" | "public";
   readonly dialect: string;
   readonly address: Address;
-  /** Names of credentials, looked up when a request is sent. More than one makes the channel pooled. */
+  /** The names of credentials, which are looked up when a request is sent. A channel with more than one is pooled. */
   readonly credentials: readonly string[];
   readonly pooled: boolean;
   /** Tiers are tried in ascending order. */
@@ -56,8 +56,8 @@ export interface Address {
   readonly authPrefix: string;
 }
 
-/** It is a model of this machine, in a process of our own. */
-export function runsHere({ baseUrl }: Pick<Address, "baseUrl">): boolean {
+/** Whether the upstream is a local model, in a process of the gateway. */
+export function isLocalModel({ baseUrl }: Pick<Address, "baseUrl">): boolean {
   return baseUrl.startsWith("engine:");
 }
 
@@ -69,7 +69,7 @@ export interface Timeouts {
   readonly firstContentMs: number;
   /** Between any two bytes of a stream. */
   readonly idleMs: number;
-  /** Between two data events of a stream: heartbeats must not keep a dead generation alive. */
+  /** Between two data events of a stream. Keep-alive comments do not count. */
   readonly progressMs: number;
   readonly totalMs: number;
 }
@@ -79,26 +79,26 @@ export interface Capabilities {
   readonly prefill: boolean;
   readonly contextTokens: number | null;
   readonly operations: readonly Operation[];
-  /** What a single model can do, where that is less than its channel. */
+  /** The operations of single models that support fewer than their channel. */
   readonly modelOperations: ReadonlyMap<string, readonly Operation[]>;
-  /** What is worth saying of a model in the list of models, by its upstream name. */
+  /** Descriptions for the list of models, by upstream name. */
   readonly modelDescriptions: ReadonlyMap<string, string>;
-  /** The formats it answers in, by the beginning of a model's name: the first that fits counts. */
+  /** The formats it answers in, by the prefix of a model's name. The first that matches counts. */
   readonly transcriptionFormats: readonly ModelFormats[];
-  /** `null`: not known, so it is asked for what the client asks for. */
+  /** `null`: not known, so the client's format is requested. */
   readonly speechFormats: readonly AudioFormat[] | null;
-  /** The beginnings of the names of those models that can send speech as events; `null`: not known, so they are asked to. */
+  /** The name prefixes of the models that can send speech as events; `null`: not known, so events are requested. */
   readonly speechEvents: readonly string[] | null;
   /** It translates recordings into English. */
   readonly translation: boolean;
-  /** It sends a transcript as it is made; where it does not, the whole comes as one delta. */
+  /** It streams transcripts; if not, the whole text comes as one delta. */
   readonly transcriptionStream: boolean;
   /** The largest file it takes, in bytes and in seconds; `null`: not known. */
   readonly audioBytesMax: number | null;
   readonly audioSecondsMax: number | null;
   /** The longest text it speaks, in characters; `null`: not known. */
   readonly inputCharactersMax: number | null;
-  /** What is above these is cut, served in parts and put together. */
+  /** Input above these limits is split, served in parts and joined. */
   readonly splitsAudio: boolean;
   readonly splitsInput: boolean;
 }
@@ -108,16 +108,16 @@ export interface ModelFormats {
   readonly formats: readonly TranscriptFormat[];
 }
 
-/** `null`: not known, so it is asked for what the client asks for. */
+/** `null`: not known, so the client's format is requested. */
 export function transcriptionFormatsOf({ capabilities }: Channel, model: string): readonly TranscriptFormat[] | null {
   return capabilities.transcriptionFormats.find(({ prefix }) => model.startsWith(prefix))?.formats ?? null;
 }
 
-/** How this channel calls the voices that clients ask for. */
+/** How the voices that clients name are called by this channel. */
 export interface Voices {
   /** The client's name to the upstream's. */
   readonly names: ReadonlyMap<string, string>;
-  /** What happens to a name that is on neither side of the list: it is sent as it is, refused, or replaced by `fallback`. */
+  /** What happens to a name that is on neither side of the list: it is sent unchanged, refused, or replaced by `fallback`. */
   readonly unknown: "pass" | "refuse" | "replace";
   readonly fallback: string | null;
 }
@@ -147,7 +147,7 @@ export interface Candidate {
   readonly credential: string;
   /** Its share of the tier's traffic: the channel's weight divided by its credentials. */
   readonly weight: number;
-  /** What its health hangs on: the ids of its host, credential, deployment and quota scopes. */
+  /** The ids of the scopes that its health depends on. */
   readonly scopes: Scopes;
 }
 
@@ -162,11 +162,11 @@ export interface Scopes {
 export interface Route {
   readonly model: string;
   readonly tiers: readonly (readonly Candidate[])[];
-  /** Any way to tell tiers apart is lost in the list; this is how many candidates there are in all. */
+  /** The number of candidates in all tiers. */
   readonly size: number;
 }
 
-/** What the id of a deployment's scope begins with. */
+/** The prefix of a deployment's scope id. */
 export const deploymentScope = "deployment ";
 
 export function candidatesOf(deployment: Deployment): readonly Candidate[] {
@@ -184,15 +184,15 @@ export function candidatesOf(deployment: Deployment): readonly Candidate[] {
   }));
 }
 
-/** A model that runs on this machine, in a process of our own. */
+/** A model that runs on this machine, in a process of the gateway. */
 export interface LocalModel {
   /** What clients call it, such as `embedded/whisper-base`. */
   readonly id: string;
   /** What its engine calls it. */
   readonly upstream: string;
   readonly operation: Operation;
-  /** What it is and what to expect of it, honestly. */
+  /** What it is, and how good it is. */
   readonly description: string;
-  /** The voices it speaks with, the usual one first. */
+  /** Its voices, the default first. */
   readonly voices?: readonly string[];
 }

@@ -2,15 +2,15 @@ import type { Failure, FailureKind } from "../operations/failure.ts";
 import type { Candidate, Scopes } from "./channel.ts";
 
 /**
- * How one scope (a host, a credential, a deployment or a quota group) has been doing. Immutable; a scope without an
- * entry is healthy. Two things can close the way to it, and they are kept apart because they end differently:
+ * The health of one scope: a host, a credential, a deployment or a quota group. It is immutable; a scope without an entry is
+ * healthy. Requests are kept away from a scope for two reasons, which end differently:
  *
- * - The upstream asked us to stay away (a 429, a Retry-After). Nobody calls before that time is over, and then the way
- *   is open again by itself, with little weight at first.
- * - The breaker opened, because too much failed or because it cannot work as configured. When its time is over single
- *   requests probe the scope, and two that succeed close the breaker.
+ * - The upstream asked for a wait (429, Retry-After). No request is sent before it is over; after it, the scope is used again,
+ *   with little weight at first.
+ * - The breaker opened, because too many requests failed or the scope cannot work as configured. After a while, single requests
+ *   probe the scope, and two successful ones close the breaker.
  *
- * An outcome counts only if its call began after the breaker's last turn: a straggler says how things were before.
+ * An outcome counts only if its call began after the breaker last changed: an older one says nothing about the present state.
  */
 export interface Health {
   readonly breaker: Breaker;
@@ -74,7 +74,7 @@ export const newHealth: Health = {
 const streakUsual = 5;
 const failedShareUsual = 0.05;
 const failedShareMax = 0.5;
-/** Fewer requests than this in the window prove nothing. */
+/** Fewer requests than this are too few for a share. */
 const requestsMin = 10;
 const bucketMs = 5_000;
 const buckets = 6;
@@ -102,7 +102,7 @@ const probesToClose = 2;
 /** A probe ends with its attempt. This bound only matters if a bug leaves one behind. */
 const probeLeaseMs = 600_000;
 
-// Refusals, and coming back.
+// Rejections, and recovery.
 const coolDefaultMs = 10_000;
 /** A Retry-After of 0 must not cause a busy loop. */
 const coolMinMs = 1_000;
@@ -123,8 +123,8 @@ export function breakerState(health: Health | undefined, nowMs: number): Breaker
 }
 
 /**
- * Another process reports trouble. A wait that the upstream asked for is left alone; a breaker that opened there opens here, too, and
- * this process probes it itself. If this process already knows of trouble, its own knowledge counts.
+ * Another process reports a failing scope. A wait that the upstream asked for is respected here, too. A breaker that opened there
+ * opens here, and this process probes it itself. If the scope is not healthy here already, nothing changes.
  */
 export function afterHint(health: Health = newHealth, kind: FailureKind, nowMs: number, forMs: number): Health {
   if (breakerState(health, nowMs) !== "closed") return health;
@@ -175,7 +175,7 @@ export function slowStartFactor(health: Health | undefined, nowMs: number): numb
   return slowStartFloor + (1 - slowStartFloor) * (Math.max(0, backForMs) / slowStartMs);
 }
 
-/** The entry says no more than a missing one, so that it may be dropped. */
+/** The entry says no more than a missing one, so it may be dropped. */
 export function isForgettable(health: Health, nowMs: number): boolean {
   return (
     health.breaker.state === "closed" &&

@@ -23,7 +23,7 @@ export class LastAsked {
   }
 
   /** The attempt said nothing about its channel, for example because the client made a mistake. The next one need not wait. */
-  inVain({ deployment }: Candidate): void {
+  clear({ deployment }: Candidate): void {
     this.times.delete(deployment.id);
   }
 }

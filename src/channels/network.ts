@@ -1,10 +1,8 @@
-/** What kind of network an address leads to, in whatever way it is written. Hosts are taken as the URL parser writes them. */
-
-/** `fd00:ec2::/32` and `fd20:ce::/32` are where two clouds put theirs in IPv6. */
 const metadataNames = new Set(["metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"]);
+/** The metadata addresses of clouds that are not link-local: Alibaba Cloud, Azure and Oracle Cloud. */
 const metadataHosts: readonly number[] = [ipv4(100, 100, 100, 200), ipv4(168, 63, 129, 16), ipv4(192, 0, 0, 192)];
 
-/** Takes a host as the URL parser writes it: decimal, hexadecimal and octal spellings are already dotted there. */
+/** Takes a host as the URL parser writes it, which has turned decimal, hexadecimal and octal forms into dotted ones. */
 export function isMetadata(hostname: string): boolean {
   const name = hostname.toLowerCase().replace(/\.+$/, "");
   if (metadataNames.has(name)) return true;
@@ -14,6 +12,7 @@ export function isMetadata(hostname: string): boolean {
   if (words === null) return false;
   const [first = 0, second = 0] = words;
   const linkLocal = (first & 0xffc0) === 0xfe80;
+  // AWS has its IPv6 metadata service in fd00:ec2::/32, Google Cloud in fd20:ce::/32.
   const cloud = (first === 0xfd00 && second === 0x0ec2) || (first === 0xfd20 && second === 0x00ce);
   return linkLocal || cloud || embeddedIpv4(words).some(isMetadataIpv4);
 }
@@ -22,8 +21,8 @@ function isMetadataIpv4(address: number): boolean {
   return address >>> 16 === 0xa9fe || metadataHosts.includes(address);
 }
 
-/** On this machine or a private network, where plain http is ordinary. */
-export function isNear(hostname: string): boolean {
+/** Whether a host is this machine or on a private network, where plain HTTP is common. */
+export function isPrivateHost(hostname: string): boolean {
   const name = hostname.toLowerCase().replace(/\.+$/, "");
   const words = readIpv6(name);
   if (words !== null) {
@@ -33,7 +32,7 @@ export function isNear(hostname: string): boolean {
   }
   const four = readIpv4(name);
   if (four !== null) return isPrivateIpv4(four);
-  // A name without a dot is resolved by the local network: a container, a service, this machine.
+  // A name without a dot is resolved by the local network, as the names of containers are.
   return !name.includes(".") || /\.(localhost|local|internal|lan|home\.arpa)$/.test(name);
 }
 
@@ -82,7 +81,7 @@ function embeddedIpv4(words: readonly number[]): readonly number[] {
   return [];
 }
 
-/** Whether an address, as a resolver gives it, lies in the public internet: not private, not reserved, and no tunnel to either. */
+/** Whether an address, as a resolver returns it, is public: not private, not reserved, and not one that tunnels to either. */
 export function isPublicAddress(address: string): boolean {
   const four = readIpv4(address);
   if (four !== null)
@@ -90,24 +89,24 @@ export function isPublicAddress(address: string): boolean {
   const words = readIpv6(`[${canonicalIpv6(address)}]`);
   if (words === null) return false;
   const [first = 0, second = 0] = words;
-  // Only 2000::/3 is given out; of it, protocol assignments with Teredo, documentation and 6to4 lead elsewhere.
+  // IANA assigns public addresses from 2000::/3 only. Of it, protocol assignments such as Teredo, documentation and 6to4 are not public.
   if (first >>> 13 !== 1) return false;
   return !(first === 0x2001 && second < 0x200) && !(first === 0x2001 && second === 0x0db8) && first !== 0x2002 && first >>> 4 !== 0x3ff;
 }
 
-/** Whether a host, as the URL parser writes it, is an address outside the public internet. A name is none: where it leads is found when it is dialled. */
+/** Whether a host, as the URL parser writes it, is an address that is not public. Names are checked when they are resolved. */
 export function isReserved(hostname: string): boolean {
   if (hostname.startsWith("[")) return !isPublicAddress(hostname.slice(1, -1));
   return readIpv4(hostname) !== null && !isPublicAddress(hostname);
 }
 
-/** Whether an address, as a resolver gives it, is a cloud's metadata service or link-local. */
+/** Whether an address, as a resolver returns it, is a cloud's metadata service or link-local. */
 export function isMetadataAddress(address: string): boolean {
   const four = readIpv4(address);
   return four !== null ? isMetadataIpv4(four) : isMetadata(`[${canonicalIpv6(address)}]`);
 }
 
-/** IPv4 that is not for the internet at large: this network, private, shared, loopback, documentation, tests, multicast and reserved. */
+/** The special-purpose IPv4 networks (RFC 6890), multicast and reserved ones. */
 const reservedIpv4: readonly (readonly [network: number, bits: number])[] = [
   [ipv4(0, 0, 0, 0), 8],
   [ipv4(10, 0, 0, 0), 8],
@@ -125,7 +124,7 @@ const reservedIpv4: readonly (readonly [network: number, bits: number])[] = [
   [ipv4(224, 0, 0, 0), 3],
 ];
 
-/** As the URL parser writes it: without a zone, in lower case, with the shortest words. An empty text where it is none. */
+/** The canonical form of an IPv6 address, without its zone; empty if it is none. */
 function canonicalIpv6(address: string): string {
   const [bare = ""] = address.split("%", 1);
   const url = `http://[${bare}]/`;

@@ -2,48 +2,48 @@ import type { Voices } from "./channel.ts";
 import { failure, type Failure } from "../operations/failure.ts";
 
 export interface ChosenVoice {
-  /** What to send instead of what the client sent; null: that goes out as it is. */
+  /** The name to send upstream; null: the client's own. */
   readonly voice: string | null;
-  /** The voice the client is told of, because it is not the one it named. */
-  readonly told: string | null;
+  /** The voice that is reported to the client because it is not the one it named. */
+  readonly reported: string | null;
 }
 
-const asItIs: ChosenVoice = { voice: null, told: null };
+const unchanged: ChosenVoice = { voice: null, reported: null };
 
 /**
- * How a channel is asked for a voice. A name of its list is put into the channel's own words, one that is such a word
- * already is sent as it is, and what becomes of any other is the channel's rule.
+ * The voice that is requested from a channel. A name on the channel's list is translated, an upstream name is sent unchanged, and
+ * the channel's settings decide about any other.
  */
-export function voiceFor(voices: Voices, asked: string | null): ChosenVoice | Failure {
-  // An object names a voice that only its own provider knows.
-  if (asked === null) return asItIs;
+export function voiceFor(voices: Voices, requested: string | null): ChosenVoice | Failure {
+  // The client sent an object, which only its own provider understands.
+  if (requested === null) return unchanged;
   const { names, unknown, fallback } = voices;
-  const listed = names.get(asked);
-  if (listed !== undefined) return replaced(asked, listed);
-  if (unknown === "pass" || knows(voices, asked)) return asItIs;
-  if (unknown === "refuse") return refusal(voices, asked);
-  return fallback === null ? asItIs : replaced(asked, names.get(fallback) ?? fallback);
+  const listed = names.get(requested);
+  if (listed !== undefined) return replaced(requested, listed);
+  if (unknown === "pass" || isUpstreamName(voices, requested)) return unchanged;
+  if (unknown === "refuse") return refusal(voices, requested);
+  return fallback === null ? unchanged : replaced(requested, names.get(fallback) ?? fallback);
 }
 
-function replaced(asked: string, voice: string): ChosenVoice {
-  return voice === asked ? asItIs : { voice, told: voice };
+function replaced(requested: string, voice: string): ChosenVoice {
+  return voice === requested ? unchanged : { voice, reported: voice };
 }
 
-function knows({ names, fallback }: Voices, asked: string): boolean {
-  if (asked === fallback) return true;
-  for (const voice of names.values()) if (voice === asked) return true;
+function isUpstreamName({ names, fallback }: Voices, requested: string): boolean {
+  if (requested === fallback) return true;
+  for (const voice of names.values()) if (voice === requested) return true;
   return false;
 }
 
-/** Another channel may have the voice, so this is about the pair and not about the request as such. */
-function refusal({ names }: Voices, asked: string): Failure {
+/** The failure is `unsupported`, not `invalid_request`, because another channel may have the voice. */
+function refusal({ names }: Voices, requested: string): Failure {
   const known = [...names.keys()];
   const listed = known
     .slice(0, listedMax)
     .map((name) => `'${name}'`)
     .join(", ");
   const list = known.length > listedMax ? `${listed} and ${known.length - listedMax} more` : listed;
-  const shown = asked.length > shownLengthMax ? `${asked.slice(0, shownLengthMax)}…` : asked;
+  const shown = requested.length > shownLengthMax ? `${requested.slice(0, shownLengthMax)}…` : requested;
   return failure("unsupported", "the channel does not have the voice that was asked for", {
     message: `Invalid value for 'voice': '${shown}' is not known here.${known.length === 0 ? "" : ` Known are ${list}.`}`,
     status: 400,

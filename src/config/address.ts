@@ -1,4 +1,4 @@
-import { isMetadata, isNear } from "../channels/network.ts";
+import { isMetadata, isPrivateHost } from "../channels/network.ts";
 import { portMax } from "./listen.ts";
 import { shownValue, subject } from "./findings/shown-value.ts";
 
@@ -39,7 +39,7 @@ export function checkAddress(text: string): AddressVerdict {
     url: text.replace(/\/+$/, ""),
     host: `${url.hostname}:${url.port === "" ? (url.protocol === "https:" ? 443 : 80) : url.port}`,
     secure: url.protocol === "https:",
-    near: isNear(url.hostname),
+    near: isPrivateHost(url.hostname),
   };
 }
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { LocalModel } from "../channels/channel.ts";
-import { isNear, isReserved } from "../channels/network.ts";
+import { isPrivateHost, isReserved } from "../channels/network.ts";
 import { readChannel } from "./channel.ts";
 import { mistakes } from "./findings/mistakes.ts";
 import { pathText } from "./findings/problem.ts";
@@ -67,7 +67,7 @@ function forbiddenAddress(
   if (own.includes(address.host)) return "This is the gateway's own address, so calls would loop.";
   const { hostname, port } = new URL(address.baseUrl);
   if (blockedPorts.has(Number(port))) return "This port belongs to another protocol and is not allowed.";
-  if (!allowPrivate && isNear(hostname)) {
+  if (!allowPrivate && isPrivateHost(hostname)) {
     return "This is a private address. Channels at private addresses belong in the configuration file, or need `allow_private: true` there.";
   }
   if (!allowPrivate && isReserved(hostname)) {

@@ -97,7 +97,7 @@ class CallExecution implements HedgeTrigger {
     const planning = this.planOrWait();
     let plan = planning instanceof Promise ? await planning : planning;
     this.planned = plan;
-    if (plan.go === "refuse") return this.refused(plan);
+    if (!plan.ok) return this.refused(plan);
     const clientRetries = call.headers.header("x-stainless-retry-count");
     let nowMs = planning instanceof Promise ? gateway.ports.nowMs() : this.plannedMs;
     gateway.upstreams.callBegins(call.route.model, clientRetries !== null && clientRetries !== "0", nowMs);
@@ -116,7 +116,7 @@ class CallExecution implements HedgeTrigger {
       if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
       const verdict = await this.decide(plan);
       if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
-      if (verdict.go === "stop") {
+      if (verdict.action === "stop") {
         const later = await this.planAgain();
         if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
         if (later === null) return this.failed(this.finalFailure(), verdict.because);
@@ -136,7 +136,7 @@ class CallExecution implements HedgeTrigger {
     const { call, gateway } = this;
     for (let look = 0; ; look += 1) {
       const verdict = this.judge(plan);
-      if (verdict.go === "stop") return verdict;
+      if (verdict.action === "stop") return verdict;
       if (!verdict.free && look === 0) gateway.upstreams.takeRetry(call.route.model);
       if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
       if (call.cancellation.failure !== null || gateway.upstreams.hasCapacity(verdict.candidate) || look === looksMax) return verdict;
@@ -153,7 +153,7 @@ class CallExecution implements HedgeTrigger {
   /** Plans the call. If no candidate may be asked now, it waits: for a short time, for capacity, or in the fair queue. */
   private planOrWait(): Plan | Promise<Plan> {
     const first = this.plan();
-    const shortMs = first.go === "refuse" ? first.waitMs : null;
+    const shortMs = first.ok ? null : first.waitMs;
     const { waitMs } = this.call.snapshot.routing;
     if (waitMs > 0) this.waitsUntilMs = this.gateway.ports.nowMs() + waitMs;
     if (waitMs > (shortMs ?? 0)) return this.mayGo(first) ? first : this.planInQueue(first);
@@ -164,7 +164,7 @@ class CallExecution implements HedgeTrigger {
 
   /** A candidate may be asked now, and no other call is queued for the route. */
   private mayGo(plan: Plan): boolean {
-    return plan.go === "ahead" && this.gateway.fairQueue.waiting(this.call.route.model) === 0;
+    return plan.ok && this.gateway.fairQueue.waiting(this.call.route.model) === 0;
   }
 
   /** If every attempt was rate limited and calls may wait (`routing.wait`), this one goes back into the queue. */
@@ -173,9 +173,9 @@ class CallExecution implements HedgeTrigger {
     if (waitMs === 0 || this.failures.length >= attemptsMax || !this.failures.every(({ failure: { kind } }) => kind === "rate_limited"))
       return null;
     const now = this.plan(true);
-    if (now.go === "ahead") return null;
+    if (now.ok) return null;
     const plan = await this.planInQueue(now);
-    return plan.go === "ahead" ? plan : null;
+    return plan.ok ? plan : null;
   }
 
   /** Every upstream asked for a short wait: plans again after it. */
@@ -197,7 +197,7 @@ class CallExecution implements HedgeTrigger {
       if (freed === null) return cancellation.failure === null ? this.plan(true, true) : plan;
       if (cancellation.failure === null) plan = this.plan(true);
       // A call that leaves, or uses another channel, passes the capacity on to the next one.
-      const left = plan.go === "ahead" ? channelOf(plan) !== freed : !isFull(plan) || cancellation.failure !== null;
+      const left = plan.ok ? channelOf(plan) !== freed : !isFull(plan) || cancellation.failure !== null;
       if (left) capacityQueue.freed(freed);
       if (cancellation.failure !== null) return plan;
     }
@@ -214,8 +214,8 @@ class CallExecution implements HedgeTrigger {
     const deadlineMs = Math.min(this.waitsUntilMs, nowMs + this.remainingMs(nowMs));
     let plan = first;
     // A call that was admitted and still found no candidate returns to the head of the queue.
-    for (let again = this.wasQueued; plan.go === "refuse" || (!again && fairQueue.waiting(model) > 0); again = true) {
-      const soonestMs = plan.go === "refuse" ? plan.againMs : 0;
+    for (let again = this.wasQueued; !plan.ok || (!again && fairQueue.waiting(model) > 0); again = true) {
+      const soonestMs = plan.ok ? 0 : plan.againMs;
       const turn = await fairQueue.wait({
         route: model,
         keyId: call.key.id,
@@ -224,7 +224,7 @@ class CallExecution implements HedgeTrigger {
         cancellation: call.cancellation,
         again,
       });
-      if (turn !== "go") return plan.go === "refuse" ? plan : this.plan(true);
+      if (turn !== "go") return plan.ok ? this.plan(true) : plan;
       this.wasQueued = true;
       plan = this.plan(true, true);
     }
@@ -232,13 +232,13 @@ class CallExecution implements HedgeTrigger {
   }
 
   private judge(plan: Candidates): ReturnType<typeof judge> {
-    const { call, gateway, failures: tried } = this;
-    const { timeouts } = tried.at(-1)!.candidate.deployment.channel;
+    const { call, gateway, failures } = this;
+    const { timeouts } = failures.at(-1)!.candidate.deployment.channel;
     const { bodyBytes, hostedTools, promptTokensEstimate } = retryCostOf(call.ask);
     return judge({
       policy: call.snapshot.routing,
       plan,
-      tried,
+      failedAttempts: failures,
       deadlineMs: this.deadlineMs,
       remainingMs: this.remainingMs(gateway.ports.nowMs()),
       attemptTimerMs: patienceMs(call.ask.operation, call.facts.stream, timeouts),
@@ -248,7 +248,7 @@ class CallExecution implements HedgeTrigger {
       promptTokensEstimate,
       canRetry: gateway.upstreams.mayRetry(call.route.model),
       admits: (candidate) => gateway.upstreams.admits(candidate),
-      mayResort: (candidate) => gateway.upstreams.mayResort(candidate, call.route),
+      admitsAsLastResort: (candidate) => gateway.upstreams.admitsAsLastResort(candidate, call.route),
       dice: gateway.ports.dice,
     });
   }
@@ -547,7 +547,7 @@ const retryJitter = 0.2;
 const capacityWaitMaxMs = 2_000;
 
 function isFull(plan: Plan): plan is PlanRefusal {
-  return plan.go === "refuse" && plan.kind === "saturated";
+  return !plan.ok && plan.kind === "saturated";
 }
 
 function channelOf({ candidates }: Candidates): string {

@@ -13,10 +13,10 @@ import {
 import type { FailureKind } from "../operations/failure.ts";
 
 /** The state of a candidate: the worst among its scopes. */
-export type Condition = { readonly kind: "ready"; /** The share of its weight it may take. */ readonly share: number } | Held;
+export type Condition = { readonly kind: "ready"; /** The share of its weight it may take. */ readonly share: number } | NotReady;
 
 /** Why it is not ready: the scope that matters most, and what happened to it. `costly`: a failed attempt takes time. */
-export type Held = HalfOpen | Cooling;
+export type NotReady = HalfOpen | Cooling;
 
 interface HalfOpen {
   readonly kind: "half_open";
@@ -33,7 +33,7 @@ interface Cooling {
   readonly kind: "cooling";
   readonly untilMs: number;
   /** The upstream asked for the wait. */
-  readonly told: boolean;
+  readonly waitRequested: boolean;
   readonly costly: boolean;
   readonly scope: string;
   readonly cause: FailureKind;
@@ -49,30 +49,30 @@ export function condition(scopes: Scopes, healthOf: HealthOf, nowMs: number): Co
   return scopes.quota === null ? worst : worse(worst, scopes.quota, healthOf(scopes.quota), nowMs);
 }
 
-/** Whether it accepts an attempt now, be it as the only probe. */
+/** Whether it accepts an attempt now, if only as a probe. */
 export function admits(scopes: Scopes, healthOf: HealthOf, nowMs: number): boolean {
   const found = condition(scopes, healthOf, nowMs);
   return found.kind === "ready" || (found.kind === "half_open" && !found.busy);
 }
 
 /** The upstream asked for a wait, so it is not asked even as a last resort. */
-export function isTold(scopes: Scopes, healthOf: HealthOf, nowMs: number): boolean {
+export function isWaitRequested(scopes: Scopes, healthOf: HealthOf, nowMs: number): boolean {
   const found = condition(scopes, healthOf, nowMs);
-  return found.kind === "cooling" && found.told;
+  return found.kind === "cooling" && found.waitRequested;
 }
 
 const ready: Condition = { kind: "ready", share: 1 };
 
-function worse(so: Condition, scope: string, health: Health | undefined, nowMs: number): Condition {
-  if (health === undefined) return so;
+function worse(current: Condition, scope: string, health: Health | undefined, nowMs: number): Condition {
+  if (health === undefined) return current;
   switch (breakerState(health, nowMs)) {
     case "closed": {
       const share = slowStartFactor(health, nowMs);
-      return so.kind === "ready" && share < so.share ? { kind: "ready", share } : so;
+      return current.kind === "ready" && share < current.share ? { kind: "ready", share } : current;
     }
     case "half_open": {
-      if (so.kind === "cooling") return so;
-      const other = so.kind === "half_open" ? so : null;
+      if (current.kind === "cooling") return current;
+      const other = current.kind === "half_open" ? current : null;
       const busy = isProbing(health, nowMs) || other?.busy === true;
       const passed = hasPassed(health) && other?.passed !== false;
       const costly = isCostly(health) || other?.costly === true;
@@ -80,13 +80,13 @@ function worse(so: Condition, scope: string, health: Health | undefined, nowMs: 
     }
     case "open": {
       const untilMs = opensAgainMs(health);
-      const told = isHardCooled(health, nowMs);
-      const costly = isCostly(health) || (so.kind !== "ready" && so.costly);
-      const held: Cooling = { kind: "cooling", untilMs, told, costly, scope, cause: cause(health, nowMs) };
-      if (so.kind !== "cooling") return held;
-      // Two scopes keep it out: the longer wait counts, and the upstream's request of either.
-      const longer = untilMs > so.untilMs ? held : so;
-      return { ...longer, told: told || so.told, costly };
+      const waitRequested = isHardCooled(health, nowMs);
+      const costly = isCostly(health) || (current.kind !== "ready" && current.costly);
+      const cooling: Cooling = { kind: "cooling", untilMs, waitRequested, costly, scope, cause: cause(health, nowMs) };
+      if (current.kind !== "cooling") return cooling;
+      // Two scopes keep it out. The longer wait counts, and either may be one that the upstream requested.
+      const longer = untilMs > current.untilMs ? cooling : current;
+      return { ...longer, waitRequested: waitRequested || current.waitRequested, costly };
     }
   }
 }

@@ -1,11 +1,11 @@
 import type { Candidate } from "../channels/channel.ts";
 
 /**
- * Random orders in which a candidate's chance to come next is its share of the weight that is left. A small tier is
- * ordered whole; of a large one, candidates are drawn one at a time, so that ten thousand cost no more than twenty.
+ * A random order in which the chance of an item to come next is its share of the remaining weight. Used for small tiers; from large
+ * ones, candidates are drawn one at a time (`drawOne`), so that ten thousand cost no more than twenty.
  */
 export function inDrawnOrder<T extends { readonly weight: number }>(items: readonly T[], dice: () => number): T[] {
-  // Weighted sampling without replacement: exponential waiting times with the weights as rates (Efraimidis, Spirakis).
+  // Weighted sampling without replacement, by exponential waiting times whose rates are the weights (Efraimidis and Spirakis, 2006).
   const order: T[] = [];
   const waits: number[] = [];
   for (const item of items) {
@@ -22,16 +22,16 @@ export function inDrawnOrder<T extends { readonly weight: number }>(items: reado
   return order;
 }
 
-/** What is worth knowing of a large tier beforehand. */
+/** What is computed once for a large tier. */
 export interface TierIndex {
   /** Sums of the weights up to and including each candidate. */
   readonly sums: Float64Array;
-  /** The candidates of each host: a dead host must not be all a plan knows. */
+  /** The candidates of each host, so that a plan can have candidates on more than one. */
   readonly byHost: ReadonlyMap<string, readonly Candidate[]>;
   readonly hosts: readonly string[];
 }
 
-/** Built at the first use of a tier and kept as long as the tier: it is a function of the tier alone. */
+/** Built when a tier is first used, and kept as long as the tier. */
 const indexes = new WeakMap<readonly Candidate[], TierIndex>();
 
 export function indexOf(tier: readonly Candidate[]): TierIndex {
@@ -53,15 +53,15 @@ export function indexOf(tier: readonly Candidate[]): TierIndex {
   return index;
 }
 
-/** The place of one candidate, drawn by weight. */
+/** The index of one candidate, drawn by weight. */
 export function drawOne({ sums }: TierIndex, dice: () => number): number {
   const last = sums.length - 1;
-  const mark = dice() * sums[last]!;
+  const target = dice() * sums[last]!;
   let low = 0;
   let high = last;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sums[middle]! > mark) high = middle;
+    if (sums[middle]! > target) high = middle;
     else low = middle + 1;
   }
   return low;

@@ -9,124 +9,124 @@ import type { SpeechRequest } from "../operations/speech/speech-request.ts";
 import { needsTimes } from "../operations/transcription/transcript.ts";
 import type { TranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 
-/** With whom a call may be served, and whether it is cut into parts for that. */
+/** The candidates that can serve a call, and whether the call is split into parts for them. */
 export interface Eligible {
   readonly route: Route;
   readonly split: boolean;
 }
 
-/** What one request may hold, whatever a channel would take. */
+/** Limits of a single request, for all channels. */
 export interface RequestLimits {
   readonly audioBytesMax: number;
   readonly speechCharactersMax: number;
 }
 
-/** The part of a route that can do what is asked at all, or what nobody on it can do. Trouble that passes is not its business. */
-export function eligible(route: Route, ask: CallRequest, splits: Splits, limits: RequestLimits): Eligible | Failure {
-  const able = ableTo(ask.operation, route);
-  return isFailure(able) || ask.operation === "chat" ? able : eligibleForAudio(able.route, ask, splits, limits);
+/** The part of a route that is able to serve the request, or the reason why no channel is. Health is judged elsewhere. */
+export function eligible(route: Route, request: CallRequest, splits: Splits, limits: RequestLimits): Eligible | Failure {
+  const capable = supporting(request.operation, route);
+  return isFailure(capable) || request.operation === "chat" ? capable : eligibleForAudio(capable.route, request, splits, limits);
 }
 
 function eligibleForAudio(
-  able: Route,
-  ask: TranscriptionRequest | SpeechRequest,
+  capable: Route,
+  request: TranscriptionRequest | SpeechRequest,
   splits: Splits,
   limits: RequestLimits,
 ): Eligible | Failure {
-  const fit = ask.operation === "transcription" ? forTranscription(able, ask) : forSpeech(able, ask);
+  const fit = request.operation === "transcription" ? forTranscription(capable, request) : forSpeech(capable, request);
   if (isFailure(fit)) return fit;
-  const whole = ask.operation === "transcription" ? wholeFile(fit, ask, limits) : wholeText(fit, ask, limits);
-  if (!isFailure(whole)) return { route: whole, split: false };
-  const { split } = operationSpecs[ask.operation];
-  if (split === null) return whole;
-  const parted = splits[split.setting] ? fit : narrowed(fit, (capabilities) => capabilities[split.capability]);
-  return parted === null ? whole : { route: parted, split: true };
+  const unsplit = request.operation === "transcription" ? wholeFile(fit, request, limits) : wholeText(fit, request, limits);
+  if (!isFailure(unsplit)) return { route: unsplit, split: false };
+  const { split } = operationSpecs[request.operation];
+  if (split === null) return unsplit;
+  const splittable = splits[split.setting] ? fit : withCapability(fit, (capabilities) => capabilities[split.capability]);
+  return splittable === null ? unsplit : { route: splittable, split: true };
 }
 
-/** Prefers those who have times where times are needed. */
-function forTranscription(all: Route, ask: TranscriptionRequest): Route | Failure {
-  const route = ask.task === "translate" ? narrowed(all, ({ translation }) => translation) : all;
-  if (route === null) return noTranslation;
-  if (!needsTimes(ask.format)) return route;
-  if (ask.format === "diarized_json") {
+/** Formats with timestamps need a channel that returns them. */
+function forTranscription(all: Route, request: TranscriptionRequest): Route | Failure {
+  const route = request.task === "translate" ? withCapability(all, ({ translation }) => translation) : all;
+  if (route === null) return translationUnsupported;
+  if (!needsTimes(request.format)) return route;
+  if (request.format === "diarized_json") {
     const knows = ({ deployment: { channel, model } }: Candidate): boolean =>
       transcriptionFormatsOf(channel, model)?.includes("diarized_json") ?? true;
-    // Where nobody declares it, whoever has times may have speakers too: the dialect knows.
-    return kept(route, knows) ?? route;
+    // If no channel declares the format, all remain: the dialect decides.
+    return filtered(route, knows) ?? route;
   }
   return (
-    kept(route, ({ deployment: { channel, model } }) => transcriptionFormatsOf(channel, model)?.some(needsTimes) ?? true) ?? noTimes(ask)
+    filtered(route, ({ deployment: { channel, model } }) => transcriptionFormatsOf(channel, model)?.some(needsTimes) ?? true) ?? timestampsUnsupported(request)
   );
 }
 
-function forSpeech(route: Route, ask: SpeechRequest): Route | Failure {
-  const chosen = ({ deployment: { channel, model } }: Candidate) => voiceFor(voicesOf(channel, model), ask.voice);
-  return kept(route, (candidate) => !isFailure(chosen(candidate))) ?? (chosen(route.tiers[0]![0]!) as Failure);
+function forSpeech(route: Route, request: SpeechRequest): Route | Failure {
+  const chosen = ({ deployment: { channel, model } }: Candidate) => voiceFor(voicesOf(channel, model), request.voice);
+  return filtered(route, (candidate) => !isFailure(chosen(candidate))) ?? (chosen(route.tiers[0]![0]!) as Failure);
 }
 
-/** Those who take all of the file in one request. */
-function wholeFile(route: Route, ask: TranscriptionRequest, limits: RequestLimits): Route | Failure {
-  const bytes = ask.file.content.length;
-  if (bytes > limits.audioBytesMax) return tooLarge(limits.audioBytesMax, bytes);
-  const roomy = narrowed(route, ({ audioBytesMax }) => audioBytesMax === null || audioBytesMax >= bytes);
-  if (roomy === null) return tooLarge(largest(route, "audioBytesMax"), bytes);
-  const { seconds } = ask;
-  if (seconds === null) return roomy;
-  const patient = narrowed(roomy, ({ audioSecondsMax }) => audioSecondsMax === null || audioSecondsMax >= seconds);
-  return patient ?? playsTooLong(largest(roomy, "audioSecondsMax"), seconds);
+/** The candidates that accept the whole file in one request. */
+function wholeFile(route: Route, request: TranscriptionRequest, limits: RequestLimits): Route | Failure {
+  const bytes = request.file.content.length;
+  if (bytes > limits.audioBytesMax) return fileTooLarge(limits.audioBytesMax, bytes);
+  const bySize = withCapability(route, ({ audioBytesMax }) => audioBytesMax === null || audioBytesMax >= bytes);
+  if (bySize === null) return fileTooLarge(largest(route, "audioBytesMax"), bytes);
+  const { seconds } = request;
+  if (seconds === null) return bySize;
+  const byLength = withCapability(bySize, ({ audioSecondsMax }) => audioSecondsMax === null || audioSecondsMax >= seconds);
+  return byLength ?? audioTooLong(largest(bySize, "audioSecondsMax"), seconds);
 }
 
-function wholeText(route: Route, ask: SpeechRequest, limits: RequestLimits): Route | Failure {
-  const { characters } = ask;
-  if (characters > limits.speechCharactersMax) return tooLong(limits.speechCharactersMax, characters);
-  const patient = narrowed(route, ({ inputCharactersMax }) => inputCharactersMax === null || inputCharactersMax >= characters);
-  return patient ?? tooLong(largest(route, "inputCharactersMax"), characters);
+function wholeText(route: Route, request: SpeechRequest, limits: RequestLimits): Route | Failure {
+  const { characters } = request;
+  if (characters > limits.speechCharactersMax) return inputTooLong(limits.speechCharactersMax, characters);
+  const byLength = withCapability(route, ({ inputCharactersMax }) => inputCharactersMax === null || inputCharactersMax >= characters);
+  return byLength ?? inputTooLong(largest(route, "inputCharactersMax"), characters);
 }
 
 function largest(route: Route, limit: "audioBytesMax" | "audioSecondsMax" | "inputCharactersMax"): number {
   return Math.max(...route.tiers.flat().map(({ deployment }) => deployment.channel.capabilities[limit] ?? 0));
 }
 
-/** Asked on every call, and known as soon as the route is: remembered with it. */
-const known = new WeakMap<Route, Map<Operation, Eligible | Failure>>();
+/** Needed on every call, and it depends on the route alone. */
+const supportingRoutes = new WeakMap<Route, Map<Operation, Eligible | Failure>>();
 
-function ableTo(operation: Operation, route: Route): Eligible | Failure {
-  return known.get(route)?.get(operation) ?? learned(operation, route);
+function supporting(operation: Operation, route: Route): Eligible | Failure {
+  return supportingRoutes.get(route)?.get(operation) ?? computeSupporting(operation, route);
 }
 
-function learned(operation: Operation, route: Route): Eligible | Failure {
-  const able = kept(route, (candidate) => does(candidate, operation));
-  const answer = able === null ? notDone(route.model, operation) : { route: able, split: false };
-  const answers = known.get(route) ?? new Map<Operation, Eligible | Failure>();
-  known.set(route, answers.set(operation, answer));
+function computeSupporting(operation: Operation, route: Route): Eligible | Failure {
+  const capable = filtered(route, (candidate) => supports(candidate, operation));
+  const answer = capable === null ? unsupportedOperation(route.model, operation) : { route: capable, split: false };
+  const answers = supportingRoutes.get(route) ?? new Map<Operation, Eligible | Failure>();
+  supportingRoutes.set(route, answers.set(operation, answer));
   return answer;
 }
 
-function does({ deployment: { channel, model } }: Candidate, operation: Operation): boolean {
+function supports({ deployment: { channel, model } }: Candidate, operation: Operation): boolean {
   const { operations, modelOperations } = channel.capabilities;
   return (modelOperations.get(model) ?? operations).includes(operation);
 }
 
-function narrowed(route: Route, fits: (capabilities: Candidate["deployment"]["channel"]["capabilities"]) => boolean): Route | null {
-  return kept(route, ({ deployment }) => fits(deployment.channel.capabilities));
+function withCapability(route: Route, fits: (capabilities: Candidate["deployment"]["channel"]["capabilities"]) => boolean): Route | null {
+  return filtered(route, ({ deployment }) => fits(deployment.channel.capabilities));
 }
 
-/** The same route where all of it stays, so that whatever is remembered of it stays too. */
-function kept(route: Route, fits: (candidate: Candidate) => boolean): Route | null {
+/** Returns the same object if all candidates fit, so that what is cached for the route stays valid. */
+function filtered(route: Route, fits: (candidate: Candidate) => boolean): Route | null {
   const tiers = route.tiers.map((tier) => tier.filter(fits)).filter((tier) => tier.length > 0);
   const size = tiers.reduce((sum, tier) => sum + tier.length, 0);
   if (size === route.size) return route;
   return size === 0 ? null : { model: route.model, tiers, size };
 }
 
-function notDone(model: string, operation: Operation): Failure {
+function unsupportedOperation(model: string, operation: Operation): Failure {
   return refused("operation not supported", 400, "unsupported_operation", "model", {
     message: `The model '${model.slice(0, 200)}' does not do ${operationSpecs[operation].displayName} here. Ask for a model that does.`,
   });
 }
 
-/** As the OpenAI API says it, without a code. */
-function tooLarge(limit: number, bytes: number): Failure {
+/** The message, status and type are those of the OpenAI API, which sends no code. */
+function fileTooLarge(limit: number, bytes: number): Failure {
   return failure("invalid_request", "the file is too large for one request", {
     message: `Maximum content size limit (${limit}) exceeded (${bytes} bytes read)`,
     status: 413,
@@ -134,11 +134,11 @@ function tooLarge(limit: number, bytes: number): Failure {
   });
 }
 
-const noTranslation = refused("no channel translates", 400, "unsupported_operation", "model", {
+const translationUnsupported = refused("no channel translates", 400, "unsupported_operation", "model", {
   message: "No channel of this model translates. Transcribe it, or use another model.",
 });
 
-function playsTooLong(limit: number, seconds: number): Failure {
+function audioTooLong(limit: number, seconds: number): Failure {
   return failure("too_large", "the recording is too long for one request", {
     message: `Maximum audio duration (${limit} seconds) exceeded (the file has ${Math.ceil(seconds)} seconds)`,
     status: 413,
@@ -146,13 +146,13 @@ function playsTooLong(limit: number, seconds: number): Failure {
   });
 }
 
-function noTimes({ format }: TranscriptionRequest): Failure {
+function timestampsUnsupported({ format }: TranscriptionRequest): Failure {
   return refused("no channel has times", 400, "unsupported_value", "response_format", {
     message: `'${format}' needs timestamps, and no channel of this model gives any. Use 'json' or 'text', or another model.`,
   });
 }
 
-function tooLong(limit: number, characters: number): Failure {
+function inputTooLong(limit: number, characters: number): Failure {
   return refused("input too long", 400, "string_above_max_length", "input", {
     message: `'input' has ${characters} characters, and at most ${limit} are allowed.`,
   });
@@ -164,7 +164,7 @@ function refused(detail: string, status: number, code: string, param: string, { 
 
 /** The part of a route that a key may use if it is bound to channels by their names or tags; null if there is none. */
 export function boundTo(route: Route, channels: readonly string[] | null): Route | null {
-  return channels === null ? route : kept(route, ({ deployment }) => isNamedBy(deployment.channel, channels));
+  return channels === null ? route : filtered(route, ({ deployment }) => isNamedBy(deployment.channel, channels));
 }
 
 function isNamedBy({ name, tags }: Channel, patterns: readonly string[]): boolean {

@@ -1,12 +1,12 @@
 import type { Failure, FailureKind } from "../operations/failure.ts";
 
 /**
- * The one failure a client is told of when several attempts failed, each in its own way: the one that helps it most to
- * decide what to do next, by the order below. Of several equals it is the last, but of limits the shortest wait.
+ * The failure that is reported to the client when several attempts failed: the one that helps it most to decide what to do next,
+ * by the order below. Among equals the last one is reported, among rate limits the one with the shortest wait.
  */
-export function finalFailure(tried: readonly { readonly failure: Failure }[]): Failure {
+export function finalFailure(attempts: readonly { readonly failure: Failure }[]): Failure {
   let best: Failure | undefined;
-  for (const { failure } of tried) {
+  for (const { failure } of attempts) {
     if (best === undefined || order[failure.kind] < order[best.kind]) best = failure;
     else if (failure.kind === best.kind && isMoreUseful(failure, best)) best = failure;
   }
@@ -15,19 +15,19 @@ export function finalFailure(tried: readonly { readonly failure: Failure }[]): F
 }
 
 const order: { readonly [K in FailureKind]: number } = {
-  // Nothing else matters any more.
+  // The call ended for a reason of its own.
   client_gone: 1,
   interrupted: 2,
   internal: 3,
   shutting_down: 4,
   key_revoked: 4,
-  // Before any attempt, so never next to another.
+  // These come before any attempt, so never together with another failure.
   limited: 5,
   store_unavailable: 6,
-  // The client's own fault, said of the request as such.
+  // The request itself is wrong.
   invalid_request: 11,
   content_policy: 12,
-  // Troubles that pass, the likeliest first: it is worth trying again.
+  // Failures that may pass, the likeliest first. The client may try again.
   timed_out: 21,
   deadline: 22,
   overloaded: 23,
@@ -41,13 +41,13 @@ const order: { readonly [K in FailureKind]: number } = {
   connect_timeout: 31,
   unreachable: 32,
   tls_failed: 33,
-  // Our credentials or configuration: it is not, until somebody mends them.
+  // Our credentials or configuration. The operator must fix them first.
   unauthorized: 41,
   quota_exhausted: 42,
   model_missing: 43,
   misconfigured: 44,
   redirected: 45,
-  // What one channel could not do with this request. If others merely had troubles, they may well serve it later.
+  // What one channel could not do with this request. The others, which failed for another reason, may serve it later.
   context_length: 51,
   too_large: 52,
   ceiling: 53,

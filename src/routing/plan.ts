@@ -2,14 +2,14 @@ import type { Candidate, Channel, Route } from "../channels/channel.ts";
 import type { LastAsked } from "../channels/last-asked.ts";
 import { type Throttle, throttleAdmits } from "../limits/throttle.ts";
 import { balanced, type LoadOf } from "./balance.ts";
-import { condition, type HealthOf, type Held } from "./condition.ts";
+import { condition, type HealthOf, type NotReady } from "./condition.ts";
 import { drawOne, indexOf, inDrawnOrder } from "./draw.ts";
 
 /** The candidates of a call in the order in which they are tried, and why others are left out; or why no candidate may be asked now. */
 export type Plan = Candidates | PlanRefusal;
 
 export interface Candidates {
-  readonly go: "ahead";
+  readonly ok: true;
   /** `last_resort`: no candidate is healthy, and this call tries one all the same. */
   readonly mode: "normal" | "last_resort";
   /** Never empty. */
@@ -20,7 +20,7 @@ export interface Candidates {
 }
 
 export interface PlanRefusal {
-  readonly go: "refuse";
+  readonly ok: false;
   readonly kind: "rate_limited" | "no_channel" | "saturated";
   /** How long until the first candidate may be asked again. Clients are told this. */
   readonly soonestMs: number;
@@ -37,8 +37,8 @@ export interface Choice {
   readonly tier: number;
   /** Its breaker is half-open, and this attempt is the probe. */
   readonly probe: boolean;
-  /** It is asked despite its open breaker, as a last resort. */
-  readonly held?: true;
+  /** It is asked despite its open breaker. */
+  readonly lastResort?: true;
 }
 
 export interface Skipped {
@@ -104,7 +104,7 @@ const saturatedRetryMs = 1_000;
 
 export function plan(input: PlanInput): Plan {
   const { tiers } = input.route;
-  const only = tiers.length === 1 && tiers[0]!.length === 1 ? aloneWith(tiers[0]![0]!, input) : null;
+  const only = tiers.length === 1 && tiers[0]!.length === 1 ? singleCandidatePlan(tiers[0]![0]!, input) : null;
   if (only !== null) return only;
   const survey = newSurvey();
   const choices: Choice[] = [];
@@ -114,29 +114,29 @@ export function plan(input: PlanInput): Plan {
     placeTier(choices, drawnFrom(tiers[tier]!, tier, room, input, survey), room, input);
   }
   if (survey.ready > 0) {
-    if (survey.reserve === none) return { go: "ahead", mode: "normal", candidates: choices, skipped: survey.skipped };
-    return { go: "ahead", mode: "normal", candidates: choices, reserve: quickOf(survey.reserve), skipped: survey.skipped };
+    if (survey.reserve === none) return { ok: true, mode: "normal", candidates: choices, skipped: survey.skipped };
+    return { ok: true, mode: "normal", candidates: choices, reserve: quickOf(survey.reserve), skipped: survey.skipped };
   }
   // The prompt seems too long for every candidate. Then the upstream decides.
   const allTooSmall = survey.tooSmall > 0 && survey.tooSmall === survey.seen;
   if (allTooSmall) return plan({ ...input, promptTokensEstimate: 0 });
-  return withNobodyReady(input, survey, choices);
+  return planWithoutReady(input, survey, choices);
 }
 
 /** If there is a single candidate and it is ready, the plan is the same for every call and is made once; otherwise null. */
-function aloneWith(candidate: Candidate, input: PlanInput): Candidates | null {
+function singleCandidatePlan(candidate: Candidate, input: PlanInput): Candidates | null {
   const { channel } = candidate.deployment;
   if (isTooSmall(channel, input) || isFull(channel, input)) return null;
   if (condition(candidate.scopes, input.health, input.nowMs).kind !== "ready") return null;
-  let ahead = alone.get(candidate);
-  if (ahead === undefined) {
-    ahead = { go: "ahead", mode: "normal", candidates: [{ candidate, tier: 0, probe: false }], skipped: [] };
-    alone.set(candidate, ahead);
+  let known = singleCandidatePlans.get(candidate);
+  if (known === undefined) {
+    known = { ok: true, mode: "normal", candidates: [{ candidate, tier: 0, probe: false }], skipped: [] };
+    singleCandidatePlans.set(candidate, known);
   }
-  return ahead;
+  return known;
 }
 
-const alone = new WeakMap<Candidate, Candidates>();
+const singleCandidatePlans = new WeakMap<Candidate, Candidates>();
 
 function isTooSmall({ capabilities: { contextTokens } }: Channel, { promptTokensEstimate }: PlanInput): boolean {
   return contextTokens !== null && promptTokensEstimate > contextTokens * contextSlack;
@@ -165,9 +165,9 @@ function placeTier(choices: Choice[], drawn: readonly ReadyCandidate[], room: nu
   const roomEnd = choices.length + room;
   const probing = choices.length === 0 && drawn[0]?.probe === true ? drawn[0] : null;
   if (probing !== null) choices.push(probing);
-  const well = drawn.filter((entry) => !entry.probe);
+  const healthy = drawn.filter((entry) => !entry.probe);
   const wanted = roomEnd - choices.length;
-  for (const entry of withOtherHost(balanced(well, input.load, input.nowMs), wanted)) choices.push(entry);
+  for (const entry of withOtherHost(balanced(healthy, input.load, input.nowMs), wanted)) choices.push(entry);
   for (const entry of drawn) {
     if (entry.probe && entry !== probing && choices.length < roomEnd) choices.push(entry);
   }
@@ -190,11 +190,11 @@ interface Survey {
   tooSmall: number;
   saturated: number;
   /** In cool-down because the upstream asked for it, and how many of them because of rate limits. */
-  told: number;
-  limited: number;
+  waitRequested: number;
+  rateLimited: number;
   soonestMs: number;
-  /** Kept out by a breaker and not by the upstream's request; how long until the first of them is due. */
-  held: number;
+  /** Kept out by a breaker, not at the upstream's request; how long until the first of them is due. */
+  breakerOpen: number;
   dueMs: number;
   /** Candidates that are due, the best first. */
   reserve: readonly Due[];
@@ -217,10 +217,10 @@ function newSurvey(): Survey {
     ready: 0,
     tooSmall: 0,
     saturated: 0,
-    told: 0,
-    limited: 0,
+    waitRequested: 0,
+    rateLimited: 0,
     soonestMs: Number.POSITIVE_INFINITY,
-    held: 0,
+    breakerOpen: 0,
     dueMs: Number.POSITIVE_INFINITY,
     reserve: none,
     skipped: [],
@@ -255,30 +255,30 @@ function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, 
   const index = indexOf(tier);
   const seen = new Set<Candidate>();
   const drawn: ReadyCandidate[] = [];
-  let well = 0;
-  const take = (entry: ReadyCandidate): void => {
+  let healthy = 0;
+  const add = (entry: ReadyCandidate): void => {
     drawn.push(entry);
-    if (!entry.probe) well += 1;
+    if (!entry.probe) healthy += 1;
   };
-  const look = (candidate: Candidate): ReadyCandidate | null => {
+  const assessOnce = (candidate: Candidate): ReadyCandidate | null => {
     if (seen.has(candidate)) return null;
     seen.add(candidate);
     return assess(candidate, at, input, survey);
   };
 
-  const slow: ReadyCandidate[] = [];
-  for (let draw = 0; draw < drawsMax && well < wanted; draw += 1) {
-    const entry = look(tier[drawOne(index, dice)]!);
+  const slowStarting: ReadyCandidate[] = [];
+  for (let draw = 0; draw < drawsMax && healthy < wanted; draw += 1) {
+    const entry = assessOnce(tier[drawOne(index, dice)]!);
     if (entry === null) continue;
-    if (entry.share < 1 && dice() >= entry.share) slow.push(entry);
-    else take(entry);
+    if (entry.share < 1 && dice() >= entry.share) slowStarting.push(entry);
+    else add(entry);
   }
-  if (well === 0) slow.forEach(take);
+  if (healthy === 0) slowStarting.forEach(add);
 
   const start = Math.floor(dice() * tier.length);
-  for (let step = 0; step < tier.length && (well === 0 || (well < wanted && step < stepsMax)); step += 1) {
-    const entry = look(tier[(start + step) % tier.length]!);
-    if (entry !== null) take(entry);
+  for (let step = 0; step < tier.length && (healthy === 0 || (healthy < wanted && step < stepsMax)); step += 1) {
+    const entry = assessOnce(tier[(start + step) % tier.length]!);
+    if (entry !== null) add(entry);
   }
 
   // Candidates on one host fail together, so one on another host is added.
@@ -287,10 +287,10 @@ function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, 
     const from = Math.floor(dice() * index.hosts.length);
     for (let step = 0; step < otherHostSteps; step += 1) {
       const other = index.hosts[(from + step) % index.hosts.length]!;
-      const there = index.byHost.get(other)!;
-      const entry = other === host ? null : look(there[Math.floor(dice() * there.length)]!);
+      const onHost = index.byHost.get(other)!;
+      const entry = other === host ? null : assessOnce(onHost[Math.floor(dice() * onHost.length)]!);
       if (entry === null) continue;
-      take(entry);
+      add(entry);
       break;
     }
   }
@@ -308,11 +308,11 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
   const found = condition(candidate.scopes, input.health, input.nowMs);
   if (found.kind === "cooling") {
     survey.soonestMs = Math.min(survey.soonestMs, found.untilMs - input.nowMs);
-    if (found.told) {
-      survey.told += 1;
-      if (found.cause === "rate_limited") survey.limited += 1;
+    if (found.waitRequested) {
+      survey.waitRequested += 1;
+      if (found.cause === "rate_limited") survey.rateLimited += 1;
     } else {
-      noteHeld(survey, candidate, tier, found, input);
+      noteBreakerOpen(survey, candidate, tier, found, input);
     }
     return skip(survey, candidate, "cooling", found);
   }
@@ -325,7 +325,7 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
     return { candidate, tier, probe: false, share: found.share, weight: candidate.weight * found.share };
   }
   survey.soonestMs = 0;
-  noteHeld(survey, candidate, tier, found, input);
+  noteBreakerOpen(survey, candidate, tier, found, input);
   if (found.busy) return skip(survey, candidate, "half_open_busy", found);
   return { candidate, tier, probe: true, share: 1, weight: candidate.weight };
 }
@@ -334,17 +334,17 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
  * The candidate that was asked longest ago goes first, so that all are asked in turn and the one that has recovered is found. In any
  * other order, one that always fails could block the others.
  */
-function noteHeld(survey: Survey, candidate: Candidate, tier: number, held: Held, input: PlanInput): void {
-  survey.held += 1;
+function noteBreakerOpen(survey: Survey, candidate: Candidate, tier: number, state: NotReady, input: PlanInput): void {
+  survey.breakerOpen += 1;
   if (isFull(candidate.deployment.channel, input)) return;
-  const isHalfOpen = held.kind === "half_open" && !held.busy;
-  const passed = isHalfOpen && held.passed;
+  const isHalfOpen = state.kind === "half_open" && !state.busy;
+  const passed = isHalfOpen && state.passed;
   // A single deployment is throttled instead of paced.
   const waitMs = passed || hasOneDeployment(input.route) ? 0 : input.lastAsked.waitMs(candidate, input.nowMs);
   survey.dueMs = Math.min(survey.dueMs, Math.max(0, waitMs));
   if (waitMs > 0) return;
-  const choice: Choice = { candidate, tier, probe: isHalfOpen, held: true };
-  const due: Due = { choice, passed, askedMs: input.lastAsked.askedMs(candidate), costly: held.costly };
+  const choice: Choice = { candidate, tier, probe: isHalfOpen, lastResort: true };
+  const due: Due = { choice, passed, askedMs: input.lastAsked.askedMs(candidate), costly: state.costly };
   const later = survey.reserve.findIndex((other) => (passed && !other.passed) || (passed === other.passed && due.askedMs < other.askedMs));
   survey.reserve = survey.reserve.toSpliced(later < 0 ? survey.reserve.length : later, 0, due).slice(0, reserveMax);
 }
@@ -354,14 +354,14 @@ function quickOf(reserve: readonly Due[]): readonly Choice[] {
   return reserve.filter(({ costly, choice }) => !costly && !choice.probe).map(({ choice }) => choice);
 }
 
-function skip(survey: Survey, candidate: Candidate, because: Skipped["because"], held: Held | null): null {
+function skip(survey: Survey, candidate: Candidate, because: Skipped["because"], state: NotReady | null): null {
   if (survey.skipped.length >= skippedMax) return null;
   survey.skipped.push({
     candidate,
     because,
-    untilMs: held?.kind === "cooling" ? held.untilMs : null,
-    scope: held?.scope ?? null,
-    cause: held?.cause ?? null,
+    untilMs: state?.kind === "cooling" ? state.untilMs : null,
+    scope: state?.scope ?? null,
+    cause: state?.cause ?? null,
   });
   return null;
 }
@@ -370,29 +370,29 @@ function skip(survey: Survey, candidate: Candidate, because: Skipped["because"],
  * If every upstream asked for a wait, it is respected. If channels are merely full, one will have capacity soon. Otherwise a few calls
  * at a time find out whether a candidate has recovered.
  */
-function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choice[]): Plan {
+function planWithoutReady(input: PlanInput, survey: Survey, probes: readonly Choice[]): Plan {
   const skipped = [...survey.skipped];
   for (const { candidate } of probes) {
     skipped.push({ candidate, because: "half_open_alone", untilMs: null, scope: null, cause: null });
   }
   const [first, ...reserve] = survey.reserve.map(({ choice }) => choice);
   if (survey.saturated > 0 && (first === undefined || !input.waited)) {
-    return { go: "refuse", kind: "saturated", soonestMs: saturatedRetryMs, againMs: saturatedRetryMs, waitMs: null, skipped };
+    return { ok: false, kind: "saturated", soonestMs: saturatedRetryMs, againMs: saturatedRetryMs, waitMs: null, skipped };
   }
   const soonestMs = Number.isFinite(survey.soonestMs) ? Math.max(0, survey.soonestMs) : 0;
-  if (survey.held === 0) {
-    const kind = survey.told > 0 && survey.limited === survey.told ? "rate_limited" : "no_channel";
-    const waits = survey.told > 0 && soonestMs <= Math.min(waitMaxMs, input.remainingMs / 4);
+  if (survey.breakerOpen === 0) {
+    const kind = survey.waitRequested > 0 && survey.rateLimited === survey.waitRequested ? "rate_limited" : "no_channel";
+    const waits = survey.waitRequested > 0 && soonestMs <= Math.min(waitMaxMs, input.remainingMs / 4);
     // Calls that wait here wait for the same moment. Jitter keeps them from arriving together.
     const waitMs = waits ? soonestMs * (1 + waitJitter * input.dice()) : null;
-    return { go: "refuse", kind, soonestMs, againMs: soonestMs, waitMs, skipped };
+    return { ok: false, kind, soonestMs, againMs: soonestMs, waitMs, skipped };
   }
-  if (first === undefined || !isLetThrough(input)) {
+  if (first === undefined || !isThrottleOpen(input)) {
     const againMs = first === undefined && Number.isFinite(survey.dueMs) ? survey.dueMs : lastResortRetryMs;
-    return { go: "refuse", kind: "no_channel", soonestMs, againMs: Math.min(soonestMs, againMs), waitMs: null, skipped };
+    return { ok: false, kind: "no_channel", soonestMs, againMs: Math.min(soonestMs, againMs), waitMs: null, skipped };
   }
   return {
-    go: "ahead",
+    ok: true,
     mode: "last_resort",
     candidates: [first],
     reserve,
@@ -400,7 +400,7 @@ function withNobodyReady(input: PlanInput, survey: Survey, probes: readonly Choi
   };
 }
 
-function isLetThrough({ route, throttle, nowMs, dice }: PlanInput): boolean {
+function isThrottleOpen({ route, throttle, nowMs, dice }: PlanInput): boolean {
   return throttle === undefined || !hasOneDeployment(route) || throttleAdmits(throttle, nowMs, dice);
 }
 

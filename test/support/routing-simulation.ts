@@ -21,7 +21,7 @@ export interface Sent {
   readonly atMs: number;
   readonly probe: boolean;
   /** Its breaker was open, and it was asked all the same. */
-  readonly held: boolean;
+  readonly lastResort: boolean;
 }
 
 export interface Answered {
@@ -30,7 +30,7 @@ export interface Answered {
   readonly outcome: "served" | Failure["kind"];
 }
 
-type Chosen = Pick<Choice, "candidate" | "probe" | "held">;
+type Chosen = Pick<Choice, "candidate" | "probe" | "lastResort">;
 
 const policy = {
   attemptsMax: 3,
@@ -87,7 +87,7 @@ export class Simulation {
   private call(beganMs: number, first: boolean): void {
     const { nowMs } = this;
     const planned = this.state.plan(this.of, 100, beganMs + policy.streamDeadlineMs - nowMs, nowMs, !first);
-    if (planned.go === "refuse") {
+    if (!planned.ok) {
       if (planned.waitMs !== null && first) this.at(nowMs + planned.waitMs, () => this.call(beganMs, false));
       else this.answer(beganMs, planned.kind);
       return;
@@ -96,11 +96,11 @@ export class Simulation {
     this.attempt(beganMs, planned, [], planned.candidates[0]!);
   }
 
-  private attempt(beganMs: number, planned: Candidates, tried: readonly FailedAttempt[], chosen: Chosen): void {
+  private attempt(beganMs: number, planned: Candidates, failedAttempts: readonly FailedAttempt[], chosen: Chosen): void {
     const startedMs = this.nowMs;
     const { candidate, probe } = chosen;
     const { channel } = candidate.deployment;
-    this.sent.push({ channel: channel.name, credential: candidate.credential, atMs: startedMs, probe, held: chosen.held === true });
+    this.sent.push({ channel: channel.name, credential: candidate.credential, atMs: startedMs, probe, lastResort: chosen.lastResort === true });
     if (probe) this.probesMax = Math.max(this.probesMax, (this.probes += 1));
     const ticket = this.state.begin(chosen, this.of.model, startedMs, true);
     const answer = this.upstreams[channel.name]!(startedMs, candidate.credential);
@@ -115,16 +115,16 @@ export class Simulation {
       }
       ticket.failed(answer.failure, this.nowMs);
       if (answer.contentMs !== undefined) return this.answer(beganMs, answer.failure.kind);
-      this.goOn(beganMs, planned, [...tried, { candidate, failure: answer.failure, tookMs: answer.tookMs }]);
+      this.goOn(beganMs, planned, [...failedAttempts, { candidate, failure: answer.failure, tookMs: answer.tookMs }]);
     });
   }
 
-  private goOn(beganMs: number, planned: Candidates, tried: readonly FailedAttempt[]): void {
+  private goOn(beganMs: number, planned: Candidates, failedAttempts: readonly FailedAttempt[]): void {
     const { state, of } = this;
     const verdict = judge({
       policy,
       plan: planned,
-      tried,
+      failedAttempts,
       deadlineMs: policy.streamDeadlineMs,
       remainingMs: beganMs + policy.streamDeadlineMs - this.nowMs,
       attemptTimerMs: 60_000,
@@ -134,12 +134,12 @@ export class Simulation {
       upload: false,
       canRetry: state.mayRetry(of.model),
       admits: (one) => state.admits(one),
-      mayResort: (one) => state.mayResort(one, of),
+      admitsAsLastResort: (one) => state.admitsAsLastResort(one, of),
       dice: this.dice,
     });
-    if (verdict.go === "stop") return this.answer(beganMs, finalFailure(tried).kind);
+    if (verdict.action === "stop") return this.answer(beganMs, finalFailure(failedAttempts).kind);
     if (!verdict.free) state.takeRetry(of.model);
-    this.at(this.nowMs + verdict.afterMs, () => this.attempt(beganMs, planned, tried, verdict));
+    this.at(this.nowMs + verdict.afterMs, () => this.attempt(beganMs, planned, failedAttempts, verdict));
   }
 
   private answer(beganMs: number, outcome: Answered["outcome"]): void {

@@ -33,7 +33,7 @@ function encode(ask: SpeechRequest, target: Target): EncodedRequest | Failure {
     },
     answer: { kind: "stream", reader: (head, tools) => audioReader(wish, head, tools), instead: readInstead },
     clampedTo: null,
-    voice: chosen.told,
+    voice: chosen.reported,
   };
 }
 

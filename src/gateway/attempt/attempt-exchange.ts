@@ -1,5 +1,5 @@
 import type { Codec, EncodedRequest, ExpectedStream, StreamReader, UpstreamRequest, ExpectedWhole } from "../../dialects/dialect.ts";
-import { runsHere, type Candidate } from "../../channels/channel.ts";
+import { isLocalModel, type Candidate } from "../../channels/channel.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, ofLocalEngine, type Failure } from "../../operations/failure.ts";
 import type { Cancellation, CancellationListener } from "../cancellation.ts";
@@ -77,7 +77,7 @@ export class AttemptExchange implements CancellationListener, TimeoutListener, S
 
   /** The failure under its public name: an engine on this machine is not reported as an upstream. */
   named(cause: Failure): Failure {
-    return runsHere(this.candidate.deployment.channel.address) ? ofLocalEngine(cause) : cause;
+    return isLocalModel(this.candidate.deployment.channel.address) ? ofLocalEngine(cause) : cause;
   }
 
   cancelled(reason: Failure): void {

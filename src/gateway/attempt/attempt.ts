@@ -221,7 +221,7 @@ function outcomeOf({ blame, kind }: Failure): "failed" | "abandoned" {
 }
 
 /** The candidate of an attempt and whether it is a probe, as the plan chose it. */
-export type AttemptChoice = Pick<Choice, "candidate" | "probe" | "held">;
+export type AttemptChoice = Pick<Choice, "candidate" | "probe" | "lastResort">;
 
 /** Starts a hedge when an attempt is slow. */
 export interface HedgeTrigger {

@@ -205,7 +205,7 @@ function plus(sum: number | null, more: number | null): number | null {
 
 /** Omitted if there was one candidate and it was asked: the attempts show that. */
 function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null {
-  const candidates = plan.go === "ahead" ? plan.candidates : [];
+  const candidates = plan.ok ? plan.candidates : [];
   if (candidates.length <= 1 && plan.skipped.length === 0) return null;
   const asked = new Set(record.attempts.map(({ channel, model }) => `${channel}/${model}`));
   const ready = candidates.map(({ candidate: { deployment }, probe }): PlannedStep => ({
@@ -216,7 +216,7 @@ function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null 
     cause: null,
     forMs: null,
   }));
-  const reserve = new Set(plan.go === "ahead" ? plan.reserve?.map(({ candidate }) => candidate) : []);
+  const reserve = new Set(plan.ok ? plan.reserve?.map(({ candidate }) => candidate) : []);
   const passed = plan.skipped.map(({ candidate, candidate: { deployment }, because, cause, untilMs }): PlannedStep => ({
     channel: deployment.channel.name,
     model: deployment.model,

@@ -20,7 +20,7 @@ import { countCall, newHedgeQuota, takeHedge, type HedgeQuota } from "../../limi
 import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry, type RetryBudget } from "../../limits/retry-budget.ts";
 import { countAccept, countRequest, newThrottle, type Throttle } from "../../limits/throttle.ts";
 import type { Failure, FailureKind } from "../../operations/failure.ts";
-import { admits, isTold } from "../../routing/condition.ts";
+import { admits, isWaitRequested } from "../../routing/condition.ts";
 import { hasOneDeployment, plan, type Choice, type Plan } from "../../routing/plan.ts";
 import { BoundedMap } from "./bounded-map.ts";
 import { HeldRequests } from "../attempt/held-requests.ts";
@@ -73,7 +73,7 @@ export class UpstreamState {
       nowMs,
       dice,
     });
-    if (!again && hasOneDeployment(route)) countRequest(state.throttle, nowMs, planned.go === "ahead");
+    if (!again && hasOneDeployment(route)) countRequest(state.throttle, nowMs, planned.ok);
     return planned;
   }
 
@@ -145,9 +145,9 @@ export class UpstreamState {
   }
 
   /** It is not healthy but may be asked as a last resort: it was not asked lately, and the upstream did not ask for a wait. */
-  mayResort(candidate: Candidate, route: Route): boolean {
+  admitsAsLastResort(candidate: Candidate, route: Route): boolean {
     const nowMs = this.ports.nowMs();
-    if (!this.hasCapacity(candidate) || isTold(candidate.scopes, this.health, nowMs)) return false;
+    if (!this.hasCapacity(candidate) || isWaitRequested(candidate.scopes, this.health, nowMs)) return false;
     return hasOneDeployment(route) || this.lastAsked.waitMs(candidate, nowMs) <= 0;
   }
 
@@ -179,7 +179,7 @@ export class UpstreamState {
   }
 
   /** Counts an attempt as running. It is ended exactly once, through the ticket. */
-  begin({ candidate, probe, held }: Pick<Choice, "candidate" | "probe" | "held">, model: string, nowMs: number, streamed: boolean): Ticket {
+  begin({ candidate, probe, lastResort }: Pick<Choice, "candidate" | "probe" | "lastResort">, model: string, nowMs: number, streamed: boolean): Ticket {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
     if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
@@ -187,7 +187,7 @@ export class UpstreamState {
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
     if (probe) this.probing(scopes, nowMs);
-    const suspect = probe || held === true;
+    const suspect = probe || lastResort === true;
     if (suspect) this.lastAsked.asked(candidate, nowMs);
     return new Ticket(this, candidate, probe, suspect, model, load, nowMs, streamed);
   }
@@ -227,7 +227,7 @@ export class UpstreamState {
 
   failed({ candidate, probe, beganMs }: Ticket, failure: Failure, nowMs: number): void {
     const charged = chargedScope(candidate, failure);
-    if (charged === null) this.lastAsked.inVain(candidate);
+    if (charged === null) this.lastAsked.clear(candidate);
     for (const scope of scopeIds(candidate.scopes)) {
       const before = this.healths.get(scope);
       if (scope !== charged) {

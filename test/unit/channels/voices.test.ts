@@ -8,7 +8,7 @@ const names = new Map([
   ["nova", "en-us-2"],
   ["same", "same"],
 ]);
-const asItIs = { voice: null, told: null };
+const unchanged = { voice: null, reported: null };
 
 function voices(unknown: Voices["unknown"], fallback: string | null = null): Voices {
   return { names, unknown, fallback };
@@ -16,24 +16,24 @@ function voices(unknown: Voices["unknown"], fallback: string | null = null): Voi
 
 describe("a voice", () => {
   test.each(["pass", "refuse", "replace"] as const)(
-    "of the list is put into the channel's words and told, whatever the rule: %s",
+    "of the list is translated and reported, whatever the setting: %s",
     (rule) => {
-      expect(voiceFor(voices(rule), "alloy")).toEqual({ voice: "en-us-1", told: "en-us-1" });
-      expect(voiceFor(voices(rule), "same")).toEqual(asItIs);
+      expect(voiceFor(voices(rule), "alloy")).toEqual({ voice: "en-us-1", reported: "en-us-1" });
+      expect(voiceFor(voices(rule), "same")).toEqual(unchanged);
     },
   );
 
-  test.each(["pass", "refuse", "replace"] as const)("that is the channel's own word is sent as it is, whatever the rule: %s", (rule) => {
-    expect(voiceFor(voices(rule, "en-us-9"), "en-us-2")).toEqual(asItIs);
-    expect(voiceFor(voices(rule, "en-us-9"), null)).toEqual(asItIs);
+  test.each(["pass", "refuse", "replace"] as const)("that is an upstream name is sent unchanged, whatever the setting: %s", (rule) => {
+    expect(voiceFor(voices(rule, "en-us-9"), "en-us-2")).toEqual(unchanged);
+    expect(voiceFor(voices(rule, "en-us-9"), null)).toEqual(unchanged);
   });
 
-  test("that nobody knows is passed, refused or replaced, as the channel has it", () => {
-    expect(voiceFor(voices("pass"), "echo")).toEqual(asItIs);
-    expect(voiceFor(voices("replace", "en-us-9"), "echo")).toEqual({ voice: "en-us-9", told: "en-us-9" });
-    expect(voiceFor(voices("replace", "nova"), "echo")).toEqual({ voice: "en-us-2", told: "en-us-2" });
-    expect(voiceFor(voices("replace", "en-us-9"), "en-us-9")).toEqual(asItIs);
-    expect(voiceFor(voices("replace"), "echo")).toEqual(asItIs);
+  test("that is unknown is passed, refused or replaced, as the channel is set", () => {
+    expect(voiceFor(voices("pass"), "echo")).toEqual(unchanged);
+    expect(voiceFor(voices("replace", "en-us-9"), "echo")).toEqual({ voice: "en-us-9", reported: "en-us-9" });
+    expect(voiceFor(voices("replace", "nova"), "echo")).toEqual({ voice: "en-us-2", reported: "en-us-2" });
+    expect(voiceFor(voices("replace", "en-us-9"), "en-us-9")).toEqual(unchanged);
+    expect(voiceFor(voices("replace"), "echo")).toEqual(unchanged);
   });
 
   test("that is refused is refused with the names that are known, and another channel may have it", () => {

@@ -216,13 +216,13 @@ describe("what was wasted by asking two", () => {
 
 test("the plan of a call says who was taken in spite of an open breaker, and what was the matter with it", () => {
   const [well, open, other] = [candidate("one"), candidate("two"), candidate("three")];
-  const held = (who: typeof well) => ({ candidate: who, because: "cooling", untilMs: 3_000, scope: "host", cause: "unreachable" }) as const;
+  const skipped = (who: typeof well) => ({ candidate: who, because: "cooling", untilMs: 3_000, scope: "host", cause: "unreachable" }) as const;
   const plan: Candidates = {
-    go: "ahead",
+    ok: true,
     mode: "normal",
     candidates: [{ candidate: well, tier: 0, probe: false }],
-    reserve: [open, other].map((who) => ({ candidate: who, tier: 0, probe: false, held: true })),
-    skipped: [held(open), held(other)],
+    reserve: [open, other].map((who) => ({ candidate: who, tier: 0, probe: false, lastResort: true })),
+    skipped: [skipped(open), skipped(other)],
   };
   const attempts = [failed("overloaded", { channel: "one", model: "m" }), tried({ channel: "two", model: "m" })];
   expect(written(attempts, { plan }).plan).toMatchObject([

@@ -21,7 +21,7 @@ function upstreamsWith(routes: readonly Route[]) {
   const call = (route: Route, outcome: "served" | "failed" | "missing"): void => {
     clock.nowMs += 1;
     const plan = upstreams.plan(route, 10, 60_000, clock.nowMs);
-    if (plan.go === "refuse") return;
+    if (!plan.ok) return;
     upstreams.callBegins(route.model, false, clock.nowMs);
     const ticket = upstreams.begin(plan.candidates[0]!, route.model, clock.nowMs, true);
     if (outcome === "served") {

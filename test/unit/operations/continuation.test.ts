@@ -69,7 +69,7 @@ describe("a request for the rest of an answer", () => {
 describe("who may go on with an answer", () => {
   const [a, same, maker, other] = [serving("a", "gpt"), serving("b", "gpt"), serving("c", "openai/GPT"), serving("d", "claude")];
   const choices = [a, same, maker, other].map((one, tier) => ({ candidate: one, tier, probe: false }));
-  const plan: Candidates = { go: "ahead", mode: "normal", candidates: choices, skipped: [] };
+  const plan: Candidates = { ok: true, mode: "normal", candidates: choices, skipped: [] };
   const policy = { attemptsMax: 3, hedgeAfterMs: null, streamDeadlineMs: 1, wholeDeadlineMs: 1, waitMs: 0 } as const;
   const names = (rescue: "auto" | "continue" | "error", facts: Partial<RescueInput> = {}): readonly string[] => {
     const input = { policy: { ...policy, rescue }, plan, asked: [a], broken: a.deployment, ...facts };

@@ -72,8 +72,8 @@ function names(
   return found.route.tiers.flat().map(({ deployment }) => deployment.channel.name + (found.split ? " in parts" : ""));
 }
 
-describe("who can serve a call", () => {
-  test("is whoever does the operation, and a model that only speaks is not asked to chat", () => {
+describe("the eligible part of a route", () => {
+  test("has the candidates that support the operation, so a speech model gets no chat", () => {
     const chat = readChatRequest(new TextEncoder().encode('{"model":"m","messages":[{"role":"user","content":"hi"}]}'));
     if (isFailure(chat)) throw new Error(chat.detail);
     const route = routeOf(
@@ -88,13 +88,13 @@ describe("who can serve a call", () => {
     });
   });
 
-  test("is the same route, not a copy, where all of it can", () => {
+  test("is the same object if all candidates are eligible", () => {
     const route = routeOf({ name: "a" }, { name: "b" });
     const found = eligible(route, text(10), never, limits);
     expect(!isFailure(found) && found.route).toBe(route);
   });
 
-  test("takes a file of this size; where nobody does, the largest limit is named with 413", () => {
+  test("has the candidates that accept a file of this size; if there is none, 413 names the largest limit", () => {
     const route = routeOf({ name: "small", audioBytesMax: 1000 }, { name: "large", audioBytesMax: 5000 });
     expect(names(route, recording(900))).toEqual(["small", "large"]);
     expect(names(route, recording(1001))).toEqual(["large"]);
@@ -102,7 +102,7 @@ describe("who can serve a call", () => {
     expect(names(routeOf({ name: "any" }), recording(26 * megabyte))).toMatchObject({ status: 413 });
   });
 
-  test("takes a recording of this length, or of one that nobody knows; where nobody does, the longest limit is named with 413", () => {
+  test("has the candidates that accept a recording of this length or of unknown length; if there is none, 413 names the longest limit", () => {
     const route = routeOf({ name: "short", audioSecondsMax: 10 }, { name: "long", audioSecondsMax: 60 });
     expect(names(route, recording(900, "json", 10))).toEqual(["short", "long"]);
     expect(names(route, recording(900, "json", null))).toEqual(["short", "long"]);
@@ -116,7 +116,7 @@ describe("who can serve a call", () => {
     expect(names(split, recording(90, "json", 60))).toEqual(["a"]);
   });
 
-  test("has times where times are needed; where nobody has, it is said and nothing is invented", () => {
+  test("has the candidates with timestamps if they are needed; if there is none, the request is rejected", () => {
     const plain = { prefix: "", formats: ["json", "text"] } as const;
     const route = routeOf({ name: "plain", transcriptionFormats: [plain] }, { name: "unknown" });
     expect(names(route, recording(1, "json"))).toEqual(["plain", "unknown"]);
@@ -125,21 +125,21 @@ describe("who can serve a call", () => {
     expect(nobody).toMatchObject({ status: 400, message: expect.stringContaining("timestamps") });
   });
 
-  test("translates where a translation is asked for, however many come first that do not", () => {
+  test("has the candidates that translate if a translation is requested", () => {
     const mute = { translation: false } as const;
     const route = routeOf({ name: "a", ...mute }, { name: "b", ...mute }, { name: "c" });
     expect(names(route, { ...recording(1), task: "translate" })).toEqual(["c"]);
     expect(names(routeOf({ name: "a", ...mute }), { ...recording(1), task: "translate" })).toMatchObject({ status: 400 });
   });
 
-  test("tells speakers apart where that is asked for and declared", () => {
+  test("has the candidates that declare speakers if they are requested", () => {
     const plain = { transcriptionFormats: [{ prefix: "", formats: ["verbose_json"] }] } as const;
     const speakers = { transcriptionFormats: [{ prefix: "", formats: ["diarized_json"] }] } as const;
     const route = routeOf({ name: "a", ...plain }, { name: "b", ...plain }, { name: "c", ...speakers });
     expect(names(route, recording(1, "diarized_json"))).toEqual(["c"]);
   });
 
-  test("speaks a text of this length with this voice", () => {
+  test("has the candidates that accept a text of this length and this voice", () => {
     const strict = { names: new Map([["alloy", "one"]]), unknown: "refuse", fallback: null } as const;
     const route = routeOf({ name: "short", inputCharactersMax: 100 }, { name: "strict", voices: strict }, { name: "any" });
     expect(names(route, text(100))).toEqual(["short", "strict", "any"]);
@@ -148,7 +148,7 @@ describe("who can serve a call", () => {
     expect(names(routeOf({ name: "any" }), text(4097))).toMatchObject({ status: 400, message: expect.stringContaining("4096") });
   });
 
-  test("does it in parts only where the key or the channel says so, and only where it has to", () => {
+  test("is split only if the key or the channel allows it and the request needs it", () => {
     const route = routeOf(
       { name: "a", audioBytesMax: 1000, inputCharactersMax: 100 },
       { name: "b", audioBytesMax: 900, splitsAudio: true },

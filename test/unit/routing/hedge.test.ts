@@ -22,7 +22,7 @@ function loadOf(latencyMs: number, calls: number): ReturnType<typeof newLoad> {
 describe("when to hedge", () => {
   const auto = { ...policy, hedgeAfterMs: "auto" } as const;
 
-  test("never where it is off", () => {
+  test("never if hedging is off", () => {
     expect(hedgeDelayMs({ ...policy, hedgeAfterMs: null }, loadOf(100, 100), true, false)).toBeNull();
   });
 
@@ -33,7 +33,7 @@ describe("when to hedge", () => {
     expect(slow).toBeLessThanOrEqual(50_000);
   });
 
-  test("after the operator's figure where too little is known, whatever is asked for", () => {
+  test("after the operator's figure if too few calls are known, whatever the request", () => {
     expect(hedgeDelayMs(policy, undefined, true, true)).toBe(10_000);
     expect(hedgeDelayMs(policy, loadOf(20_000, 19), true, false)).toBe(10_000);
   });
@@ -57,10 +57,10 @@ describe("when to hedge", () => {
   });
 });
 
-describe("with whom to hedge", () => {
+describe("the candidate of a hedge", () => {
   const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
   const plan = (...who: readonly (typeof a)[]): Candidates => ({
-    go: "ahead",
+    ok: true,
     mode: "normal",
     candidates: who.map((one, tier) => ({ candidate: one, tier, probe: false })),
     skipped: [],
@@ -77,14 +77,14 @@ describe("with whom to hedge", () => {
     ...facts,
   });
 
-  test("the next channel of the plan that is well and was not asked", () => {
+  test("is on the next healthy channel of the plan that was not asked", () => {
     expect(hedgeWith(input())).toBe(b);
     expect(hedgeWith(input({ admits: (one) => one !== b }))).toBe(c);
     expect(hedgeWith(input({ asked: [a, b] }))).toBe(c);
     expect(hedgeWith(input({ asked: [a, b, c] }))).toBe("never");
   });
 
-  test("another channel, not another key of the same", () => {
+  test("is on another channel, not another credential of the same", () => {
     const pool = candidates("pool", { credentials: ["k1", "k2"] });
     expect(hedgeWith(input({ plan: plan(...pool), asked: [pool[0]!] }))).toBe("never");
     expect(hedgeWith(input({ plan: plan(...pool, b), asked: [pool[0]!] }))).toBe(b);
@@ -108,7 +108,7 @@ describe("with whom to hedge", () => {
     expect(hedgeWith(input(facts))).toBe("later");
   });
 
-  test("never with a probe", () => {
+  test("is never a probe", () => {
     const probing = plan(a, b);
     const marked: Candidates = {
       ...probing,

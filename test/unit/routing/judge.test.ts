@@ -4,7 +4,7 @@ import type { Candidate } from "../../../src/channels/channel.ts";
 import { chargedScope } from "../../../src/channels/health.ts";
 import { failure, type Failure, type FailureFacts, type FailureKind } from "../../../src/operations/failure.ts";
 import { finalFailure } from "../../../src/routing/final-failure.ts";
-import { judge, type JudgeInput, type Next, type FailedAttempt, type Verdict } from "../../../src/routing/judge.ts";
+import { judge, type JudgeInput, type NextAttempt, type FailedAttempt, type Verdict } from "../../../src/routing/judge.ts";
 import type { Candidates } from "../../../src/routing/plan.ts";
 import { candidate, candidates } from "../../support/plan-world.ts";
 
@@ -20,10 +20,10 @@ const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
 
 function planned(...tiers: readonly (readonly Candidate[])[]): Candidates {
   const choices = tiers.flatMap((tier, at) => tier.map((one) => ({ candidate: one, tier: at, probe: false })));
-  return { go: "ahead", mode: "normal", candidates: choices, skipped: [] };
+  return { ok: true, mode: "normal", candidates: choices, skipped: [] };
 }
 
-function tried(who: Candidate, kind: FailureKind, facts: FailureFacts & { readonly tookMs?: number } = {}): FailedAttempt {
+function failed(who: Candidate, kind: FailureKind, facts: FailureFacts & { readonly tookMs?: number } = {}): FailedAttempt {
   const { tookMs = 50, ...rest } = facts;
   return { candidate: who, failure: failure(kind, "", rest), tookMs };
 }
@@ -32,7 +32,7 @@ function verdict(plan: Candidates, attempts: readonly FailedAttempt[], facts: Pa
   return judge({
     policy,
     plan,
-    tried: attempts,
+    failedAttempts: attempts,
     deadlineMs: 120_000,
     remainingMs: 100_000,
     attemptTimerMs: 60_000,
@@ -42,21 +42,21 @@ function verdict(plan: Candidates, attempts: readonly FailedAttempt[], facts: Pa
     upload: false,
     canRetry: true,
     admits: () => true,
-    mayResort: () => true,
+    admitsAsLastResort: () => true,
     dice: () => 0.5,
     ...facts,
   });
 }
 
-function next(...args: Parameters<typeof verdict>): Next {
+function next(...args: Parameters<typeof verdict>): NextAttempt {
   const found = verdict(...args);
-  if (found.go !== "next") throw new Error(`stopped: ${found.because}`);
+  if (found.action !== "attempt") throw new Error(`stopped: ${found.because}`);
   return found;
 }
 
 function stopped(...args: Parameters<typeof verdict>): string {
   const found = verdict(...args);
-  return found.go === "stop" ? found.because : `next: ${found.candidate.deployment.id}`;
+  return found.action === "stop" ? found.because : `next: ${found.candidate.deployment.id}`;
 }
 
 describe("a failure in a tier of equals", () => {
@@ -76,9 +76,9 @@ describe("a failure in a tier of equals", () => {
     "bad_response",
     "model_failed",
     "saturated",
-  ] satisfies FailureKind[])("%s moves on to another channel, at once but for a little jitter", (kind) => {
-    expect(next(planned([a, b, c]), [tried(a, kind)])).toEqual({
-      go: "next",
+  ] satisfies FailureKind[])("%s is retried on another channel, after nothing but jitter", (kind) => {
+    expect(next(planned([a, b, c]), [failed(a, kind)])).toEqual({
+      action: "attempt",
       candidate: b,
       probe: false,
       afterMs: 25,
@@ -96,12 +96,12 @@ describe("a failure in a tier of equals", () => {
     ["shutting_down", "gateway"],
     ["no_channel", "gateway"],
     ["internal", "gateway"],
-  ] satisfies [FailureKind, string][])("%s goes nowhere: %s", (kind, because) => {
-    expect(stopped(planned([a, b, c]), [tried(a, kind)])).toBe(because);
+  ] satisfies [FailureKind, string][])("%s ends the call: %s", (kind, because) => {
+    expect(stopped(planned([a, b, c]), [failed(a, kind)])).toBe(because);
   });
 
-  test("whoever is not well by now is passed over", () => {
-    expect(next(planned([a, b, c]), [tried(a, "overloaded")], { admits: (one) => one !== b }).candidate).toBe(c);
+  test("skips a candidate that is no longer healthy", () => {
+    expect(next(planned([a, b, c]), [failed(a, "overloaded")], { admits: (one) => one !== b }).candidate).toBe(c);
   });
 
   test("a probe stays a probe", () => {
@@ -110,37 +110,37 @@ describe("a failure in a tier of equals", () => {
       ...plan,
       candidates: plan.candidates.map((choice) => ({ ...choice, probe: choice.candidate === b })),
     };
-    expect(next(probing, [tried(a, "overloaded")]).probe).toBe(true);
+    expect(next(probing, [failed(a, "overloaded")]).probe).toBe(true);
   });
 });
 
-describe("what can be asked for in another way", () => {
-  const otherwise: FailedAttempt = { ...tried(a, "unsupported", { param: "response_format" }), failure: mended() };
+describe("a request that can be repeated in an adapted form", () => {
+  const otherwise: FailedAttempt = { ...failed(a, "unsupported", { param: "response_format" }), failure: adaptedRetry() };
 
-  function mended(): Failure {
+  function adaptedRetry(): Failure {
     return { ...failure("unsupported", "", { param: "response_format" }), retryAdapted: true };
   }
 
-  test("is asked of the same channel again, at once, and then of another", () => {
+  test("is sent to the same channel again at once, then to another", () => {
     expect(next(planned([a, b]), [otherwise])).toMatchObject({ candidate: a, afterMs: 0, same: true });
-    expect(next(planned([a, b]), [otherwise, tried(a, "unsupported")])).toMatchObject({ candidate: b });
-    expect(stopped(planned([a]), [otherwise, tried(a, "unsupported")])).toBe("client_fault");
+    expect(next(planned([a, b]), [otherwise, failed(a, "unsupported")])).toMatchObject({ candidate: b });
+    expect(stopped(planned([a]), [otherwise, failed(a, "unsupported")])).toBe("client_fault");
   });
 
-  test("does not count among the attempts, so that a large upload gets to another channel too", () => {
+  test("does not count as an attempt, so a large upload still reaches another channel", () => {
     const large = { bodyBytes: 20_000_000, upload: true };
-    expect(next(planned([a, b]), [otherwise, tried(a, "unsupported")], large).candidate).toBe(b);
+    expect(next(planned([a, b]), [otherwise, failed(a, "unsupported")], large).candidate).toBe(b);
   });
 });
 
-describe("the full queue of a model of this machine", () => {
+describe("the full queue of a local model", () => {
   const { address } = a.deployment.channel;
   const [here] = candidates("here", { address: { ...address, baseUrl: "engine://local/v1" } }) as readonly [Candidate];
-  const full = tried(here, "rate_limited", { retryAfterMs: 1_000 });
+  const full = failed(here, "rate_limited", { retryAfterMs: 1_000 });
 
-  test("is told to the client at once, and not waited for by the gateway too", () => {
+  test("is reported to the client at once, without a wait", () => {
     expect(stopped(planned([here]), [full])).toBe("no_candidate");
-    expect(next(planned([a]), [tried(a, "rate_limited", { retryAfterMs: 1_000 })]).afterMs).toBeGreaterThanOrEqual(1_000);
+    expect(next(planned([a]), [failed(a, "rate_limited", { retryAfterMs: 1_000 })]).afterMs).toBeGreaterThanOrEqual(1_000);
   });
 
   test("sends the call to another channel at once, also to one of a lower tier", () => {
@@ -152,43 +152,43 @@ describe("what a failure rules out for the call", () => {
   const pool = candidates("pool", { credentials: ["k1", "k2", "k3"] });
   const [k1, k2] = pool as readonly [Candidate, Candidate, Candidate];
 
-  test("a deployment's failure: its other credentials too", () => {
-    expect(next(planned([...pool, b]), [tried(k1, "overloaded")]).candidate).toBe(b);
+  test("a deployment's failure rules out its other credentials", () => {
+    expect(next(planned([...pool, b]), [failed(k1, "overloaded")]).candidate).toBe(b);
   });
 
   test.each(["unauthorized", "quota_exhausted", "rate_limited"] satisfies FailureKind[])("%s in a pool: that credential only", (kind) => {
-    expect(next(planned([...pool, b]), [tried(k1, kind)]).candidate).toBe(k2);
+    expect(next(planned([...pool, b]), [failed(k1, kind)]).candidate).toBe(k2);
   });
 
-  test("a host's failure: everyone on that host", () => {
+  test("a host's failure rules out every candidate on that host", () => {
     const neighbour = candidate("n", { host: "a.test" });
-    expect(next(planned([a, neighbour, b]), [tried(a, "unreachable")]).candidate).toBe(b);
-    expect(next(planned([a, neighbour, b]), [tried(a, "overloaded")]).candidate).toBe(neighbour);
+    expect(next(planned([a, neighbour, b]), [failed(a, "unreachable")]).candidate).toBe(b);
+    expect(next(planned([a, neighbour, b]), [failed(a, "overloaded")]).candidate).toBe(neighbour);
   });
 
-  test("a quota's failure: everyone who shares the account", () => {
+  test("a quota group's failure rules out every candidate of that account", () => {
     const [x, y] = [candidate("x", { quota: "org" }), candidate("y", { quota: "org" })];
-    expect(next(planned([x, y, b]), [tried(x, "rate_limited")]).candidate).toBe(b);
-    expect(next(planned([x, y, b]), [tried(x, "overloaded")]).candidate).toBe(y);
+    expect(next(planned([x, y, b]), [failed(x, "rate_limited")]).candidate).toBe(b);
+    expect(next(planned([x, y, b]), [failed(x, "overloaded")]).candidate).toBe(y);
   });
 });
 
 describe("attempts", () => {
   test("three at most, two for large bodies", () => {
     const plan = planned([a, b, c, candidate("d")]);
-    const two = [tried(a, "overloaded"), tried(b, "overloaded")];
+    const two = [failed(a, "overloaded"), failed(b, "overloaded")];
     expect(next(plan, two).candidate).toBe(c);
-    expect(stopped(plan, [...two, tried(c, "overloaded")])).toBe("attempts");
+    expect(stopped(plan, [...two, failed(c, "overloaded")])).toBe("attempts");
     expect(stopped(plan, two, { bodyBytes: 1024 * 1024 + 1 })).toBe("attempts");
     expect(next(plan, two, { bodyBytes: 1024 * 1024 }).candidate).toBe(c);
   });
 
-  test("an empty budget stops, with somebody to ask or not", () => {
-    expect(stopped(planned([a, b]), [tried(a, "overloaded")], { canRetry: false })).toBe("budget");
+  test("an empty retry budget stops the call, whether a candidate is left or not", () => {
+    expect(stopped(planned([a, b]), [failed(a, "overloaded")], { canRetry: false })).toBe("budget");
   });
 
-  test("a stale socket is tried again at once and free of charge, once", () => {
-    const first = tried(a, "stale_socket");
+  test("a stale socket is retried once, at once, and is not charged to the retry budget", () => {
+    const first = failed(a, "stale_socket");
     expect(next(planned([a, b]), [first], { canRetry: false })).toMatchObject({
       candidate: a,
       afterMs: 0,
@@ -196,12 +196,12 @@ describe("attempts", () => {
       free: true,
     });
     expect(next(planned([a, b]), [first, first])).toMatchObject({ candidate: b, free: false });
-    expect(next(planned([a, b, c]), [first, tried(a, "overloaded"), tried(b, "overloaded")]).candidate).toBe(c);
+    expect(next(planned([a, b, c]), [first, failed(a, "overloaded"), failed(b, "overloaded")]).candidate).toBe(c);
   });
 
-  test("no attempt begins that has no time left to succeed", () => {
+  test("starts no attempt that has too little time left", () => {
     const go = (remainingMs: number, facts: Partial<JudgeInput> = {}): string =>
-      stopped(planned([a, b]), [tried(a, "overloaded")], { remainingMs, dice: () => 0, ...facts });
+      stopped(planned([a, b]), [failed(a, "overloaded")], { remainingMs, dice: () => 0, ...facts });
     expect(go(6_000)).toBe("next: b/m");
     expect(go(5_999)).toBe("deadline");
     expect(go(2_000, { attemptTimerMs: 10_000 })).toBe("next: b/m");
@@ -213,26 +213,26 @@ describe("attempts", () => {
 
 describe("before a lower tier", () => {
   test.each(["overloaded", "disconnected"] satisfies FailureKind[])("a quick %s gets the tier one more try after a backoff", (kind) => {
-    expect(next(planned([a], [b]), [tried(a, kind)])).toMatchObject({ candidate: a, same: true, afterMs: 125 });
+    expect(next(planned([a], [b]), [failed(a, kind)])).toMatchObject({ candidate: a, same: true, afterMs: 125 });
   });
 
   test("a 429 that names a short wait gets it after that wait; one that names a long wait or none does not", () => {
     const after = (retryAfterMs: number | null): Next =>
-      next(planned([a], [b]), [tried(a, "rate_limited", { retryAfterMs })], { admits: (one) => one !== a });
+      next(planned([a], [b]), [failed(a, "rate_limited", { retryAfterMs })], { admits: (one) => one !== a });
     expect(after(3_000)).toMatchObject({ candidate: a, afterMs: 3_025 });
     expect(after(5_001).candidate).toBe(b);
     expect(after(null).candidate).toBe(b);
   });
 
-  test("one more try, not two", () => {
-    const twice = [tried(a, "overloaded"), tried(a, "overloaded")];
+  test("the tier is asked once more, not twice", () => {
+    const twice = [failed(a, "overloaded"), failed(a, "overloaded")];
     expect(next(planned([a], [b]), twice).candidate).toBe(b);
     expect(next(planned([a], [b]), twice, { policy: { ...policy, attemptsMax: 9 } }).candidate).toBe(b);
   });
 
-  test("none if then nothing would be left for the lower tier", () => {
-    expect(next(planned([a, b], [c]), [tried(a, "overloaded"), tried(b, "overloaded")]).candidate).toBe(c);
-    expect(next(planned([a], [b]), [tried(a, "overloaded")], { bodyBytes: 2 * 1024 * 1024 }).candidate).toBe(b);
+  test("not if no attempt would be left for the lower tier", () => {
+    expect(next(planned([a, b], [c]), [failed(a, "overloaded"), failed(b, "overloaded")]).candidate).toBe(c);
+    expect(next(planned([a], [b]), [failed(a, "overloaded")], { bodyBytes: 2 * 1024 * 1024 }).candidate).toBe(b);
   });
 
   test.each([
@@ -242,23 +242,23 @@ describe("before a lower tier", () => {
     ["overloaded", 20_000],
     ["unauthorized", 50],
   ] satisfies [FailureKind, number][])("none after %s that took %p ms", (kind, tookMs) => {
-    expect(next(planned([a], [b]), [tried(a, kind, { tookMs })]).candidate).toBe(b);
+    expect(next(planned([a], [b]), [failed(a, kind, { tookMs })]).candidate).toBe(b);
   });
 
-  test("none if somebody in the tier was silent", () => {
-    const attempts = [tried(a, "timed_out", { tookMs: 4_000 }), tried(b, "overloaded")];
+  test("not if a candidate of the tier timed out", () => {
+    const attempts = [failed(a, "timed_out", { tookMs: 4_000 }), failed(b, "overloaded")];
     expect(next(planned([a, b], [c]), attempts, { policy: { ...policy, attemptsMax: 5 } }).candidate).toBe(c);
   });
 
-  test("none if its breaker has opened by now, or the wait does not fit", () => {
-    expect(next(planned([a], [b]), [tried(a, "overloaded")], { admits: (one) => one !== a }).candidate).toBe(b);
+  test("not if the breaker has opened meanwhile, or the wait is too long", () => {
+    expect(next(planned([a], [b]), [failed(a, "overloaded")], { admits: (one) => one !== a }).candidate).toBe(b);
     const late = { remainingMs: 6_500, dice: (): number => 0 };
-    expect(next(planned([a], [b]), [tried(a, "rate_limited", { retryAfterMs: 3_000 })], late).candidate).toBe(b);
+    expect(next(planned([a], [b]), [failed(a, "rate_limited", { retryAfterMs: 3_000 })], late).candidate).toBe(b);
   });
 });
 
-describe("with nobody else left", () => {
-  test("the same candidate after a backoff that doubles", () => {
+describe("when no other candidate is left", () => {
+  test("the same candidate is asked again after a backoff that doubles", () => {
     const wide = { policy: { ...policy, attemptsMax: 9 }, dice: (): number => 0.999_999 };
     const waits: number[] = [];
     for (let times = 1; times <= 7; times += 1) {
@@ -266,7 +266,7 @@ describe("with nobody else left", () => {
         Math.round(
           next(
             planned([a]),
-            Array.from({ length: times }, () => tried(a, "overloaded")),
+            Array.from({ length: times }, () => failed(a, "overloaded")),
             wide,
           ).afterMs,
         ),
@@ -275,17 +275,17 @@ describe("with nobody else left", () => {
     expect(waits).toEqual([250, 500, 1_000, 2_000, 4_000, 4_000, 4_000]);
   });
 
-  test("even if its breaker opened meanwhile: there is nothing to lose", () => {
-    expect(next(planned([a]), [tried(a, "overloaded")], { admits: () => false })).toMatchObject({
+  test("even if its breaker opened meanwhile", () => {
+    expect(next(planned([a]), [failed(a, "overloaded")], { admits: () => false })).toMatchObject({
       candidate: a,
       same: true,
     });
   });
 
-  test("a 429 waits as long as it was asked to, if that is short; longer ones stop", () => {
+  test("a short Retry-After is waited for; a long one ends the call", () => {
     const after = (retryAfterMs: number | null, facts: Partial<JudgeInput> = {}): string | number => {
-      const found = verdict(planned([a]), [tried(a, "rate_limited", { retryAfterMs })], { dice: () => 0.5, ...facts });
-      return found.go === "next" ? found.afterMs : found.because;
+      const found = verdict(planned([a]), [failed(a, "rate_limited", { retryAfterMs })], { dice: () => 0.5, ...facts });
+      return found.action === "attempt" ? found.afterMs : found.because;
     };
     expect(after(2_000)).toBe(2_025);
     expect(after(5_001)).toBe("no_candidate");
@@ -305,93 +305,93 @@ describe("with nobody else left", () => {
     "model_failed",
     "saturated",
   ] satisfies FailureKind[])("not after %s", (kind) => {
-    expect(stopped(planned([a]), [tried(a, kind)])).toBe("no_candidate");
+    expect(stopped(planned([a]), [failed(a, kind)])).toBe("no_candidate");
   });
 
-  test("of several, the one asked least, the best first", () => {
-    expect(next(planned([a, b]), [tried(b, "overloaded"), tried(a, "overloaded")]).candidate).toBe(a);
-    expect(next(planned([a, b]), [tried(a, "overloaded"), tried(b, "unauthorized")])).toMatchObject({
+  test("of several candidates, the one with the fewest attempts is asked, in the order of the plan", () => {
+    expect(next(planned([a, b]), [failed(b, "overloaded"), failed(a, "overloaded")]).candidate).toBe(a);
+    expect(next(planned([a, b]), [failed(a, "overloaded"), failed(b, "unauthorized")])).toMatchObject({
       candidate: a,
       same: false,
     });
     const wide = { policy: { ...policy, attemptsMax: 5 } };
-    expect(next(planned([a, b]), [tried(a, "overloaded"), tried(b, "overloaded"), tried(a, "overloaded")], wide).candidate).toBe(b);
+    expect(next(planned([a, b]), [failed(a, "overloaded"), failed(b, "overloaded"), failed(a, "overloaded")], wide).candidate).toBe(b);
   });
 
-  test("not one whose account was switched off by another's failure", () => {
+  test("not a candidate whose account was ruled out by another's failure", () => {
     const [m1, m2] = [candidate("m1", { quota: "org" }), candidate("m2", { quota: "org" })];
-    expect(stopped(planned([m1, m2]), [tried(m1, "overloaded"), tried(m2, "quota_exhausted")])).toBe("no_candidate");
+    expect(stopped(planned([m1, m2]), [failed(m1, "overloaded"), failed(m2, "quota_exhausted")])).toBe("no_candidate");
   });
 });
 
-describe("those in reserve, whose breakers are open", () => {
+describe("candidates in reserve, whose breakers are open,", () => {
   const d = candidate("d");
   const reserving = (mode: Candidates["mode"], candidates: readonly Candidate[], ...reserve: readonly Candidate[]): Candidates => ({
     ...planned(candidates),
     mode,
-    reserve: reserve.map((one) => ({ candidate: one, tier: 0, probe: false, held: true })),
+    reserve: reserve.map((one) => ({ candidate: one, tier: 0, probe: false, lastResort: true })),
   });
 
-  test("are asked at once when everybody else has failed, and before anybody is asked again", () => {
+  test("are asked at once when all others have failed, before any candidate is asked twice", () => {
     const plan = reserving("normal", [a, b], c, d);
-    expect(next(plan, [tried(a, "overloaded")]).candidate).toBe(b);
-    expect(next(plan, [tried(a, "overloaded"), tried(b, "disconnected")])).toMatchObject({ candidate: c, held: true, afterMs: 0 });
-    expect(next(reserving("normal", [a], c), [tried(a, "model_failed")]).candidate).toBe(c);
+    expect(next(plan, [failed(a, "overloaded")]).candidate).toBe(b);
+    expect(next(plan, [failed(a, "overloaded"), failed(b, "disconnected")])).toMatchObject({ candidate: c, lastResort: true, afterMs: 0 });
+    expect(next(reserving("normal", [a], c), [failed(a, "model_failed")]).candidate).toBe(c);
   });
 
-  test("in turn, and only whom the pace of last resorts allows", () => {
+  test("are asked in turn, as far as the pace of last resorts allows", () => {
     const plan = reserving("last_resort", [a], b, c);
-    expect(next(plan, [tried(a, "overloaded")]).candidate).toBe(b);
-    expect(next(plan, [tried(a, "overloaded"), tried(b, "unreachable")]).candidate).toBe(c);
-    expect(next(plan, [tried(a, "overloaded")], { mayResort: (one) => one !== b }).candidate).toBe(c);
+    expect(next(plan, [failed(a, "overloaded")]).candidate).toBe(b);
+    expect(next(plan, [failed(a, "overloaded"), failed(b, "unreachable")]).candidate).toBe(c);
+    expect(next(plan, [failed(a, "overloaded")], { admitsAsLastResort: (one) => one !== b }).candidate).toBe(c);
   });
 
-  test("not for what they share with the one that failed", () => {
+  test("are not asked if they share the failed scope", () => {
     const neighbour = candidate("n", { host: "a.test" });
-    expect(next(reserving("normal", [a], neighbour), [tried(a, "unreachable")])).toMatchObject({ candidate: a, same: true });
+    expect(next(reserving("normal", [a], neighbour), [failed(a, "unreachable")])).toMatchObject({ candidate: a, same: true });
   });
 
-  test("nor is a last resort asked again by the same call, unless the pace allows it or it is well by now", () => {
+  test("are not asked again by the same call, unless the pace allows it or they are healthy again", () => {
     const plan = reserving("last_resort", [a]);
-    const none = { admits: () => false, mayResort: () => false };
-    expect(stopped(plan, [tried(a, "overloaded")], none)).toBe("no_candidate");
-    expect(next(plan, [tried(a, "overloaded")], { ...none, mayResort: () => true }).candidate).toBe(a);
-    expect(next(plan, [tried(a, "overloaded")], { ...none, admits: () => true }).candidate).toBe(a);
+    const none = { admits: () => false, admitsAsLastResort: () => false };
+    expect(stopped(plan, [failed(a, "overloaded")], none)).toBe("no_candidate");
+    expect(next(plan, [failed(a, "overloaded")], { ...none, admitsAsLastResort: () => true }).candidate).toBe(a);
+    expect(next(plan, [failed(a, "overloaded")], { ...none, admits: () => true }).candidate).toBe(a);
   });
 });
 
-describe("what the pair of request and channel could not do", () => {
+describe("a request that one channel cannot serve", () => {
   const [small, medium, large] = [
     candidate("s", { contextTokens: 8_000 }),
     candidate("m", { contextTokens: 32_000 }),
     candidate("l", { contextTokens: 200_000 }),
   ];
 
-  test("a context that is too long goes to a channel that declares more room", () => {
+  test("a prompt that is too long goes to a channel with a larger declared context", () => {
     const kind = "context_length";
-    expect(next(planned([small, a, medium, large]), [tried(small, kind)]).candidate).toBe(medium);
-    expect(next(planned([small, medium, large]), [tried(small, kind), tried(medium, kind)]).candidate).toBe(large);
-    expect(stopped(planned([large, medium]), [tried(large, kind)])).toBe("client_fault");
+    expect(next(planned([small, a, medium, large]), [failed(small, kind)]).candidate).toBe(medium);
+    expect(next(planned([small, medium, large]), [failed(small, kind), failed(medium, kind)]).candidate).toBe(large);
+    expect(stopped(planned([large, medium]), [failed(large, kind)])).toBe("client_fault");
     const twin = candidate("twin", { contextTokens: 32_000 });
-    expect(stopped(planned([medium, twin]), [tried(medium, kind)])).toBe("client_fault");
+    expect(stopped(planned([medium, twin]), [failed(medium, kind)])).toBe("client_fault");
   });
 
-  test("or else to one other that declares nothing, and then to the client", () => {
+  test("or else to one channel that declares none; then the call ends", () => {
     const kind = "context_length";
-    expect(next(planned([large, medium, a, b]), [tried(large, kind)]).candidate).toBe(a);
-    expect(stopped(planned([large, medium, a, b]), [tried(large, kind), tried(a, kind)])).toBe("client_fault");
-    expect(next(planned([a, b, c]), [tried(a, kind)]).candidate).toBe(b);
-    expect(stopped(planned([a, b, c]), [tried(a, kind), tried(b, kind)])).toBe("client_fault");
-    expect(next(planned([a, b, large]), [tried(a, kind), tried(b, kind)]).candidate).toBe(large);
-    expect(next(planned([medium, large, b]), [tried(medium, kind), tried(large, kind)]).candidate).toBe(b);
-    expect(stopped(planned([a, small]), [tried(a, kind)], { promptTokensEstimate: 20_000 })).toBe("client_fault");
-    expect(stopped(planned([a, b]), [tried(a, kind)], { admits: () => false })).toBe("client_fault");
+    expect(next(planned([large, medium, a, b]), [failed(large, kind)]).candidate).toBe(a);
+    expect(stopped(planned([large, medium, a, b]), [failed(large, kind), failed(a, kind)])).toBe("client_fault");
+    expect(next(planned([a, b, c]), [failed(a, kind)]).candidate).toBe(b);
+    expect(stopped(planned([a, b, c]), [failed(a, kind), failed(b, kind)])).toBe("client_fault");
+    expect(next(planned([a, b, large]), [failed(a, kind), failed(b, kind)]).candidate).toBe(large);
+    expect(next(planned([medium, large, b]), [failed(medium, kind), failed(large, kind)]).candidate).toBe(b);
+    expect(stopped(planned([a, small]), [failed(a, kind)], { promptTokensEstimate: 20_000 })).toBe("client_fault");
+    expect(stopped(planned([a, b]), [failed(a, kind)], { admits: () => false })).toBe("client_fault");
   });
 
-  test("which is not the same model on the same host, if there is another", () => {
+  test("which is not the same model on the same host if there is another", () => {
     const twin = candidate("twin", { host: "a.test" });
-    expect(next(planned([a, twin, b]), [tried(a, "context_length")]).candidate).toBe(b);
-    expect(next(planned([a, twin]), [tried(a, "context_length")]).candidate).toBe(twin);
+    expect(next(planned([a, twin, b]), [failed(a, "context_length")]).candidate).toBe(b);
+    expect(next(planned([a, twin]), [failed(a, "context_length")]).candidate).toBe(twin);
   });
 
   test.each([false, true])(
@@ -399,51 +399,51 @@ describe("what the pair of request and channel could not do", () => {
     (upload) => {
       const neighbour = candidate("n", { host: "a.test", contextTokens: 200_000 });
       const kind = "too_large";
-      expect(next(planned([a, neighbour, b, c]), [tried(a, kind)], { upload }).candidate).toBe(b);
-      expect(next(planned([large, a]), [tried(large, kind)], { upload }).candidate).toBe(a);
-      expect(next(planned([a, small]), [tried(a, kind)], { upload }).candidate).toBe(small);
-      expect(stopped(planned([a, b, c]), [tried(a, kind), tried(b, kind)], { upload })).toBe("client_fault");
-      expect(stopped(planned([a, neighbour]), [tried(a, kind)], { upload })).toBe("client_fault");
+      expect(next(planned([a, neighbour, b, c]), [failed(a, kind)], { upload }).candidate).toBe(b);
+      expect(next(planned([large, a]), [failed(large, kind)], { upload }).candidate).toBe(a);
+      expect(next(planned([a, small]), [failed(a, kind)], { upload }).candidate).toBe(small);
+      expect(stopped(planned([a, b, c]), [failed(a, kind), failed(b, kind)], { upload })).toBe("client_fault");
+      expect(stopped(planned([a, neighbour]), [failed(a, kind)], { upload })).toBe("client_fault");
     },
   );
 
-  test("where the first declares nothing, the prompt itself is the measure", () => {
-    expect(next(planned([a, small, large]), [tried(a, "context_length")], { promptTokensEstimate: 20_000 }).candidate).toBe(large);
+  test("if the first channel declares no context, the length of the prompt is used", () => {
+    expect(next(planned([a, small, large]), [failed(a, "context_length")], { promptTokensEstimate: 20_000 }).candidate).toBe(large);
   });
 
   test("an unsupported parameter is tried on one other channel", () => {
-    expect(next(planned([a, b, c]), [tried(a, "unsupported", { param: "logprobs" })]).candidate).toBe(b);
-    expect(stopped(planned([a, b, c]), [tried(a, "unsupported"), tried(b, "unsupported")])).toBe("client_fault");
-    expect(stopped(planned([a]), [tried(a, "unsupported")])).toBe("client_fault");
+    expect(next(planned([a, b, c]), [failed(a, "unsupported", { param: "logprobs" })]).candidate).toBe(b);
+    expect(stopped(planned([a, b, c]), [failed(a, "unsupported"), failed(b, "unsupported")])).toBe("client_fault");
+    expect(stopped(planned([a]), [failed(a, "unsupported")])).toBe("client_fault");
     const pool = candidates("pool", { credentials: ["k1", "k2"] });
-    expect(stopped(planned(pool), [tried(pool[0]!, "unsupported")])).toBe("client_fault");
+    expect(stopped(planned(pool), [failed(pool[0]!, "unsupported")])).toBe("client_fault");
   });
 
-  test("stream_options refused: the same candidate at once, without it; then elsewhere", () => {
-    const refusal = tried(a, "unsupported", { param: "stream_options" });
+  test("after stream_options was rejected, the same candidate is asked without it, then another", () => {
+    const refusal = failed(a, "unsupported", { param: "stream_options" });
     expect(next(planned([a, b]), [refusal])).toMatchObject({ candidate: a, afterMs: 0, same: true, free: false });
     expect(next(planned([a, b]), [refusal, refusal]).candidate).toBe(b);
   });
 
-  test("a fault inside the client's own stream_options is nothing the same candidate could mend", () => {
-    expect(next(planned([a, b]), [tried(a, "unsupported", { param: "stream_options.other" })]).candidate).toBe(b);
+  test("an error inside the client's own stream_options is not retried on the same candidate", () => {
+    expect(next(planned([a, b]), [failed(a, "unsupported", { param: "stream_options.other" })]).candidate).toBe(b);
   });
 
-  test("a ceiling that was told: the same candidate at once; one that was not, or did not help: elsewhere", () => {
-    const refusal = tried(a, "ceiling", { ceiling: 4_096 });
+  test("a ceiling that was named is retried on the same candidate; without one, or if it did not help, on another", () => {
+    const refusal = failed(a, "ceiling", { ceiling: 4_096 });
     expect(next(planned([a, b]), [refusal])).toMatchObject({ candidate: a, afterMs: 0, same: true });
     expect(next(planned([a, b]), [refusal, refusal]).candidate).toBe(b);
-    expect(next(planned([a, b]), [tried(a, "ceiling")]).candidate).toBe(b);
-    expect(stopped(planned([a]), [tried(a, "ceiling")])).toBe("client_fault");
+    expect(next(planned([a, b]), [failed(a, "ceiling")]).candidate).toBe(b);
+    expect(stopped(planned([a]), [failed(a, "ceiling")])).toBe("client_fault");
   });
 
   test("a model that failed is replaced once", () => {
-    expect(next(planned([a, b, c]), [tried(a, "model_failed")]).candidate).toBe(b);
-    expect(stopped(planned([a, b, c]), [tried(a, "model_failed"), tried(b, "model_failed")])).toBe("attempts");
+    expect(next(planned([a, b, c]), [failed(a, "model_failed")]).candidate).toBe(b);
+    expect(stopped(planned([a, b, c]), [failed(a, "model_failed"), failed(b, "model_failed")])).toBe("attempts");
   });
 });
 
-describe("hosted tools may have acted", () => {
+describe("after an attempt in which hosted tools may have run", () => {
   test.each([
     ["unreachable", null, "next: b/m"],
     ["tls_failed", null, "next: b/m"],
@@ -459,7 +459,7 @@ describe("hosted tools may have acted", () => {
     ["bad_response", 200, "hosted_tools"],
     ["model_failed", 400, "hosted_tools"],
   ] satisfies [FailureKind, number | null, string][])("%s with status %p: %s", (kind, status, expected) => {
-    expect(stopped(planned([a, b]), [tried(a, kind, { status })], { hostedTools: true })).toBe(expected);
+    expect(stopped(planned([a, b]), [failed(a, kind, { status })], { hostedTools: true })).toBe(expected);
   });
 });
 
@@ -518,7 +518,7 @@ describe("any verdict", () => {
       attempts.push({ candidate: who, failure: failure(what, "", rest), tookMs });
       remainingMs -= tookMs;
       const found = verdict(plan, attempts, { remainingMs, ...facts });
-      if (found.go === "stop") return { attempts, waitedMs, ended: found.because };
+      if (found.action === "stop") return { attempts, waitedMs, ended: found.because };
       expect(found.afterMs).toBeGreaterThanOrEqual(0);
       expect(remainingMs - found.afterMs).toBeGreaterThanOrEqual(2_000);
       expect(found.same).toBe(found.candidate === who);
@@ -547,7 +547,7 @@ describe("any verdict", () => {
     );
   });
 
-  test("nobody is asked while the scope of an earlier failure rules it out, unless nobody else was left or it is the tier's one more try", () => {
+  test("no candidate is asked that an earlier failure rules out, unless no other was left or its tier is asked once more", () => {
     fc.assert(
       fc.property(script, fc.shuffledSubarray(crowd, { minLength: 1 }), (failures, chosen) => {
         const plan = planned(chosen);
@@ -565,7 +565,7 @@ describe("any verdict", () => {
     );
   });
 
-  test("while somebody untouched is left in the plan, a passing trouble never ends a call early", () => {
+  test("while an unaffected candidate is left in the plan, a failure that may pass never ends the call", () => {
     const passing = fc.constantFrom<FailureKind>("unreachable", "disconnected", "overloaded", "bad_response", "timed_out", "unauthorized");
     fc.assert(
       fc.property(passing, passing, (first, second) => {
@@ -584,7 +584,7 @@ describe("any verdict", () => {
   });
 });
 
-describe("the failure a client is told of", () => {
+describe("the failure that is reported to the client", () => {
   const final = (...failures: readonly (FailureKind | Failure)[]): Failure =>
     finalFailure(failures.map((one) => ({ failure: typeof one === "string" ? failure(one, "") : one })));
 

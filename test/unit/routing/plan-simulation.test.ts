@@ -38,14 +38,14 @@ describe("a retry storm", () => {
     );
   });
 
-  test("also when nothing ever opens, because every failure comes late", () => {
+  test("also if no breaker opens, because every failure is slow", () => {
     const silent = dead(failure("timed_out", "", { scope: "request" }), 900);
     expect(worstFactor(new Simulation(route([a, b, c]), { a: silent, b: silent, c: silent }, diceOf(2)).run(200, 40))).toBeLessThanOrEqual(
       1.25,
     );
   });
 
-  test("a single channel that fails for good is asked ever less", () => {
+  test("a single channel that keeps failing is asked less and less", () => {
     const simulation = new Simulation(route([a]), { a: dead() }, diceOf(3)).run(200, 180);
     const late = simulation.sent.filter(({ atMs }) => atMs > simulation.startMs + 120_000);
     expect(late.length / 60).toBeLessThan(8);
@@ -53,14 +53,14 @@ describe("a retry storm", () => {
   });
 });
 
-describe("a channel that misbehaves beside one that is well", () => {
+describe("a faulty channel beside a healthy one", () => {
   test("refusing connections: after five of them it is not dialled until its probe", () => {
     const simulation = new Simulation(route([a, b]), { a: dead(failure("unreachable", "")), b: well() }, diceOf(4)).run(20, 4);
     expect(errorShare(simulation)).toBe(0);
     expect(sentTo(simulation, "a").length).toBeLessThanOrEqual(6);
   });
 
-  test("a second up, a second down: clients hardly notice, one probe at a time, ever longer pauses", () => {
+  test("flapping every second: few calls fail, one probe at a time, growing pauses", () => {
     const flapping: Upstream = (nowMs) =>
       Math.floor(nowMs / 1_000) % 2 === 0 ? { tookMs: 200, failure: null } : { tookMs: 20, failure: overloaded };
     const simulation = new Simulation(route([a, b]), { a: flapping, b: well() }, diceOf(5)).run(50, 120);
@@ -74,7 +74,7 @@ describe("a channel that misbehaves beside one that is well", () => {
     expect(failuresIn(60, 120)).toBeLessThan(60);
   });
 
-  test("failing 30 %: not ejected, and the clients see next to nothing of it", () => {
+  test("failing 30 %: not ejected, and nearly no call fails", () => {
     const dice = diceOf(6);
     const flaky: Upstream = () => (dice() < 0.3 ? { tookMs: 50, failure: overloaded } : { tookMs: 300, failure: null });
     const simulation = new Simulation(route([a, b]), { a: flaky, b: well() }, diceOf(7)).run(50, 120);
@@ -111,7 +111,7 @@ describe("a channel that misbehaves beside one that is well", () => {
     expect(errorShare(simulation)).toBe(0);
   });
 
-  test("asking us to stay away: nobody calls it before the time is over", () => {
+  test("asking for a wait: it gets no request before the time is over", () => {
     let untilMs = 0;
     let served = 0;
     const limiting: Upstream = (nowMs) => {
@@ -134,7 +134,7 @@ describe("a channel that misbehaves beside one that is well", () => {
     expect(simulation.sent.filter(({ credential }) => credential === "k1").length).toBeLessThan(4);
   });
 
-  test("hanging: the clients wait for it once each, and soon not at all", () => {
+  test("hanging: each client waits for it once, and soon none does", () => {
     const hung = dead(failure("timed_out", ""), 60_000);
     const simulation = new Simulation(route([a, b]), { a: hung, b: well() }, diceOf(12)).run(10, 300);
     expect(errorShare(simulation)).toBe(0);
@@ -159,7 +159,7 @@ describe("a route with a single channel", () => {
     },
   );
 
-  test("a hiccup of a second is slept out", () => {
+  test("an outage of a second is waited out", () => {
     const hiccup: Upstream = (nowMs) =>
       nowMs >= 1_010_000 && nowMs < 1_010_400 ? { tookMs: 5, failure: overloaded } : { tookMs: 300, failure: null };
     const simulation = new Simulation(route([a]), { a: hiccup }, diceOf(14)).run(5, 30);
@@ -178,7 +178,7 @@ describe("a route with a single channel", () => {
     expect(errorShare(simulation)).toBe(0);
   });
 
-  test("failing 30 %: most are served by asking again", () => {
+  test("failing 30 %: most calls are served by a retry", () => {
     const dice = diceOf(16);
     const flaky: Upstream = () => (dice() < 0.3 ? { tookMs: 50, failure: overloaded } : { tookMs: 300, failure: null });
     const simulation = new Simulation(route([a]), { a: flaky }, diceOf(17)).run(2, 300);
@@ -186,8 +186,8 @@ describe("a route with a single channel", () => {
   });
 });
 
-describe("when everybody is down", () => {
-  test("whoever recovers first is found, even if another one's time is up sooner", () => {
+describe("when all channels are down", () => {
+  test("the first to recover is found, even if another's cool-down ends sooner", () => {
     let recoversMs = Infinity;
     const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
     const simulation = new Simulation(route([a, b, c]), { a: dead(), b: dead(), c: mended }, diceOf(18));
@@ -199,7 +199,7 @@ describe("when everybody is down", () => {
     expect(settled.filter(({ outcome }) => outcome !== "served").length / settled.length).toBeLessThan(0.01);
   });
 
-  test("all limited: the clients are told so, and nobody is asked before the time", () => {
+  test("all rate limited: clients are told so, and no upstream is asked before the time", () => {
     const limiting = dead(failure("rate_limited", "", { retryAfterMs: 30_000, status: 429 }));
     const simulation = new Simulation(route([a, b]), { a: limiting, b: limiting }, diceOf(19)).run(20, 24);
     expect(new Set(simulation.answered.map(({ outcome }) => outcome))).toEqual(new Set(["rate_limited"]));
@@ -223,7 +223,7 @@ describe("one healthy channel is enough", () => {
     failure("timed_out", ""),
   );
 
-  test("for every single call, beside two others in any kind of trouble", () => {
+  test("for every single call, beside two others with any kind of failure", () => {
     fc.assert(
       fc.property(trouble, trouble, fc.integer({ min: 0, max: 2 }), fc.integer(), (first, second, at, seed) => {
         const behaviours = [dead(first), dead(second)];
@@ -236,7 +236,7 @@ describe("one healthy channel is enough", () => {
     );
   });
 
-  test("for every single call, in a lower tier than the trouble", () => {
+  test("for every single call, in a lower tier than the failures", () => {
     fc.assert(
       fc.property(trouble, fc.integer(), (what, seed) => {
         const simulation = new Simulation(route([a], [b]), { a: dead(what), b: well() }, diceOf(seed)).run(2, 60);

@@ -37,13 +37,13 @@ function told(table: Tables, scope: string, forMs: number): void {
 
 function ahead(input: PlanInput): Candidates {
   const found = plan(input);
-  if (found.go !== "ahead") throw new Error(`refused: ${found.kind}`);
+  if (!found.ok) throw new Error(`refused: ${found.kind}`);
   return found;
 }
 
 function refused(input: PlanInput): PlanRefusal {
   const found = plan(input);
-  if (found.go !== "refuse") throw new Error("went ahead");
+  if (found.ok) throw new Error("went ahead");
   return found;
 }
 
@@ -68,7 +68,7 @@ function shares(of: Route, table: Tables, facts: Partial<PlanInput> = {}, times 
   return first;
 }
 
-describe("a plan, all being well", () => {
+describe("a plan with healthy candidates", () => {
   test("goes tier by tier", () => {
     const of = route([candidate("a"), candidate("b")], [candidate("c")], [candidate("d"), candidate("e")]);
     for (let seed = 0; seed < 50; seed += 1) {
@@ -118,7 +118,7 @@ describe("a plan, all being well", () => {
     expect(shares(of, table)["a"]).toBeCloseTo(0.75, 1);
   });
 
-  test("who is much slower or much busier yields", () => {
+  test("prefers a candidate that is much faster or much less busy", () => {
     for (const [ms, inFlight] of [
       [2_500, 0],
       [500, 40],
@@ -134,7 +134,7 @@ describe("a plan, all being well", () => {
     }
   });
 
-  test("who is new is not passed over for want of a latency", () => {
+  test("does not skip a new candidate that has no latency yet", () => {
     const table = tables();
     const known = newLoad();
     observed(known, 50, nowMs, true);
@@ -155,7 +155,7 @@ describe("a plan, all being well", () => {
     for (let seed = 0; seed < 100; seed += 1) expect(names(ahead(planInput(small, tables(), { dice: diceOf(seed) })))).toContain("lone");
   });
 
-  test("a crowd on one host does not take every place of its tier", () => {
+  test("candidates on one host do not fill the whole tier", () => {
     const crowd = candidates("crowd", { credentials: ["k1", "k2", "k3", "k4", "k5", "k6", "k7"] });
     const of = route([...crowd, candidate("lone", { weight: 0.001 })], [candidate("x")], [candidate("y")]);
     for (let seed = 0; seed < 100; seed += 1) {
@@ -170,14 +170,14 @@ describe("a plan, all being well", () => {
     expect(drawn).toEqual([0, 0, 2, 2, 3, 3]);
   });
 
-  test("skewed weights still leave somebody to fall back on", () => {
+  test("skewed weights still leave a candidate to fall back on", () => {
     const tier = Array.from({ length: 12 }, (_, at) => candidate(`c${at}`, { weight: at === 0 ? 1_000_000 : 1 }));
     for (let seed = 0; seed < 50; seed += 1) {
       expect(ahead(planInput(route(tier), tables(), { dice: diceOf(seed) })).candidates.length).toBeGreaterThanOrEqual(3);
     }
   });
 
-  test("costs no more looks for ten thousand candidates than for twenty", () => {
+  test("assesses no more of ten thousand candidates than of twenty", () => {
     const looks = (size: number): number => {
       const of = route(Array.from({ length: size }, (_, at) => candidate(`c${at}`)));
       let count = 0;
@@ -200,10 +200,10 @@ describe("a plan, all being well", () => {
   });
 });
 
-describe("a plan, some being unwell", () => {
+describe("a plan with some unhealthy candidates", () => {
   const [a, b, c] = [candidate("a"), candidate("b"), candidate("c")];
 
-  test("skips who is cooling, and says until when and why", () => {
+  test("skips candidates in cool-down, and says until when and why", () => {
     const table = tables();
     const health = open(table, a.scopes.host, 4_000);
     const found = ahead(planInput(route([a, b]), table));
@@ -233,11 +233,11 @@ describe("a plan, some being unwell", () => {
     expect(found.skipped.map(({ because }) => because)).toEqual(["saturated"]);
   });
 
-  test("the only candidate is planned with as long as it is well and has a place, and not a moment longer", () => {
+  test("a single candidate is planned as long as it is healthy and has capacity, and no longer", () => {
     const table = tables();
     const only = route([a]);
     const first = ahead(planInput(only, table));
-    expect(first).toEqual({ go: "ahead", mode: "normal", candidates: [{ candidate: a, tier: 0, probe: false }], skipped: [] });
+    expect(first).toEqual({ ok: true, mode: "normal", candidates: [{ candidate: a, tier: 0, probe: false }], skipped: [] });
     expect(ahead(planInput(only, table))).toEqual(first);
     expect(refused(planInput(only, table, { channelInFlight: () => 512 })).kind).toBe("saturated");
     told(table, a.scopes.host, 30_000);
@@ -249,7 +249,7 @@ describe("a plan, some being unwell", () => {
     expect(ahead(planInput(only, table))).toEqual(first);
   });
 
-  test("skips who is clearly too small for the prompt, unless all are", () => {
+  test("skips candidates whose context is clearly too small, unless all are", () => {
     const small = candidate("small", { contextTokens: 8_000 });
     const asked = { promptTokensEstimate: 20_000 };
     const found = ahead(planInput(route([small, b]), tables(), asked));
@@ -266,7 +266,7 @@ describe("a plan, some being unwell", () => {
     expect(refused(planInput(route([b], [small]), table, { promptTokensEstimate: 50_000 })).kind).toBe("rate_limited");
   });
 
-  test("a half-open candidate is probed in its turn, with somebody to take over", () => {
+  test("a half-open candidate is probed in its turn, with another to fall back on", () => {
     const table = tables();
     halfOpen(table, a.scopes.deployment);
     const dice = diceOf(11);
@@ -286,7 +286,7 @@ describe("a plan, some being unwell", () => {
     expect(names(ahead(planInput(route([a], [b]), table)))).toEqual(["a", "b"]);
   });
 
-  test("a half-open candidate of a lower tier waits for its turn to be needed", () => {
+  test("a half-open candidate of a lower tier is not probed before its tier is needed", () => {
     const table = tables();
     halfOpen(table, b.scopes.deployment);
     for (let seed = 0; seed < 30; seed += 1) {
@@ -294,7 +294,7 @@ describe("a plan, some being unwell", () => {
     }
   });
 
-  test("the only one that is well is found below any number of tiers that are not", () => {
+  test("finds the only healthy candidate below any number of unhealthy tiers", () => {
     const table = tables();
     const above = Array.from({ length: 12 }, (_, at) => [candidate(`u${at}`), candidate(`v${at}`)]);
     for (const { scopes } of above.flat()) halfOpen(table, scopes.deployment);
@@ -311,7 +311,7 @@ describe("a plan, some being unwell", () => {
     expect(found.skipped.map(({ because }) => because)).toEqual(["half_open_busy"]);
   });
 
-  test("who came back starts with a tenth of its weight, in a small tier and in a large one", () => {
+  test("a recovered candidate starts with a tenth of its weight, in a small tier and in a large one", () => {
     const slow = (table: Tables): void => {
       const opened = halfOpen(table, a.scopes.deployment);
       table.health.set(a.scopes.deployment, afterSuccess(afterSuccess(opened, nowMs, nowMs - 1), nowMs, nowMs - 1));
@@ -324,7 +324,7 @@ describe("a plan, some being unwell", () => {
     expect(shares(route(large), table)["a"]).toBeLessThan(0.15);
   });
 
-  test("finds the one that is well among ten thousand", () => {
+  test("finds the one healthy candidate among ten thousand", () => {
     const tier = Array.from({ length: 10_000 }, (_, at) => candidate(`c${at}`));
     const table = tables();
     tier.forEach(({ scopes }, at) => at !== 7_123 && open(table, scopes.deployment));
@@ -333,7 +333,7 @@ describe("a plan, some being unwell", () => {
     expect(found.skipped.length).toBeLessThanOrEqual(32);
   });
 
-  test("finds the one that is well even when slow start would have it wait", () => {
+  test("finds the one healthy candidate even during its slow start", () => {
     const tier = Array.from({ length: 30 }, (_, at) => candidate(`c${at}`));
     const table = tables();
     tier.forEach(({ scopes }) => open(table, scopes.deployment));
@@ -342,10 +342,10 @@ describe("a plan, some being unwell", () => {
   });
 });
 
-describe("a plan, nobody being well", () => {
+describe("a plan without healthy candidates", () => {
   const [a, b] = [candidate("a"), candidate("b")];
 
-  test("obeys when every upstream asked us to stay away, and names the shortest wait", () => {
+  test("respects the waits that all upstreams asked for, and names the shortest", () => {
     const table = tables();
     told(table, a.scopes.deployment, 40_000);
     told(table, b.scopes.deployment, 20_000);
@@ -354,13 +354,13 @@ describe("a plan, nobody being well", () => {
     expect(found.skipped.map(({ cause }) => cause)).toEqual(["rate_limited", "rate_limited"]);
   });
 
-  test("a single deployment that asked us to stay away is not asked either", () => {
+  test("a single deployment that asked for a wait is not asked either", () => {
     const table = tables();
     told(table, a.scopes.deployment, 40_000);
     expect(refused(planInput(route([a]), table)).kind).toBe("rate_limited");
   });
 
-  test("a short wait may be slept out, if it is a small part of what is left", () => {
+  test("a short wait is waited for if it is a small part of the remaining time", () => {
     const table = tables();
     told(table, a.scopes.deployment, 3_000);
     const { waitMs } = refused(planInput(route([a]), table));
@@ -369,19 +369,19 @@ describe("a plan, nobody being well", () => {
     expect(refused(planInput(route([a]), table, { remainingMs: 8_000 })).waitMs).toBeNull();
   });
 
-  test("overload with a Retry-After is obeyed but is not the client's rate", () => {
+  test("an overload with Retry-After is respected, but is not reported as a rate limit", () => {
     const table = tables();
     table.health.set(a.scopes.deployment, failing(1, failure("overloaded", "", { retryAfterMs: 9_000 }), nowMs));
     expect(refused(planInput(route([a]), table)).kind).toBe("no_channel");
   });
 
-  test("full channels are full, not broken", () => {
+  test("full channels are reported as saturated", () => {
     const table = tables();
     open(table, a.scopes.deployment);
     expect(refused(planInput(route([a, b]), table, { channelInFlight: () => 512 })).kind).toBe("saturated");
   });
 
-  test("a last resort: whoever was asked longest ago, then the others", () => {
+  test("a last resort is the candidate that was asked longest ago, then the others", () => {
     const table = tables();
     const c = candidate("c");
     for (const one of [a, b, c]) open(table, one.scopes.deployment, 4_000);
@@ -415,7 +415,7 @@ describe("a plan, nobody being well", () => {
     expect([keys.candidates[0]!, ...keys.reserve!].map(({ candidate: { credential } }) => credential)).toEqual(["k3", "k2", "k1"]);
   });
 
-  test("one that has answered a probe is asked again at once, but not by two at a time", () => {
+  test("a candidate that has answered a probe is asked again at once, by one call at a time", () => {
     const table = tables();
     const passed = afterSuccess(open(table, a.scopes.deployment, 4_000), nowMs - 20, nowMs - 50);
     table.health.set(a.scopes.deployment, passed);
@@ -430,15 +430,15 @@ describe("a plan, nobody being well", () => {
     expect(names(ahead(planInput(route([a, b]), table, { lastAsked })))).toEqual(["b"]);
   });
 
-  test("a probe that is under way and silent keeps nobody from asking after a second", () => {
+  test("a probe without an answer does not keep others from asking after a second", () => {
     const table = tables();
     table.health.set(a.scopes.deployment, withProbe(halfOpen(table, a.scopes.deployment), nowMs - 1_000));
     open(table, b.scopes.deployment);
     const found = ahead(planInput(route([a, b]), table, { lastAsked: askedAgo([a, 1_000], [b, 500]) }));
-    expect(found.candidates).toMatchObject([{ candidate: a, probe: false, held: true }]);
+    expect(found.candidates).toMatchObject([{ candidate: a, probe: false, lastResort: true }]);
   });
 
-  test("who waited in vain for a place at a full channel may ask one whose breaker is open", () => {
+  test("a call that waited in vain for capacity may ask a candidate with an open breaker", () => {
     const table = tables();
     open(table, a.scopes.deployment);
     const full = { channelInFlight: ({ name }: { readonly name: string }): number => (name === "b" ? 512 : 0) };
@@ -446,7 +446,7 @@ describe("a plan, nobody being well", () => {
     expect(names(ahead(planInput(route([a, b]), table, { ...full, waited: true })))).toEqual(["a"]);
   });
 
-  test("while somebody is well, those with an open breaker are kept in reserve, unless they keep their callers waiting", () => {
+  test("beside healthy candidates, those with an open breaker are kept in reserve unless they fail slowly", () => {
     const table = tables();
     const [quick, slow, limits] = [candidate("quick"), candidate("slow"), candidate("limits")];
     open(table, quick.scopes.deployment);
@@ -458,14 +458,14 @@ describe("a plan, nobody being well", () => {
     expect([found.mode, names(found), namesOf(found.reserve!)]).toEqual(["normal", ["a"], ["quick"]]);
   });
 
-  test("a last resort is never who asked us to stay away", () => {
+  test("a last resort is never a candidate that asked for a wait", () => {
     const table = tables();
     open(table, a.scopes.deployment, 4_000);
     told(table, b.scopes.deployment, 1_000);
     expect(names(ahead(planInput(route([a, b]), table)))).toEqual(["a"]);
   });
 
-  test("who is held twice is held as long as the longer wait, and never asked if either scope was told so", () => {
+  test("of two scopes the longer wait counts, and the candidate is not asked if either wait was requested by the upstream", () => {
     const grouped = candidate("g", { quota: "org" });
     const table = tables();
     told(table, grouped.scopes.deployment, 2_000);
@@ -477,7 +477,7 @@ describe("a plan, nobody being well", () => {
     expect(ahead(planInput(route([grouped]), table)).candidates[0]!.probe).toBe(false);
   });
 
-  test("a half-open candidate without anyone to take over is a last resort too, and still a probe", () => {
+  test("a half-open candidate without another to fall back on is a last resort, and still a probe", () => {
     const table = tables();
     halfOpen(table, a.scopes.deployment);
     open(table, b.scopes.deployment);
@@ -487,17 +487,17 @@ describe("a plan, nobody being well", () => {
     expect(turnedAway.skipped.map(({ because }) => because).toSorted()).toEqual(["cooling", "half_open_alone"]);
   });
 
-  test("a single deployment is throttled, not shut off", () => {
+  test("a single deployment is throttled instead of shut off", () => {
     const table = tables();
     open(table, a.scopes.deployment);
     const throttle = newThrottle();
     for (let call = 0; call < 99; call += 1) countRequest(throttle, nowMs, true);
     const withDice = (value: number, atMs = nowMs): ReturnType<typeof plan> =>
       plan(planInput(route([a]), table, { throttle, dice: () => value, nowMs: atMs }));
-    expect(withDice(0.5).go).toBe("refuse");
-    expect(withDice(0.995).go).toBe("ahead");
-    expect(withDice(0, nowMs + 1_000).go).toBe("ahead");
-    expect(plan(planInput(route([a]), table)).go).toBe("ahead");
+    expect(withDice(0.5).ok).toBe(false);
+    expect(withDice(0.995).ok).toBe(true);
+    expect(withDice(0, nowMs + 1_000).ok).toBe(true);
+    expect(plan(planInput(route([a]), table)).ok).toBe(true);
   });
 
   test("a pool is one deployment, two channels are not", () => {
@@ -515,7 +515,7 @@ describe("any plan", () => {
   const condition = fc.constantFrom("well", "well", "open", "half_open", "told", "probing", "full");
   const tier = fc.array(condition, { minLength: 1, maxLength: 14 });
 
-  test("names each candidate once, best tier first, never one that is cooling, and never nobody", () => {
+  test("names each candidate once, best tier first, none in cool-down, and is never empty", () => {
     fc.assert(
       fc.property(fc.array(tier, { minLength: 1, maxLength: 4 }), fc.integer(), (tiers, seed) => {
         const table = tables();
@@ -539,9 +539,9 @@ describe("any plan", () => {
           }),
         );
         const all = tiers.flat();
-        if (all.includes("well")) expect(found.go === "ahead" && found.mode).toBe("normal");
-        if (all.every((one) => one === "told")) expect(found).toMatchObject({ go: "refuse", kind: "rate_limited" });
-        if (found.go === "refuse") return;
+        if (all.includes("well")) expect(found.ok && found.mode).toBe("normal");
+        if (all.every((one) => one === "told")) expect(found).toMatchObject({ ok: false, kind: "rate_limited" });
+        if (!found.ok) return;
 
         expect(found.candidates.length).toBeGreaterThan(0);
         expect(found.candidates.length).toBeLessThanOrEqual(8);

@@ -122,9 +122,9 @@ describe("whenever one channel of a route is healthy, some call reaches it withi
           const healthy = names.filter((name) => told(name, fromMs) <= fromMs && moments.every((atMs) => script(name, atMs) === "well"));
           const sent = simulation.sent.filter(({ atMs }) => atMs >= fromMs && atMs <= toMs);
           // Of one that was well and says nothing any more nobody knows before the first calls have waited in vain.
-          const isSilent = ({ channel, atMs, held, probe }: Sent): boolean => {
+          const isSilent = ({ channel, atMs, lastResort, probe }: Sent): boolean => {
             const state = script(channel, atMs);
-            return !held && !probe && state !== "well" && outages[state].tookMs >= 500;
+            return !lastResort && !probe && state !== "well" && outages[state].tookMs >= 500;
           };
           if (healthy.length === 0 || sent.some(isSilent)) continue;
           judged += 1;
@@ -163,13 +163,13 @@ describe("a primary that was down for 45 s from the start serves again within 12
   });
 });
 
-describe("answers that go on for minutes do not hold up the way back", () => {
+describe("answers that take minutes do not delay recovery", () => {
   const of = route([candidate("primary")], [candidate("spare")]);
   const returnsMs = startMs + 45_000;
   const down: Happening = outages.overloaded;
   const stream: Happening = { tookMs: 180_000, contentMs: 300, failure: null };
 
-  test("beside a spare that is well, the primary has all calls again within 12 s", () => {
+  test("beside a healthy spare, the primary has all calls again within 12 s", () => {
     const primary: Upstream = (nowMs) => (nowMs < returnsMs ? down : stream);
     const { sent } = new Simulation(of, { primary, spare: () => stream }, diceOf(1)).run(5, 90);
     expect(sent.findLast(({ channel }) => channel === "spare")!.atMs - returnsMs).toBeLessThanOrEqual(12_000);
@@ -182,7 +182,7 @@ describe("answers that go on for minutes do not hold up the way back", () => {
     expect(refused).toEqual([]);
   });
 
-  test("but where it was streams that broke off, only a whole one counts", () => {
+  test("but if streams broke off, only a complete one counts", () => {
     const cut: Happening = { tookMs: 5_000, contentMs: 300, failure: outages["cutting streams"].failure };
     const simulation = new Simulation(of, { primary: () => cut, spare: () => stream }, diceOf(3)).run(5, 120);
     // Those before the breaker opened, and then one probe at a time, ever later.
