@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { startDrain } from "../src/store/drain/drain-control.ts";
 import { openJournal, type Journal } from "../src/store/journal/journal.ts";
 import { openDatabase } from "../src/store/open.ts";
-import type { Receipt } from "../src/usage/receipt.ts";
-import { requestNameOf } from "../src/usage/request-name.ts";
+import { type Receipt, requestNameOf } from "../src/usage/receipt.ts";
 import { median } from "./statistics.ts";
 
 /** What receipts cost: on the thread that serves calls, and on their way into the store. */

@@ -3,17 +3,17 @@ import type { MeteredUsage } from "../operations/usage.ts";
 import type { PriceRates } from "./price.ts";
 
 export interface Cost {
-  /** Billionths of a dollar; null where a rate or a figure is missing that is needed to know. */
+  /** Billionths of a dollar; null if a rate or a figure that is needed is missing. */
   readonly nanos: number | null;
-  /** A figure that counts here is our own estimate. */
+  /** One of the figures is an estimate of the gateway. */
   readonly estimated: boolean;
 }
 
 /**
  * What a call costs. Cached, cache-writing and audio tokens are part of the prompt; reasoning and audio tokens are part of the
- * completion. Each part has its own rate, or else that of the whole; parts that exceed the whole are cut to it, and a part that
- * was not told is none. A whole that was not told is taken from the estimate where there is one. Where it is needed and nobody
- * knows it, or its rate, the cost is unknown; at a rate of zero it is not needed.
+ * completion. Each part has its own rate, or else that of the whole. Parts that exceed the whole are limited to it, and a part
+ * that was not reported is zero. If a whole was not reported, the estimate is used. If there is none, or a rate is missing, the
+ * cost is unknown, unless the rate is zero.
  */
 export function costNanos(rates: PriceRates | null, metered: MeteredUsage | null, estimate: MeteredUsage | null = null): Cost {
   if (rates === null || !isPriced(rates)) return unknown;
@@ -28,14 +28,14 @@ export function costNanos(rates: PriceRates | null, metered: MeteredUsage | null
   return { nanos, estimated: bill.estimated || (metered?.estimated === true && nanos > 0) };
 }
 
-/** Whether a model is billed by its tokens, not only by what it hears or says. */
+/** Whether a model is billed by tokens, not only by seconds or characters. */
 export function isByTokens({ input, cachedInput, cacheWrite, output, reasoning, audioInput, audioOutput }: PriceRates): boolean {
   return (input ?? output ?? cachedInput ?? cacheWrite ?? reasoning ?? audioInput ?? audioOutput) !== undefined;
 }
 
 const unknown: Cost = { nanos: null, estimated: false };
 const million = 1_000_000;
-/** A larger figure is a fault of whoever told it, not a count. */
+/** A larger figure is a mistake of the upstream. */
 const countMax = 1e9;
 
 function isPriced(rates: PriceRates): boolean {
@@ -43,8 +43,8 @@ function isPriced(rates: PriceRates): boolean {
 }
 
 /**
- * Rates times units, added up in millionths of a billionth of a dollar and rounded half up once. A number holds most sums
- * exactly; the rest takes more digits.
+ * The sum of rates times units, in millionths of a billionth of a dollar, rounded half up once at the end. A number holds most
+ * sums exactly; larger ones use a bigint.
  */
 class Bill {
   estimated = false;
@@ -64,14 +64,14 @@ class Bill {
   }
 }
 
-/** False where the cost cannot be known; so do the others. */
+/** Returns false if the cost cannot be known, as the other functions below do. */
 function addTokens(bill: Bill, rates: PriceRates, metered: MeteredUsage | null, estimate: MeteredUsage | null): boolean {
-  const toldPrompt = countOf(metered?.promptTokens);
-  const toldCompletion = countOf(metered?.completionTokens);
-  const prompt = toldPrompt ?? countOf(estimate?.promptTokens);
-  const completion = toldCompletion ?? countOf(estimate?.completionTokens);
+  const reportedPrompt = countOf(metered?.promptTokens);
+  const reportedCompletion = countOf(metered?.completionTokens);
+  const prompt = reportedPrompt ?? countOf(estimate?.promptTokens);
+  const completion = reportedCompletion ?? countOf(estimate?.completionTokens);
   const isLong = prompt !== null && rates.longAboveTokens !== undefined && prompt > rates.longAboveTokens;
-  if ((toldPrompt === null && prompt !== null) || (toldCompletion === null && completion !== null)) bill.estimated = true;
+  if ((reportedPrompt === null && prompt !== null) || (reportedCompletion === null && completion !== null)) bill.estimated = true;
   return addInput(bill, rates, isLong, prompt, metered) && addOutput(bill, rates, isLong, completion, metered);
 }
 
@@ -98,11 +98,11 @@ function addOutput(bill: Bill, rates: PriceRates, isLong: boolean, completion: n
   const audioOutput = rates.audioOutput ?? output;
   if (completion === null) return output === 0 && reasoning === 0 && audioOutput === 0;
   const audio = Math.min(countOf(metered?.audioOutputTokens) ?? 0, completion);
-  const thought = Math.min(countOf(metered?.reasoningTokens) ?? 0, completion - audio);
-  return addPart(bill, output, completion - audio - thought) && addPart(bill, reasoning, thought) && addPart(bill, audioOutput, audio);
+  const reasoningTokens = Math.min(countOf(metered?.reasoningTokens) ?? 0, completion - audio);
+  return addPart(bill, output, completion - audio - reasoningTokens) && addPart(bill, reasoning, reasoningTokens) && addPart(bill, audioOutput, audio);
 }
 
-/** Tokens that nobody has a rate for cannot be billed; none of them cost nothing. */
+/** Tokens without a rate make the cost unknown, unless there are none. */
 function addPart(bill: Bill, rate: number | undefined, tokens: number): boolean {
   if (tokens === 0) return true;
   if (!isRate(rate)) return false;
@@ -110,12 +110,12 @@ function addPart(bill: Bill, rate: number | undefined, tokens: number): boolean 
   return true;
 }
 
-/** What is not counted in tokens; without a rate it is no part of the price. */
-function addUnits(bill: Bill, rate: number | undefined, told: number | null, guessed: number | null): boolean {
+/** Adds what is not counted in tokens. Without a rate it is not part of the price. */
+function addUnits(bill: Bill, rate: number | undefined, reported: number | null, estimated: number | null): boolean {
   if (rate === undefined || rate === 0) return true;
-  const units = told ?? guessed;
+  const units = reported ?? estimated;
   if (!isRate(rate) || units === null) return false;
-  if (told === null) bill.estimated = true;
+  if (reported === null) bill.estimated = true;
   bill.add(units, rate);
   return true;
 }

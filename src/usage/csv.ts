@@ -1,4 +1,4 @@
-/** A table as RFC 4180 wants it: a line of headings, lines that end in CR LF, and quotes where they are needed. */
+/** A table in the format of RFC 4180: a header line, lines that end in CR LF, and quotes where they are needed. */
 export function csvOf(headings: readonly string[], rows: Iterable<Readonly<Record<string, CsvValue>>>): string {
   const lines = [line(headings)];
   for (const row of rows) lines.push(line(headings.map((heading) => row[heading] ?? null)));
@@ -13,8 +13,8 @@ function line(cells: readonly CsvValue[]): string {
 }
 
 /**
- * Text that a spreadsheet would take for a formula gets a quote in front, which makes it text again: whoever chooses the name of
- * a model must not have it computed on the machine of whoever reads the table. Numbers stay numbers.
+ * Text that a spreadsheet would run as a formula gets a quote in front (CSV injection): clients choose the names of models, and a
+ * name must not be executed on the machine of an operator who opens the table.
  */
 export function csvCell(value: CsvValue): string {
   if (typeof value !== "string") return value === null ? "" : String(value);
@@ -22,5 +22,5 @@ export function csvCell(value: CsvValue): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** Also behind spaces, which some spreadsheets take away first, and in the wide forms that some take for the narrow ones. */
+/** Some spreadsheets skip leading spaces, and some accept the full-width forms of these characters. */
 const formula = /^\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]|^[\t\r\n]/;

@@ -9,40 +9,40 @@ import type { PriceRates } from "./price.ts";
 import { estimateTokens } from "./token-estimate.ts";
 
 export interface DemandOptions {
-  /** How long answers of the model usually are; null where none was seen. */
+  /** The average length of the model's answers; null if none was seen. */
   readonly outputAverage: number | null;
-  /** The most output tokens that whoever serves the call lets a client ask for. One that asks for no number is not held to it. */
+  /** The most output tokens that a client may request of the channels of the call. It applies only if the client requests a number. */
   readonly ceiling: number | null;
-  /** Money is reserved for the longest answer that was asked for, not for a usual one. That is the rule unless this is false. */
+  /** Money is reserved for the longest answer that the request allows (the default), or for a usual one (false). */
   readonly hard?: boolean;
 }
 
-/** What a call is expected to take of its key's limits, and what it may cost: reserved before it is made. Tokens are what is usual. */
-export function demandAt(nanos: number | null, ask: CallRequest, options: DemandOptions): Demand {
-  return truthOf(expectedUse(ask, null, options, false), nanos);
+/** What is reserved for a call before it is made: the usual number of tokens, and what the call may cost. */
+export function expectedDemand(nanos: number | null, request: CallRequest, options: DemandOptions): Demand {
+  return actualDemand(expectedUse(request, null, options, false), nanos);
 }
 
 /**
- * The most that a call may cost at any of those who could serve it, by the rates of each; null where one of them is not
- * known. Which one that is depends on the call: one has a dear prompt, another a dear answer.
+ * The most that a call may cost, over the rates of all candidates; null if a rate is not known. Which candidate is the most
+ * expensive depends on the call: one may have an expensive prompt, another an expensive answer.
  */
 export function highestCost(
-  ask: CallRequest,
+  request: CallRequest,
   ratesOfAll: Iterable<PriceRates | null>,
   options: Omit<DemandOptions, "hard">,
 ): number | null {
   let most: number | null = null;
   for (const rates of ratesOfAll) {
     if (rates === null) return null;
-    const { nanos } = costNanos(highestRates(rates, ask), expectedUse(ask, rates, options, true));
+    const { nanos } = costNanos(highestRates(rates, request), expectedUse(request, rates, options, true));
     if (nanos === null) return null;
     most = Math.max(most ?? 0, nanos);
   }
   return most;
 }
 
-/** What a call took of its key's limits. What nobody counted took nothing. */
-export function truthOf(metered: MeteredUsage | null, nanos: number | null): Demand {
+/** What a call really used of its key's limits. A figure that was not reported counts as zero. */
+export function actualDemand(metered: MeteredUsage | null, nanos: number | null): Demand {
   return {
     tokens: amount(metered?.promptTokens, tokensMax) + amount(metered?.completionTokens, tokensMax),
     audioSeconds: amount(metered?.audioSeconds, secondsMax),
@@ -51,66 +51,66 @@ export function truthOf(metered: MeteredUsage | null, nanos: number | null): Dem
   };
 }
 
-/** What a call is expected to consume, in the units it is billed in: also what it is billed by where an upstream tells nothing. */
-export function expectedUse(ask: CallRequest, rates: PriceRates | null, options: DemandOptions, hard = options.hard ?? true): MeteredUsage {
+/** What a call is expected to use, in the units it is billed in. It is also billed by this if the upstream reports nothing. */
+export function expectedUse(request: CallRequest, rates: PriceRates | null, options: DemandOptions, hard = options.hard ?? true): MeteredUsage {
   const byTokens = rates !== null && isByTokens(rates);
-  switch (ask.operation) {
+  switch (request.operation) {
     case "chat":
-      return use(ask.promptTokensEstimate, choicesOf(ask) * outputOf(ask, options, hard));
+      return use(request.promptTokensEstimate, choicesOf(request) * outputOf(request, options, hard));
     case "transcription": {
-      const { seconds, file } = ask;
-      const isTold = seconds !== null && seconds >= 0;
-      const audioSeconds = amount(isTold ? seconds : file.content.length / audioBytesPerSecond, secondsMax);
+      const { seconds, file } = request;
+      const isKnown = seconds !== null && seconds >= 0;
+      const audioSeconds = amount(isKnown ? seconds : file.content.length / audioBytesPerSecond, secondsMax);
       if (!byTokens) return { ...use(0, 0), audioSeconds };
-      return { ...use(audioSeconds * heardTokensPerSecond, audioSeconds * saidTokensPerSecond), audioSeconds };
+      return { ...use(audioSeconds * inputTokensPerSecond, audioSeconds * transcriptTokensPerSecond), audioSeconds };
     }
     case "speech": {
-      const characters = amount(ask.characters, tokensMax);
+      const characters = amount(request.characters, tokensMax);
       if (!byTokens) return { ...use(0, 0), characters };
-      return { ...use(estimateTokens(ask.input), characters * spokenTokensPerCharacter), characters };
+      return { ...use(estimateTokens(request.input), characters * speechTokensPerCharacter), characters };
     }
   }
 }
 
-/** Without a figure of the client's own and without experience. */
+/** Assumed if the client gives no length and no answer was seen. */
 const usualOutputTokens = 1024;
-/** For which money is set aside at least where the client says nothing. */
-const unaskedOutputTokens = 4096;
-/** No model says more at once, whatever a client asks for. */
+/** If the client gives no length, money is reserved for at least this much. */
+const unlimitedOutputTokens = 4096;
+/** No model answers with more, whatever a client requests. */
 const outputTokensMax = 1_000_000;
-/** The bound of the OpenAI API. */
+/** The limit of the OpenAI API for `n`. */
 const choicesMax = 128;
 const tokensMax = 1e9;
 
-/** 16 kbit/s, about the least that speech is recorded with: a file that does not tell its length is rather taken for too long. */
+/** 16 kbit/s, about the lowest rate for speech. If the length of a file is unknown, it is rather estimated too high. */
 const audioBytesPerSecond = 2000;
-/** Models that bill sound as tokens hear ten to seventeen a second, and people say three to four tokens a second. */
-const heardTokensPerSecond = 20;
-const saidTokensPerSecond = 5;
-/** About fifteen characters are spoken in a second, which takes some twenty tokens of sound. */
-const spokenTokensPerCharacter = 2;
+/** Models that bill audio as tokens count ten to seventeen a second, and speech has three to four tokens of text a second. */
+const inputTokensPerSecond = 20;
+const transcriptTokensPerSecond = 5;
+/** A second of speech has about fifteen characters of text and twenty tokens of audio. */
+const speechTokensPerCharacter = 2;
 
-function outputOf(ask: ChatRequest, { outputAverage, ceiling }: DemandOptions, hard: boolean): number {
-  const asked = askedOutput(ask);
+function outputOf(request: ChatRequest, { outputAverage, ceiling }: DemandOptions, hard: boolean): number {
+  const requested = requestedOutput(request);
   const average = outputAverage !== null && outputAverage >= 0 ? outputAverage : null;
-  if (asked === null) {
-    // An answer that may have any length must not be taken for a short one because others were.
-    const unasked = hard ? Math.max(average ?? 0, unaskedOutputTokens) : (average ?? usualOutputTokens);
-    return Math.min(unasked, outputTokensMax);
+  if (requested === null) {
+    // This answer may be long even if others were short.
+    const unlimited = hard ? Math.max(average ?? 0, unlimitedOutputTokens) : (average ?? usualOutputTokens);
+    return Math.min(unlimited, outputTokensMax);
   }
-  const output = hard ? asked : Math.min(asked, average ?? asked);
+  const output = hard ? requested : Math.min(requested, average ?? requested);
   const most = ceiling !== null && ceiling > 0 ? Math.min(ceiling, outputTokensMax) : outputTokensMax;
   return Math.min(output, most);
 }
 
-/** Where both names are used, the larger; what cannot be a length was not asked for. */
-function askedOutput({ maxTokens, maxCompletionTokens }: ChatRequest): number | null {
+/** The larger of the two fields; null if neither is a length. */
+function requestedOutput({ maxTokens, maxCompletionTokens }: ChatRequest): number | null {
   const most = Math.max(length(maxTokens), length(maxCompletionTokens));
   return most > 0 ? most : null;
 }
 
-function length(asked: number | null): number {
-  return asked !== null && asked > 0 ? asked : 0;
+function length(requested: number | null): number {
+  return requested !== null && requested > 0 ? requested : 0;
 }
 
 function choicesOf({ choices }: ChatRequest): number {
@@ -127,7 +127,7 @@ function use(promptTokens: number, completionTokens: number): MeteredUsage {
   };
 }
 
-/** Neither negative nor more than can be, and zero where it is not known. */
+/** Limits a figure to a sensible range; zero if it is not known. */
 function amount(figure: number | null | undefined, max: number): number {
   return figure != null && figure >= 0 ? Math.min(figure, max) : 0;
 }

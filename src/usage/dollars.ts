@@ -2,15 +2,15 @@
 const dollarNanos = 1_000_000_000;
 const nanoDigits = 9;
 
-/** More digits than any price has: what is longer is no amount of money. */
+/** No price has more digits. */
 const lengthMax = 64;
 const exponentMax = 99;
 
 const amount = /^(\d*)(?:\.(\d*))?(?:e([+-]?\d{1,2}))?$/i;
 
 /**
- * Dollars as whole billionths, read digit by digit so that 0.1 is a tenth. What is finer is rounded half up. Null for what
- * is no amount, is negative, or is too large to be exact.
+ * Converts dollars to whole billionths, digit by digit, because 0.1 is not exact as a binary fraction. Smaller fractions are
+ * rounded half up. Returns null if the value is no amount, is negative, or is too large to be exact.
  */
 export function nanosOf(dollars: number | string): number | null {
   const text = String(dollars).trim();
@@ -31,7 +31,7 @@ function shifted(digits: bigint, shift: number): bigint {
   return (digits + divisor / 2n) / divisor;
 }
 
-/** An amount in dollars with as many digits as it needs: `0.15`, `2`, `0.000000001`. */
+/** An amount in dollars without trailing zeros: `0.15`, `2`, `0.000000001`. */
 export function dollarsOf(nanos: number): string {
   if (!Number.isFinite(nanos)) return "0";
   const whole = Math.trunc(nanos);
@@ -41,7 +41,7 @@ export function dollarsOf(nanos: number): string {
   return rest === 0 ? dollars : `${dollars}.${String(rest).padStart(nanoDigits, "0").replace(/0+$/, "")}`;
 }
 
-/** The same as the nearest number, for JSON and tables. */
+/** The amount in dollars as the nearest number, for JSON and tables. */
 export function dollarsNumber(nanos: number): number {
   return nanos / dollarNanos;
 }

@@ -3,43 +3,43 @@ import { operationSpecs } from "../operations/operation.ts";
 import type { PriceRates } from "./price.ts";
 
 /**
- * The same rates for a call of which nobody knows the parts yet: every token of its prompt and of its answer costs what the
- * dearest part costs that it may be.
+ * Rates for a call before its parts are known: every token of the prompt and of the answer has the highest rate that may apply
+ * to it.
  */
-export function highestRates(rates: PriceRates, ask: CallRequest): PriceRates {
-  // Sound may be anywhere in the messages of a chat; an answer is spoken only where that is asked for.
-  const hears = operationSpecs[ask.operation].audioInput;
-  const speaks = isSpoken(ask);
-  let known = made.get(rates);
-  if (known === undefined) made.set(rates, (known = []));
-  return (known[(hears ? 1 : 0) + (speaks ? 2 : 0)] ??= dearestOf(rates, hears, speaks));
+export function highestRates(rates: PriceRates, request: CallRequest): PriceRates {
+  // Any message of a chat may contain audio; the answer has audio only if the request says so.
+  const audioIn = operationSpecs[request.operation].audioInput;
+  const audioOut = hasAudioOutput(request);
+  let known = cache.get(rates);
+  if (known === undefined) cache.set(rates, (known = []));
+  return (known[(audioIn ? 1 : 0) + (audioOut ? 2 : 0)] ??= computeHighest(rates, audioIn, audioOut));
 }
 
-/** Every call of a key with a budget asks for them, and prices are few. */
-const made = new WeakMap<PriceRates, PriceRates[]>();
+/** Cached, because every call of a key with a budget needs them. */
+const cache = new WeakMap<PriceRates, PriceRates[]>();
 
-function dearestOf(rates: PriceRates, hears: boolean, speaks: boolean): PriceRates {
+function computeHighest(rates: PriceRates, audioIn: boolean, audioOut: boolean): PriceRates {
   const { input, cachedInput, cacheWrite, output, reasoning, longInput, longCachedInput, longCacheWrite, longOutput } = rates;
-  const audioInput = hears ? rates.audioInput : undefined;
-  const audioOutput = speaks ? rates.audioOutput : undefined;
+  const audioInput = audioIn ? rates.audioInput : undefined;
+  const audioOutput = audioOut ? rates.audioOutput : undefined;
   return {
     ...rates,
-    ...rate("input", dearest(input, cachedInput, cacheWrite, audioInput)),
-    ...rate("output", dearest(output, reasoning, audioOutput)),
-    ...rate("longInput", dearest(longInput ?? input, longCachedInput ?? cachedInput, longCacheWrite ?? cacheWrite, audioInput)),
-    ...rate("longOutput", dearest(longOutput ?? output, reasoning, audioOutput)),
+    ...rate("input", highest(input, cachedInput, cacheWrite, audioInput)),
+    ...rate("output", highest(output, reasoning, audioOutput)),
+    ...rate("longInput", highest(longInput ?? input, longCachedInput ?? cachedInput, longCacheWrite ?? cacheWrite, audioInput)),
+    ...rate("longOutput", highest(longOutput ?? output, reasoning, audioOutput)),
   };
 }
 
-function isSpoken(ask: CallRequest): boolean {
-  const { audioOutput } = operationSpecs[ask.operation];
+function hasAudioOutput(request: CallRequest): boolean {
+  const { audioOutput } = operationSpecs[request.operation];
   if (audioOutput !== "maybe") return audioOutput;
-  if ("members" in ask) for (const { key } of ask.members) if (key === "modalities" || key === "audio") return true;
+  if ("members" in request) for (const { key } of request.members) if (key === "modalities" || key === "audio") return true;
   return false;
 }
 
-/** Where the rate of the whole is not known, what its parts cost does not tell. */
-function dearest(whole: number | undefined, ...parts: readonly (number | undefined)[]): number | undefined {
+/** Without a rate for the whole, the rates of its parts are not enough. */
+function highest(whole: number | undefined, ...parts: readonly (number | undefined)[]): number | undefined {
   if (whole === undefined) return undefined;
   return parts.reduce<number>((most, part) => (part !== undefined && part > most ? part : most), whole);
 }

@@ -1,12 +1,12 @@
 import { matchesPattern } from "../keys/allow.ts";
 import type { Price, PriceRates } from "./price.ts";
 
-/** All prices that hold, from every source. It does not change; a change of prices makes a new one. */
+/** All prices, from every source. It is immutable; a change of prices makes a new one. */
 export interface PriceBook {
-  /** As they were given, the strongest last. */
+  /** In ascending order of precedence. */
   readonly layers: readonly (readonly Price[])[];
   readonly indexes: readonly LayerIndex[];
-  /** What was looked up before: finding it again must cost next to nothing. */
+  /** What was looked up before, because every call needs a price. */
   readonly found: FoundPrices;
 }
 
@@ -22,16 +22,16 @@ interface LayerIndex {
   readonly patterns: readonly Price[];
 }
 
-/** An entry of a later layer wins over one of an earlier, so the order is: what is shipped, the store, the file. */
+/** An entry of a later layer takes precedence: first the shipped prices, then the store, then the file. */
 export function makePriceBook(layers: readonly (readonly Price[])[]): PriceBook {
   return { layers, indexes: layers.map(indexOf).toReversed(), found: new FoundPrices() };
 }
 
 /**
- * What a model costs at a moment of the wall clock; null where nobody said. Within a layer a name goes before a pattern, a
- * longer pattern before a shorter one, the provider's own price before everybody's, and the latest that has begun counts. A
- * dated name without an entry of its own, such as `large-2026-01-31`, has the price of the name without the date. Nothing else
- * is guessed: `vendor/large` at a router is another model than `large` at its vendor.
+ * What a model costs at a time of the wall clock; null if there is no price. Within a layer, a name takes precedence over a
+ * pattern, a longer pattern over a shorter one, and a price for the provider over one for all; the latest that has begun counts.
+ * A dated name without an entry, such as `large-2026-01-31`, has the price of the name without the date. Nothing else is
+ * guessed: `vendor/large` at a router is another model than `large` at its vendor.
  */
 export function priceOf(book: PriceBook, { provider, model }: Priced, atMs: number): PriceRates | null {
   const { own, entries, undated } = book.found.get(provider, model) ?? book.found.keep(provider, model, search(book, provider, model));
@@ -45,16 +45,16 @@ function hasBegun(prices: readonly Price[], atMs: number): boolean {
   return false;
 }
 
-/** Every entry that fits, the one to be preferred first. */
+/** All entries that match, in descending order of precedence. */
 interface PriceMatches {
   readonly entries: readonly Price[];
-  /** Those that bear exactly this name. */
+  /** Those with exactly this name. */
   readonly own: readonly Price[];
   /** The entries with those of the name without its date; null where it has no date. */
   readonly undated: readonly Price[] | null;
 }
 
-/** More than any gateway serves; a channel that takes any model lets clients choose the names. */
+/** More than a gateway serves. It is bounded because a channel that takes any model lets clients choose the names. */
 const foundMax = 10_000;
 
 class FoundPrices {
@@ -104,7 +104,7 @@ function search({ indexes }: PriceBook, provider: string | null, model: string):
   };
 }
 
-/** Without those of other providers; of equally long names the provider's own first, then the latest. */
+/** Leaves out other providers' prices. Among names of equal length the provider's own comes first, then the latest. */
 function preferred(prices: readonly Price[], provider: string | null): readonly Price[] {
   const usable = prices.filter((price) => price.provider === null || price.provider === provider);
   const others = (price: Price): number => (price.provider === null ? 1 : 0);

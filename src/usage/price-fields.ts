@@ -1,7 +1,7 @@
 import { dollarsNumber } from "./dollars.ts";
 import type { PriceRates } from "./price.ts";
 
-/** Rates by the words people write them with. All are dollars except for `long_above_tokens`. */
+/** Rates as they are written in the configuration file and the API. All are dollars except for `long_above_tokens`. */
 export type PriceFields = Readonly<Partial<Record<PriceField, number>>>;
 
 const rateOfField = {
@@ -25,18 +25,18 @@ const rateOfField = {
 export type PriceField = keyof typeof rateOfField;
 export const priceFieldNames = Object.keys(rateOfField) as readonly PriceField[];
 
-/** Rates in dollars. What is not known is not there. */
+/** Rates in dollars, without those that are not known. */
 export function priceFields(rates: PriceRates): PriceFields {
-  const words: Partial<Record<PriceField, number>> = {};
-  for (const word of priceFieldNames) {
-    const figure = rates[rateOfField[word]];
-    if (figure !== undefined) words[word] = word === "long_above_tokens" ? figure : dollarsNumber(figure);
+  const fields: Partial<Record<PriceField, number>> = {};
+  for (const field of priceFieldNames) {
+    const figure = rates[rateOfField[field]];
+    if (figure !== undefined) fields[field] = field === "long_above_tokens" ? figure : dollarsNumber(figure);
   }
-  return words;
+  return fields;
 }
 
-/** The other way round, of amounts that are billionths already. */
+/** The reverse, from amounts in billionths of a dollar. */
 export function ratesOfFields(nanos: { readonly [W in PriceField]?: number | undefined }): PriceRates {
-  const known = priceFieldNames.flatMap((word) => (nanos[word] === undefined ? [] : [[rateOfField[word], nanos[word]] as const]));
+  const known = priceFieldNames.flatMap((field) => (nanos[field] === undefined ? [] : [[rateOfField[field], nanos[field]] as const]));
   return Object.fromEntries(known);
 }

@@ -1,9 +1,9 @@
 /**
- * What a model costs from a day on, in billionths of a dollar. A rate that is absent is not known; a rate of zero is free.
- * Token rates are per million tokens; the others per unit.
+ * What a model costs from a day on, in billionths of a dollar. A missing rate is not known; a rate of zero is free. Token rates
+ * are per million tokens, the others per unit.
  */
 export interface Price {
-  /** The provider it holds for, as in a channel's `provider`; null: whoever serves the model. */
+  /** The provider it applies to, as in a channel's `provider`; null: all of them. */
   readonly provider: string | null;
   /** The upstream's name of the model, or a pattern with `*`. */
   readonly model: string;
@@ -13,8 +13,8 @@ export interface Price {
 }
 
 /**
- * Ten thousand dollars, for a million tokens or characters, a second or a call: far above any price there is. A larger one is a
- * mistake, such as a price per token written as dollars, and its sums would soon leave what a database can add up.
+ * Ten thousand dollars for a million tokens or characters, a second or a call: far above any real price. A larger rate is a
+ * mistake, such as a price per token in the wrong unit, and its sums would soon exceed the integers of a database.
  */
 export const rateNanosMax = 1e13;
 

@@ -1,21 +1,21 @@
 import type { Operation } from "../operations/operation.ts";
 
-/** What one call consumed and cost, and how it went: written once, when it is over. No content. Times are wall-clock milliseconds. */
+/** What one call used and cost, and how it ended. It is written once, when the call is over, and holds no content. Times are wall-clock milliseconds. */
 export interface Receipt {
-  /** A UUIDv7 made when the call began: what makes writing it twice harmless. */
+  /** A UUIDv7 that is made when the call begins. It makes writing the receipt twice harmless. */
   readonly id: string;
-  /** What the client was told as `x-request-id`; it may have chosen it itself. */
+  /** The `x-request-id` of the response; the client may have chosen it. */
   readonly requestId: string;
   readonly keyId: string;
   readonly operation: Operation;
   /** As the client named it. */
   readonly model: string;
-  /** Who answered; null where nobody did. */
+  /** The channel that answered; null if none did. */
   readonly channel: string | null;
   readonly upstreamModel: string | null;
   readonly stream: boolean;
   readonly status: number;
-  /** `unknown`: the process died while the call was under way. */
+  /** `unknown`: the process died during the call. */
   readonly state: "complete" | "failed" | "interrupted" | "abandoned" | "unknown";
   /** The kind of failure it ended with. */
   readonly error: string | null;
@@ -24,22 +24,22 @@ export interface Receipt {
   readonly firstContentMs: number | null;
   /** What reached the client. */
   readonly delivered: Figures;
-  /** Output tokens that upstreams made for it, over all attempts, delivered or not. */
+  /** Output tokens that upstreams generated, over all attempts, delivered or not. */
   readonly generatedTokens: number | null;
-  /** What upstreams will charge for it, over all attempts, in billionths of a dollar; null where a price is unknown. */
+  /** What upstreams charge for all attempts, in billionths of a dollar; null if a price is unknown. */
   readonly billedNanos: number | null;
-  /** Of that, what attempts cost that lost a race. */
+  /** The part of it for hedged attempts that were not used. */
   readonly hedgeWasteNanos: number;
-  /** An upstream may have charged for an attempt whose figures never came. */
+  /** An upstream may have charged for an attempt that reported no usage. */
   readonly costUncertain: boolean;
-  /** Some figure is our own estimate. */
+  /** A figure is an estimate of the gateway. */
   readonly estimated: boolean;
-  /** The answer is not whole: cut, or its client left. */
+  /** The answer is not complete: it broke off, or the client left. */
   readonly partial: boolean;
-  /** Why the answer may be less than its client expects, though nobody failed: `truncated_audio`, the upload had been cut off. */
+  /** Why the answer may be incomplete although no attempt failed: `truncated_audio`, the upload was cut off. */
   readonly warning: string | null;
   readonly attempts: readonly AttemptReceipt[];
-  /** Who could have been asked, and why they were or were not; null where there was no choice. */
+  /** The candidates, and why each was asked or not; null if there was no choice. */
   readonly plan: readonly PlannedStep[] | null;
 }
 
@@ -73,14 +73,14 @@ export interface PlannedStep {
   readonly channel: string;
   readonly model: string;
   readonly tier: number | null;
-  /** `taken`, `ready` (not needed), or why it was passed over. */
+  /** `taken`, `ready` (not needed), or why it was skipped. */
   readonly verdict: string;
-  /** What it was cooling for, and how long still. */
+  /** The cause and the remaining time of its cool-down. */
   readonly cause: string | null;
   readonly forMs: number | null;
 }
 
-/** A call that was let in: should we die before its receipt is written, this is what is known of it. */
+/** An admitted call, written when it begins: what is known if the process dies before its receipt is written. */
 export interface ReceiptOpening {
   readonly id: string;
   readonly requestId: string;
@@ -94,4 +94,9 @@ export interface ReceiptOpening {
   readonly characters: number | null;
   /** What was reserved for it. */
   readonly nanos: number | null;
+}
+
+/** The `x-request-id` of a call whose client sent none. It is made of the receipt id, so that one leads to the other. */
+export function requestNameOf(receiptId: string): string {
+  return `req_${receiptId.replace(/-/g, "")}`;
 }

@@ -1,16 +1,15 @@
 import type { DeltaRun } from "../operations/chat/delta-run.ts";
 
 /**
- * How many tokens a text has, by its characters alone: for an answer whose upstream did not count, never in place of a count.
- * Against the vocabulary of current large models (o200k) it is off by about a tenth for prose and code in most languages; a
- * fifth for dense JSON, a third too low for hashes and other noise. Older vocabularies have up to twice as many tokens in
- * languages that are not written in Latin letters.
+ * Estimates the number of tokens of a text from its characters. It is used only if the upstream reported no count. Compared with
+ * the o200k vocabulary, the error is about a tenth for prose and code in most languages and a fifth for dense JSON; hashes and
+ * other noise are underestimated by a third. Older vocabularies have up to twice as many tokens in non-Latin scripts.
  */
 export function estimateTokens(text: string): number {
   return tokensOf(weightOf(text));
 }
 
-/** The same for a text that arrives in pieces, wherever it is cut. */
+/** The same for a text that arrives in pieces. */
 export class TokenCount {
   private weight = 0;
 
@@ -18,7 +17,7 @@ export class TokenCount {
     this.weight += weightOf(text);
   }
 
-  /** The words of many deltas: they are ASCII, and no text is made of them. */
+  /** Adds the text of many deltas, which is ASCII, without making a string of it. */
   pushRun(run: DeltaRun): void {
     this.weight += run.weight(ascii);
   }
@@ -28,14 +27,14 @@ export class TokenCount {
   }
 }
 
-/** Weights are hundredths of a token, so that sums of them are exact. */
+/** Weights are hundredths of a token, so that their sums are exact. */
 const tokenWeight = 100;
 
 function tokensOf(weight: number): number {
   return Math.ceil(weight / tokenWeight);
 }
 
-/** Each half of a surrogate pair counts for itself, so a cut between them changes nothing. */
+/** Each half of a surrogate pair is counted, so a cut between them makes no difference. */
 function weightOf(text: string): number {
   let weight = 0;
   for (let at = 0; at < text.length; at++) {
@@ -48,7 +47,7 @@ function weightOf(text: string): number {
 const letterWeight = 25;
 const digitWeight = 40;
 const markWeight = 60;
-/** Most spaces belong to the word behind them. */
+/** Most spaces are part of the token of the following word. */
 const spaceWeight = 2;
 const breakWeight = 20;
 
@@ -63,7 +62,7 @@ function asciiWeight(character: string): number {
 
 const ideographWeight = 80;
 
-/** From the first code unit behind the row above to `end`, measured on prose. */
+/** Weights of the code units up to `end`, measured on prose. */
 const scripts: readonly { readonly end: number; readonly weight: number }[] = [
   // Latin with marks.
   { end: 0x0370, weight: 50 },
@@ -81,11 +80,11 @@ const scripts: readonly { readonly end: number; readonly weight: number }[] = [
   { end: 0xac00, weight: ideographWeight },
   // Hangul.
   { end: 0xd7b0, weight: 70 },
-  // Halves of what lies beyond, mostly emoji.
+  // Surrogates, mostly of emoji.
   { end: 0xe000, weight: 75 },
 ];
 
-/** The scripts once more, by rows of sixteen code units: each of them begins with a row. */
+/** The same weights by rows of sixteen code units, for a fast lookup. Each script begins at a row. */
 const byRow: Uint8Array = Uint8Array.from(
   { length: 0x1_0000 >> 4 },
   (_, row) => scripts.find(({ end }) => row << 4 < end)?.weight ?? ideographWeight,

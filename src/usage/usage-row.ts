@@ -1,7 +1,7 @@
-/** A question about what was used: grouped, filtered, and answered from sums made while receipts came in. */
+/** A query for usage, grouped and filtered. It is answered from sums that are updated with each receipt. */
 export interface UsageQuery {
   readonly by: readonly UsageColumn[];
-  /** From this moment on, and up to but without that one; wall-clock milliseconds, widened to whole hours. */
+  /** From `sinceMs` (inclusive) to `untilMs` (exclusive), in wall-clock milliseconds, extended to whole hours. */
   readonly sinceMs: number | null;
   readonly untilMs: number | null;
   readonly keyId: string | null;
@@ -13,7 +13,7 @@ export type UsageColumn = "key" | "model" | "channel" | "operation" | "day" | "h
 export const usageColumns: readonly UsageColumn[] = ["key", "model", "channel", "operation", "day", "hour"];
 
 export interface UsageRow {
-  /** The values of the columns asked for; a day as `2026-01-31`, an hour as `2026-01-31T14:00Z`; the key's id. */
+  /** The values of the requested columns; a day as `2026-01-31`, an hour as `2026-01-31T14:00Z`; the key's id. */
   readonly group: Readonly<Partial<Record<UsageColumn, string | null>>>;
   readonly calls: number;
   readonly failedCalls: number;
@@ -23,15 +23,15 @@ export interface UsageRow {
   readonly reasoningTokens: number;
   readonly audioSeconds: number;
   readonly characters: number;
-  /** What is known of the cost; to be shown by way of `knownNanos`. */
+  /** The known part of the cost. Use `knownNanos` to show it. */
   readonly nanos: number;
-  /** Calls whose price was not known: they are not in `nanos`. */
+  /** Calls whose price was not known, which `nanos` does not include. */
   readonly unpricedCalls: number;
   readonly uncertainCalls: number;
   readonly estimatedCalls: number;
 }
 
-/** What is known of the cost of a row; null where nothing is, since what nobody knows must not look like what is free. */
+/** The known cost of a row; null if nothing is known, so that an unknown cost does not look like a free call. */
 export function knownNanos({ calls, nanos, unpricedCalls }: UsageRow): number | null {
   return unpricedCalls > 0 && unpricedCalls >= calls ? null : nanos;
 }

@@ -1,7 +1,7 @@
 import { dollarsNumber } from "./dollars.ts";
 import { knownNanos, usageColumns, type UsageColumn, type UsageRow } from "./usage-row.ts";
 
-/** A row of what was used, as the admin API, the command line and exported tables show it: flat, with the columns it is grouped by first. */
+/** A row of usage, as the admin API, the command line and exports show it: flat, with the grouping columns first. */
 export type UsageView = Readonly<Record<string, string | number | null>>;
 
 /** The figures, in the order in which they are shown. */
@@ -20,7 +20,7 @@ export const usageFigures = [
   "unpriced",
 ] as const;
 
-/** `keyName` tells what people call a key; null where it is no longer known. */
+/** `keyName` returns the name of a key; null if the key is no longer known. */
 export function usageView(row: UsageRow, keyName: (id: string) => string | null = () => null): UsageView {
   const group: Record<string, string | null> = {};
   for (const [column, value] of Object.entries(row.group)) {
@@ -45,12 +45,12 @@ export function usageView(row: UsageRow, keyName: (id: string) => string | null 
   return { ...group, ...figures };
 }
 
-/** The names of a row's cells, in order: also of a table without rows. */
+/** The column names of a table, in order. */
 export function usageHeadings(by: readonly UsageColumn[]): readonly string[] {
   return [...by.flatMap((column) => (column === "key" ? ["key", "key_name"] : [column])), ...usageFigures];
 }
 
-/** `key,model` as columns, each once; or the first of them that is none. */
+/** Parses a list such as `key,model`; returns the first name that is no column, if any. */
 export function readUsageColumns(text: string): readonly UsageColumn[] | { readonly unknown: string } {
   const columns = new Set<UsageColumn>();
   for (const word of text.split(",").map((part) => part.trim())) {

@@ -11,8 +11,7 @@ import { retain } from "../../src/store/retention.ts";
 import { sql } from "../../src/store/sql.ts";
 import { ownRequestName, receiptIdIn } from "../../src/store/receipts/stored-request.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
-import type { AttemptReceipt, Receipt } from "../../src/usage/receipt.ts";
-import { requestNameOf } from "../../src/usage/request-name.ts";
+import { type AttemptReceipt, type Receipt, requestNameOf } from "../../src/usage/receipt.ts";
 import { engines } from "../support/databases.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
 

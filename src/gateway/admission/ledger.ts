@@ -4,7 +4,7 @@ import type { Key } from "../../keys/key.ts";
 import { type CallRequest, promptTokensOf } from "../../operations/call-request.ts";
 import { failure } from "../../operations/failure.ts";
 import { operationSpecs } from "../../operations/operation.ts";
-import { highestCost, demandAt, truthOf } from "../../usage/demand.ts";
+import { highestCost, expectedDemand, actualDemand } from "../../usage/demand.ts";
 import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
@@ -102,7 +102,7 @@ export class Ledger {
     const receipt = this.receiptOf(record, admission);
     const { delivered } = receipt;
     if (operationSpecs[record.operation].unit === "tokens") this.outputs.learn(receipt.model, delivered.completionTokens);
-    admission.grant.settle(record.attempts.length === 0 ? null : truthOf(countedOf(receipt), receipt.billedNanos));
+    admission.grant.settle(record.attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos));
     return this.persistedWhen(receipts.close(receipt));
   };
 
@@ -143,7 +143,7 @@ export class Ledger {
   /** The expected demand. Only a budget needs the price before the call: the highest of the route. */
   private demand(ask: CallRequest, route: Route, atMs: number, metered: boolean): Demand {
     const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
-    return demandAt(metered ? highestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
+    return expectedDemand(metered ? highestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
   }
 
   /** A route has many candidates but few different prices. */

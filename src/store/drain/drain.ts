@@ -1,8 +1,7 @@
 import { appendFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { StorageTrouble } from "../../gateway/storage.ts";
-import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
-import { requestNameOf } from "../../usage/request-name.ts";
+import { type ReceiptOpening, type Receipt, requestNameOf } from "../../usage/receipt.ts";
 import type { Spending } from "../tables/budget-table.ts";
 import type { Database } from "../database.ts";
 import { segmentFile, segmentsIn } from "../journal/folder.ts";

@@ -1,11 +1,10 @@
 import { operations, type Operation } from "../../operations/operation.ts";
-import type { AttemptReceipt, Figures, ReceiptOpening, PlannedStep, Receipt } from "../../usage/receipt.ts";
+import { type AttemptReceipt, type Figures, type ReceiptOpening, type PlannedStep, type Receipt, requestNameOf } from "../../usage/receipt.ts";
 import { textBytesMax } from "../journal/frame.ts";
 import { ArrayReader } from "./array-reader.ts";
 import { expandAttempt, compactAttempt } from "./compact-attempt.ts";
 import { ownRequestName } from "./stored-request.ts";
 import { nameCharactersMax } from "../stored-text.ts";
-import { requestNameOf } from "../../usage/request-name.ts";
 
 /**
  * What a journal says, a line at a time. A line is a JSON array whose first element tells its kind: without the names of

@@ -1,6 +1,5 @@
 import { operations } from "../../operations/operation.ts";
-import type { AttemptReceipt, Figures, Receipt } from "../../usage/receipt.ts";
-import { requestNameOf } from "../../usage/request-name.ts";
+import { type AttemptReceipt, type Figures, type Receipt, requestNameOf } from "../../usage/receipt.ts";
 import { BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import { expandAttempt, compactAttempt } from "./compact-attempt.ts";
 import { blames, outcomes, planOf, planText, states } from "./receipt-line.ts";

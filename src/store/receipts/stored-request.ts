@@ -1,4 +1,4 @@
-import { requestNameOf } from "../../usage/request-name.ts";
+import { requestNameOf } from "../../usage/receipt.ts";
 
 /** Most requests have the name that we made from their receipt's id: it is not kept a second time. */
 export function ownRequestName(requestId: string, receiptId: string): string | null {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ReceiptIds } from "../../../src/http/receipt-ids.ts";
-import { requestNameOf } from "../../../src/usage/request-name.ts";
+import { requestNameOf } from "../../../src/usage/receipt.ts";
 
 const versionSeven = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 

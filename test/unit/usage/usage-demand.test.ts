@@ -7,7 +7,7 @@ import type { SpeechRequest } from "../../../src/operations/speech/speech-reques
 import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
-import { highestCost, demandAt, expectedUse, truthOf, type DemandOptions } from "../../../src/usage/demand.ts";
+import { highestCost, expectedDemand, expectedUse, actualDemand, type DemandOptions } from "../../../src/usage/demand.ts";
 import { moved, newOutputAverage } from "../../../src/usage/output-average.ts";
 import type { PriceRates } from "../../../src/usage/price.ts";
 import { estimateTokens, TokenCount } from "../../../src/usage/token-estimate.ts";
@@ -19,9 +19,9 @@ const usual: DemandOptions = { outputAverage: null, ceiling: null, hard: true };
 
 /** What is reserved for a call at one price: of the money for the longest answer, unless `hard` is false. */
 function demandOf(ask: CallRequest, price: PriceRates | null, options: DemandOptions): Demand {
-  if (price === null) return demandAt(null, ask, options);
+  if (price === null) return expectedDemand(null, ask, options);
   const use = expectedUse(ask, price, options, false);
-  return truthOf(use, options.hard === false ? costNanos(price, use).nanos : highestCost(ask, [price], options));
+  return actualDemand(use, options.hard === false ? costNanos(price, use).nanos : highestCost(ask, [price], options));
 }
 
 const japanese =
@@ -329,14 +329,14 @@ describe("the most that a call may cost", () => {
 describe("what a call took", () => {
   test("is what was counted, and nothing of what was not", () => {
     const metered = { ...nothingCounted, promptTokens: 7, completionTokens: 5, audioSeconds: 2.5, characters: 3 };
-    expect(truthOf(metered, 42)).toEqual({ tokens: 12, audioSeconds: 2.5, characters: 3, nanos: 42 });
-    expect(truthOf({ ...nothingCounted, promptTokens: 7 }, null)).toEqual({ tokens: 7, audioSeconds: 0, characters: 0, nanos: null });
-    expect(truthOf(null, 0)).toEqual({ tokens: 0, audioSeconds: 0, characters: 0, nanos: 0 });
+    expect(actualDemand(metered, 42)).toEqual({ tokens: 12, audioSeconds: 2.5, characters: 3, nanos: 42 });
+    expect(actualDemand({ ...nothingCounted, promptTokens: 7 }, null)).toEqual({ tokens: 7, audioSeconds: 0, characters: 0, nanos: null });
+    expect(actualDemand(null, 0)).toEqual({ tokens: 0, audioSeconds: 0, characters: 0, nanos: 0 });
   });
 
   test("is never negative, and never without end", () => {
     const metered = { ...nothingCounted, promptTokens: -5, completionTokens: Number.NaN, audioSeconds: Infinity, characters: 1e300 };
-    expect(truthOf(metered, 1)).toEqual({ tokens: 0, audioSeconds: 36_000_000, characters: 1e9, nanos: 1 });
+    expect(actualDemand(metered, 1)).toEqual({ tokens: 0, audioSeconds: 36_000_000, characters: 1e9, nanos: 1 });
   });
 });
 
