@@ -154,7 +154,7 @@ export async function openDurable(needs: DurableNeeds): Promise<Durable> {
     reports,
     limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs }),
     receipts: journal,
-    hint: (scope, cause, forMs) => joint?.hints.tell(scope, cause, forMs),
+    hint: (scope, cause, forMs) => joint?.hints.publish(scope, cause, forMs),
     standing: () => ({
       lag: drain.lag(),
       journalFull: journal.full,

@@ -1,13 +1,13 @@
 import type { Durable } from "./durable.ts";
 import { StorageTrouble } from "../gateway/storage.ts";
-import { usualKey } from "../keys/stored-key.ts";
+import { defaultKey } from "../keys/stored-key.ts";
 import { makeToken } from "../keys/token.ts";
 
 /** Without any key nobody could call: one is made and kept, to be shown this once. Null where there is one. */
 export async function firstKey({ storage, masterKey }: Durable): Promise<string | null> {
   if ((await storage.keys.count()) > 0) return null;
   const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
-  const key = { ...usualKey, name: "first", note: "made at the first start" };
+  const key = { ...defaultKey, name: "first", note: "made at the first start" };
   const mark = { digest: masterKey.digest(token), last4: token.slice(-4) };
   try {
     await storage.keys.create(publicId, key, mark, { kind: "gateway", name: "first start" });

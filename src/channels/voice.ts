@@ -45,7 +45,7 @@ function refusal({ names }: Voices, requested: string): Failure {
   const list = known.length > listedMax ? `${listed} and ${known.length - listedMax} more` : listed;
   const shown = requested.length > shownLengthMax ? `${requested.slice(0, shownLengthMax)}…` : requested;
   return failure("unsupported", "the channel does not have the voice that was asked for", {
-    message: `Invalid value for 'voice': '${shown}' is not known here.${known.length === 0 ? "" : ` Known are ${list}.`}`,
+    message: `Invalid value for 'voice': '${shown}' is not supported.${known.length === 0 ? "" : ` Supported values are: ${list}.`}`,
     status: 400,
     type: "invalid_request_error",
     code: "invalid_value",

@@ -1,33 +1,33 @@
 import type { Timer, TimerQueue } from "../gateway/ports.ts";
 
 /**
- * Timers for things that hardly ever happen. Every call sets a few deadlines and takes them all back; a native timer
- * for each would cost more than the rest of its bookkeeping. Long ones share one native timer, for the first tick that has
- * any: they ring within a tick after their time, never before. Short ones are native.
+ * Timers that are usually cancelled. Every call sets a few deadlines and cancels them all; a native timer for each would cost
+ * more than the rest of its bookkeeping. Long timers share one native timer, which is set for the first tick that has any: they
+ * fire within a tick after their time, never before. Short ones are native.
  *
- * A process that stood still finds all its timers due before it has read what came meanwhile, and would blame others for
- * a silence that was its own. So whatever rings late rings a moment later still, when that has been read.
+ * A process that was stopped or starved finds all its timers due before it has read what arrived meanwhile, and would take its
+ * own pause for the silence of an upstream. A timer that is late is therefore delayed a little more, so that the input is read first.
  */
 export class Timers implements TimerQueue {
   private readonly ticks = new Map<number, Set<Timer>>();
-  private readonly soon = new Map<Timer, ReturnType<typeof setTimeout>>();
+  private readonly nativeTimers = new Map<Timer, ReturnType<typeof setTimeout>>();
   private running: ReturnType<typeof setTimeout> | null = null;
-  /** When the shared timer is to look. */
+  /** The tick for which the shared timer is set. */
   private nextTick = Infinity;
 
   constructor(private readonly nowMs: () => number) {}
 
-  /** Calls back once after a while; the returned function takes it back. */
+  /** Calls back once. The returned function cancels it. */
   after(ms: number, then: () => void): () => void {
-    // The same function may wait twice; each wait is its own.
-    const timer = { fire: then, slot: nowhere };
+    // Each call gets its own timer, also for the same function.
+    const timer = { fire: then, slot: unset };
     this.set(timer, ms);
     return () => this.clear(timer);
   }
 
   set(timer: Timer, ms: number, nowMs = this.nowMs()): void {
     this.clear(timer);
-    if (ms < coarseFromMs) return this.setSoon(timer, ms, nowMs);
+    if (ms < coarseFromMs) return this.setNative(timer, ms, nowMs);
     const tick = Math.ceil((nowMs + ms) / tickMs);
     timer.slot = tick;
     const due = this.ticks.get(tick);
@@ -38,44 +38,44 @@ export class Timers implements TimerQueue {
 
   clear(timer: Timer): void {
     const { slot } = timer;
-    if (slot === nowhere) return;
-    timer.slot = nowhere;
-    if (slot !== isSoon) return void this.ticks.get(slot)?.delete(timer);
-    clearTimeout(this.soon.get(timer));
-    this.soon.delete(timer);
+    if (slot === unset) return;
+    timer.slot = unset;
+    if (slot !== native) return void this.ticks.get(slot)?.delete(timer);
+    clearTimeout(this.nativeTimers.get(timer));
+    this.nativeTimers.delete(timer);
   }
 
-  private setSoon(timer: Timer, ms: number, nowMs: number): void {
-    timer.slot = isSoon;
+  private setNative(timer: Timer, ms: number, nowMs: number): void {
+    timer.slot = native;
     const dueMs = nowMs + ms;
-    const ring = (): void => {
-      this.soon.delete(timer);
-      timer.slot = nowhere;
+    const fire = (): void => {
+      this.nativeTimers.delete(timer);
+      timer.slot = unset;
       timer.fire();
     };
-    const look = (): void => {
+    const fireDue = (): void => {
       const lateMs = this.nowMs() - dueMs;
-      if (lateMs < standstillMs) ring();
-      else this.soon.set(timer, setTimeout(ring, graceOf(lateMs)));
+      if (lateMs < pauseMs) fire();
+      else this.nativeTimers.set(timer, setTimeout(fire, graceOf(lateMs)));
     };
-    this.soon.set(timer, setTimeout(look, ms));
+    this.nativeTimers.set(timer, setTimeout(fireDue, ms));
   }
 
   private run(tick: number, nowMs: number): void {
     if (this.running !== null) clearTimeout(this.running);
-    // A standstill that ends with the tick shows in a look that was to be shortly before it.
-    const lookTick = tick - leadTicks > nowMs / tickMs ? tick - leadTicks : tick;
-    // Now and then a look is due at any rate: what was taken back leaves empty ticks behind.
-    this.nextTick = Math.min(lookTick, Math.ceil((nowMs + tidyMs) / tickMs));
+    // A pause that ends at the tick is noticed because this timer was due shortly before it.
+    const wakeTick = tick - leadTicks > nowMs / tickMs ? tick - leadTicks : tick;
+    // It also runs now and then to remove the empty ticks of cancelled timers.
+    this.nextTick = Math.min(wakeTick, Math.ceil((nowMs + tidyMs) / tickMs));
     const dueMs = this.nextTick * tickMs;
     this.running = setTimeout(() => {
       const lateMs = this.nowMs() - dueMs;
-      if (lateMs < standstillMs) return this.look();
-      this.running = setTimeout(() => this.look(), graceOf(lateMs));
+      if (lateMs < pauseMs) return this.fireDue();
+      this.running = setTimeout(() => this.fireDue(), graceOf(lateMs));
     }, dueMs - nowMs);
   }
 
-  private look(): void {
+  private fireDue(): void {
     this.running = null;
     this.nextTick = Infinity;
     const nowMs = this.nowMs();
@@ -88,7 +88,7 @@ export class Timers implements TimerQueue {
       }
       for (const timer of due) {
         due.delete(timer);
-        timer.slot = nowhere;
+        timer.slot = unset;
         timer.fire();
       }
       this.ticks.delete(tick);
@@ -97,11 +97,11 @@ export class Timers implements TimerQueue {
   }
 }
 
-/** Where a timer is that does not wait, or that waits for a time of its own; otherwise the tick it waits for. */
-const nowhere = 0;
-const isSoon = -1;
+/** Values of `slot` for a timer that is not set and for a native one; any other is a tick. */
+const unset = 0;
+const native = -1;
 
-/** Enough to read what waits, and no more than a moment for whoever was to be told. */
+/** Long enough to read what has arrived, and short for whoever waits for the timer. */
 function graceOf(lateMs: number): number {
   return Math.min(lateMs, graceMaxMs);
 }
@@ -109,7 +109,7 @@ function graceOf(lateMs: number): number {
 const tickMs = 50;
 const coarseFromMs = 2000;
 const tidyMs = 1000;
-/** Longer than a busy loop is late, shorter than any time-out. */
-const standstillMs = 250;
-const leadTicks = standstillMs / tickMs;
+/** Longer than the delay of a busy event loop, shorter than any timeout. */
+const pauseMs = 250;
+const leadTicks = pauseMs / tickMs;
 const graceMaxMs = 500;

@@ -35,10 +35,10 @@ export class FileSlots {
     }
     const index = this.free.pop() ?? this.made++;
     this.inUse++;
-    return new FileSlot(this.file, index * slotBytes, slotBytes, () => this.giveBack(index));
+    return new FileSlot(this.file, index * slotBytes, slotBytes, () => this.release(index));
   }
 
-  private giveBack(index: number): void {
+  private release(index: number): void {
     this.free.push(index);
     this.inUse--;
     if (this.inUse > 0) return;
@@ -52,13 +52,13 @@ export class FileSlots {
 /** One slot of the file. It must be freed once. */
 export class FileSlot {
   private busy = 0;
-  private givenBack = false;
+  private released = false;
 
   constructor(
     private readonly file: UnnamedFile,
     private readonly from: number,
     readonly bytesMax: number,
-    private readonly giveBack: () => void,
+    private readonly release: () => void,
   ) {}
 
   /** Writes at the beginning of the slot. Resolves to whether that succeeded. */
@@ -77,15 +77,15 @@ export class FileSlot {
 
   /** Frees the slot once its pending reads and writes are done, so that they cannot hit the next owner. */
   free(): void {
-    this.givenBack = true;
-    if (this.busy === 0) this.giveBack();
+    this.released = true;
+    if (this.busy === 0) this.release();
   }
 
   private use<Result>(work: Promise<Result>): Promise<Result> {
     this.busy++;
     return work.finally(() => {
       this.busy--;
-      if (this.givenBack && this.busy === 0) this.giveBack();
+      if (this.released && this.busy === 0) this.release();
     });
   }
 }

@@ -1,4 +1,4 @@
-import type { KeyChange, NewKey, StoredKey, TokenMark } from "../keys/stored-key.ts";
+import type { KeyChange, NewKey, StoredKey, HashedToken } from "../keys/stored-key.ts";
 import type { Price } from "../usage/price.ts";
 import type { Receipt } from "../usage/receipt.ts";
 import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
@@ -45,7 +45,7 @@ export interface Actor {
 
 export interface KeyStorage {
   /** `id` is the public part of the token, or a made-up one for an imported key. */
-  create(id: string, key: NewKey, token: TokenMark, by: Actor): Promise<StoredKey>;
+  create(id: string, key: NewKey, token: HashedToken, by: Actor): Promise<StoredKey>;
   get(id: string): Promise<StoredKey | null>;
   /** The one whose id or name it is. */
   find(idOrName: string): Promise<StoredKey | null>;
@@ -54,7 +54,7 @@ export interface KeyStorage {
   count(): Promise<number>;
   change(id: string, change: KeyChange, by: Actor): Promise<StoredKey>;
   /** The token replaces the others, which still open the key for a while. */
-  rotate(id: string, token: TokenMark, overlapMs: number, by: Actor): Promise<StoredKey>;
+  rotate(id: string, token: HashedToken, overlapMs: number, by: Actor): Promise<StoredKey>;
   /** For good. Harmless when it already is. */
   revoke(id: string, by: Actor): Promise<StoredKey>;
   /** The key a token opens, also where it is revoked or expired, and until when this token does. */
@@ -285,7 +285,7 @@ export interface AccountStorage {
   sweepSessions(seenBeforeMs: number, openedBeforeMs: number): Promise<void>;
 
   /** Tokens for machines, which stand for a role. */
-  createToken(token: { readonly name: string; readonly role: Role; readonly mark: TokenMark }, by: Actor): Promise<AdminToken>;
+  createToken(token: { readonly name: string; readonly role: Role; readonly mark: HashedToken }, by: Actor): Promise<AdminToken>;
   tokens(): Promise<readonly AdminToken[]>;
   token(digest: string): Promise<AdminToken | null>;
   revokeToken(name: string, by: Actor): Promise<void>;

@@ -12,8 +12,8 @@ export function allowsOperation(key: Key, operation: Operation): boolean {
 }
 
 /**
- * Whether a name fits a pattern in which `*` stands for any run of characters, also none. Each fixed part is looked
- * for once, from where the one before it ended, so no pattern makes a name expensive.
+ * Whether a name matches a pattern in which `*` stands for any number of characters. Each fixed part is searched once, from the
+ * end of the one before it, so that no pattern takes more than linear time.
  */
 export function matchesPattern(pattern: string, name: string): boolean {
   const parts = pattern.split("*");

@@ -1,18 +1,18 @@
 /**
- * Why an `Authorization` header carries no token; each is refused in its way. Ambiguous is more than one credential: servers
- * join repeated headers with a comma, and choosing one would be a guess.
+ * Why an `Authorization` header has no usable token. `ambiguous`: it has more than one credential, because servers join repeated
+ * headers with a comma, and choosing one would be a guess.
  */
-export interface NoToken {
+export interface BearerProblem {
   readonly kind: "missing" | "ambiguous" | "malformed";
 }
 
-/** Longer than any key; a header beyond it is not worth hashing. */
+/** No key is longer, so a longer header is rejected without hashing it. */
 export const bearerCharactersMax = 512;
 
 const scheme = "bearer ";
 
-/** The token in the header's value: one scheme, in any case, and one token. */
-export function parseBearer(header: string | null): string | NoToken {
+/** Reads the token of a header such as `Bearer …`. The scheme is case-insensitive (RFC 9110, 11.1). */
+export function parseBearer(header: string | null): string | BearerProblem {
   if (header === null || header === "") return missing;
   if (header.length > bearerCharactersMax) return malformed;
   if (header.includes(",")) return ambiguous;
@@ -24,12 +24,12 @@ export function parseBearer(header: string | null): string | NoToken {
   return isTokenIn(header, start, end) ? header.slice(start, end) : malformed;
 }
 
-const missing: NoToken = { kind: "missing" };
-const ambiguous: NoToken = { kind: "ambiguous" };
-const malformed: NoToken = { kind: "malformed" };
+const missing: BearerProblem = { kind: "missing" };
+const ambiguous: BearerProblem = { kind: "ambiguous" };
+const malformed: BearerProblem = { kind: "malformed" };
 const space = 0x20;
 
-/** Whether a text can travel as a token: visible ASCII without a comma, and short enough. */
+/** Whether a text can be sent as a token: visible ASCII without a comma, and short enough. */
 export function isBearerToken(text: string): boolean {
   return isTokenIn(text, 0, text.length);
 }
@@ -43,7 +43,7 @@ function isTokenIn(text: string, start: number, end: number): boolean {
   return true;
 }
 
-/** In whatever case, and without a text for it: every request has one. */
+/** Compares without allocating a lower-case copy, because every request has this header. */
 function hasScheme(header: string): boolean {
   for (let at = 0; at < scheme.length; at++) {
     const code = header.charCodeAt(at);

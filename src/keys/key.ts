@@ -6,7 +6,7 @@ export interface Splits {
   readonly input: boolean;
 }
 
-/** A client's key as the gateway knows it: what it may do, and never the secret itself. */
+/** A client's key: what it may do. The secret is not part of it. */
 export interface Key {
   readonly id: string;
   readonly name: string;
@@ -18,7 +18,7 @@ export interface Key {
   readonly channels: readonly string[] | null;
   /** Wall-clock milliseconds, or null for a key without end. */
   readonly expiresMs: number | null;
-  /** Recordings and texts above what one request may hold are cut, served in parts and put together. */
+  /** Recordings and texts that are too large for one request are split, served in parts and joined. */
   readonly splits: Splits;
   readonly limits: Limits;
 }

@@ -1,15 +1,15 @@
 import { matchesPattern } from "./allow.ts";
 
 /**
- * Whether a model belongs to a rule, of which the first that fits counts: it fits the rule's pattern, and none of those of
- * the rules before it. Without a pattern the rule is for all models.
+ * Whether a rule is the first that applies to a model: the model matches its pattern, and no pattern of the rules before it. A
+ * rule without a pattern applies to all models.
  */
 export function belongsTo(pattern: string | null, before: readonly string[], model: string): boolean {
   if (pattern !== null && !matchesPattern(pattern, model)) return false;
   return !before.some((earlier) => matchesPattern(earlier, model));
 }
 
-/** Whether a name could fit both patterns. No is certain, yes is not. */
+/** Whether a name may match both patterns. False is certain, true is not. */
 export function mayOverlap(one: string, other: string): boolean {
   if (!one.includes("*")) return matchesPattern(other, one);
   if (!other.includes("*")) return matchesPattern(one, other);
@@ -18,7 +18,7 @@ export function mayOverlap(one: string, other: string): boolean {
   return (oneStart.startsWith(otherStart) || otherStart.startsWith(oneStart)) && (oneEnd.endsWith(otherEnd) || otherEnd.endsWith(oneEnd));
 }
 
-/** What stands before the first star and after the last. */
+/** The parts before the first star and after the last. */
 function ends(pattern: string): readonly [start: string, end: string] {
   return [pattern.slice(0, pattern.indexOf("*")), pattern.slice(pattern.lastIndexOf("*") + 1)];
 }

@@ -1,7 +1,7 @@
 import { unlimited } from "../limits/limits.ts";
 import type { Key } from "./key.ts";
 
-/** A key as the store holds it: with its life, and with what it is opened by, of which only the end can be shown. */
+/** A key in the store, with its history and its tokens. Only the last characters of a token can be shown. */
 export interface StoredKey extends Key {
   readonly owner: string | null;
   readonly note: string | null;
@@ -9,22 +9,22 @@ export interface StoredKey extends Key {
   readonly revokedMs: number | null;
   /** To the minute. */
   readonly lastUsedMs: number | null;
-  /** The tokens that open it, newest first. After a rotation there are two for a while. */
+  /** Its tokens, newest first. After a rotation there are two for a while. */
   readonly tokens: readonly StoredToken[];
 }
 
 export interface StoredToken {
   readonly last4: string;
   readonly createdMs: number;
-  /** The end of its overlap with the one that replaced it. */
+  /** When it stops working after it was replaced. */
   readonly expiresMs: number | null;
 }
 
-/** What somebody may say about a key when making it; the rest is ours. */
+/** What is given when a key is created; the gateway adds the rest. */
 export type NewKey = Omit<Key, "id"> & Pick<StoredKey, "owner" | "note">;
 
-/** A key of which nothing is said but its name: it may do everything, for ever. */
-export const usualKey: Omit<NewKey, "name"> = {
+/** The defaults of a new key: it may do everything, and does not expire. */
+export const defaultKey: Omit<NewKey, "name"> = {
   owner: null,
   note: null,
   models: null,
@@ -35,11 +35,11 @@ export const usualKey: Omit<NewKey, "name"> = {
   splits: { audio: false, input: false },
 };
 
-/** What may be changed of a key that exists. */
+/** What can be changed of an existing key. */
 export type KeyChange = Partial<NewKey>;
 
-/** How a token is kept: its keyed hash, and enough of its end to tell it from others. */
-export interface TokenMark {
+/** What is stored of a token: its keyed hash, and its last characters to tell it from others. */
+export interface HashedToken {
   readonly digest: string;
   readonly last4: string;
 }

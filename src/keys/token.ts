@@ -1,11 +1,11 @@
 /**
- * The client keys Sluice makes: `sk-gw_<12 public id>_<43 secret><6 checksum>`, all base62. The prefix lets secret
- * scanners find a leaked key, the public id names it without revealing it, 43 characters hold 256 bits, and the
- * checksum tells a mistyped key from an unknown one before anything is looked up.
+ * The format of client keys: `sk-gw_<12 public id>_<43 secret><6 checksum>`, all base62. The prefix lets secret scanners find a
+ * leaked key, the public id names it without revealing it, 43 characters hold 256 bits, and the checksum tells a mistyped key from
+ * an unknown one without a lookup.
  */
 export const tokenPrefix = "sk-gw_";
 
-/** Tokens for the admin API have the same form with a prefix of their own, so that neither door takes the other's. */
+/** Tokens for the admin API have the same format with another prefix, so that neither API accepts a token of the other. */
 export const adminTokenPrefix = "sk-gwa_";
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -26,7 +26,7 @@ export function makeToken(
   return { token: body + checksum(body), publicId };
 }
 
-/** `foreign` was not made by Sluice, though it may still be a key; `damaged` was, and is no longer what it was. */
+/** `foreign`: the token was not made by Sluice, but may be an imported key. `damaged`: it was made by Sluice and has a typing error. */
 export function parseToken(text: string, prefix = tokenPrefix): { readonly publicId: string } | "foreign" | "damaged" {
   if (!text.startsWith(prefix)) return "foreign";
   if (text.length !== prefix.length + unprefixedLength) return "damaged";
@@ -37,10 +37,10 @@ export function parseToken(text: string, prefix = tokenPrefix): { readonly publi
   return checksum(body) === text.slice(-checksumLength) ? { publicId } : "damaged";
 }
 
-/** More rounds than any working source of randomness ever needs. */
+/** No working source of randomness needs more rounds. */
 const roundsMax = 100;
 
-/** Uniform: bytes of 248 and more are thrown away, because 62 does not divide 256. */
+/** Bytes of 248 and more are discarded, because 62 does not divide 256 and the result would not be uniform. */
 function randomText(length: number, randomBytes: (count: number) => Uint8Array): string {
   let text = "";
   for (let round = 0; round < roundsMax && text.length < length; round++) {
@@ -48,7 +48,7 @@ function randomText(length: number, randomBytes: (count: number) => Uint8Array):
       if (byte < 4 * alphabet.length) text += alphabet.charAt(byte % alphabet.length);
     }
   }
-  if (text.length < length) throw new Error("The source of random bytes was believed to be random, and is not.");
+  if (text.length < length) throw new Error("The source of random bytes is not random.");
   return text.slice(0, length);
 }
 
@@ -60,14 +60,14 @@ function isBase62(text: string): boolean {
 function checksum(text: string): string {
   let rest = crc32(text);
   let digits = "";
-  for (let place = 0; place < checksumLength; place++) {
+  for (let digit = 0; digit < checksumLength; digit++) {
     digits = alphabet.charAt(rest % alphabet.length) + digits;
     rest = Math.floor(rest / alphabet.length);
   }
   return digits;
 }
 
-/** The checksum of ISO 3309, as in zip and png. The text is ASCII, so a character is a byte. */
+/** CRC-32 as in zip and PNG. The text is ASCII, so a character is a byte. */
 function crc32(text: string): number {
   let crc = 0xffffffff;
   for (let at = 0; at < text.length; at++) {

@@ -73,7 +73,7 @@ export interface CountGrant {
  */
 export const minute: WindowSpan = { slotMs: 1_000, slots: 61 };
 
-/** Nobody knows when a call ends. One second is the smallest wait that `Retry-After` can express. */
+/** It is not known when a call ends. One second is the shortest wait that `Retry-After` can express. */
 export const slotWaitMs = 1_000;
 
 /** Processes that cannot reach the shared counts announce this to each other through the store. */

@@ -1,9 +1,9 @@
-/** Warnings that processes leave for one another: this upstream cools down, for this long. They vanish by themselves. */
+/** Messages between processes about upstreams that cool down. They expire by themselves. */
 export interface DistributedHints {
-  /** Resolves with a mark that tells this hint from any other, as it is read by all. */
-  tell(hint: Hint): Promise<string>;
-  /** Those that still hold. */
-  read(): Promise<readonly MarkedHint[]>;
+  /** Returns the id of the hint, by which readers recognise it. */
+  publish(hint: Hint): Promise<string>;
+  /** The hints that have not expired. */
+  read(): Promise<readonly PublishedHint[]>;
 }
 
 export interface Hint {
@@ -12,11 +12,11 @@ export interface Hint {
   readonly forMs: number;
 }
 
-export interface MarkedHint extends Hint {
-  readonly mark: string;
+export interface PublishedHint extends Hint {
+  readonly id: string;
 }
 
-/** No hint holds longer, whatever it says; and no more of them are read at once. */
+/** Bounds on how long a hint lasts, how many are read at once, and how long their texts are. */
 export const hintMsMax = 3_600_000;
 export const hintsMax = 1_000;
 export const hintTextMax = 500;

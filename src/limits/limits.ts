@@ -1,9 +1,9 @@
-/** What a key may use. `null` is: as much as it likes. */
+/** What a key may use. `null`: no limit. */
 export interface Limits extends RateLimits {
   readonly budget: Budget | null;
-  /** For models whose name fits the pattern, on top of the key's own; the first that fits counts. */
+  /** Further limits for models whose name matches a pattern. The first that matches counts. */
   readonly models: readonly ModelLimits[];
-  /** What becomes of a call of a key with a budget whose price is not known: it is refused unless this allows it. */
+  /** Whether a key with a budget may make calls whose price is not known. */
   readonly unpriced: "refuse" | "allow";
 }
 
@@ -33,7 +33,7 @@ export type BudgetPeriod = "hour" | "day" | "week" | "month" | "total";
 export const unlimitedRates: RateLimits = { requests: null, tokens: null, audioSeconds: null, characters: null, concurrency: null };
 export const unlimited: Limits = { ...unlimitedRates, budget: null, models: [], unpriced: "refuse" };
 
-/** What a call takes of its key's limits: an estimate before it is made, the truth after. */
+/** What a call takes of its key's limits: an estimate before it is made, the measured values after. */
 export interface Demand {
   readonly tokens: number;
   readonly audioSeconds: number;

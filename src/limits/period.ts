@@ -1,6 +1,6 @@
 import type { BudgetPeriod } from "./limits.ts";
 
-/** The first moment of the period that a moment lies in, in UTC. A week begins on Monday; `total` begins with time. */
+/** The start of the period that contains a moment, in UTC. A week begins on Monday; `total` begins at zero. */
 export function periodStartMs(period: BudgetPeriod, wallMs: number): number {
   switch (period) {
     case "hour":
@@ -18,7 +18,7 @@ export function periodStartMs(period: BudgetPeriod, wallMs: number): number {
   }
 }
 
-/** The first moment of the period after it; infinity for `total`. */
+/** The start of the next period; infinity for `total`. */
 export function periodEndMs(period: BudgetPeriod, wallMs: number): number {
   switch (period) {
     case "hour":
@@ -36,7 +36,7 @@ export function periodEndMs(period: BudgetPeriod, wallMs: number): number {
   }
 }
 
-/** Never negative, so that moments before 1970 fall into periods as well. */
+/** Never negative, so that it also works before 1970. */
 function remainder(ms: number, lengthMs: number): number {
   return ((ms % lengthMs) + lengthMs) % lengthMs;
 }

@@ -2,7 +2,7 @@ import { callsIn, count, marksIn, newSlidingCounter, type SlidingCounter, type W
 
 /**
  * For a route with a single deployment, which no circuit breaker may shut off: the fewer requests it accepts, the fewer are let
- * through (client-side throttling, https://sre.google/sre-book/handling-overload/#eq2101). The formula alone would let next to
+ * through (client-side throttling, equation 21-1 of https://sre.google/sre-book/handling-overload/). The formula alone would let next to
  * nothing through in a long outage and so notice its end late; hence one request a second always passes.
  */
 export interface Throttle {

@@ -1,7 +1,7 @@
 import type { Actor } from "../gateway/storage.ts";
 import { importProblem } from "../keys/imported-token.ts";
 import type { Key, Splits } from "../keys/key.ts";
-import { usualKey, type KeyChange, type StoredKey, type TokenMark } from "../keys/stored-key.ts";
+import { defaultKey, type KeyChange, type StoredKey, type HashedToken } from "../keys/stored-key.ts";
 import { parseToken } from "../keys/token.ts";
 import type { ManageContext, NewToken } from "./context.ts";
 import { ManageError } from "./error.ts";
@@ -28,7 +28,7 @@ export async function createKey(
   if (problem !== null) return problem;
   const opened = readImport === null ? context.makeKeyToken() : importedToken(context, await readImport());
   if (opened instanceof ManageError) return opened;
-  const key = { ...usualKey, ...changeOf(fields, usualKey.splits), name: fields.name };
+  const key = { ...defaultKey, ...changeOf(fields, defaultKey.splits), name: fields.name };
   return { key: await context.storage.keys.create(opened.publicId, key, markOf(context, opened.token), actor), token: opened.token };
 }
 
@@ -39,7 +39,7 @@ export async function editKey(context: ManageContext, id: string, edit: KeyEdit,
   // The store keeps both settings in one column, so changing one of them needs the other.
   const half = edit.splits !== undefined && (edit.splits.audio === undefined) !== (edit.splits.input === undefined);
   const before = half ? await context.storage.keys.get(id) : null;
-  return context.storage.keys.change(id, changeOf(edit, before?.splits ?? usualKey.splits), actor);
+  return context.storage.keys.change(id, changeOf(edit, before?.splits ?? defaultKey.splits), actor);
 }
 
 /** The old token opens the key for `overlapMs` more, so that clients can be moved to the new one. */
@@ -103,6 +103,6 @@ function changeOf({ splits, ...rest }: KeyEdit, before: Splits): KeyChange {
   return splits === undefined ? rest : { ...rest, splits: { ...before, ...splits } };
 }
 
-function markOf({ digest }: ManageContext, token: string): TokenMark {
+function markOf({ digest }: ManageContext, token: string): HashedToken {
   return { digest: digest(token), last4: token.slice(-4) };
 }

@@ -121,7 +121,7 @@ function filtered(route: Route, fits: (candidate: Candidate) => boolean): Route 
 
 function unsupportedOperation(model: string, operation: Operation): Failure {
   return refused("operation not supported", 400, "unsupported_operation", "model", {
-    message: `The model '${model.slice(0, 200)}' does not do ${operationSpecs[operation].displayName} here. Ask for a model that does.`,
+    message: `The model '${model.slice(0, 200)}' does not support ${operationSpecs[operation].displayName} here. Use a model that does.`,
   });
 }
 

@@ -357,7 +357,7 @@ function stop(because: Stop["because"]): Stop {
   return { action: "stop", because };
 }
 
-/** Exponential backoff with full jitter, which spreads callers that failed together better than fixed steps (AWS Architecture Blog, 2015). */
+/** Exponential backoff with full jitter: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/ */
 function backoffMs(failure: Failure, failuresSoFar: number, dice: () => number): number {
   const { baseMs, capMs } = failure.kind === "rate_limited" ? rateLimitedBackoff : failedBackoff;
   return dice() * Math.min(capMs, baseMs * 2 ** (failuresSoFar - 1));

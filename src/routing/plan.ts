@@ -95,11 +95,11 @@ const contextSlack = 1.25;
 
 /** More than a call tries. */
 const reserveMax = 4;
-/** Nobody knows when a throttled route, or one whose last resorts are full, may be asked again. Soon. */
+/** It is not known when a throttled route, or one whose last resorts are full, may be asked again. */
 const lastResortRetryMs = 1_000;
 const waitMaxMs = 5_000;
 const waitJitter = 0.2;
-/** Nobody knows when a full channel has capacity again. Soon. */
+/** It is not known when a full channel has capacity again. */
 const saturatedRetryMs = 1_000;
 
 export function plan(input: PlanInput): Plan {

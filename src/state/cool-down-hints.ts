@@ -1,26 +1,26 @@
-import { hintMsMax, hintsMax, hintTextMax, type MarkedHint, type DistributedHints } from "../limits/distributed-hints.ts";
+import { hintMsMax, hintsMax, hintTextMax, type PublishedHint, type DistributedHints } from "../limits/distributed-hints.ts";
 import type { StoreGuard } from "./store-guard.ts";
 
 export interface CoolDownHintsOptions {
   readonly hints: DistributedHints;
   readonly guard: Pick<StoreGuard, "run">;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** What another process told, once for each time it did. */
+  /** Called once for each hint of another process. */
   readonly onHint: (scope: string, cause: string, forMs: number) => void;
   readonly everyMs?: number;
 }
 
 /**
- * Tells other processes which upstreams cool down, and hears it from them. They are hints: who is asked is decided here, and
- * with the store lost everything works on without them.
+ * Tells other processes which upstreams cool down, and reads what they report. These are only hints: routing is decided here, and
+ * works without them if the store is lost.
  */
 export class CoolDownHints {
   private readonly everyMs: number;
-  /** The marks of hints that are ours or were passed on already; those that are not read any more are forgotten. */
+  /** The ids of the hints that were read in the last round, so that each is handled once. */
   private known = new Set<string>();
-  /** Told since the last round began, which may have been too early to read them. */
+  /** Hints of this process, published since the last round began. */
   private own = new Set<string>();
-  private telling = 0;
+  private publishing = 0;
   private stopped = false;
   private cancelTimer: () => void = () => {};
 
@@ -29,18 +29,18 @@ export class CoolDownHints {
     this.later();
   }
 
-  tell(scope: string, cause: string, forMs: number): void {
-    // In a storm of failures the store has better things to do.
-    if (this.stopped || this.telling >= tellingMax || !(forMs > 0) || scope.length > hintTextMax) return;
+  publish(scope: string, cause: string, forMs: number): void {
+    // Bounded, because many failures at once must not become a load on the store.
+    if (this.stopped || this.publishing >= publishingMax || !(forMs > 0) || scope.length > hintTextMax) return;
     const hint = { scope, cause: cause.slice(0, hintTextMax), forMs: Math.min(Math.ceil(forMs), hintMsMax) };
-    this.telling += 1;
+    this.publishing += 1;
     this.options.guard
-      .run(() => this.options.hints.tell(hint))
+      .run(() => this.options.hints.publish(hint))
       .then(
-        (mark) => this.own.add(mark),
+        (id) => this.own.add(id),
         () => {},
       )
-      .finally(() => (this.telling -= 1));
+      .finally(() => (this.publishing -= 1));
   }
 
   stop(): void {
@@ -56,22 +56,22 @@ export class CoolDownHints {
     const before = this.own;
     this.own = new Set();
     try {
-      this.heard(await this.options.guard.run(() => this.options.hints.read()), before);
+      this.handle(await this.options.guard.run(() => this.options.hints.read()), before);
     } catch {
-      for (const mark of before) this.own.add(mark);
+      for (const id of before) this.own.add(id);
     }
     if (!this.stopped) this.later();
   }
 
-  private heard(hints: readonly MarkedHint[], before: ReadonlySet<string>): void {
+  private handle(hints: readonly PublishedHint[], before: ReadonlySet<string>): void {
     const read = new Set<string>();
-    for (const { mark, scope, cause, forMs } of hints.slice(0, hintsMax)) {
-      read.add(mark);
-      if (this.known.has(mark) || before.has(mark) || this.own.has(mark) || this.stopped || !(forMs > 0)) continue;
+    for (const { id, scope, cause, forMs } of hints.slice(0, hintsMax)) {
+      read.add(id);
+      if (this.known.has(id) || before.has(id) || this.own.has(id) || this.stopped || !(forMs > 0)) continue;
       this.options.onHint(scope, cause, Math.min(forMs, hintMsMax));
     }
     this.known = read;
   }
 }
 
-const tellingMax = 16;
+const publishingMax = 16;

@@ -8,8 +8,8 @@ import type { BudgetLimit, BudgetRefused } from "./budgets/budget-account.ts";
 import type { ConcurrencyLimit, RateLimit } from "./key-limits.ts";
 
 /**
- * What a client is told when a limit of its key leaves no room. The words billing, quota and credit do not appear where a
- * wait helps: a client framework takes them for a reason never to try again.
+ * The errors for clients whose key has reached a limit. The words billing, quota and credit do not appear where a wait helps,
+ * because some client frameworks never retry an error that contains them.
  */
 export function rateLimitExceeded(rateLimit: RateLimit, waitMs: number, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   if (!Number.isFinite(waitMs)) return neverFits(rateLimit, rateLimitStatus);
@@ -27,13 +27,13 @@ export function neverFits(rateLimit: RateLimit, rateLimitStatus: RateLimitStatus
     rateLimit.what === "requests"
       ? `This key is limited to ${figureOf(rateLimit)}: it may not be used for this.`
       : `This request needs more than all of what this key is limited to, ${figureOf(rateLimit)}, so it can never pass. ` +
-        `Make it smaller, or have the limit raised.`;
+        `Make it smaller, or ask the operator to raise the limit.`;
   return limited(rateLimit.id, { ...rateFacts, message }, rateLimitStatus);
 }
 
 export function concurrencyLimitExceeded({ id, limit, pattern }: ConcurrencyLimit, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const calls = limit === 1 ? "1 call" : `${limit} calls`;
-  const message = `This key is limited to ${calls} at the same time${forModels(pattern)}, and as many are under way. Try again in a moment.`;
+  const message = `This key is limited to ${calls} at the same time${forModels(pattern)}, and that many are running. Try again in a moment.`;
   return limited(
     id,
     { status: 429, type: "rate_limit_error", code: "concurrency_limit", message, retryAfterMs: roomRetryMs },
@@ -100,8 +100,8 @@ function whereHeld({ heldNanos, ownNanos, others }: HeldMoney): string {
 }
 
 function whatNext({ limitNanos, period }: BudgetLimit, nanos: number, wallMs: number): string {
-  if (nanos > limitNanos) return "Make it smaller, or have the budget raised.";
-  if (period === "total") return "It can be raised by whoever runs this gateway.";
+  if (nanos > limitNanos) return "Make it smaller, or ask the operator to raise the budget.";
+  if (period === "total") return "Ask the operator of this gateway to raise it.";
   return `The next ${period} begins at ${new Date(periodEndMs(period, wallMs)).toISOString().replace(".000Z", "Z")}.`;
 }
 
@@ -133,8 +133,8 @@ const periodWords: { readonly [P in BudgetPeriod]: string } = {
   month: " a month",
   total: " in all",
 };
-/** The parts of a window make its end a little late; clients are told to give up for more than a minute. */
+/** A window is a little longer than a minute. A longer wait is not reported: official clients ignore a Retry-After of more than a minute. */
 const minuteMs = 60_000;
-/** Nobody knows when a call ends. */
+/** It is not known when a call ends. */
 const roomRetryMs = 1_000;
 const storeRetryMs = 1_000;

@@ -120,7 +120,7 @@ describe("a key that is made", () => {
   });
 });
 
-describe("a key that is brought along", () => {
+describe("an imported key", () => {
   const own = "Jm2k9wQx7RtY4uPz8LsD3fGh6AcVbN1e";
 
   test("comes by standard input and is not printed", async () => {
@@ -141,12 +141,12 @@ describe("a key that is brought along", () => {
 
   test.each([
     ["short", "short", /at least 32/],
-    ["one that repeats itself", "ab".repeat(20), /repeats itself/],
+    ["one that repeats itself", "ab".repeat(20), /repeats a few characters/],
     ["two lines", `${own}\n${own}\n`, /more than one line/],
     ["nothing", "", /is empty/],
     ["no text", Uint8Array.of(0xff, 0xfe, 0x00), /UTF-8/],
     ["a mistyped one", "sk-gw_abcdefghijkl_0123456789012345678901234567890123456789012345678", /checksum/],
-    ["an admin token", "sk-gwa_abcdefghijkl_0123456789012345678901234567890123456789012345678", /admin token/],
+    ["an admin token", "sk-gwa_abcdefghijkl_0123456789012345678901234567890123456789012345678", /admin API/],
   ])("is refused where it is %s", async (_, input, words) => {
     const cli = new CommandLine();
     const { code, out, err } = await cli.here(["keys", "create", "old", "--import"], { input });

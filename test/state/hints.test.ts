@@ -48,15 +48,15 @@ for (const [name, skipped, open] of stores) {
 
     test("reach the others, once each time they are told, and not the one that told them", async () => {
       const [here, there] = [await heard(open), await heard(open)];
-      here.hints.tell("channel/a", "rate_limited", 20_000);
+      here.hints.publish("channel/a", "rate_limited", 20_000);
       await eventually("it is heard", () => there.heard.length === 1);
       expect(there.heard[0]).toMatchObject({ scope: "channel/a", cause: "rate_limited" });
       expect(there.heard[0]!.forMs).toBeGreaterThan(15_000);
       expect(there.heard[0]!.forMs).toBeLessThanOrEqual(20_000);
-      here.hints.tell("channel/a", "rate_limited", 40_000);
+      here.hints.publish("channel/a", "rate_limited", 40_000);
       await eventually("it is heard that it takes longer", () => there.heard.length === 2);
       // Three more rounds bring nothing new.
-      there.hints.tell("channel/b", "unreachable", 5_000);
+      there.hints.publish("channel/b", "unreachable", 5_000);
       await eventually("the answer is heard", () => here.heard.length === 1);
       await Bun.sleep(100);
       expect(here.heard.map(({ scope }) => scope)).toEqual(["channel/b"]);
@@ -66,8 +66,8 @@ for (const [name, skipped, open] of stores) {
     test("end by themselves, and a shorter one does not cut a longer one short", async () => {
       const hints = await open();
       const scope = `passing/${name}`;
-      await hints.tell({ scope, cause: "gone soon", forMs: 1_500 });
-      await hints.tell({ scope, cause: "gone soon", forMs: 500 });
+      await hints.publish({ scope, cause: "gone soon", forMs: 1_500 });
+      await hints.publish({ scope, cause: "gone soon", forMs: 500 });
       const mine = (await hints.read()).filter((hint) => hint.scope === scope);
       expect(mine).toHaveLength(1);
       expect(mine[0]!.forMs).toBeGreaterThan(600);
@@ -76,9 +76,9 @@ for (const [name, skipped, open] of stores) {
 
     test("that are absurd are bounded", async () => {
       const [here, there] = [await heard(open), await heard(open)];
-      here.hints.tell("absurd/long", "x".repeat(10_000), 1e15);
-      here.hints.tell("absurd/".padEnd(5_000, "y"), "never", 1_000);
-      here.hints.tell("absurd/nan", "never", Number.NaN);
+      here.hints.publish("absurd/long", "x".repeat(10_000), 1e15);
+      here.hints.publish("absurd/".padEnd(5_000, "y"), "never", 1_000);
+      here.hints.publish("absurd/nan", "never", Number.NaN);
       await eventually("it is heard", () => there.heard.some(({ scope }) => scope === "absurd/long"));
       const absurd = there.heard.filter(({ scope }) => scope.startsWith("absurd/"));
       expect(absurd).toHaveLength(1);
@@ -92,11 +92,11 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`hints over a lost store${n
   test("are kept to oneself, without a word, until it is back", async () => {
     const [here, there] = [await heard(stores[0]![2]), await heard(stores[0]![2])];
     await redis.kill9();
-    for (let tell = 0; tell < 100; tell += 1) here.hints.tell(`lost/${tell}`, "unreachable", 10_000);
+    for (let count = 0; count < 100; count += 1) here.hints.publish(`lost/${count}`, "unreachable", 10_000);
     await Bun.sleep(100);
     await redis.start();
     await eventually("they flow again", () => {
-      here.hints.tell("found", "unreachable", 10_000);
+      here.hints.publish("found", "unreachable", 10_000);
       return there.heard.some(({ scope }) => scope === "found");
     });
   });
@@ -105,7 +105,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`hints over a lost store${n
     const link = newLink();
     await link.send("ZADD", ["sluice:hints", "99999999999999", "not json", "99999999999999", '{"a":1}', "99999999999999", "[1,2]"]);
     const there = await heard(stores[0]![2]);
-    there.hints.tell("mine", "unreachable", 1_000);
+    there.hints.publish("mine", "unreachable", 1_000);
     const other = await heard(stores[0]![2]);
     await eventually("what makes sense is heard", () => other.heard.some(({ scope }) => scope === "mine"));
     expect(other.heard.filter(({ scope }) => typeof scope !== "string")).toEqual([]);

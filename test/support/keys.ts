@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { openStore, type Store } from "../../src/app/durable.ts";
 import type { Actor } from "../../src/gateway/storage.ts";
 import { limitsOf, type LimitFields, type RateLimitFields } from "../../src/limits/limit-fields.ts";
-import type { NewKey, TokenMark } from "../../src/keys/stored-key.ts";
+import type { NewKey, HashedToken } from "../../src/keys/stored-key.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { nanosOf } from "../../src/usage/dollars.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
@@ -64,7 +64,7 @@ export class Keys implements AsyncDisposable {
     return found;
   }
 
-  mark(token: string): TokenMark {
+  mark(token: string): HashedToken {
     return { digest: this.store.masterKey.digest(token), last4: token.slice(-4) };
   }
 

@@ -4,7 +4,8 @@ import type { Ports } from "../ports.ts";
 /**
  * Calls wait here while every channel they could use is full. The newest call goes first: in a short burst all are served soon anyway,
  * and under lasting overload the calls that are served are served in time. First in, first out would make every call wait nearly as
- * long as the longest possible wait (Facebook's "adaptive LIFO", ACM Queue 13(8), 2015).
+ * long as the longest possible wait ("adaptive LIFO" in "Fail at Scale",
+ * https://queue.acm.org/detail.cfm?id=2839461).
  */
 export class CapacityQueue {
   /** Waiting calls by channel and by route, the newest last. */

@@ -7,7 +7,7 @@ import {
   type Role,
   type Session,
 } from "../../gateway/storage.ts";
-import type { TokenMark } from "../../keys/stored-key.ts";
+import type { HashedToken } from "../../keys/stored-key.ts";
 import { differences, type TableContext, change } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql, type Sql } from "../sql.ts";
@@ -126,7 +126,7 @@ export class AccountTable implements AccountStorage {
   }
 
   async createToken(
-    { name, role, mark }: { readonly name: string; readonly role: Role; readonly mark: TokenMark },
+    { name, role, mark }: { readonly name: string; readonly role: Role; readonly mark: HashedToken },
     by: Actor,
   ): Promise<AdminToken> {
     checkName("The name of a token", name);

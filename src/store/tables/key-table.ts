@@ -1,5 +1,5 @@
 import { StorageTrouble, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../../gateway/storage.ts";
-import type { KeyChange, NewKey, StoredKey, TokenMark } from "../../keys/stored-key.ts";
+import type { KeyChange, NewKey, StoredKey, HashedToken } from "../../keys/stored-key.ts";
 import { change, readRevision, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { changedColumns, checkKeyChange, emptyColumns, keyDifferences } from "./key-change.ts";
@@ -13,7 +13,7 @@ export class KeyTable implements KeyStorage {
     private readonly context: TableContext,
   ) {}
 
-  async create(id: string, key: NewKey, token: TokenMark, by: Actor): Promise<StoredKey> {
+  async create(id: string, key: NewKey, token: HashedToken, by: Actor): Promise<StoredKey> {
     checkName("The id of a key", id);
     checkKeyChange(key);
     const columns = changedColumns(emptyColumns, key);
@@ -89,7 +89,7 @@ export class KeyTable implements KeyStorage {
     return sound(key);
   }
 
-  async rotate(id: string, token: TokenMark, overlapMs: number, by: Actor): Promise<StoredKey> {
+  async rotate(id: string, token: HashedToken, overlapMs: number, by: Actor): Promise<StoredKey> {
     if (!Number.isSafeInteger(overlapMs) || overlapMs < 0 || overlapMs > overlapMsMax) {
       throw new StorageTrouble("invalid", "Two tokens of a key can overlap for at most 7 days.");
     }
@@ -223,13 +223,13 @@ async function refuseTaken(transaction: Database, names: readonly string[], exce
   }
 }
 
-async function refuseKnown(transaction: Database, { digest }: TokenMark): Promise<void> {
+async function refuseKnown(transaction: Database, { digest }: HashedToken): Promise<void> {
   checkName("The digest of a token", digest);
   const known = await transaction.all(sql`select key_id from key_tokens where digest = ${digest}`);
   if (known.length > 0) throw new StorageTrouble("conflict", "This token opens a key already: take another.");
 }
 
-async function insertToken(transaction: Database, id: string, { digest, last4 }: TokenMark, nowMs: number): Promise<void> {
+async function insertToken(transaction: Database, id: string, { digest, last4 }: HashedToken, nowMs: number): Promise<void> {
   await transaction.run(sql`insert into key_tokens (digest, key_id, last4, created_ms) values (${digest}, ${id}, ${last4}, ${nowMs})`);
 }
 
