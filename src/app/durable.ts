@@ -225,7 +225,7 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
     local: new MemoryRateLimits(nowMs),
     ...(partition === null
       ? { processes: membership.count }
-      : { processes: partition.everybody, share: partition.share, unseen: partition.unseen }),
+      : { processes: partition.allProcesses, share: partition.share, unreportedShare: partition.unreportedShare }),
     nowMs,
     after,
     onStoreLoss: settings.stateLoss,

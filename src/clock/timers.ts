@@ -53,12 +53,12 @@ export class Timers implements TimerQueue {
       timer.slot = unset;
       timer.fire();
     };
-    const fireDue = (): void => {
+    const fireUnlessLate = (): void => {
       const lateMs = this.nowMs() - dueMs;
       if (lateMs < pauseMs) fire();
       else this.nativeTimers.set(timer, setTimeout(fire, graceOf(lateMs)));
     };
-    this.nativeTimers.set(timer, setTimeout(fireDue, ms));
+    this.nativeTimers.set(timer, setTimeout(fireUnlessLate, ms));
   }
 
   private run(tick: number, nowMs: number): void {

@@ -4,18 +4,18 @@ export interface Clock {
 }
 
 /**
- * Rings after so long, for those who wait for an answer. Where this process itself was held up meanwhile, by its own work or by a
- * busy machine, the answer may lie there unread: then it is looked at first.
+ * A timer for those who wait for an answer. If this process itself was delayed meanwhile, by its own work or by a busy machine, the
+ * answer may have arrived unread, so the timer fires a moment later.
  */
 export function timerWithLagGrace({ nowMs, after }: Clock, ms: number, then: () => void): () => void {
   const dueMs = nowMs() + ms;
   let cancel = after(ms, () => {
-    if (nowMs() - dueMs < heldUpMs) then();
-    else cancel = after(hearingMs, then);
+    if (nowMs() - dueMs < delayedMs) then();
+    else cancel = after(graceMs, then);
   });
   return () => cancel();
 }
 
-/** A timer that is so late was not kept waiting by anything small. */
-const heldUpMs = 15;
-const hearingMs = 5;
+/** A timer that is this late was delayed by the process itself. */
+const delayedMs = 15;
+const graceMs = 5;

@@ -12,8 +12,8 @@ export interface MembershipOptions {
 }
 
 /**
- * How many processes share the counts. The most that were seen of late: a store that restarts empty forgets the others for
- * a moment, and a lost one says nothing at all, which must not make anybody think it is alone.
+ * How many processes share the counts: the highest number that was seen lately. A store that was restarted empty does not know the
+ * others for a moment, and a lost one does not answer; neither must make a process assume that it is alone.
  */
 export class Membership {
   private readonly everyMs: number;
@@ -28,18 +28,18 @@ export class Membership {
 
   readonly count = (): number => Math.max(1, ...this.seen.map(({ count }) => count));
 
-  /** Says that this process is there. For the guard's probe too. */
+  /** Announces this process. It is also the probe of the guard. */
   async heartbeat(): Promise<void> {
     const count = await this.options.counts.heartbeat(this.options.process, this.everyMs * roundsKept);
     const atMs = this.options.nowMs();
     this.seen = [...this.seen.filter((earlier) => atMs - earlier.atMs < this.everyMs * roundsKept), { count, atMs }];
   }
 
-  /** Somebody is known to have left: what was seen before does not count any more. */
+  /** A process is known to have left, so earlier numbers do not count any more. */
   readonly recount = async (): Promise<void> => {
     const before = this.seen;
     await this.options.guard.run(() => this.heartbeat());
-    this.seen = this.seen.filter((look) => !before.includes(look));
+    this.seen = this.seen.filter((one) => !before.includes(one));
   };
 
   async stop(): Promise<void> {
@@ -49,11 +49,11 @@ export class Membership {
   }
 
   private async round(): Promise<void> {
-    // A lost store is the guard's concern; the last count stands.
+    // The guard handles a lost store. The last count stays.
     await this.options.guard.run(() => this.heartbeat()).catch(() => {});
     if (!this.stopped) this.cancelTimer = this.options.after(this.everyMs, () => void this.round());
   }
 }
 
-/** One that is busy for a while is not forgotten. */
+/** A process that is busy for a few rounds is still counted. */
 const roundsKept = 6;

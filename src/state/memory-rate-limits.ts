@@ -30,8 +30,8 @@ import {
  */
 export class MemoryRateLimits implements RateLimitStore {
   private readonly entries = new Map<string, LimitEntry>();
-  /** Where the next check continues, round and round. Moving checked entries to the end instead would leave a trail of holes in the map. */
-  private hand = this.entries.entries();
+  /** Where the next check continues, in a circle. Moving checked entries to the end instead would leave holes in the map. */
+  private iterator = this.entries.entries();
 
   constructor(
     private readonly nowMs: () => number,
@@ -130,10 +130,10 @@ export class MemoryRateLimits implements RateLimitStore {
   }
 
   private nextEntry(): readonly [string, LimitEntry] | null {
-    const next = this.hand.next();
+    const next = this.iterator.next();
     if (next.done !== true) return next.value;
-    this.hand = this.entries.entries();
-    const first = this.hand.next();
+    this.iterator = this.entries.entries();
+    const first = this.iterator.next();
     return first.done === true ? null : first.value;
   }
 }

@@ -7,33 +7,33 @@ export interface PartitionOptions {
   readonly guard: Pick<StoreGuard, "run" | "lostSinceMs">;
   /** Names this process among the others. */
   readonly process: string;
-  /** How many share the counts, as far as those told when they were last asked. */
+  /** How many processes share the counts, as of the last answer. */
   readonly processes: () => number;
-  /** Has them counted anew, after somebody left. */
+  /** Counts them again, after one left. */
   readonly recount: () => Promise<unknown>;
   readonly nowMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
   readonly everyMs?: number;
-  /** For so long what was used counts. */
+  /** How long use stays counted. */
   readonly windowMs?: number;
 }
 
 /**
- * Where some replicas reach the shared counts and others do not, those without say so in the store, and the others leave them
- * their part of every limit: else all together would admit more than it. The others may have used all of a limit before they
- * heard of it, though. So a process without the counts uses only a little at first: as much as may be too much in any case. It
- * has its whole part as soon as nobody has the counts, or else when all that the others used before they heard no longer counts.
+ * Handles the case that some processes reach the shared counts and others do not. Those that do not announce it in the database,
+ * and the others leave them their part of every limit, because otherwise all together would exceed it. The others may have used
+ * all of a limit before they read the announcement, so a process without the counts uses only a small share at first. It gets its
+ * whole part as soon as no process reaches the counts, or when what the others used before they knew has left the window.
  */
 export class Partition {
   private readonly everyMs: number;
   private readonly windowMs: number;
-  /** The others that are without the counts, and those of them that are not among the processes any more. */
+  /** The others that do not reach the counts, and those of them that were removed from the number of processes. */
   private absent: readonly string[] = [];
-  private left: readonly string[] = [];
-  /** Since when the store has known that this process is without the counts. */
+  private removed: readonly string[] = [];
+  /** When this process announced that it does not reach the counts. */
   private notedMs: number | null = null;
-  private rounding = false;
-  private roundedMs = Number.NEGATIVE_INFINITY;
+  private inRound = false;
+  private lastRoundMs = Number.NEGATIVE_INFINITY;
   private stopped = false;
   private cancelTimer: () => void = () => {};
 
@@ -43,22 +43,22 @@ export class Partition {
     this.later();
   }
 
-  /** How many there are, with the counts or without. */
-  readonly everybody = (): number => this.options.processes() + this.left.length;
+  /** The number of processes, whether they reach the counts or not. */
+  readonly allProcesses = (): number => this.options.processes() + this.removed.length;
 
-  /** Which part of a limit belongs to those who have the counts. */
+  /** The share of a limit that belongs to the processes which reach the counts. */
   readonly share = (): number => {
     if (this.absent.length === 0) return 1;
-    const everybody = this.everybody();
-    return Math.max(1, everybody - this.absent.length) / everybody;
+    const all = this.allProcesses();
+    return Math.max(1, all - this.absent.length) / all;
   };
 
-  /** Which part of a limit this process may use that the counts do not know of, while it is without them. */
-  readonly unseen = (): number => {
+  /** The share of a limit that this process may use without reporting it, while it does not reach the counts. */
+  readonly unreportedShare = (): number => {
     const { guard, nowMs } = this.options;
-    const others = this.everybody() - 1;
+    const others = this.allProcesses() - 1;
     const lostMs = guard.lostSinceMs;
-    if (lostMs !== null && this.notedMs === null && nowMs() - lostMs >= this.everyMs * hurryShare) this.hurry();
+    if (lostMs !== null && this.notedMs === null && nowMs() - lostMs >= this.everyMs * announceShare) this.roundNow();
     if (others <= 0 || this.absent.length >= others) return Infinity;
     const sinceMs = this.notedMs ?? lostMs;
     if (sinceMs !== null && nowMs() - sinceMs >= this.windowMs + this.everyMs * roundsToHear) return Infinity;
@@ -71,9 +71,9 @@ export class Partition {
     if (this.notedMs !== null) await this.options.absences.end(this.options.process).catch(() => {});
   }
 
-  /** The sooner the others hear of it, the better; but not more often than that. */
-  private hurry(): void {
-    if (this.rounding || this.stopped || this.options.nowMs() - this.roundedMs < this.everyMs * hurryShare) return;
+  /** Announces it without waiting for the next round; but not too often. */
+  private roundNow(): void {
+    if (this.inRound || this.stopped || this.options.nowMs() - this.lastRoundMs < this.everyMs * announceShare) return;
     this.cancelTimer();
     void this.round().then(() => this.later());
   }
@@ -83,20 +83,20 @@ export class Partition {
   }
 
   private async round(): Promise<void> {
-    this.rounding = true;
+    this.inRound = true;
     try {
       await this.exchange();
     } catch {
-      // Without the store nobody knows better than before.
+      // Without the database, the last known state is used.
     }
-    this.rounding = false;
-    this.roundedMs = this.options.nowMs();
+    this.inRound = false;
+    this.lastRoundMs = this.options.nowMs();
   }
 
   private async exchange(): Promise<void> {
     const { absences, guard, process, nowMs } = this.options;
     const lostMs = guard.lostSinceMs;
-    if (lostMs !== null && nowMs() - lostMs >= this.everyMs * hurryShare) {
+    if (lostMs !== null && nowMs() - lostMs >= this.everyMs * announceShare) {
       await absences.note(process, this.everyMs * roundsKept);
       this.notedMs ??= nowMs();
     } else if (lostMs === null && this.notedMs !== null) {
@@ -105,24 +105,24 @@ export class Partition {
     }
     const absent = (await absences.read()).filter((id) => id !== process);
     this.absent = absent;
-    this.left = this.left.filter((id) => absent.includes(id));
-    if (guard.lostSinceMs === null && this.left.length < absent.length) await this.strike();
+    this.removed = this.removed.filter((id) => absent.includes(id));
+    if (guard.lostSinceMs === null && this.removed.length < absent.length) await this.removeAbsent();
   }
 
-  /** Those that were counted when they were last seen are not any more. */
-  private async strike(): Promise<void> {
+  /** Removes the absent processes from the number of processes. */
+  private async removeAbsent(): Promise<void> {
     const { absent } = this;
     const { counts, guard, recount } = this.options;
-    for (const id of absent) if (!this.left.includes(id)) await guard.run(() => counts.leave(id));
+    for (const id of absent) if (!this.removed.includes(id)) await guard.run(() => counts.leave(id));
     await recount();
-    this.left = absent;
+    this.removed = absent;
   }
 }
 
-/** What all those without the counts may use on top of a limit, together. */
+/** What all processes without the counts may use beyond a limit, together. */
 const excess = 0.2;
-/** A loss that is over so soon is not told to anybody. */
-const hurryShare = 0.3;
-/** By then all have heard who listen at all. */
+/** A loss that is shorter than this part of a round is not announced. */
+const announceShare = 0.3;
+/** After so many rounds every process has read the announcement. */
 const roundsToHear = 5;
 const roundsKept = 10;

@@ -13,34 +13,34 @@ export interface StoreGuardOptions {
   readonly after: (ms: number, then: () => void) => () => void;
   /** Finds out whether the store is back. Calls never do: they go on without it until it is. */
   readonly probe: () => Promise<unknown>;
-  /** Is told that an answer did not come in time: the connection that it would have come on is no good any more. */
+  /** Called when an answer did not come in time. The connection should not be used any more. */
   readonly overdue?: () => void;
-  /** Is told when the store is given up, and when it is back. */
+  /** Called when the store counts as lost, and when it is back. */
   readonly notice?: (lost: boolean, reason: string) => void;
   readonly deadlineMs?: number;
-  /** No store that is well takes so long. */
+  /** No healthy store takes this long. */
   readonly stalledMs?: number;
   readonly failuresMax?: number;
   readonly skipMs?: number;
 }
 
 /**
- * Stands between calls and a store that may be gone, slow or frozen, so that it costs few of them a deadline and the rest
- * nothing. After one failure it lets one through at a time; after a few in a row nobody, until a probe of its own was answered.
- * While replies fail to come only a few go on waiting: newcomers do not join them, and those that came with them are let go.
+ * A circuit breaker for a store that may be gone, slow or frozen, so that few calls wait for a deadline. After one failure it
+ * lets one request through at a time; after a few in a row none, until its own probe was answered. While replies are overdue, only
+ * a few requests go on waiting: new ones are rejected, and those beyond the first few are abandoned.
  */
 export class StoreGuard {
   private readonly deadlineMs: number;
   private readonly failuresMax: number;
   private readonly skipMs: number;
-  /** In the order in which they began. */
-  private readonly waiting = new Map<symbol, Turn>();
+  /** Requests without an answer, in the order in which they began. */
+  private readonly waiting = new Map<symbol, WaitingRequest>();
   private failures = 0;
   private failedMs: number | null = null;
   private skipping = false;
   private stopped = false;
   private cancelTimer: () => void = () => {};
-  private cancelThinning: (() => void) | null = null;
+  private cancelAbandon: (() => void) | null = null;
   readonly stalledMs: number;
 
   constructor(private readonly options: StoreGuardOptions) {
@@ -54,12 +54,12 @@ export class StoreGuard {
   get open(): boolean {
     if (this.skipping || this.stopped) return false;
     if (this.failures > 0) return this.waiting.size === 0;
-    if (this.waiting.size < waitersMax) return true;
+    if (this.waiting.size < waitingMax) return true;
     const [oldest] = this.waiting.values();
     return oldest === undefined || this.options.nowMs() - oldest.beganMs < this.stalledMs;
   }
 
-  /** When the first failed after the last that was answered; null while all is well. */
+  /** When the first request failed since the last answer; null if none did. */
   get lostSinceMs(): number | null {
     return this.failedMs;
   }
@@ -68,7 +68,7 @@ export class StoreGuard {
     return this.skipping || this.failures > 0 ? "degraded" : "ok";
   }
 
-  /** Rejects with `StoreLost` when there is no answer in time. One that comes later is handed to `late`, to be undone. */
+  /** Rejects with `StoreLost` if there is no answer in time. An answer that comes later is handed to `late`, to be undone. */
   async run<T>(work: () => Promise<T>, late: (value: T) => void = () => {}): Promise<T> {
     if (!this.open) throw new StoreLost("The shared store is not asked at the moment.");
     return this.attempt(work, late);
@@ -77,37 +77,37 @@ export class StoreGuard {
   stop(): void {
     this.stopped = true;
     this.cancelTimer();
-    this.cancelThinning?.();
-    for (const { letGo } of this.waiting.values()) letGo(new StoreLost("The gateway stops."));
+    this.cancelAbandon?.();
+    for (const { abandon } of this.waiting.values()) abandon(new StoreLost("The gateway stops."));
     this.waiting.clear();
   }
 
   private attempt<T>(work: () => Promise<T>, late: (value: T) => void): Promise<T> {
-    const turn = Symbol("turn");
+    const id = Symbol("request");
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const cancel = timerWithLagGrace(this.options, this.deadlineMs, () => {
-      if (!this.waiting.delete(turn)) return;
+      if (!this.waiting.delete(id)) return;
       const message = `The shared store did not answer within ${this.deadlineMs} ms.`;
       this.failed(message);
       reject(new StoreLost(message));
       this.options.overdue?.();
     });
-    const letGo = (error: Error): void => {
+    const abandon = (error: Error): void => {
       cancel();
       reject(error);
     };
-    this.waiting.set(turn, { beganMs: this.options.nowMs(), letGo });
-    if (this.waiting.size > waitersMax) this.thinLater(this.stalledMs);
+    this.waiting.set(id, { beganMs: this.options.nowMs(), abandon });
+    if (this.waiting.size > waitingMax) this.abandonLater(this.stalledMs);
     work().then(
       (value) => {
-        if (!this.waiting.delete(turn)) return late(value);
+        if (!this.waiting.delete(id)) return late(value);
         cancel();
         this.failures = 0;
         this.failedMs = null;
         resolve(value);
       },
       (error: unknown) => {
-        if (!this.waiting.delete(turn)) return;
+        if (!this.waiting.delete(id)) return;
         cancel();
         const message = `The shared store failed: ${error instanceof Error ? error.message : String(error)}`;
         this.failed(message);
@@ -117,22 +117,22 @@ export class StoreGuard {
     return promise;
   }
 
-  private thinLater(ms: number): void {
-    this.cancelThinning ??= timerWithLagGrace(this.options, ms, () => {
-      this.cancelThinning = null;
-      this.thin();
+  private abandonLater(ms: number): void {
+    this.cancelAbandon ??= timerWithLagGrace(this.options, ms, () => {
+      this.cancelAbandon = null;
+      this.abandonMost();
     });
   }
 
-  /** When the first of many has waited for too long, all but the first few need not wait any longer. */
-  private thin(): void {
+  /** If the first of many requests has waited too long, all but the first few are abandoned. */
+  private abandonMost(): void {
     const [oldest] = this.waiting.values();
-    if (this.waiting.size <= waitersMax || oldest === undefined) return;
+    if (this.waiting.size <= waitingMax || oldest === undefined) return;
     const leftMs = oldest.beganMs + this.stalledMs - this.options.nowMs();
-    if (leftMs > 0) return this.thinLater(leftMs);
-    for (const [turn, { letGo }] of [...this.waiting].slice(waitersMax)) {
-      this.waiting.delete(turn);
-      letGo(new StoreLost("The shared store keeps too many waiting."));
+    if (leftMs > 0) return this.abandonLater(leftMs);
+    for (const [id, { abandon }] of [...this.waiting].slice(waitingMax)) {
+      this.waiting.delete(id);
+      abandon(new StoreLost("The shared store keeps too many waiting."));
     }
   }
 
@@ -163,11 +163,11 @@ export class StoreGuard {
   }
 }
 
-interface Turn {
+interface WaitingRequest {
   readonly beganMs: number;
-  readonly letGo: (error: Error) => void;
+  readonly abandon: (error: Error) => void;
 }
 
-/** So many may wait for a store that has stopped answering; the others go on without it. */
-const waitersMax = 5;
+/** How many requests may wait for a store that has stopped answering. */
+const waitingMax = 5;
 const stalledShare = 0.25;

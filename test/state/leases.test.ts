@@ -242,9 +242,9 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
   });
 
   test("are remembered for a bounded number of keys", async () => {
-    const { rates } = overRedis({ accountsMax: 10 });
+    const { rates } = overRedis({ leasesMax: 10 });
     for (let key = 0; key < 40; key += 1) expect(await admitted(rates, [requests(newKey(), 1_000)])).toBe(true);
-    expect(rates.accountsKnown).toBeLessThanOrEqual(10);
+    expect(rates.leasesKnown).toBeLessThanOrEqual(10);
   });
 });
 

@@ -188,7 +188,7 @@ describe.skipIf(noRedis !== "")(`a Redis that nobody can reach${noRedis}`, () =>
     expect(before).toBe(344);
     for (const { wire } of all) wire.cut();
     for (const { rates } of all) await admitted(rates, claims);
-    await eventually("both know that nobody has it", () => all.every(({ partition }) => partition.unseen() === Infinity));
+    await eventually("both know that nobody has it", () => all.every(({ partition }) => partition.unreportedShare() === Infinity));
     const pressed = press(all, "uneven", limit);
     await Bun.sleep(windowMs / 4);
     await pressed.end();

@@ -17,7 +17,7 @@ export interface KeeperOptions {
   readonly holdMs?: number;
   readonly onStoreLoss?: StoreLossRule;
   readonly nowMs?: () => number;
-  readonly accountsMax?: number;
+  readonly leasesMax?: number;
 }
 
 /** One process' rates over shared counts, as the gateway has them, on a minute that may be shorter. */
@@ -43,7 +43,7 @@ export function keeper(options: KeeperOptions): Keeper {
     leaseMs: slotMs / 2,
     holdMs: options.holdMs ?? 30_000,
     onStoreLoss: options.onStoreLoss ?? "split",
-    accountsMax: options.accountsMax ?? 50_000,
+    leasesMax: options.leasesMax ?? 50_000,
   });
   return { rates, guard };
 }

@@ -52,7 +52,7 @@ export function joined({ name, port, absences, prefix, slotMs, deadlineMs = 100 
     local: new MemoryRateLimits(() => (nowMs() * 1_000) / slotMs),
     processes: partition.everybody,
     share: partition.share,
-    unseen: partition.unseen,
+    unreportedShare: partition.unreportedShare,
     nowMs,
     after,
     windowMs: 61 * slotMs,

@@ -3,20 +3,20 @@ import type { CountCorrection, DistributedCounts } from "../../limits/distribute
 import type { StoreGuard } from "../store-guard.ts";
 
 /**
- * What the store must still be told: what was given back, what was used beyond what was taken, and what was admitted without
- * asking while the store was lost. It goes out in batches, one command for each limit.
+ * What must still be reported to the store: amounts that were returned, amounts used beyond what was taken, and what was admitted
+ * while the store was lost. It is sent in batches, one command for each limit.
  */
 export class CountCorrections {
-  private readonly pending = new BoundedMap<string, Pending>(pendingMax);
-  /** What the store is being told now of what is owed. */
-  private readonly telling = new Map<string, number>();
+  private readonly pending = new BoundedMap<string, PendingCorrection>(pendingMax);
+  /** The unreported amounts that are being sent. */
+  private readonly sending = new Map<string, number>();
 
   constructor(
     private readonly counts: Pick<DistributedCounts, "correct">,
     private readonly guard: Pick<StoreGuard, "run" | "open">,
     private readonly nowMs: () => number,
     private readonly windowMs: number,
-    /** What this process itself used of a limit in the last minute: nobody owes more. */
+    /** What this process used of a limit in the last minute, which is an upper bound of what is unreported. */
     private readonly usedHere: (id: string) => number,
   ) {}
 
@@ -24,34 +24,34 @@ export class CountCorrections {
     return this.pending.size;
   }
 
-  /** `slot` null is now. */
+  /** `slot`: the slot of time to correct; null is the current one. */
   add(id: string, slot: number | null, by: number): void {
     if (by === 0) return;
     const { bySlot } = this.entry(id);
     bySlot.set(slot, (bySlot.get(slot) ?? 0) + by);
   }
 
-  /** Admitted without the store's knowledge. */
-  owe(id: string, amount: number): void {
-    if (amount !== 0) this.entry(id).owed += amount;
+  /** Adds an amount that was admitted without the store. */
+  addUnreported(id: string, amount: number): void {
+    if (amount !== 0) this.entry(id).unreported += amount;
   }
 
-  /** The store has lost its counts: it is told all that was used here, and nothing of what was to be put right before. */
-  retell(id: string, used: readonly { readonly ago: number; readonly amount: number }[]): void {
+  /** The store has lost its counts. Reports all that was used here, instead of the pending corrections. */
+  resend(id: string, used: readonly { readonly ago: number; readonly amount: number }[]): void {
     this.pending.delete(id);
     if (used.length > 0) this.entry(id).used = used;
   }
 
-  /** What was admitted of a limit that the store does not know of yet. */
-  owedOf(id: string): number {
+  /** What was used of a limit that the store does not know of yet. */
+  unreportedOf(id: string): number {
     const entry = this.pending.get(id);
-    return (entry === undefined ? 0 : entry.owed + beyondOf(entry)) + (this.telling.get(id) ?? 0);
+    return (entry === undefined ? 0 : entry.unreported + excessOf(entry)) + (this.sending.get(id) ?? 0);
   }
 
   /** A call was settled for less than was admitted. */
-  forgive(id: string, amount: number): void {
+  reduceUnreported(id: string, amount: number): void {
     const entry = this.pending.get(id);
-    if (entry !== undefined) entry.owed = Math.max(0, entry.owed - amount);
+    if (entry !== undefined) entry.unreported = Math.max(0, entry.unreported - amount);
   }
 
   async flushAll(): Promise<void> {
@@ -69,43 +69,43 @@ export class CountCorrections {
     await Promise.all(sent);
   }
 
-  private async send(id: string, { bySlot, owed, used }: Pending): Promise<void> {
-    const owedStill = Math.min(owed, this.usedHere(id));
+  private async send(id: string, { bySlot, unreported, used }: PendingCorrection): Promise<void> {
+    const stillUsed = Math.min(unreported, this.usedHere(id));
     const changes: readonly CountCorrection[] = [...bySlot].map(([slot, by]) => ({ slot, by })).filter(({ by }) => by !== 0);
-    const retold = used.map(({ ago, amount }): CountCorrection => ({ slot: null, ago, by: amount }));
-    const all: readonly CountCorrection[] = [...retold, ...changes, ...(owedStill > 0 ? [{ slot: null, by: owedStill }] : [])];
+    const resent = used.map(({ ago, amount }): CountCorrection => ({ slot: null, ago, by: amount }));
+    const all: readonly CountCorrection[] = [...resent, ...changes, ...(stillUsed > 0 ? [{ slot: null, by: stillUsed }] : [])];
     if (all.length === 0) return;
-    this.telling.set(id, owedStill + beyondOf({ bySlot }));
+    this.sending.set(id, stillUsed + excessOf({ bySlot }));
     try {
       await this.guard.run(() => this.counts.correct(id, all));
     } catch {
-      // It may have been done all the same. To count twice is safer than to give back twice, and is over in a minute.
+      // The store may have applied it all the same. Counting twice is safer than returning twice, and ends with the window.
       for (const { slot, by } of changes) if (by > 0) this.add(id, slot, by);
-      this.owe(id, owedStill);
+      this.addUnreported(id, stillUsed);
       if (used.length > 0) this.entry(id).used = used;
     }
-    this.telling.delete(id);
+    this.sending.delete(id);
   }
 
-  private entry(id: string): Pending {
+  private entry(id: string): PendingCorrection {
     let entry = this.pending.get(id);
     if (entry === undefined) {
-      this.pending.set(id, (entry = { bySlot: new Map(), owed: 0, used: [], changedMs: 0 }));
+      this.pending.set(id, (entry = { bySlot: new Map(), unreported: 0, used: [], changedMs: 0 }));
     }
     entry.changedMs = this.nowMs();
     return entry;
   }
 }
 
-interface Pending {
+interface PendingCorrection {
   readonly bySlot: Map<number | null, number>;
-  owed: number;
+  unreported: number;
   used: readonly { readonly ago: number; readonly amount: number }[];
   changedMs: number;
 }
 
 /** What calls used beyond what was taken for them. */
-function beyondOf({ bySlot }: Pick<Pending, "bySlot">): number {
+function excessOf({ bySlot }: Pick<PendingCorrection, "bySlot">): number {
   return Math.max(0, bySlot.get(null) ?? 0);
 }
 

@@ -1,25 +1,25 @@
-/** What this process knows of one limit, and the lease it holds: a part of the limit to be spent without asking again. */
+/** What this process knows of one limit, and its lease: a part of the limit that it uses without asking again. */
 export interface RateLease {
   readonly id: string;
-  /** Of the lease. */
+  /** What is left of the lease, the slot of time it was counted in, and when it ends. */
   left: number;
   slot: number;
   endsMs: number;
-  /** Somebody asks for a lease: the others wait for it instead of asking too. */
-  asking: boolean;
-  /** What was spent since somebody last asked, and when that was. */
+  /** A lease is being requested. Other calls wait for it instead of asking too. */
+  requesting: boolean;
+  /** What was used since the last request, and when that was. */
   spent: number;
   askedMs: number;
-  /** What was left for everybody, and what this process had used or held, when we last heard of it; and when that was. */
+  /** What was left for all processes and what this one had used or held, as of the last answer; and when that was. */
   remaining: number;
-  own: number;
-  heardMs: number;
-  /** There was no room for this much, and asking again before this moment is no use. */
+  ownUse: number;
+  knownMs: number;
+  /** There was no room for this amount, and it is not requested again before this time. */
   refusedNeed: number;
   refusedUntilMs: number;
   /** When there may be room. */
   roomMs: number;
-  /** What this process may have used of it, after the store lost its counts; null: nothing was known of it then. */
+  /** What this process may use after the store has lost its counts; null: nothing was known of the limit then. */
   cap: number | null;
 }
 
@@ -29,12 +29,12 @@ export function newRateLease(id: string, limit: number): RateLease {
     left: 0,
     slot: 0,
     endsMs: Number.NEGATIVE_INFINITY,
-    asking: false,
+    requesting: false,
     spent: 0,
     askedMs: Number.NEGATIVE_INFINITY,
     remaining: limit,
-    own: 0,
-    heardMs: Number.NEGATIVE_INFINITY,
+    ownUse: 0,
+    knownMs: Number.NEGATIVE_INFINITY,
     refusedNeed: 0,
     refusedUntilMs: Number.NEGATIVE_INFINITY,
     roomMs: Number.NEGATIVE_INFINITY,
@@ -42,29 +42,29 @@ export function newRateLease(id: string, limit: number): RateLease {
   };
 }
 
-/** What can be spent without asking. */
-export function inHand(account: RateLease | undefined, nowMs: number): number {
-  return account !== undefined && account.endsMs > nowMs ? account.left : 0;
+/** What can be used without asking. */
+export function leaseLeft(lease: RateLease | undefined, nowMs: number): number {
+  return lease !== undefined && lease.endsMs > nowMs ? lease.left : 0;
 }
 
-export function isRefused(account: RateLease | undefined, amount: number, nowMs: number): account is RateLease {
-  return account !== undefined && account.refusedUntilMs > nowMs && amount >= account.refusedNeed && amount > inHand(account, nowMs);
+export function isRefused(lease: RateLease | undefined, amount: number, nowMs: number): lease is RateLease {
+  return lease !== undefined && lease.refusedUntilMs > nowMs && amount >= lease.refusedNeed && amount > leaseLeft(lease, nowMs);
 }
 
-/** Some of what this process had is there for everybody again; below zero, it took more. */
-export function givenBack(account: RateLease, amount: number): void {
-  account.own -= amount;
-  account.remaining = Math.max(0, account.remaining + amount);
+/** Notes that an amount was returned to the store; a negative one was taken. */
+export function noteReturned(lease: RateLease, amount: number): void {
+  lease.ownUse -= amount;
+  lease.remaining = Math.max(0, lease.remaining + amount);
 }
 
 /**
- * What this process may have used of a limit within the window while nobody can be asked: what it had when it last heard, and its
- * even part of what was left then. So all together come to the limit, however unevenly they use it. Who has not heard of it for
- * as long as the window goes by an even part of the limit. A call that is larger than that passes where nothing else did.
+ * What this process may use of a limit within the window while the store is lost: what it had at the last answer, and an even part
+ * of what was left then. All processes together so come to the limit, however unevenly they use it. If the last answer is older
+ * than the window, it is an even part of the limit. A call that is larger than its part passes if nothing else was used.
  */
-export function partAlone(account: RateLease | undefined, { limit, amount }: LimitedAmount, processes: number, oldestMs: number): number {
-  const known = account !== undefined && account.heardMs > oldestMs ? account : null;
-  const part = known === null ? limit / processes : known.own + known.remaining / processes;
+export function partWithoutStore(lease: RateLease | undefined, { limit, amount }: LimitedAmount, processes: number, oldestMs: number): number {
+  const known = lease !== undefined && lease.knownMs > oldestMs ? lease : null;
+  const part = known === null ? limit / processes : known.ownUse + known.remaining / processes;
   const atLeast = known === null || amount <= known.remaining ? amount : 0;
   return Math.min(limit, Math.max(Math.floor(part), atLeast));
 }
@@ -74,17 +74,17 @@ export interface LimitedAmount {
   readonly amount: number;
 }
 
-/** Enough for those who wait, and for as long as a lease lives at the pace of the last while. */
-export function wishFor(account: RateLease, limit: number, needed: number, leaseMs: number, nowMs: number): number {
-  const pace = account.spent / Math.max(leaseMs * paceShareMin, nowMs - account.askedMs);
+/** The size of the next lease: enough for the waiting calls, and for the lifetime of a lease at the recent pace. */
+export function leaseWish(lease: RateLease, limit: number, needed: number, leaseMs: number, nowMs: number): number {
+  const pace = lease.spent / Math.max(leaseMs * paceShareMin, nowMs - lease.askedMs);
   return Math.min(Math.max(500, Math.ceil(limit / 20)), needed + Math.ceil(pace * leaseMs));
 }
 
-/** Small limits are not leased: each call asks. */
+/** Small limits are not leased: each call asks the store. */
 export function isExact(limit: number): boolean {
   return limit < exactBelow;
 }
 
 const exactBelow = 50;
-/** Two calls at the same moment are not yet a storm. */
+/** A few calls at the same moment are not a high rate. */
 const paceShareMin = 0.1;
