@@ -1,5 +1,5 @@
 /**
- * What a call's limits cost, in microseconds and in commands to Redis: in memory, with leases, with a place, and exactly.
+ * What a call's limits cost, in microseconds and in commands to Redis: in memory, with leases, with a concurrency slot, and exactly.
  * `sh bin/bun bench/micro-leases.ts [redis://…]`; without an address it starts a `redis-server` of its own.
  */
 import { MemoryRateLimits } from "../src/state/memory-rate-limits.ts";
@@ -27,7 +27,7 @@ const loose = { requests: limit, tokens: limit };
 await measured("memory", new MemoryRateLimits(nowMs), 300_000, loose, false);
 await measured("leases", leased, 300_000, loose, false);
 await measured("leases, 100 keys", leased, 300_000, loose, false, 100);
-await measured("leases, with a place", leased, 10_000, loose, true);
+await measured("leases, with a slot", leased, 10_000, loose, true);
 await measured("exact", leased, 10_000, { requests: 49, tokens: limit }, false, 1_000);
 await measuredPaced("leases at 1,000 a second, 600,000 a minute", 1_000, 600_000);
 await measuredPaced("leases at 100 a second, 6,600 a minute", 100, 6_600);
@@ -42,7 +42,7 @@ async function measured(
   rates: RateLimitStore,
   calls: number,
   limits: { readonly requests: number; readonly tokens: number },
-  places: boolean,
+  slots: boolean,
   keys = 1,
 ): Promise<void> {
   const round = async (first: number, last: number): Promise<void> => {
@@ -53,10 +53,10 @@ async function measured(
         { id: `${key} tpm`, limit: limits.tokens, amount: 100 },
       ];
       const answer = rates.reserve(
-        new ListedReservationRequest(claims, places ? { id: `${key} places`, limit: 100, call: `${name}-${call}` } : null),
+        new ListedReservationRequest(claims, slots ? { id: `${key} slots`, limit: 100, call: `${name}-${call}` } : null),
       );
-      const taking = answer instanceof Promise ? await answer : answer;
-      if (taking.ok) taking.settle([1, 90]);
+      const reservation = answer instanceof Promise ? await answer : answer;
+      if (reservation.ok) reservation.settle([1, 90]);
       // Calls come from sockets: the loop turns.
       if (call % 100 === 99) await new Promise<void>((resolve) => setImmediate(resolve));
     }
@@ -78,9 +78,9 @@ async function measuredPaced(name: string, perSecond: number, perMinute: number)
   while (nowMs() - beganMs < 3_000) {
     for (const due = ((nowMs() - beganMs) * perSecond) / 1_000; calls < due; calls += 1) {
       const began = nowMs();
-      const taking = leased.reserve(new ListedReservationRequest([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null));
+      const reservation = leased.reserve(new ListedReservationRequest([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null));
       busyMs += nowMs() - began;
-      void Promise.resolve(taking).then((settled) => settled.ok && settled.settle([1]));
+      void Promise.resolve(reservation).then((settled) => settled.ok && settled.settle([1]));
     }
     await Bun.sleep(1);
   }

@@ -73,7 +73,7 @@ describe("a budget", () => {
     expect(replies.at(-1)?.status).toBe(429);
   });
 
-  test("that is spent is refused in the words of the convention, without a wait, and the upstream is not asked", async () => {
+  test("that is spent is refused with the error of the OpenAI API, without a wait, and the upstream is not asked", async () => {
     const key = await keys.make({ limits: { budget_usd: 0.02, budget_period: "month" } });
     expect([(await chat(key.token)).status, (await chat(key.token)).status]).toEqual([200, 200]);
     await spentOf(key, 2);
@@ -91,7 +91,7 @@ describe("a budget", () => {
     expect(rig.upstream.a.ledger.chats.length).toBe(before);
   });
 
-  test("that is spent is not asked for again by the official client", async () => {
+  test("that is spent is not retried by the official client", async () => {
     const key = await keys.make({ limits: { budget_usd: 0.001 } });
     const client = new OpenAI({ apiKey: key.token, baseURL: `${rig.gateway.url}/v1`, maxRetries: 3 });
     const refused: unknown = await client.chat.completions
@@ -103,7 +103,7 @@ describe("a budget", () => {
     expect(rig.gateway.accessLines().filter((line) => line["key"] === key.id)).toHaveLength(1);
   });
 
-  test("gets back what a short answer did not need", async () => {
+  test("gets back what a short answer did not use", async () => {
     const key = await keys.make({ limits: { budget_usd: 0.1 } });
     for (let call = 0; call < 9; call++) expect((await chat(key.token, { max_tokens: 90, x_tokens: 1 })).status).toBe(200);
     expect(await spentOf(key, 9)).toBe(9 * tokenNanos);
@@ -135,7 +135,7 @@ describe("a budget", () => {
     expect((await chat(key.token)).status).toBe(429);
   });
 
-  test("holds for some models alone where it is said so", async () => {
+  test("applies to some models only if it is configured so", async () => {
     const key = await keys.make({ limits: { per_model: [{ model: "priced", budget_usd: 0.01 }] } });
     expect([(await chat(key.token)).status, (await chat(key.token)).status]).toEqual([200, 429]);
     expect((await chat(key.token, { model: "priced-too" })).status).toBe(200);
@@ -153,7 +153,7 @@ describe("a budget", () => {
 });
 
 describe("a price that is not known", () => {
-  test("is refused under a budget, and the refusal names the mend", async () => {
+  test("is refused under a budget, and the error says how to fix it", async () => {
     const key = await keys.make({ limits: { budget_usd: 10 } });
     const refused = await chat(key.token, { model: "unpriced" });
     expect(refused).toMatchObject({ status: 403, error: { code: "price_unknown", param: "model" } });
@@ -169,7 +169,7 @@ describe("a price that is not known", () => {
 });
 
 describe("S36, S37: figures that make no sense", () => {
-  test("more than 128 choices are refused in the convention's words, and 128 cost what 128 cost", async () => {
+  test("more than 128 choices are refused with the error of the OpenAI API, and 128 cost what 128 cost", async () => {
     const key = await keys.make({ limits: { budget_usd: 1 } });
     for (const n of [129, 1_000, 1e15]) {
       expect(await chat(key.token, { n })).toMatchObject({ status: 400, error: { code: "integer_above_max_value", param: "n" } });
@@ -179,7 +179,7 @@ describe("S36, S37: figures that make no sense", () => {
     expect(refused.error?.message).toContain("$1.28");
   });
 
-  test("a huge max_tokens is refused by what it would reserve, and a negative one opens nothing", async () => {
+  test("a huge max_tokens is refused for what it would reserve, and a negative one bypasses nothing", async () => {
     const key = await keys.make({ limits: { budget_usd: 10 } });
     for (const max_tokens of [1e9, 1e308]) {
       expect(await chat(key.token, { max_tokens })).toMatchObject({ status: 429, error: { code: "insufficient_quota" } });

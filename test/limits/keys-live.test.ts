@@ -71,12 +71,12 @@ async function opens(token: string, withinMs: number): Promise<void> {
 const revokedWithinMs = 5_000;
 
 describe("a key of the store", () => {
-  test("opens the gateway as soon as it is made, though none of it was known", async () => {
+  test("works as soon as it is created", async () => {
     const { token } = await keys.make();
     expect(await statusOf(token)).toBe(200);
   });
 
-  test("opens it within a second also where somebody tried it before it was made", async () => {
+  test("works within a second even if it was tried before it was created", async () => {
     const { token, publicId } = newToken();
     expect(await statusOf(token)).toBe(401);
     const mark = keys.mark(token);
@@ -85,7 +85,7 @@ describe("a key of the store", () => {
     await opens(token, 1_500);
   });
 
-  test("that was brought along opens it like any other", async () => {
+  test("that was imported works like any other", async () => {
     const { token } = await keys.bring("brought-along-0123456789-abcdefghijkl");
     expect(await statusOf(token)).toBe(200);
     const client = new OpenAI({ apiKey: token, baseURL: `${rig.gateway.url}/v1`, maxRetries: 0 });
@@ -297,14 +297,14 @@ describe("S03, S05: what is nearly a key", () => {
     }
   });
 
-  test("S48: an admin token opens nothing here", async () => {
+  test("S48: an admin token is rejected here", async () => {
     const { token } = makeAdminToken();
     await keys.store.storage.accounts.createToken({ name: "machine", role: "admin", mark: keys.mark(token) }, { kind: "cli", name: "t" });
     expect((await get("/v1/models", token)).status).toBe(401);
   });
 });
 
-describe("a store in trouble", () => {
+describe("a failing store", () => {
   test("F60: a damaged row is a 500 for its key, with the reason in the log, and nobody else notices", async () => {
     const { token, id } = await keys.make();
     const raw = new Database(storeOf(rig));
@@ -319,7 +319,7 @@ describe("a store in trouble", () => {
     expect(await statusOf(clientKey)).toBe(200);
   });
 
-  test("of a schema that is not ours is no reason to call a key wrong; and it heals", async () => {
+  test("with another schema does not make a key invalid, and recovers", async () => {
     const known = await used();
     const fresh = await keys.make();
     const raw = new Database(storeOf(rig));
@@ -368,7 +368,7 @@ describe("a store in trouble", () => {
 });
 
 describe("S06: ten thousand guesses", () => {
-  test("are slowed down by address after thirty, cost little memory, and keep out nobody who has a key, be it seen for the first time", async () => {
+  test("are slowed down by address after thirty, cost little memory, and do not lock out clients with a valid key", async () => {
     await using own = await setUp({ a: { models: ["plain"] } });
     await using ownKeys = await openKeys(own.gateway);
     const known = await ownKeys.make();

@@ -64,7 +64,7 @@ function clientOf(token: string, maxRetries = 0): OpenAI {
 const hello = { model: "plain", messages: [{ role: "user" as const, content: "hi" }] };
 
 describe("requests per minute", () => {
-  test("are counted down in the headers of every answer, and what is over is refused before anybody is asked", async () => {
+  test("are counted down in the headers of every answer, and a request over the limit is refused before an upstream is asked", async () => {
     const { token, id } = await keys.make({ limits: { rpm: 3 } });
     for (const left of ["2", "1", "0"]) {
       const reply = await chat(token);
@@ -115,7 +115,7 @@ describe("requests per minute", () => {
 });
 
 describe("tokens per minute", () => {
-  test("are reserved before the call and given back after a short answer, so that who was refused is served", async () => {
+  test("are reserved before the call and returned after a short answer, so that a refused request is served", async () => {
     const { token } = await keys.make({ limits: { tpm: 1_000 } });
     const call = await rig.open({ model: "short", max_tokens: 900, x_first_ms: 700, x_tokens: 5 }, { key: token });
     await rig.upstream.a.waitFor((ledger) => ledger.ofCall(call.call ?? "").length === 1);
@@ -149,7 +149,7 @@ describe("tokens per minute", () => {
     await eventually("it is counted", async () => remaining(await chat(token, { max_tokens: 1 }), "tokens") < before - 200);
   });
 
-  test("a request that alone needs more than the limit is told that no wait helps", async () => {
+  test("a request that alone needs more than the limit gets an error that says so", async () => {
     const { token } = await keys.make({ limits: { tpm: 100 } });
     const refused = await chat(token, { model: "alone", max_tokens: 5_000 });
     expect(refused).toMatchObject({ status: 429, error: { code: "rate_limit_exceeded" } });
@@ -157,7 +157,7 @@ describe("tokens per minute", () => {
     expect([refused.response.header("x-should-retry"), refused.response.header("retry-after")]).toEqual(["false", null]);
   });
 
-  test("huge and negative max_tokens neither crash nor open anything", async () => {
+  test("huge and negative max_tokens neither crash nor bypass the limit", async () => {
     const { token } = await keys.make({ limits: { tpm: 100_000 } });
     for (const max_tokens of [1e9, 1e308, Number.MAX_SAFE_INTEGER])
       expect((await chat(token, { model: "huge", max_tokens })).status).toBe(429);
@@ -216,7 +216,7 @@ describe("calls at the same time", () => {
     expect(refused.error?.message).toContain("2 calls at the same time");
     expect(waitOf(refused)).toBe(1_000);
     one.abort();
-    await eventually("a place is free", async () => (await chat(token)).status === 200);
+    await eventually("a slot is free", async () => (await chat(token)).status === 200);
     const three = await open();
     await three.untilBody(1);
     expect((await chat(token)).status).toBe(429);
@@ -224,7 +224,7 @@ describe("calls at the same time", () => {
     three.abort();
   });
 
-  test("that fail give their places back, also those that never reached an upstream", async () => {
+  test("that fail free their slots, also those that never reached an upstream", async () => {
     const { token } = await keys.make({ limits: { concurrency: 1 } });
     rig.upstream.a.script(["fault:status@400"]);
     for (const model of ["plain", "never-heard-of", "plain", "plain"])
@@ -244,7 +244,7 @@ describe("calls at the same time", () => {
 });
 
 describe("limits for some models", () => {
-  test("come on top of the key's own, and the first that fits counts", async () => {
+  test("apply besides the key's own, and the first that matches counts", async () => {
     const { token } = await keys.make({
       limits: {
         rpm: 4,
@@ -272,7 +272,7 @@ describe("limits for some models", () => {
 });
 
 describe("the official client", () => {
-  test("takes a refusal for a RateLimitError", async () => {
+  test("raises a RateLimitError", async () => {
     const { token } = await keys.make({ limits: { rpm: 1 } });
     const client = clientOf(token);
     await client.chat.completions.create(hello);

@@ -294,7 +294,7 @@ describe("an outage of every channel", () => {
   });
 });
 
-describe("a refusal that is the client's to mend is not repeated", () => {
+describe("a refusal that only the client can fix is not repeated", () => {
   const sizes = group({
     a: { ...first, capabilities: { context_tokens: 8_192 } },
     b: { weight: 100, capabilities: { context_tokens: 8_192 } },
@@ -507,7 +507,7 @@ describe("calls whose channel goes down under all of them", () => {
     await rig.check();
   });
 
-  test("take no place there that it does not have", async () => {
+  test("do not exceed its capacity", async () => {
     const b = narrowing.member("b");
     // Its places are taken until all the others have gone elsewhere.
     b.behaviour = "fault:held";
@@ -542,7 +542,7 @@ describe("a channel that is full", () => {
     await rig.check();
   });
 
-  test("and alone is waited for, by as many as find a place in two seconds", async () => {
+  test("and alone is waited for, by as many as get capacity in two seconds", async () => {
     const calls = await occupied(waited);
     waited.member("a").behaviour = null;
     const waiting = await Promise.all(Array.from({ length: 5 }, () => rig.open({ model: waited.model })));

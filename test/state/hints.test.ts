@@ -46,7 +46,7 @@ for (const [name, skipped, open] of stores) {
     // The server may have to start first.
     beforeAll(async () => void (await open()), 60_000);
 
-    test("reach the others, once each time they are told, and not the one that told them", async () => {
+    test("reach the other processes, once each time they are published, and not the publisher", async () => {
       const [here, there] = [await heard(open), await heard(open)];
       here.hints.publish("channel/a", "rate_limited", 20_000);
       await eventually("it is heard", () => there.heard.length === 1);
@@ -89,7 +89,7 @@ for (const [name, skipped, open] of stores) {
 }
 
 describe.skipIf(noRedis !== "" || !redis.controlled)(`hints over a lost store${noRedis}`, () => {
-  test("are kept to oneself, without a word, until it is back", async () => {
+  test("are not published until it is back, and nothing fails", async () => {
     const [here, there] = [await heard(stores[0]![2]), await heard(stores[0]![2])];
     await redis.kill9();
     for (let count = 0; count < 100; count += 1) here.hints.publish(`lost/${count}`, "unreachable", 10_000);
@@ -101,7 +101,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`hints over a lost store${n
     });
   });
 
-  test("that another program left nonsense in are passed over", async () => {
+  test("that another program filled with nonsense are skipped", async () => {
     const link = newLink();
     await link.send("ZADD", ["sluice:hints", "99999999999999", "not json", "99999999999999", '{"a":1}', "99999999999999", "[1,2]"]);
     const there = await heard(stores[0]![2]);

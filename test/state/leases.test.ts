@@ -12,13 +12,13 @@ import {
   admitted,
   counted,
   granted,
-  keeper,
-  place,
+  limitRig,
+  slotClaim,
   requests,
   span,
   tokens,
-  type Keeper,
-  type KeeperOptions,
+  type LimitRig,
+  type LimitRigOptions,
 } from "../support/joint-rig.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startRedis } from "../support/servers/redis.ts";
@@ -30,10 +30,10 @@ const noRedis = remark(found);
 const redis = present(found);
 let serial = 0;
 const links: RedisLink[] = [];
-const keepers: Keeper[] = [];
+const rigs: LimitRig[] = [];
 
 afterEach(async () => {
-  await Promise.all(keepers.splice(0).map(async ({ rates }) => rates.stop()));
+  await Promise.all(rigs.splice(0).map(async ({ rates }) => rates.stop()));
   for (const link of links.splice(0)) link.close();
 });
 
@@ -51,16 +51,16 @@ const patientMs = 5_000;
 const deadlineMs = 100;
 
 function overRedis(
-  options: Partial<KeeperOptions> & { readonly port?: number } = {},
-): Keeper & { readonly counts: DistributedCounts & { asked: number } } {
+  options: Partial<LimitRigOptions> & { readonly port?: number } = {},
+): LimitRig & { readonly counts: DistributedCounts & { asked: number } } {
   const { slotMs = 1_000, port = redis.port } = options;
   const link = new RedisLink({ url: `redis://127.0.0.1:${port}` });
   links.push(link);
   const real = new RedisCounts(link, { span: span(slotMs) });
   const counts = counted(real);
-  const made = keeper({ counts, drop: () => link.drop(), deadlineMs: patientMs, ...options });
+  const made = limitRig({ counts, drop: () => link.drop(), deadlineMs: patientMs, ...options });
   real.onEmptied = () => made.rates.emptied();
-  keepers.push(made);
+  rigs.push(made);
   return { ...made, counts };
 }
 
@@ -102,7 +102,7 @@ describe.skipIf(noRedis !== "")(`leases of four processes, 70 % of the calls at 
     expect(asked / results.length).toBeLessThan(0.35);
   });
 
-  test("refuse nobody while there is room for all, in requests and in tokens", async () => {
+  test("refuse no call while there is room for all, in requests and in tokens", async () => {
     const processes = Array.from({ length: 4 }, () => overRedis({ slotMs, processes: 4 }));
     const key = newKey();
     const results = await offered({ perSecond: 400, forMs: 1_500 }, async (call) =>
@@ -145,12 +145,12 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
     for (let call = 0; call < 20; call += 1) await admitted(rates, claims);
     await admitted(rates, claims);
     const before = counts.asked;
-    const taking = reserve(rates, claims, null);
-    expect(taking).not.toBeInstanceOf(Promise);
+    const reservation = reserve(rates, claims, null);
+    expect(reservation).not.toBeInstanceOf(Promise);
     expect(counts.asked).toBe(before);
   });
 
-  test("are full for everybody no longer than a lease lives that nobody spends", async () => {
+  test("are full for all processes no longer than an unused lease lives", async () => {
     const [busy, other] = [overRedis({ processes: 1 }), overRedis({ processes: 1 })];
     const key = newKey();
     await Promise.all(Array.from({ length: 30 }, async () => admitted(busy.rates, [requests(key, 100)])));
@@ -158,21 +158,21 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
     await eventually(
       "the other gets all the rest",
       async () => {
-        const taking = await reserve(other.rates, [{ ...requests(key, 100), amount: 60 }], null);
-        if (taking.ok) taking.settle([60]);
-        return taking.ok;
+        const reservation = await reserve(other.rates, [{ ...requests(key, 100), amount: 60 }], null);
+        if (reservation.ok) reservation.settle([60]);
+        return reservation.ok;
       },
       2_000,
     );
   });
 
-  test("that a call overdraws are overdrawn for all, and what it did not need is free for all", async () => {
+  test("count what a call used beyond its claim for all processes, and free what it did not need for all", async () => {
     const [one, other] = [overRedis({ processes: 2 }), overRedis({ processes: 2 })];
     const key = newKey();
     const ask = async (amount: number): Promise<boolean> => {
-      const taking = await reserve(other.rates, [tokens(key, 1_000, amount)], null);
-      if (taking.ok) taking.settle([0]);
-      return taking.ok;
+      const reservation = await reserve(other.rates, [tokens(key, 1_000, amount)], null);
+      if (reservation.ok) reservation.settle([0]);
+      return reservation.ok;
     };
     const much = granted(await reserve(one.rates, [tokens(key, 1_000, 900)], null));
     expect(await ask(200)).toBe(false);
@@ -183,18 +183,18 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
     await eventually("what was used beyond is counted", async () => !(await ask(50)), 2_000);
   });
 
-  test("bear figures that make no sense", async () => {
+  test("survive figures that make no sense", async () => {
     const { rates } = overRedis();
     const key = newKey();
-    const taking = granted(await reserve(rates, [tokens(key, 1_000, Number.NaN), requests(key, 1_000)], null));
-    taking.settle([-5, Infinity]);
-    expect(() => taking.settle([1, 1])).toThrow("settled twice");
+    const reservation = granted(await reserve(rates, [tokens(key, 1_000, Number.NaN), requests(key, 1_000)], null));
+    reservation.settle([-5, Infinity]);
+    expect(() => reservation.settle([1, 1])).toThrow("settled twice");
     const never = await reserve(rates, [tokens(key, 1_000, 1_001)], null);
     expect(never).toMatchObject({ ok: false, shortId: `${key} tpm`, waitMs: Infinity });
     expect(await reserve(rates, [], null)).toMatchObject({ ok: true });
   });
 
-  test("are known without asking, as of late", async () => {
+  test("are known without asking, as of the last answer", async () => {
     const { rates, counts } = overRedis();
     const key = newKey();
     const claim = requests(key, 3);
@@ -225,9 +225,9 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
           let truth = 0;
           const open: (() => void)[] = [];
           for (const call of calls) {
-            const taking = granted(await reserve(pair[call.who === 0 ? 0 : 1].rates, [tokens(key, limit, call.amount)], null));
+            const reservation = granted(await reserve(pair[call.who === 0 ? 0 : 1].rates, [tokens(key, limit, call.amount)], null));
             truth += call.truth;
-            open.push(() => taking.settle([call.truth]));
+            open.push(() => reservation.settle([call.truth]));
             if (!call.waits) for (const settle of open.splice(0)) settle();
           }
           for (const settle of open) settle();
@@ -249,7 +249,7 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
 });
 
 describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
-  test("are never more than the limit over all processes, and a place is free at once when its call ends", async () => {
+  test("are never more than the limit over all processes, and a slot is free at once when its call ends", async () => {
     const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
     const key = newKey();
     let running = 0;
@@ -259,22 +259,22 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
       Array.from({ length: 200 }, async (_, call) => {
         const { rates } = processes[call % 4]!;
         await Bun.sleep(Math.random() * 300);
-        const taking = await reserve(rates, [requests(key, 10_000)], place(key, 7, `${key}-${call}`));
-        if (!taking.ok) return;
+        const reservation = await reserve(rates, [requests(key, 10_000)], slotClaim(key, 7, `${key}-${call}`));
+        if (!reservation.ok) return;
         through += 1;
         running += 1;
         most = Math.max(most, running);
         await Bun.sleep(Math.random() * 20);
         running -= 1;
-        taking.settle([1]);
+        reservation.settle([1]);
       }),
     );
     expect(most).toBeLessThanOrEqual(7);
     expect(through).toBeGreaterThan(20);
-    await eventually("all places are free", async () => {
-      const taking = await reserve(processes[0]!.rates, [], place(key, 1, `${key}-last`));
-      if (taking.ok) taking.settle([]);
-      return taking.ok;
+    await eventually("all slots are free", async () => {
+      const reservation = await reserve(processes[0]!.rates, [], slotClaim(key, 1, `${key}-last`));
+      if (reservation.ok) reservation.settle([]);
+      return reservation.ok;
     });
   });
 
@@ -285,25 +285,25 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     proxy.freeze();
     const key = newKey();
     const takings = Array.from({ length: 80 }, async (_, call) =>
-      reserve(processes[call % 4]!.rates, [requests(key, 10_000)], place(key, limit, `${key}-${call}`)),
+      reserve(processes[call % 4]!.rates, [requests(key, 10_000)], slotClaim(key, limit, `${key}-${call}`)),
     );
     await Bun.sleep(2 * deadlineMs);
     proxy.thaw();
     const taken = await Promise.all(takings);
     expect(taken.filter(({ ok }) => ok)).toHaveLength(limit);
-    expect(taken.filter((taking) => !taking.ok && taking.shortId !== `${key} places`)).toEqual([]);
+    expect(taken.filter((reservation) => !reservation.ok && reservation.shortId !== `${key} slots`)).toEqual([]);
   });
 
-  test("are refused for places that nobody uses only until they are back, wherever they were", async () => {
+  test("are refused for idle slots only until these are returned, whichever process held them", async () => {
     const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
     const key = newKey();
     const burst = async (at: number): Promise<readonly ReservationResult[]> =>
-      Promise.all(Array.from({ length: 20 }, async (_, call) => reserve(processes[at]!.rates, [], place(key, 12, `${key}-${at}-${call}`))));
+      Promise.all(Array.from({ length: 20 }, async (_, call) => reserve(processes[at]!.rates, [], slotClaim(key, 12, `${key}-${at}-${call}`))));
     for (const at of [0, 1, 2, 3, 0]) {
       const taken = (await burst(at)).filter(({ ok }) => ok);
       expect(taken).toHaveLength(12);
       // The next one asks at once.
-      for (const taking of taken) granted(taking).settle([]);
+      for (const reservation of taken) granted(reservation).settle([]);
     }
   });
 
@@ -319,11 +319,11 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     let calls = 0;
     const client = async (at: number): Promise<void> => {
       for (let call = 0; call < 60; call += 1) {
-        const taking = await reserve(processes[at % 2]!.rates, [requests(key, 100_000)], place(key, 20, `${key}-${at}-${call}`));
-        granted(taking);
+        const reservation = await reserve(processes[at % 2]!.rates, [requests(key, 100_000)], slotClaim(key, 20, `${key}-${at}-${call}`));
+        granted(reservation);
         calls += 1;
         await Bun.sleep(10);
-        granted(taking).settle([1]);
+        granted(reservation).settle([1]);
       }
     };
     const before = await commands();
@@ -331,7 +331,7 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     expect((await commands()) - before).toBeLessThan(calls);
   });
 
-  test("of one call hold a place of each limit, also when they are prolonged", async () => {
+  test("of one call hold a slot of each limit, also when they are renewed", async () => {
     const key = newKey();
     const [one, other] = [overRedis({ holdMs: 600 }), overRedis({ holdMs: 600 })];
     const rooms = [`${key} concurrency`, `${key} concurrency model-*`] as const;
@@ -339,29 +339,29 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     for (const id of rooms) taken.push(granted(await reserve(one.rates, [], { id, limit: 1, call: "same" })));
     await Bun.sleep(1_100);
     for (const id of rooms) expect((await reserve(other.rates, [], { id, limit: 1, call: "other" })).ok).toBe(false);
-    for (const taking of taken) taking.settle([]);
+    for (const reservation of taken) reservation.settle([]);
     for (const id of rooms) {
       await eventually("it is free", async () => {
-        const taking = await reserve(other.rates, [], { id, limit: 1, call: "other" });
-        if (taking.ok) taking.settle([]);
-        return taking.ok;
+        const reservation = await reserve(other.rates, [], { id, limit: 1, call: "other" });
+        if (reservation.ok) reservation.settle([]);
+        return reservation.ok;
       });
     }
   });
 
-  test("of a process that died free their places after a while, and those of one that lives do not", async () => {
+  test("of a process that died free their slots after a while, and those of a running one do not", async () => {
     const key = newKey();
     const [dead, living] = [overRedis({ holdMs: 800 }), overRedis({ holdMs: 800 })];
-    granted(await reserve(dead.rates, [], place(key, 2, `${key}-dead`)));
-    const held = granted(await reserve(living.rates, [], place(key, 2, `${key}-living`)));
-    expect((await reserve(living.rates, [], place(key, 2, `${key}-third`))).ok).toBe(false);
+    granted(await reserve(dead.rates, [], slotClaim(key, 2, `${key}-dead`)));
+    const held = granted(await reserve(living.rates, [], slotClaim(key, 2, `${key}-living`)));
+    expect((await reserve(living.rates, [], slotClaim(key, 2, `${key}-third`))).ok).toBe(false);
     // It falls silent without a word.
     links[links.length - 2]!.close();
-    let third = await reserve(living.rates, [], place(key, 2, `${key}-third`));
+    let third = await reserve(living.rates, [], slotClaim(key, 2, `${key}-third`));
     await eventually(
-      "the dead one's place is free",
+      "the dead one's slot is free",
       async () => {
-        if (!third.ok) third = await reserve(living.rates, [], place(key, 2, `${key}-third`));
+        if (!third.ok) third = await reserve(living.rates, [], slotClaim(key, 2, `${key}-third`));
         return third.ok;
       },
       3_000,
@@ -369,9 +369,9 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     await Bun.sleep(1_300);
     // The living one's is not, though much more than its life has passed.
     const other = overRedis({ holdMs: 800 });
-    expect((await reserve(other.rates, [], place(key, 2, `${key}-fourth`))).ok).toBe(false);
+    expect((await reserve(other.rates, [], slotClaim(key, 2, `${key}-fourth`))).ok).toBe(false);
     held.settle([]);
-    await eventually("now it is", async () => (await reserve(other.rates, [], place(key, 2, `${key}-fourth`))).ok);
+    await eventually("now it is", async () => (await reserve(other.rates, [], slotClaim(key, 2, `${key}-fourth`))).ok);
   });
 });
 
@@ -404,7 +404,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   }
 
   /** How long each of many calls in a row took. */
-  async function timed(rates: Keeper["rates"], claims: readonly Claim[], calls: number): Promise<readonly number[]> {
+  async function timed(rates: LimitRig["rates"], claims: readonly Claim[], calls: number): Promise<readonly number[]> {
     const made: Stretch[] = [];
     for (let call = 0; call < calls; call += 1) {
       const fromMs = performance.now();
@@ -476,7 +476,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     expect(await admitted(rates, [requests(newKey(), 40)])).toBe(true);
   });
 
-  test("slow: is as good as lost", async () => {
+  test("slow: is treated as lost", async () => {
     const { rates } = overRedis({ deadlineMs, port: proxy.port });
     const key = newKey();
     await admitted(rates, [requests(key, 40)]);
@@ -487,7 +487,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   });
 
   /** A moment without an answer is not taken for a loss yet. */
-  async function untilLost({ rates, guard }: Keeper): Promise<void> {
+  async function untilLost({ rates, guard }: LimitRig): Promise<void> {
     await eventually("it is asked and does not answer", async () => {
       await admitted(rates, [requests(newKey(), 40)]);
       return guard.lostSinceMs !== null && performance.now() - guard.lostSinceMs > 1_000;
@@ -525,7 +525,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     await untilLost(cut);
     let alone = 0;
     for (let call = 0; call < 60; call += 1) if (await admitted(cut.rates, [requests(key, 48)])) alone += 1;
-    const held = granted(await reserve(cut.rates, [], place(key, 4, `${key}-alone`)));
+    const held = granted(await reserve(cut.rates, [], slotClaim(key, 4, `${key}-alone`)));
     expect(alone).toBe(24);
     proxy.mend();
     await eventually("the other sees it", async () => {
@@ -535,7 +535,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     held.settle([]);
   });
 
-  test("what was admitted without it takes its room as soon as it is back, before it was told", async () => {
+  test("what was admitted without it counts as soon as it is back, before it was reported", async () => {
     const [cut, well] = [overRedis({ deadlineMs, port: proxy.port, processes: 2, skipMs: 1_500 }), overRedis({ processes: 2 })];
     const key = newKey();
     const claims = [requests(key, 300)];
@@ -579,7 +579,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   test.each([
     ["open", true],
     ["closed", false],
-  ] as const)("%s: as it is told", async (onStoreLoss, expected) => {
+  ] as const)("%s: as configured", async (onStoreLoss, expected) => {
     const { rates, guard } = overRedis({ deadlineMs, port: proxy.port, onStoreLoss });
     const key = newKey();
     proxy.refuse();
@@ -592,10 +592,10 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     expect(look.waitMs === 0).toBe(expected);
   });
 
-  test("that restarts empty harms nobody", async () => {
+  test("that restarts empty does no harm", async () => {
     const { rates, guard } = overRedis({ deadlineMs, skipMs: 200 });
     const key = newKey();
-    const held = granted(await reserve(rates, [requests(key, 40)], place(key, 4, `${key}-a`)));
+    const held = granted(await reserve(rates, [requests(key, 40)], slotClaim(key, 4, `${key}-a`)));
     await redis.kill9();
     expect(await admitted(rates, [requests(key, 40)])).toBe(true);
     await redis.start();
@@ -604,7 +604,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     held.settle([1]);
   });
 
-  test("that restarts empty does not double a minute: all tell it what they admitted, and keep to their parts until then", async () => {
+  test("that restarts empty does not double a minute: all processes report what they admitted, and keep to their parts until then", async () => {
     const processes = Array.from({ length: 2 }, () => overRedis({ deadlineMs, skipMs: 200, processes: 2 }));
     const key = newKey();
     const claims = [requests(key, 200)];
@@ -634,7 +634,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     expect(through).toBeGreaterThanOrEqual(180);
   });
 
-  test("whose data makes no sense, or that takes no writes, is as good as lost, and nobody is harmed", async () => {
+  test("whose data makes no sense, or that takes no writes, is treated as lost", async () => {
     const { rates, guard } = overRedis({ deadlineMs, skipMs: 100 });
     const link = new RedisLink({ url: redis.url });
     links.push(link);

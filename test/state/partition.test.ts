@@ -5,7 +5,7 @@ import { SqlAbsences } from "../../src/store/tables/absence-table.ts";
 import { engines } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { startFaultProxy, type FaultProxy } from "../support/fault-proxy.ts";
-import { admitted, place, requests } from "../support/joint-rig.ts";
+import { admitted, slotClaim, requests } from "../support/joint-rig.ts";
 import { joined, type Member } from "../support/partition-rig.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startRedis } from "../support/servers/redis.ts";
@@ -151,7 +151,7 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
     expect(all[0]!.partition.share()).toBeCloseTo(1 / 3);
   });
 
-  test("places are at most 1.2 times as many, from the first moment", async () => {
+  test("slots are at most 1.2 times as many, from the first moment", async () => {
     await using all = await party(2, await table());
     const [a, b] = [all[0]!, all[1]!];
     a.wire.cut();
@@ -159,18 +159,18 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
     // The one that is cut off waits until that is certain, and by then the other has all.
     for (const { rates } of [b, a]) {
       for (let call = 0; call < 30; call += 1) {
-        const taking = await reserve(rates, [], place("room", 20, `${call}`));
-        if (taking.ok) held.push(taking);
+        const reservation = await reserve(rates, [], slotClaim("room", 20, `${call}`));
+        if (reservation.ok) held.push(reservation);
       }
     }
     expect(held.length).toBeLessThanOrEqual(24);
     expect(held.length).toBeGreaterThan(20);
-    for (const taking of held) taking.settle([]);
+    for (const reservation of held) reservation.settle([]);
   });
 });
 
 describe.skipIf(noRedis !== "")(`a Redis that nobody can reach${noRedis}`, () => {
-  test("leaves all the whole limit, and each what it had and its part of what was left", async () => {
+  test("leaves the processes the whole limit together, and each what it had and its part of the rest", async () => {
     await using all = await party(2, await table());
     const [a, b] = [all[0]!, all[1]!];
     const limit = 500;

@@ -6,7 +6,7 @@ import { RedisCounts } from "../../src/state/redis/counts.ts";
 import { RedisLink, type RedisLinkOptions } from "../../src/state/redis/link.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
 import { contractSlotMs, testCountsContract } from "../support/counts-contract.ts";
-import { admitted, after, keeper, requests, span } from "../support/joint-rig.ts";
+import { admitted, after, limitRig, requests, span } from "../support/joint-rig.ts";
 import { freePort, GuardedServer } from "../support/servers/guarded.ts";
 import { findRedis, present, remark } from "../support/servers/obtain.ts";
 import { startRedis } from "../support/servers/redis.ts";
@@ -104,7 +104,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a connection to Redis${noR
       },
     });
     const link = opened({ url: `redis://127.0.0.1:${server.port}` });
-    const { rates, guard } = keeper({ counts: new RedisCounts(link), drop: () => link.drop() });
+    const { rates, guard } = limitRig({ counts: new RedisCounts(link), drop: () => link.drop() });
     for (let call = 0; call < 20; call += 1) expect(await admitted(rates, [requests("key", 40)])).toBe(true);
     expect(guard.health()).toBe("degraded");
     await rates.stop();

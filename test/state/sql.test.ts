@@ -7,7 +7,7 @@ import { sql } from "../../src/store/sql.ts";
 import { contractSlotMs, testCountsContract } from "../support/counts-contract.ts";
 import { engines, freshDataDir, postgresServer } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
-import { admitted, keeper, place, requests, span, tokens, type Keeper, type KeeperOptions } from "../support/joint-rig.ts";
+import { admitted, limitRig, slotClaim, requests, span, tokens, type LimitRig, type LimitRigOptions } from "../support/joint-rig.ts";
 import { reserve } from "../support/reserve.ts";
 import { slowed, slowness } from "../support/slowed.ts";
 
@@ -23,12 +23,12 @@ for (const engine of engines) {
       open: async () => new SqlCounts(await database(), { wallMs: () => Date.now(), span: span(contractSlotMs) }),
     });
 
-    async function overSql(options: Partial<KeeperOptions> = {}): Promise<Keeper> {
+    async function overSql(options: Partial<LimitRigOptions> = {}): Promise<LimitRig> {
       const counts = new SqlCounts(await database(), { wallMs: () => Date.now() });
-      return keeper({ counts, deadlineMs: 2_000, processes: 2, ...options });
+      return limitRig({ counts, deadlineMs: 2_000, processes: 2, ...options });
     }
 
-    test("hold a burst of two processes to the limit, with few questions", async () => {
+    test("hold a burst of two processes to the limit, with few requests", async () => {
       const pair = [await overSql(), await overSql()] as const;
       const results = await Promise.all(
         Array.from({ length: 400 }, async (_, call) =>
@@ -44,12 +44,12 @@ for (const engine of engines) {
       await Promise.all(pair.map(async ({ rates }) => rates.stop()));
     });
 
-    test("let calls that take the same limits in another order not wait for one another", async () => {
+    test("do not deadlock calls that take the same limits in another order", async () => {
       const { rates } = await overSql();
       const claims = [requests("crossed", 40), tokens("crossed", 45, 1)];
       const results = await Promise.all(
         Array.from({ length: 60 }, async (_, call) =>
-          reserve(rates, call % 2 === 0 ? claims : claims.toReversed(), place("crossed", 100, `call-${call}`)),
+          reserve(rates, call % 2 === 0 ? claims : claims.toReversed(), slotClaim("crossed", 100, `call-${call}`)),
         ),
       );
       expect(results.filter(({ ok }) => ok)).toHaveLength(40);
@@ -61,10 +61,10 @@ for (const engine of engines) {
       const room = `exact-${engine.name}-${limit}`;
       for (const round of [0, 1]) {
         const taken = await Promise.all(
-          Array.from({ length: 60 }, async (_, call) => reserve(processes[call % 4]!.rates, [], place(room, limit, `${round}-${call}`))),
+          Array.from({ length: 60 }, async (_, call) => reserve(processes[call % 4]!.rates, [], slotClaim(room, limit, `${round}-${call}`))),
         );
         expect(taken.filter(({ ok }) => ok)).toHaveLength(limit);
-        for (const taking of taken) if (taking.ok) taking.settle([]);
+        for (const reservation of taken) if (reservation.ok) reservation.settle([]);
       }
       await Promise.all(processes.map(async ({ rates }) => rates.stop()));
     });
@@ -72,13 +72,13 @@ for (const engine of engines) {
     test("leave nothing behind that is old", async () => {
       const counts = new SqlCounts(await database(), { wallMs: () => Date.now(), span: span(2), sweepMs: 50 });
       await counts.take([{ id: "swept rpm", limit: 10, need: 1, wish: 1, sharers: 1 }], null);
-      await counts.take([], { id: "swept places", limit: 1, call: "dead", lifeMs: 1 });
+      await counts.take([], { id: "swept slots", limit: 1, call: "dead", lifeMs: 1 });
       await Bun.sleep(300);
       await eventually("the old rows are gone", async () => {
         await counts.take([{ id: "sweeper rpm", limit: 1_000, need: 1, wish: 1, sharers: 1 }], null);
         const left = await (await database()).all(sql`select id from shared_counts where id in (${"swept"}, ${"swept rpm"})`);
-        const places = await (await database()).all(sql`select id from shared_holds where id = ${"swept places"}`);
-        return left.length === 0 && places.length === 0;
+        const slots = await (await database()).all(sql`select id from shared_holds where id = ${"swept slots"}`);
+        return left.length === 0 && slots.length === 0;
       });
     });
   });
@@ -90,14 +90,14 @@ describe("two processes on one SQLite file", () => {
     // Each in a thread of its own, as in the gateway: one that waits for the file must not keep the other from finishing.
     const open = async (): Promise<Database> => openDatabase({ store: "sqlite", dataDir, threaded: true });
     const databases = [await open(), await open()];
-    const keepers = databases.map((database) =>
-      keeper({ counts: new SqlCounts(database, { wallMs: () => Date.now() }), deadlineMs: 2_000, processes: 2 }),
+    const rigs = databases.map((database) =>
+      limitRig({ counts: new SqlCounts(database, { wallMs: () => Date.now() }), deadlineMs: 2_000, processes: 2 }),
     );
     const results = await Promise.all(
-      Array.from({ length: 80 }, async (_, call) => admitted(keepers[call % 2]!.rates, [requests("file", 40)])),
+      Array.from({ length: 80 }, async (_, call) => admitted(rigs[call % 2]!.rates, [requests("file", 40)])),
     );
     expect(results.filter(Boolean)).toHaveLength(40);
-    await Promise.all(keepers.map(async ({ rates }) => rates.stop()));
+    await Promise.all(rigs.map(async ({ rates }) => rates.stop()));
     for (const database of databases) await database.close();
   });
 });
@@ -107,7 +107,7 @@ describe.skipIf(engines.some(({ name, skipped }) => name === "postgres" && skipp
     const server = await postgresServer();
     const database = await engines.find(({ name }) => name === "postgres")!.open();
     const counts = new SqlCounts(database, { wallMs: () => Date.now() });
-    const { rates, guard } = keeper({ counts, deadlineMs: 100, skipMs: 300 });
+    const { rates, guard } = limitRig({ counts, deadlineMs: 100, skipMs: 300 });
     await eventually("it is asked", async () => (await admitted(rates, [requests("frozen", 40)])) && guard.health() === "ok");
     await server.pause();
     const took: number[] = [];

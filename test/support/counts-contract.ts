@@ -10,7 +10,7 @@ export interface CountsWorld {
 export const contractSlotMs = 20;
 const windowMs = 61 * contractSlotMs;
 
-/** What every keeper of shared counts promises, whichever store it is in. */
+/** What every implementation of shared counts must do, whichever store it uses. */
 export function testCountsContract(world: CountsWorld): void {
   let serial = 0;
   const newKey = (): string => `key-${(serial += 1)}`;
@@ -44,15 +44,15 @@ export function testCountsContract(world: CountsWorld): void {
     for (const first of slots) expect(slots.filter((slot) => slot >= first && slot <= first + 60).length).toBeLessThanOrEqual(25);
   });
 
-  test("a call takes all of its limits or none, the place included", async () => {
+  test("a call takes all of its limits or none, its slot included", async () => {
     const counts = await world.open();
     const key = newKey();
     const tokens: CountRequest = { id: `${key} tpm`, limit: 100, need: 101, wish: 101, sharers: 1 };
     expect(await counts.take([one(key, 1), tokens], null)).toMatchObject({ ok: false, short: tokens.id, waitMs: windowMs });
-    const full = { id: `${key} places`, limit: 0, call: "a", lifeMs: 1_000 };
+    const full = { id: `${key} slots`, limit: 0, call: "a", lifeMs: 1_000 };
     expect(await counts.take([one(key, 1)], full)).toMatchObject({ ok: false, short: full.id });
     expect(await counts.take([one(key, 1)], { ...full, limit: 1 })).toMatchObject({ ok: true, granted: [{ remaining: 0 }] });
-    // The refused take of the rate must not have left its place behind.
+    // The refused take of the rate must not have left its slot behind.
     expect(await counts.take([one(key, 1)], { ...full, limit: 2, call: "b" })).toMatchObject({ ok: false, short: `${key} rpm` });
     expect(await counts.take([], { ...full, limit: 2, call: "c" })).toMatchObject({ ok: true });
   });
@@ -76,7 +76,7 @@ export function testCountsContract(world: CountsWorld): void {
     expect(taken.filter(({ ok }) => ok)).toHaveLength(20);
   });
 
-  test("what is given back has room again, and what was used beyond has not", async () => {
+  test("an amount that is returned has room again, and one that was used in excess has not", async () => {
     const counts = await world.open();
     const id = `${newKey()} tpm`;
     const want = (need: number): CountRequest => ({ id, limit: 1_000, need, wish: need, sharers: 1 });
@@ -98,19 +98,19 @@ export function testCountsContract(world: CountsWorld): void {
     expect(await counts.take([want(101)], null)).toMatchObject({ ok: false });
   });
 
-  test("a place is free when its call ends, or some time after its process died", async () => {
+  test("a slot is free when its call ends, or some time after its process died", async () => {
     const counts = await world.open();
     const key = newKey();
     expect(await counts.take([], hold(key, 2, "a"))).toMatchObject({ ok: true });
     expect(await counts.take([], { ...hold(key, 2, "dead"), lifeMs: 1_000 })).toMatchObject({ ok: true });
-    expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: false, short: `${key} places` });
-    await counts.release(`${key} places`, ["a"]);
+    expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: false, short: `${key} slots` });
+    await counts.release(`${key} slots`, ["a"]);
     expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: true });
     expect(await counts.take([], hold(key, 2, "c"))).toMatchObject({ ok: false });
-    await eventually("the dead one's place is free", async () => (await counts.take([], hold(key, 2, "c"))).ok);
+    await eventually("the dead one's slot is free", async () => (await counts.take([], hold(key, 2, "c"))).ok);
   });
 
-  test("a place that is prolonged lives on, and one that was forgotten is remembered", async () => {
+  test("a slot that is renewed lives on, and one that was forgotten is restored", async () => {
     const counts = await world.open();
     const key = newKey();
     const short = { ...hold(key, 1, "long"), lifeMs: 1_200 };
@@ -125,7 +125,7 @@ export function testCountsContract(world: CountsWorld): void {
     expect((await counts.take([], hold(key, 1, "other"))).ok).toBe(false);
   });
 
-  test("processes that say that they are there are counted, until they leave or fall silent", async () => {
+  test("processes that announce themselves are counted until they leave or stop", async () => {
     const counts = await world.open();
     await counts.heartbeat("a", 1_500);
     await counts.heartbeat("b", 1_500);
@@ -142,7 +142,7 @@ function one(key: string, limit: number): CountRequest {
 }
 
 function hold(key: string, limit: number, call: string): { id: string; limit: number; call: string; lifeMs: number } {
-  return { id: `${key} places`, limit, call, lifeMs: 30_000 };
+  return { id: `${key} slots`, limit, call, lifeMs: 30_000 };
 }
 
 function slotsOf(taken: TakeResult): readonly number[] {

@@ -6,7 +6,7 @@ import { MemoryRateLimits } from "../../src/state/memory-rate-limits.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
 import { reserve } from "./reserve.ts";
 
-export interface KeeperOptions {
+export interface LimitRigOptions {
   readonly counts: DistributedCounts;
   readonly drop?: () => void;
   /** The window is 61 of these. Everything else that has to do with it is as much shorter. */
@@ -21,7 +21,7 @@ export interface KeeperOptions {
 }
 
 /** One process' rates over shared counts, as the gateway has them, on a minute that may be shorter. */
-export function keeper(options: KeeperOptions): Keeper {
+export function limitRig(options: LimitRigOptions): LimitRig {
   const { counts, drop, slotMs = 1_000, processes = 1, skipMs = 10_000, deadlineMs = 100 } = options;
   const nowMs = options.nowMs ?? (() => performance.now());
   const guard = new StoreGuard({
@@ -48,7 +48,7 @@ export function keeper(options: KeeperOptions): Keeper {
   return { rates, guard };
 }
 
-export interface Keeper {
+export interface LimitRig {
   readonly rates: LeasedRateLimits;
   readonly guard: StoreGuard;
 }
@@ -70,20 +70,20 @@ export function tokens(key: string, limit: number, amount: number): Claim {
   return { id: `${key} tpm`, limit, amount };
 }
 
-export function place(key: string, limit: number, call: string): SlotClaim {
-  return { id: `${key} places`, limit, call };
+export function slotClaim(key: string, limit: number, call: string): SlotClaim {
+  return { id: `${key} slots`, limit, call };
 }
 
 /** Takes and settles at once, as estimated. */
 export async function admitted(rates: LeasedRateLimits, claims: readonly Claim[]): Promise<boolean> {
-  const taking = await reserve(rates, claims, null);
-  if (taking.ok) taking.settle(claims.map(({ amount }) => amount));
-  return taking.ok;
+  const reservation = await reserve(rates, claims, null);
+  if (reservation.ok) reservation.settle(claims.map(({ amount }) => amount));
+  return reservation.ok;
 }
 
-export function granted(taking: ReservationResult): Extract<ReservationResult, { ok: true }> {
-  if (!taking.ok) throw new Error(`refused: ${taking.shortId}`);
-  return taking;
+export function granted(reservation: ReservationResult): Extract<ReservationResult, { ok: true }> {
+  if (!reservation.ok) throw new Error(`refused: ${reservation.shortId}`);
+  return reservation;
 }
 
 /** Whatever wraps the counts sees how often they are asked. */

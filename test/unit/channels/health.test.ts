@@ -381,7 +381,7 @@ describe("the upstream's own word", () => {
   });
 });
 
-describe("what cannot work until it is mended", () => {
+describe("what cannot work until it is fixed", () => {
   test.each(["unauthorized", "quota_exhausted", "model_missing"] satisfies FailureKind[])(
     "%s is off for a minute, then twice as long, up to fifteen",
     (kind) => {
@@ -410,9 +410,9 @@ describe("what cannot work until it is mended", () => {
     expect(opensAgainMs(health)).toBe(61_000);
   });
 
-  test("a mended credential starts over: its next refusal is off for a minute again", () => {
-    const mended = succeeded(probedInVain(failed(undefined, 1, 1_000, unauthorized), 2, unauthorized), 2, 500_000);
-    expect(openForMs(failed(mended, 1, 600_000, unauthorized), 600_000)).toBe(60_000);
+  test("a fixed credential starts over: its next rejection switches it off for a minute again", () => {
+    const fixed = succeeded(probedInVain(failed(undefined, 1, 1_000, unauthorized), 2, unauthorized), 2, 500_000);
+    expect(openForMs(failed(fixed, 1, 600_000, unauthorized), 600_000)).toBe(60_000);
   });
 
   test("a quota that names its own return is not asked before", () => {

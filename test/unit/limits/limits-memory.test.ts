@@ -19,23 +19,23 @@ function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number
 
 const claim = (id: string, limit: number, amount: number): Claim => ({ id, limit, amount });
 
-function taken(taking: ReservationResult): ReservationResult & { readonly ok: true } {
-  if (!taking.ok) throw new Error(`short of ${taking.shortId}`);
-  return taking;
+function taken(reservation: ReservationResult): ReservationResult & { readonly ok: true } {
+  if (!reservation.ok) throw new Error(`short of ${reservation.shortId}`);
+  return reservation;
 }
 
 describe("rates in memory", () => {
-  test("take all claims and the place, or none of them", () => {
+  test("take all claims and the slot, or none of them", () => {
     const rates = new MemoryRateLimits(clockAt().read);
-    const place = { id: "p", limit: 1, call: "c" };
+    const slot = { id: "p", limit: 1, call: "c" };
     taken(reserve(rates, [claim("a", 10, 4), claim("b", 100, 30)], null));
-    const short = reserve(rates, [claim("a", 10, 6), claim("b", 100, 71)], place);
+    const short = reserve(rates, [claim("a", 10, 6), claim("b", 100, 71)], slot);
     expect(short).toMatchObject({ ok: false, shortId: "b", waitMs: 60_500 });
     expect([short.remaining(0), short.remaining(1)]).toEqual([6, 70]);
     expect(rates.slotsTaken("p")).toBe(0);
-    const all = taken(reserve(rates, [claim("a", 10, 6), claim("b", 100, 70)], place));
+    const all = taken(reserve(rates, [claim("a", 10, 6), claim("b", 100, 70)], slot));
     expect([all.remaining(0), all.remaining(1), all.resetMs(0), all.resetMs(1)]).toEqual([0, 0, 60_500, 60_500]);
-    expect(reserve(rates, [claim("c", 1, 1)], place)).toMatchObject({ ok: false, shortId: "p" });
+    expect(reserve(rates, [claim("c", 1, 1)], slot)).toMatchObject({ ok: false, shortId: "p" });
     expect(rates.status(claim("c", 1, 1)).remaining).toBe(1);
   });
 
@@ -51,20 +51,20 @@ describe("rates in memory", () => {
     expect(rates.status(claim("a", 3, 2)).waitMs).toBe(0);
   });
 
-  test("put the truth in the place of a claim, in the slot where it was made, and free the place once", () => {
+  test("replace a claim by the actual amount, in the time slot of the claim, and free the concurrency slot once", () => {
     const clock = clockAt();
     const rates = new MemoryRateLimits(clock.read);
-    const taking = taken(reserve(rates, [claim("a", 10, 8)], { id: "p", limit: 3, call: "c" }));
+    const reservation = taken(reserve(rates, [claim("a", 10, 8)], { id: "p", limit: 3, call: "c" }));
     clock.nowMs += 30_000;
     expect(rates.slotsTaken("p")).toBe(1);
-    taking.settle([3]);
+    reservation.settle([3]);
     expect(rates.slotsTaken("p")).toBe(0);
     expect(rates.status(claim("a", 10, 8))).toEqual({ limit: 10, remaining: 7, resetMs: 30_500, waitMs: 30_500 });
-    expect(() => taking.settle([3])).toThrow("twice");
+    expect(() => reservation.settle([3])).toThrow("twice");
     expect(rates.slotsTaken("p")).toBe(0);
   });
 
-  test("keep the claim where the truth is no figure, and count at most what can be counted", () => {
+  test("keep the claim if the actual amount is no number, and count at most what can be counted", () => {
     const rates = new MemoryRateLimits(clockAt().read);
     for (const truth of [Number.NaN, -3, Number.NEGATIVE_INFINITY]) {
       taken(reserve(rates, [claim(`a${truth}`, 10, 8)], null)).settle([truth]);
@@ -77,7 +77,7 @@ describe("rates in memory", () => {
   test("forget what has been idle, keep what is used, and never hold more than their bound", () => {
     const clock = clockAt();
     const rates = new MemoryRateLimits(clock.read, 100);
-    const busy = taken(reserve(rates, [claim("busy", 10, 1)], { id: "busy place", limit: 5, call: "c" }));
+    const busy = taken(reserve(rates, [claim("busy", 10, 1)], { id: "busy slots", limit: 5, call: "c" }));
     for (let id = 0; id < 1_000; id += 1) {
       clock.nowMs += 10;
       taken(reserve(rates, [claim(`k${id}`, 10, 1)], null));
@@ -85,31 +85,31 @@ describe("rates in memory", () => {
     }
     // The quietest of those looked at go, so the newest are still there.
     expect(rates.status(claim("k999", 10, 1)).remaining).toBe(9);
-    expect(rates.slotsTaken("busy place")).toBe(1);
+    expect(rates.slotsTaken("busy slots")).toBe(1);
     busy.settle([1]);
-    expect(rates.slotsTaken("busy place")).toBe(0);
+    expect(rates.slotsTaken("busy slots")).toBe(0);
     clock.nowMs += 61_000;
     for (let id = 0; id < 60; id += 1) reserve(rates, [claim(`n${id}`, 10, 1)], null);
     expect(rates.size).toBeLessThanOrEqual(61);
   });
 
-  test("cost a newcomer as much when there are many as when there are few", () => {
+  test("cost a new limit as much when there are many as when there are few", () => {
     // A look at each of those that are there, for each newcomer, would take minutes.
     const rates = new MemoryRateLimits(clockAt().read, 50_000);
     for (let id = 0; id < 400_000; id += 1) reserve(rates, [claim(`k${id}`, 10, 1)], null);
     expect(rates.size).toBe(50_000);
   });
 
-  test("give every call its place back, whatever the order, and never let more in than there are places", () => {
+  test("free the slot of every call, whatever the order, and never admit more calls than there are slots", () => {
     fc.assert(
       fc.property(fc.array(fc.option(fc.nat(20)), { maxLength: 200 }), fc.integer({ min: 1, max: 5 }), (steps, limit) => {
         const rates = new MemoryRateLimits(clockAt().read);
         const open: (ReservationResult & { readonly ok: true })[] = [];
         for (const at of steps) {
           if (at === null) {
-            const taking = reserve(rates, [], { id: "p", limit, call: "c" });
-            expect(taking.ok).toBe(open.length < limit);
-            if (taking.ok) open.push(taking);
+            const reservation = reserve(rates, [], { id: "p", limit, call: "c" });
+            expect(reservation.ok).toBe(open.length < limit);
+            if (reservation.ok) open.push(reservation);
           } else open.splice(at % Math.max(1, open.length), 1)[0]?.settle([]);
           expect(rates.slotsTaken("p")).toBe(open.length);
         }
@@ -190,7 +190,7 @@ describe("a key's limits", () => {
     expect(rates.size).toBe(0);
   });
 
-  test("refuse the request that is one too many, name the limit and tell when to come back", async () => {
+  test("refuse the request that is one too many, and name the limit and the wait", async () => {
     const { limiter, clock } = world();
     const key = keyWith({ requests: 2 });
     grant(limiter.admit(key, "m", demand(), "c")).settle(demand());
@@ -216,7 +216,7 @@ describe("a key's limits", () => {
     grant(limiter.admit(key, "m", demand(), "c"));
   });
 
-  test("hold tokens, seconds of audio and characters by what was estimated, then by what was true", () => {
+  test("count tokens, seconds of audio and characters by the estimate, then by the actual use", () => {
     const { limiter } = world();
     const key = keyWith({ tokens: 100, audioSeconds: 2, characters: 50 });
     const first = grant(limiter.admit(key, "m", demand({ tokens: 60, audioSeconds: 1.5, characters: 10 }), "c"));
@@ -261,7 +261,7 @@ describe("a key's limits", () => {
     for (const { failure } of said) expect(failure.publicMessage).not.toMatch(/billing|quota|credit/i);
   });
 
-  test("let so many calls in at the same time, and the next one as soon as one has ended", async () => {
+  test("admit so many calls at the same time, and the next one as soon as one has ended", async () => {
     const { limiter } = world();
     const key = keyWith({ concurrency: 1 });
     const held = grant(limiter.admit(key, "m", demand(), "c"));
@@ -357,7 +357,7 @@ describe("a key's budgets", () => {
     expect(never.failure.publicMessage).toContain("$10 in all, is less than the $11 that this request may cost.");
   });
 
-  test("that refuse have everything given back that was taken before", () => {
+  test("that refuse return everything that was reserved before", () => {
     const { limiter, till, rates } = world();
     const key = keyWith({ requests: 5, concurrency: 1, budget, models: [rule("*", { budget, concurrency: 1 })] });
     till.refusal = { ok: false, why: "spent", spentNanos: 0, held: null };
@@ -368,7 +368,7 @@ describe("a key's budgets", () => {
     expect([rates.slotsTaken("k1 concurrency"), rates.slotsTaken("k1 concurrency *")]).toEqual([0, 0]);
   });
 
-  test("that are asked for in the store are waited for, and a store that is gone refuses with 503", async () => {
+  test("that must be requested from the store are waited for, and a lost store refuses with 503", async () => {
     const { limiter, till, rates } = world();
     till.later = true;
     const key = keyWith({ requests: 5, budget, models: [rule("*", { budget })] });
@@ -384,7 +384,7 @@ describe("a key's budgets", () => {
     expect(rates.status(claim("k1 requests", 5, 1)).remaining).toBe(4);
   });
 
-  test("refuse a model without a price and say how to mend it, unless the key allows it", async () => {
+  test("refuse a model without a price and say how to fix it, unless the key allows it", async () => {
     const { limiter, till } = world();
     const refused = limitExceeded(limiter.admit(keyWith({ budget }), "mystery", demand({ nanos: null }), "c"));
     expect(await shown(refused)).toMatchObject({
@@ -400,8 +400,8 @@ describe("a key's budgets", () => {
   });
 });
 
-describe("rates that are kept elsewhere", () => {
-  test("may answer later, and are not counted twice when a second place is refused", async () => {
+describe("rates in a shared store", () => {
+  test("may answer later, and are not counted twice when a second slot is refused", async () => {
     const memory = new MemoryRateLimits(clockAt().read);
     const later = { reserve: (...asked: Parameters<MemoryRateLimits["reserve"]>) => Promise.resolve(memory.reserve(...asked)) };
     const rates = { ...later, surelyFits: () => false, status: memory.status.bind(memory), slotsTaken: memory.slotsTaken.bind(memory) };

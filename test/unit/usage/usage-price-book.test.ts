@@ -53,7 +53,7 @@ describe("among prices", () => {
     expect([at(99), at(100), at(199), at(200), at(300), at(1e15)]).toEqual([undefined, 1, 1, 2, 3, 3]);
   });
 
-  test("one that has not begun leaves its place to whoever comes next", () => {
+  test("one that has not begun is skipped for the next", () => {
     const book = makePriceBook([
       [price("large", 1)],
       [price("large", 2, { provider: "acme", fromMs: 500 }), price("lar*", 3, { fromMs: 200 })],
