@@ -1,7 +1,7 @@
 import { callsIn, count, marksIn, newSlidingCounter, type SlidingCounter, type WindowSpan } from "./sliding-counter.ts";
 
 /**
- * How many retries the calls of one model group may make together: a fifth of the first attempts of the last ten seconds, and
+ * How many retries the calls of one route may make together: a fifth of the first attempts of the last ten seconds, and
  * three a second on top, so that a quiet gateway can retry at all. It keeps an outage from multiplying the load on upstreams that
  * are already down (https://sre.google/sre-book/handling-overload/).
  */
