@@ -12,8 +12,10 @@ export function importProblem(token: string): string | null {
   if (token.length < importedCharactersMin) return `an imported key must have at least ${importedCharactersMin} characters`;
   if (token.length > bearerCharactersMax) return `a key can have at most ${bearerCharactersMax} characters`;
   if (new Set(token).size < distinctMin) return "it repeats a few characters and could be guessed: use a random one";
-  if (!isBearerToken(token)) return "clients cannot send this key: it is too long, or contains a space, a comma or a character outside ASCII";
-  if (token.startsWith(adminTokenPrefix)) return `tokens that begin with ${adminTokenPrefix} are for the admin API, and cannot be client keys`;
+  if (!isBearerToken(token))
+    return "clients cannot send this key: it is too long, or contains a space, a comma or a character outside ASCII";
+  if (token.startsWith(adminTokenPrefix))
+    return `tokens that begin with ${adminTokenPrefix} are for the admin API, and cannot be client keys`;
   if (parseToken(token) === "damaged")
     return `a key that begins with ${tokenPrefix} has a checksum, and the one of this key is wrong: copy it again`;
   return null;

@@ -55,7 +55,8 @@ function forTranscription(all: Route, request: TranscriptionRequest): Route | Fa
     return filtered(route, knows) ?? route;
   }
   return (
-    filtered(route, ({ deployment: { channel, model } }) => transcriptionFormatsOf(channel, model)?.some(needsTimes) ?? true) ?? timestampsUnsupported(request)
+    filtered(route, ({ deployment: { channel, model } }) => transcriptionFormatsOf(channel, model)?.some(needsTimes) ?? true) ??
+    timestampsUnsupported(request)
   );
 }
 

@@ -201,7 +201,9 @@ function attemptOn(input: JudgeInput, choice: Choice | undefined): NextAttempt |
 
 /** Without a delay: after one, another call may have used the turn of this candidate. */
 function lastResort(input: JudgeInput): NextAttempt | null {
-  const choice = input.plan.reserve?.find(({ candidate }) => !isRuledOut(candidate, input.failedAttempts) && input.admitsAsLastResort(candidate));
+  const choice = input.plan.reserve?.find(
+    ({ candidate }) => !isRuledOut(candidate, input.failedAttempts) && input.admitsAsLastResort(candidate),
+  );
   if (choice === undefined) return null;
   const { candidate, probe } = choice;
   return { action: "attempt", candidate, probe, lastResort: true, afterMs: 0, same: false, free: false };
@@ -297,7 +299,9 @@ function toAnotherChannelOnce(input: JudgeInput, last: FailedAttempt): Verdict {
 
 /** The size limit of a body is usually set by the server in front of the model, so one other host is tried. */
 function toAnotherHostOnce(input: JudgeInput): Verdict {
-  const hosts = new Set(input.failedAttempts.filter(({ failure }) => failure.kind === "too_large").map(({ candidate }) => candidate.scopes.host));
+  const hosts = new Set(
+    input.failedAttempts.filter(({ failure }) => failure.kind === "too_large").map(({ candidate }) => candidate.scopes.host),
+  );
   if (hosts.size > 1) return stop("client_fault");
   return (
     attemptOn(

@@ -99,7 +99,11 @@ function addOutput(bill: Bill, rates: PriceRates, isLong: boolean, completion: n
   if (completion === null) return output === 0 && reasoning === 0 && audioOutput === 0;
   const audio = Math.min(countOf(metered?.audioOutputTokens) ?? 0, completion);
   const reasoningTokens = Math.min(countOf(metered?.reasoningTokens) ?? 0, completion - audio);
-  return addPart(bill, output, completion - audio - reasoningTokens) && addPart(bill, reasoning, reasoningTokens) && addPart(bill, audioOutput, audio);
+  return (
+    addPart(bill, output, completion - audio - reasoningTokens) &&
+    addPart(bill, reasoning, reasoningTokens) &&
+    addPart(bill, audioOutput, audio)
+  );
 }
 
 /** Tokens without a rate make the cost unknown, unless there are none. */

@@ -52,7 +52,12 @@ export function actualDemand(metered: MeteredUsage | null, nanos: number | null)
 }
 
 /** What a call is expected to use, in the units it is billed in. It is also billed by this if the upstream reports nothing. */
-export function expectedUse(request: CallRequest, rates: PriceRates | null, options: DemandOptions, hard = options.hard ?? true): MeteredUsage {
+export function expectedUse(
+  request: CallRequest,
+  rates: PriceRates | null,
+  options: DemandOptions,
+  hard = options.hard ?? true,
+): MeteredUsage {
   const byTokens = rates !== null && isByTokens(rates);
   switch (request.operation) {
     case "chat":

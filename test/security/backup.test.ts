@@ -45,7 +45,12 @@ async function filled(given: string | null = null): Promise<{ readonly dataDir: 
   return { dataDir, database };
 }
 
-const from = (file: string, rest: Partial<StoreBackupSource> = {}): StoreBackupSource => ({ file, passphrase: null, checkOnly: false, ...rest });
+const from = (file: string, rest: Partial<StoreBackupSource> = {}): StoreBackupSource => ({
+  file,
+  passphrase: null,
+  checkOnly: false,
+  ...rest,
+});
 
 async function rowsIn(dataDir: string): Promise<number> {
   const database = await openDatabase({ store: "sqlite", dataDir });

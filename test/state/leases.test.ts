@@ -298,7 +298,9 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     const processes = Array.from({ length: 4 }, () => overRedis({ processes: 4 }));
     const key = newKey();
     const burst = async (at: number): Promise<readonly ReservationResult[]> =>
-      Promise.all(Array.from({ length: 20 }, async (_, call) => reserve(processes[at]!.rates, [], slotClaim(key, 12, `${key}-${at}-${call}`))));
+      Promise.all(
+        Array.from({ length: 20 }, async (_, call) => reserve(processes[at]!.rates, [], slotClaim(key, 12, `${key}-${at}-${call}`))),
+      );
     for (const at of [0, 1, 2, 3, 0]) {
       const taken = (await burst(at)).filter(({ ok }) => ok);
       expect(taken).toHaveLength(12);

@@ -61,7 +61,9 @@ for (const engine of engines) {
       const room = `exact-${engine.name}-${limit}`;
       for (const round of [0, 1]) {
         const taken = await Promise.all(
-          Array.from({ length: 60 }, async (_, call) => reserve(processes[call % 4]!.rates, [], slotClaim(room, limit, `${round}-${call}`))),
+          Array.from({ length: 60 }, async (_, call) =>
+            reserve(processes[call % 4]!.rates, [], slotClaim(room, limit, `${round}-${call}`)),
+          ),
         );
         expect(taken.filter(({ ok }) => ok)).toHaveLength(limit);
         for (const reservation of taken) if (reservation.ok) reservation.settle([]);

@@ -50,7 +50,7 @@ export function joined({ name, port, absences, prefix, slotMs, deadlineMs = 100 
     counts,
     guard,
     local: new MemoryRateLimits(() => (nowMs() * 1_000) / slotMs),
-    processes: partition.everybody,
+    processes: partition.allProcesses,
     share: partition.share,
     unreportedShare: partition.unreportedShare,
     nowMs,

@@ -100,7 +100,13 @@ export class Simulation {
     const startedMs = this.nowMs;
     const { candidate, probe } = chosen;
     const { channel } = candidate.deployment;
-    this.sent.push({ channel: channel.name, credential: candidate.credential, atMs: startedMs, probe, lastResort: chosen.lastResort === true });
+    this.sent.push({
+      channel: channel.name,
+      credential: candidate.credential,
+      atMs: startedMs,
+      probe,
+      lastResort: chosen.lastResort === true,
+    });
     if (probe) this.probesMax = Math.max(this.probesMax, (this.probes += 1));
     const ticket = this.state.begin(chosen, this.of.model, startedMs, true);
     const answer = this.upstreams[channel.name]!(startedMs, candidate.credential);

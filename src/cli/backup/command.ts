@@ -50,7 +50,10 @@ const shownProtections = {
   plain: "not encrypted",
 } as const;
 
-async function restore({ file, yes, json: asJson, checkOnly, passphraseFile }: BackupRequestOf<"restore">, context: CommandContext): Promise<void> {
+async function restore(
+  { file, yes, json: asJson, checkOnly, passphraseFile }: BackupRequestOf<"restore">,
+  context: CommandContext,
+): Promise<void> {
   const { terminal, maintenance } = context;
   const passphrase = passphraseFile === null ? null : readPassphrase(passphraseFile);
   if (checkOnly) {

@@ -52,7 +52,11 @@ async function readImport({ terminal }: CommandContext): Promise<string> {
   return (await terminal.secret("Key to import (not shown): ")).trim();
 }
 
-async function list({ search, revoked, limit, json: asJson }: KeysRequestOf<"list">, store: OpenStore, context: CommandContext): Promise<void> {
+async function list(
+  { search, revoked, limit, json: asJson }: KeysRequestOf<"list">,
+  store: OpenStore,
+  context: CommandContext,
+): Promise<void> {
   const { terminal } = context;
   const found: KnownKey[] = [];
   let after: string | null = null;

@@ -148,7 +148,11 @@ async function set(
   }
 }
 
-async function remove({ price, provider, json: asJson }: PricesRequestOf<"remove">, store: OpenStore, context: CommandContext): Promise<void> {
+async function remove(
+  { price, provider, json: asJson }: PricesRequestOf<"remove">,
+  store: OpenStore,
+  context: CommandContext,
+): Promise<void> {
   const stored = await store.storage.prices.list();
   const named = stored.filter((one) => one.model === price && (provider === null || one.provider === provider));
   const [found, ...others] = stored.some(({ id }) => id === price) ? stored.filter(({ id }) => id === price) : named;

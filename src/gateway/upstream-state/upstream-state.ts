@@ -179,7 +179,12 @@ export class UpstreamState {
   }
 
   /** Counts an attempt as running. It is ended exactly once, through the ticket. */
-  begin({ candidate, probe, lastResort }: Pick<Choice, "candidate" | "probe" | "lastResort">, model: string, nowMs: number, streamed: boolean): Ticket {
+  begin(
+    { candidate, probe, lastResort }: Pick<Choice, "candidate" | "probe" | "lastResort">,
+    model: string,
+    nowMs: number,
+    streamed: boolean,
+  ): Ticket {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
     if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));

@@ -115,7 +115,8 @@ export class LeasedRateLimits implements RateLimitStore {
       const reservation = this.reserveFromLeases(claims, slotClaim, nowMs);
       if (reservation !== null) return reservation;
     }
-    if (!this.options.guard.open && this.mayDoWithoutStore({ slotClaim, sinceMs: nowMs }, nowMs)) return this.reserveWithoutStore(claims, slotClaim);
+    if (!this.options.guard.open && this.mayDoWithoutStore({ slotClaim, sinceMs: nowMs }, nowMs))
+      return this.reserveWithoutStore(claims, slotClaim);
     const { promise, resolve } = Promise.withResolvers<ReservationResult>();
     const waiter: WaitingReservation = { key, claims, slotClaim, resolve, sinceMs: nowMs };
     if (isParked) this.park(waiter, slotClaim);
@@ -468,7 +469,12 @@ export class LeasedRateLimits implements RateLimitStore {
     this.tick();
   }
 
-  private admitted(claims: readonly Claim[], sources: readonly ClaimSources[], slotLease: SlotLease | null, nowMs: number): ReservationResult {
+  private admitted(
+    claims: readonly Claim[],
+    sources: readonly ClaimSources[],
+    slotLease: SlotLease | null,
+    nowMs: number,
+  ): ReservationResult {
     for (const { id, amount } of claims) {
       const lease = this.leases.get(id);
       if (lease !== undefined) lease.spent += wholeAmount(amount, 0);
@@ -490,9 +496,12 @@ export class LeasedRateLimits implements RateLimitStore {
     if (rule === "closed") return this.refused(claims, claims[0]?.id ?? slotClaim?.id ?? "", lostWaitMs, nowMs);
     const idleSlot = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, this.sharedLimit(slotClaim.limit, 1));
     const unreportedSlot = idleSlot === null ? slotClaim : null;
-    const tooMuch = claims.find((claim) => this.exceedsUnreported(claim, rule, nowMs))?.id ?? this.fullOfUnreported(unreportedSlot, rule, nowMs);
+    const tooMuch =
+      claims.find((claim) => this.exceedsUnreported(claim, rule, nowMs))?.id ?? this.fullOfUnreported(unreportedSlot, rule, nowMs);
     const reservation =
-      tooMuch !== undefined ? this.refused(claims, tooMuch, lostWaitMs, nowMs) : this.reserveLocally(claims, slotClaim, idleSlot, rule, nowMs);
+      tooMuch !== undefined
+        ? this.refused(claims, tooMuch, lostWaitMs, nowMs)
+        : this.reserveLocally(claims, slotClaim, idleSlot, rule, nowMs);
     if (!reservation.ok && idleSlot !== null) this.slotLeases.leave(idleSlot);
     return reservation;
   }
@@ -587,7 +596,12 @@ export class LeasedRateLimits implements RateLimitStore {
     this.tick();
   }
 
-  private returnUnused(id: string, { fromLease, leaseSlot, fromStore, storeSlot, unreported }: ClaimSources, amount: number, nowMs: number): void {
+  private returnUnused(
+    id: string,
+    { fromLease, leaseSlot, fromStore, storeSlot, unreported }: ClaimSources,
+    amount: number,
+    nowMs: number,
+  ): void {
     const ofStore = Math.min(fromStore, amount);
     const ofLease = Math.min(fromLease, amount - ofStore);
     const ofUnreported = Math.min(unreported, amount - ofStore - ofLease);

@@ -62,7 +62,12 @@ export function noteReturned(lease: RateLease, amount: number): void {
  * of what was left then. All processes together so come to the limit, however unevenly they use it. If the last answer is older
  * than the window, it is an even part of the limit. A call that is larger than its part passes if nothing else was used.
  */
-export function partWithoutStore(lease: RateLease | undefined, { limit, amount }: LimitedAmount, processes: number, oldestMs: number): number {
+export function partWithoutStore(
+  lease: RateLease | undefined,
+  { limit, amount }: LimitedAmount,
+  processes: number,
+  oldestMs: number,
+): number {
   const known = lease !== undefined && lease.knownMs > oldestMs ? lease : null;
   const part = known === null ? limit / processes : known.ownUse + known.remaining / processes;
   const atLeast = known === null || amount <= known.remaining ? amount : 0;

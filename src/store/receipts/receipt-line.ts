@@ -1,5 +1,12 @@
 import { operations, type Operation } from "../../operations/operation.ts";
-import { type AttemptReceipt, type Figures, type ReceiptOpening, type PlannedStep, type Receipt, requestNameOf } from "../../usage/receipt.ts";
+import {
+  type AttemptReceipt,
+  type Figures,
+  type ReceiptOpening,
+  type PlannedStep,
+  type Receipt,
+  requestNameOf,
+} from "../../usage/receipt.ts";
 import { textBytesMax } from "../journal/frame.ts";
 import { ArrayReader } from "./array-reader.ts";
 import { expandAttempt, compactAttempt } from "./compact-attempt.ts";

@@ -15,13 +15,10 @@ function voices(unknown: Voices["unknown"], fallback: string | null = null): Voi
 }
 
 describe("a voice", () => {
-  test.each(["pass", "refuse", "replace"] as const)(
-    "of the list is translated and reported, whatever the setting: %s",
-    (rule) => {
-      expect(voiceFor(voices(rule), "alloy")).toEqual({ voice: "en-us-1", reported: "en-us-1" });
-      expect(voiceFor(voices(rule), "same")).toEqual(unchanged);
-    },
-  );
+  test.each(["pass", "refuse", "replace"] as const)("of the list is translated and reported, whatever the setting: %s", (rule) => {
+    expect(voiceFor(voices(rule), "alloy")).toEqual({ voice: "en-us-1", reported: "en-us-1" });
+    expect(voiceFor(voices(rule), "same")).toEqual(unchanged);
+  });
 
   test.each(["pass", "refuse", "replace"] as const)("that is an upstream name is sent unchanged, whatever the setting: %s", (rule) => {
     expect(voiceFor(voices(rule, "en-us-9"), "en-us-2")).toEqual(unchanged);

@@ -216,7 +216,8 @@ describe("what was wasted by asking two", () => {
 
 test("the plan of a call says who was taken in spite of an open breaker, and what was the matter with it", () => {
   const [well, open, other] = [candidate("one"), candidate("two"), candidate("three")];
-  const skipped = (who: typeof well) => ({ candidate: who, because: "cooling", untilMs: 3_000, scope: "host", cause: "unreachable" }) as const;
+  const skipped = (who: typeof well) =>
+    ({ candidate: who, because: "cooling", untilMs: 3_000, scope: "host", cause: "unreachable" }) as const;
   const plan: Candidates = {
     ok: true,
     mode: "normal",

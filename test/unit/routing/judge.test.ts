@@ -217,7 +217,7 @@ describe("before a lower tier", () => {
   });
 
   test("a 429 that names a short wait gets it after that wait; one that names a long wait or none does not", () => {
-    const after = (retryAfterMs: number | null): Next =>
+    const after = (retryAfterMs: number | null): NextAttempt =>
       next(planned([a], [b]), [failed(a, "rate_limited", { retryAfterMs })], { admits: (one) => one !== a });
     expect(after(3_000)).toMatchObject({ candidate: a, afterMs: 3_025 });
     expect(after(5_001).candidate).toBe(b);
