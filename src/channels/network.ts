@@ -1,5 +1,5 @@
 const metadataNames = new Set(["metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"]);
-/** The metadata addresses of clouds that are not link-local: Alibaba Cloud, Azure and Oracle Cloud. */
+/** Metadata services of clouds that are not at a link-local address. */
 const metadataHosts: readonly number[] = [ipv4(100, 100, 100, 200), ipv4(168, 63, 129, 16), ipv4(192, 0, 0, 192)];
 
 /** Takes a host as the URL parser writes it, which has turned decimal, hexadecimal and octal forms into dotted ones. */
