@@ -1,10 +1,14 @@
+import { hasTextAt } from "./containers/bytes.ts";
+import { id3TagBytes } from "./containers/id3.ts";
+
 /** What a file of sound may be, called by the extension that recognizers know it by. */
 export type AudioKind = "wav" | "mp3" | "m4a" | "mp4" | "webm" | "mkv" | "ogg" | "flac" | "aac" | "amr" | "aiff" | "caf";
 
 /** What the first bytes of a file say it is, or null where they say nothing. A few hundred bytes are enough for most, 4096 for all. */
 export function sniffAudio(head: Uint8Array): AudioKind | null {
-  if (says(head, 0, "ID3")) return behindTag(head);
-  for (const [at, word, kind] of marks) if (says(head, at, word)) return typeof kind === "string" ? kind : kind(head);
+  const tagBytes = id3TagBytes(head, 0);
+  if (typeof tagBytes === "number") return behindTag(head.subarray(tagBytes));
+  for (const [at, word, kind] of marks) if (hasTextAt(head, at, word)) return typeof kind === "string" ? kind : kind(head);
   return frameKind(head);
 }
 
@@ -15,15 +19,16 @@ export function audioKindOf(mediaType: string): AudioKind | null {
 }
 
 const marks: readonly (readonly [at: number, word: string, kind: AudioKind | ((head: Uint8Array) => AudioKind | null)])[] = [
+  [0, "ID3", "mp3"],
   [0, "RIFF", waveform],
   [0, "RF64", waveform],
   [0, "RIFX", waveform],
   [0, "OggS", "ogg"],
   [0, "fLaC", "flac"],
   [0, "#!AMR", "amr"],
-  [0, "FORM", (head) => (says(head, 8, "AIFF") || says(head, 8, "AIFC") ? "aiff" : null)],
+  [0, "FORM", (head) => (hasTextAt(head, 8, "AIFF") || hasTextAt(head, 8, "AIFC") ? "aiff" : null)],
   [0, "caff", "caf"],
-  [4, "ftyp", (head) => (["M4A ", "M4B ", "M4P ", "F4A ", "F4B "].some((brand) => says(head, 8, brand)) ? "m4a" : "mp4")],
+  [4, "ftyp", (head) => (["M4A ", "M4B ", "M4P ", "F4A ", "F4B "].some((brand) => hasTextAt(head, 8, brand)) ? "m4a" : "mp4")],
   [0, "\x1A\x45\xDF\xA3", (head) => (indexOf(head.subarray(0, 256), "matroska") === -1 ? "webm" : "mkv")],
 ];
 
@@ -47,17 +52,12 @@ const typed: ReadonlyMap<string, AudioKind> = new Map(
 );
 
 function waveform(head: Uint8Array): AudioKind | null {
-  return says(head, 8, "WAVE") ? "wav" : null;
+  return hasTextAt(head, 8, "WAVE") ? "wav" : null;
 }
 
 /** Such a tag stands before MP3 as a rule, but some programs put it before other formats. It is often larger than the head. */
-function behindTag(head: Uint8Array): AudioKind {
-  const sizes = head.subarray(6, 10);
-  if (sizes.length < 4) return "mp3";
-  const tagBytes = sizes.reduce((size, byte) => size * 128 + (byte & 0x7f), 0);
-  const footerBytes = ((head[5] ?? 0) & 0x10) === 0 ? 0 : 10;
-  const behind = head.subarray(10 + tagBytes + footerBytes);
-  return says(behind, 0, "fLaC") ? "flac" : (frameKind(behind) ?? "mp3");
+function behindTag(behind: Uint8Array): AudioKind {
+  return hasTextAt(behind, 0, "fLaC") ? "flac" : (frameKind(behind) ?? "mp3");
 }
 
 /**
@@ -113,13 +113,7 @@ const slowBitRates = {
 } as const;
 const sampleRates: readonly number[] = [44_100, 48_000, 32_000, 0];
 
-function says(bytes: Uint8Array, at: number, word: string): boolean {
-  if (at + word.length > bytes.length) return false;
-  for (let index = 0; index < word.length; index += 1) if (bytes[at + index] !== word.charCodeAt(index)) return false;
-  return true;
-}
-
 function indexOf(bytes: Uint8Array, word: string): number {
-  for (let at = 0; at + word.length <= bytes.length; at += 1) if (says(bytes, at, word)) return at;
+  for (let at = 0; at + word.length <= bytes.length; at += 1) if (hasTextAt(bytes, at, word)) return at;
   return -1;
 }

@@ -1,8 +1,10 @@
 import type { AudioFormat } from "./audio.ts";
-import { flacBody, flacHeaderAt } from "./flac-frame.ts";
-import { frameHeaderAt } from "./mpeg-frame.ts";
-import { oggHeadBytesMin, oggPageAt } from "./ogg-page.ts";
-import { wavData } from "./wav-data.ts";
+import { hasTextAt, matchText } from "./containers/bytes.ts";
+import { flacBody, flacHeaderAt } from "./containers/flac-frame.ts";
+import { id3TagBytes } from "./containers/id3.ts";
+import { frameHeaderAt } from "./containers/mpeg-frame.ts";
+import { oggHeadBytesMin, oggPageAt } from "./containers/ogg-page.ts";
+import { wavData } from "./containers/wav-data.ts";
 
 /** What the beginning of an answer is: audio whose first frame is there, not to be told yet, or no audio. */
 export type Recognised = AudioFormat | "more" | { readonly wrong: string };
@@ -48,17 +50,8 @@ const bareFramesMin = 3;
 
 /** Asks on if the bytes begin with the mark; if they are shorter than it, it may yet come. */
 function behind(bytes: Uint8Array, mark: string, ask: (bytes: Uint8Array) => Recognised | "no"): Recognised | "no" {
-  const match = matches(bytes, 0, mark);
+  const match = matchText(bytes, 0, mark);
   return match === "yes" ? ask(bytes) : match;
-}
-
-function matches(bytes: Uint8Array, at: number, mark: string): "yes" | "no" | "more" {
-  for (let index = 0; index < mark.length; index++) {
-    const byte = bytes[at + index];
-    if (byte === undefined) return "more";
-    if (byte !== mark.charCodeAt(index)) return "no";
-  }
-  return "yes";
 }
 
 /** The first frame and the header of the next, where the first says it is; a body may also be one frame and no more. */
@@ -88,19 +81,13 @@ function taggedFrames(bytes: Uint8Array, ended: boolean): Recognised {
 function pastTags(bytes: Uint8Array): number | "more" | { readonly wrong: string } {
   let at = 0;
   for (;;) {
-    const match = matches(bytes, at, "ID3");
-    if (match === "more") return "more";
-    if (match === "no") return at;
-    if (bytes.length - at < tagHeadBytes) return "more";
-    const [a, b, c, d] = [bytes[at + 6]!, bytes[at + 7]!, bytes[at + 8]!, bytes[at + 9]!];
-    if ((a | b | c | d) > 0x7f) return { wrong: "the answer begins with a tag that has no length" };
-    const hasFooter = (bytes[at + 5]! & 0x10) !== 0;
-    at += tagHeadBytes + ((a << 21) | (b << 14) | (c << 7) | d) + (hasFooter ? tagHeadBytes : 0);
+    const tagBytes = id3TagBytes(bytes, at);
+    if (tagBytes === "more") return "more";
+    if (tagBytes === "no") return hasTextAt(bytes, at, "ID3") ? { wrong: "the answer begins with a tag that has no length" } : at;
+    at += tagBytes;
     if (at >= lookAheadBytesMax) return { wrong: "the answer begins with a tag that is too large" };
   }
 }
-
-const tagHeadBytes = 10;
 
 function wav(bytes: Uint8Array): Recognised {
   const data = wavData(bytes);
@@ -119,7 +106,7 @@ function oggOpus(bytes: Uint8Array): Recognised {
     if (page === "no") return { wrong: "the answer is a broken Ogg stream" };
     const content = at + page.headBytes;
     if (at === 0) {
-      const opus = page.begins ? matches(bytes, content, "OpusHead") : "no";
+      const opus = page.begins ? matchText(bytes, content, "OpusHead") : "no";
       if (opus === "no") return { wrong: "the answer is an Ogg stream of something other than Opus" };
       if (opus === "more") return "more";
     }
@@ -154,7 +141,7 @@ const samplesBytesMin = 480;
 function samples(bytes: Uint8Array, ended: boolean): Recognised {
   if (bytes.length < samplesBytesMin && !ended) return "more";
   if (bytes.length < 2) return { wrong: "the answer is empty" };
-  const isOther = strangers.some(({ at, mark }) => matches(bytes, at, mark) === "yes");
+  const isOther = strangers.some(({ at, mark }) => hasTextAt(bytes, at, mark));
   return isOther || isText(bytes.subarray(0, samplesBytesMin)) ? { wrong: unknownOf(bytes) } : "pcm";
 }
 

@@ -1,8 +1,8 @@
 import { flacEnd } from "./flac.ts";
 import { framesEnd } from "./frames.ts";
 import type { AudioFormat } from "../audio.ts";
-import { oggPageAt } from "../ogg-page.ts";
-import { wavData } from "../wav-data.ts";
+import { oggPageAt } from "../containers/ogg-page.ts";
+import { wavData } from "../containers/wav-data.ts";
 
 /** Watches audio go by, to say at its end whether it is all there. Only what can be proved short is called so. */
 export interface AudioEnd {

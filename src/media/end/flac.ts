@@ -1,5 +1,5 @@
 import type { AudioEnd } from "./audio-end.ts";
-import { flacBody, flacHeaderAt, type FlacHeader } from "../flac-frame.ts";
+import { flacBody, flacHeaderAt, type FlacHeader } from "../containers/flac-frame.ts";
 
 /**
  * Where the stream says how many samples it has, the headers of its frames tell how far it got. A frame does not say how

@@ -1,5 +1,6 @@
 import type { AudioEnd } from "./audio-end.ts";
-import { frameHeaderAt } from "../mpeg-frame.ts";
+import { id3TagBytes } from "../containers/id3.ts";
+import { frameHeaderAt } from "../containers/mpeg-frame.ts";
 
 /**
  * Walks from frame to frame by what their headers say; an end inside of one is no end. Between frames and behind them
@@ -18,7 +19,7 @@ export function framesEnd(format: "mp3" | "aac"): AudioEnd {
   /** The bytes that are gone for sure, from the front of these; 0 where more are needed. */
   function step(bytes: Uint8Array): number {
     if (misses > missesMax) return bytes.length;
-    const tagBytes = searching ? "no" : tagBytesAt(bytes);
+    const tagBytes = searching ? "no" : id3TagBytes(bytes, 0);
     const found = tagBytes === "no" ? frameHeaderAt(bytes, 0) : tagBytes;
     if (found === "more") return 0;
     if (typeof found === "number") {
@@ -71,16 +72,3 @@ export function framesEnd(format: "mp3" | "aac"): AudioEnd {
 
 /** Places that could begin a frame and do not. */
 const missesMax = 256;
-const tagHeadBytes = 10;
-
-/** The length of the ID3v2 tag that stands here. */
-function tagBytesAt(bytes: Uint8Array): number | "more" | "no" {
-  for (let index = 0; index < 3; index++) {
-    if (bytes[index] === undefined) return "more";
-    if (bytes[index] !== "ID3".charCodeAt(index)) return "no";
-  }
-  if (bytes.length < tagHeadBytes) return "more";
-  const [a, b, c, d] = [bytes[6]!, bytes[7]!, bytes[8]!, bytes[9]!];
-  if ((a | b | c | d) > 0x7f) return "no";
-  return tagHeadBytes + ((a << 21) | (b << 14) | (c << 7) | d) + ((bytes[5]! & 0x10) === 0 ? 0 : tagHeadBytes);
-}

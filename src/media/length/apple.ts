@@ -1,5 +1,6 @@
 import { isPlaceholder, plainBytesPerSecond, type Length } from "./bounds.ts";
-import { longAt, says, windowAt } from "./bytes.ts";
+import { windowAt } from "./bytes.ts";
+import { hasTextAt, uint64At } from "../containers/bytes.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** AIFF: the bytes of its sound by how many of them a second has. */
@@ -10,12 +11,12 @@ export async function aiffLength(file: StoredFile): Promise<Length | null> {
     const { bytes, view } = await windowAt(file, at, 30);
     if (bytes.length < 8) return null;
     const length = view.getUint32(4);
-    if (says(bytes, 0, "COMM") && bytes.length >= 26) {
+    if (hasTextAt(bytes, 0, "COMM") && bytes.length >= 26) {
       const rate = extendedAt(view, 16);
       const bits = bytes.length >= 30 && length >= 22 ? packedBits(bytes, view.getUint16(14)) : view.getUint16(14);
       bytesPerSecond = (rate * view.getUint16(8) * (bits === imaBits ? bits : Math.ceil(bits / 8) * 8)) / 8;
     }
-    if (says(bytes, 0, "SSND")) {
+    if (hasTextAt(bytes, 0, "SSND")) {
       const rest = file.length - at - 16;
       const announced = length - 8;
       const isCut = !isPlaceholder(length) && announced > rest;
@@ -30,8 +31,8 @@ export async function aiffLength(file: StoredFile): Promise<Length | null> {
 
 /** The bits of a sample of the codecs that say nothing of it, or the wrong thing. */
 function packedBits(bytes: Uint8Array, told: number): number {
-  if (["ulaw", "ULAW", "alaw", "ALAW"].some((name) => says(bytes, 26, name))) return 8;
-  return says(bytes, 26, "ima4") ? imaBits : told;
+  if (["ulaw", "ULAW", "alaw", "ALAW"].some((name) => hasTextAt(bytes, 26, name))) return 8;
+  return hasTextAt(bytes, 26, "ima4") ? imaBits : told;
 }
 
 /** 34 bytes for 64 samples. */
@@ -49,14 +50,14 @@ export async function cafLength(file: StoredFile): Promise<Length | null> {
     const { bytes, view } = await windowAt(file, at, 44);
     if (bytes.length < 12) break;
     const isOpen = view.getInt32(4) === -1;
-    const length = isOpen ? file.length - at - 12 : longAt(view, 4);
-    if (says(bytes, 0, "desc") && bytes.length >= 44) {
+    const length = isOpen ? file.length - at - 12 : uint64At(view, 4);
+    if (hasTextAt(bytes, 0, "desc") && bytes.length >= 44) {
       rate = view.getFloat64(12);
       const [packetBytes, packetFrames] = [view.getUint32(28), view.getUint32(32)];
       bytesPerSecond = packetBytes > 0 && packetFrames > 0 ? (rate * packetBytes) / packetFrames : 0;
     }
-    if (says(bytes, 0, "pakt") && bytes.length >= 28) frames = longAt(view, 20);
-    if (says(bytes, 0, "data")) {
+    if (hasTextAt(bytes, 0, "pakt") && bytes.length >= 28) frames = uint64At(view, 20);
+    if (hasTextAt(bytes, 0, "data")) {
       soundBytes = Math.max(0, Math.min(length, file.length - at - 12) - 4);
       isCut = !isOpen && at + 12 + length > file.length;
     }

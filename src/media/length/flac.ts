@@ -1,13 +1,14 @@
 import type { Length } from "./bounds.ts";
-import { pastTags, says, windowAt, windowBytes } from "./bytes.ts";
-import { flacHeaderAt } from "../flac-frame.ts";
+import { pastTags, windowAt, windowBytes } from "./bytes.ts";
+import { hasTextAt } from "../containers/bytes.ts";
+import { flacHeaderAt } from "../containers/flac-frame.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** The end of the last frame. Where that cannot be found, the number of samples that the head says. */
 export async function flacLength(file: StoredFile): Promise<Length | null> {
   const at = await pastTags(file);
   const { bytes, view } = await windowAt(file, at, headBytes);
-  if (bytes.length < headBytes || !says(bytes, 0, "fLaC") || (bytes[4]! & 0x7f) !== 0) return null;
+  if (bytes.length < headBytes || !hasTextAt(bytes, 0, "fLaC") || (bytes[4]! & 0x7f) !== 0) return null;
   const rate = view.getUint32(18) >>> 12;
   if (rate === 0) return null;
   const samples = (bytes[21]! & 15) * 2 ** 32 + view.getUint32(22);

@@ -1,6 +1,7 @@
 import { mpegBytesPerSecond, type Length } from "./bounds.ts";
-import { pastTags, says, windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
-import { frameHeaderAt, type FrameHeader } from "../mpeg-frame.ts";
+import { pastTags, windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
+import { hasTextAt } from "../containers/bytes.ts";
+import { frameHeaderAt, type FrameHeader } from "../containers/mpeg-frame.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** As many frames as are found, or an estimate of that; as the first one announces, where that is about the same. */
@@ -67,12 +68,12 @@ const rateDivisors = [4, 1, 2, 1];
 function announcedIn({ bytes, view }: ByteWindow, at: number, isMpegOne: boolean): { readonly frames: number; readonly bytes: number } {
   const isMono = bytes[at + 3]! >> 6 === 3;
   const tagAt = at + 4 + (isMpegOne ? (isMono ? 17 : 32) : isMono ? 9 : 17);
-  if (tagAt + 16 <= bytes.length && (says(bytes, tagAt, "Xing") || says(bytes, tagAt, "Info"))) {
+  if (tagAt + 16 <= bytes.length && (hasTextAt(bytes, tagAt, "Xing") || hasTextAt(bytes, tagAt, "Info"))) {
     const flags = bytes[tagAt + 7]! & 3;
     return { frames: (flags & 1) === 0 ? 0 : view.getUint32(tagAt + 8), bytes: flags === 3 ? view.getUint32(tagAt + 12) : 0 };
   }
   const otherAt = at + 36;
-  if (otherAt + 18 > bytes.length || !says(bytes, otherAt, "VBRI")) return { frames: 0, bytes: 0 };
+  if (otherAt + 18 > bytes.length || !hasTextAt(bytes, otherAt, "VBRI")) return { frames: 0, bytes: 0 };
   return { frames: view.getUint32(otherAt + 14), bytes: view.getUint32(otherAt + 10) };
 }
 

@@ -1,5 +1,6 @@
 import { lossyBytesPerSecond, mpegBytesPerSecond, plainBytesPerSecond, videoBytesPerSecond, type Length } from "./bounds.ts";
-import { longAt, windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
+import { windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
+import { uint64At } from "../containers/bytes.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** What the movie header says, or the table of packets where that is longer. The box that holds them may stand behind all of the sound. */
@@ -92,7 +93,7 @@ function fragmentTicks(movie: ByteWindow): number | null {
 
 /** Zero and the largest number both mean that the length is unknown. */
 function ticksAt({ view }: ByteWindow, at: number, isLong: boolean): number | null {
-  const ticks = isLong ? longAt(view, at) : view.getUint32(at);
+  const ticks = isLong ? uint64At(view, at) : view.getUint32(at);
   return ticks === 0 || ticks >= (isLong ? Number.MAX_SAFE_INTEGER : 0xffff_ffff) ? null : ticks;
 }
 
@@ -130,7 +131,7 @@ function boxAt({ bytes, view }: ByteWindow, at: number): Box | null {
   if (short === 0) return { name, headBytes: 8, lengthBytes: null };
   if (short !== 1) return short < 8 ? null : { name, headBytes: 8, lengthBytes: short };
   if (at + 16 > bytes.length) return null;
-  const long = longAt(view, at + 8);
+  const long = uint64At(view, at + 8);
   return long < 16 || long > Number.MAX_SAFE_INTEGER ? null : { name, headBytes: 16, lengthBytes: long };
 }
 

@@ -1,6 +1,7 @@
 import { lossyBytesPerSecond, plainBytesPerSecond, type Length } from "./bounds.ts";
-import { longAt, says, windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
-import { oggPageAt } from "../ogg-page.ts";
+import { windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
+import { hasTextAt, uint64At } from "../containers/bytes.ts";
+import { oggPageAt } from "../containers/ogg-page.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** Where the last page says that it ends, by the clock that the first page tells of. */
@@ -32,16 +33,16 @@ interface OggClock {
 function clockIn({ bytes, view }: ByteWindow, at: number): OggClock | null {
   if (at + firstPacketBytesMin > bytes.length) return null;
   const lossy = (channels: number): number => Math.max(1, channels) * lossyBytesPerSecond;
-  if (says(bytes, at, "OpusHead")) {
+  if (hasTextAt(bytes, at, "OpusHead")) {
     return { rate: 48_000, skipped: view.getUint16(at + 10, true), bytesPerSecondMax: lossy(bytes[at + 9]!) };
   }
-  if (says(bytes, at, "\u0001vorbis")) {
+  if (hasTextAt(bytes, at, "\u0001vorbis")) {
     return { rate: view.getUint32(at + 12, true), skipped: 0, bytesPerSecondMax: lossy(bytes[at + 11]!) };
   }
-  if (says(bytes, at, "\u007FFLAC") && at + 31 <= bytes.length) {
+  if (hasTextAt(bytes, at, "\u007FFLAC") && at + 31 <= bytes.length) {
     return { rate: view.getUint32(at + 27) >>> 12, skipped: 0, bytesPerSecondMax: plainBytesPerSecond };
   }
-  if (says(bytes, at, "Speex   ") && at + 40 <= bytes.length) {
+  if (hasTextAt(bytes, at, "Speex   ") && at + 40 <= bytes.length) {
     return { rate: view.getUint32(at + 36, true), skipped: 0, bytesPerSecondMax: lossyBytesPerSecond };
   }
   return null;
@@ -50,8 +51,8 @@ function clockIn({ bytes, view }: ByteWindow, at: number): OggClock | null {
 /** Of the last page of this stream that has one: a page on which no packet ends has none. */
 function lastPosition({ bytes, view }: ByteWindow, serial: number): number | null {
   for (let at = bytes.length - pageHeadBytes; at >= 0; at--) {
-    if (bytes[at] !== 0x4f || !says(bytes, at, "OggS\0") || view.getUint32(at + serialAt, true) !== serial) continue;
-    const position = longAt(view, at + 6, true);
+    if (bytes[at] !== 0x4f || !hasTextAt(bytes, at, "OggS\0") || view.getUint32(at + serialAt, true) !== serial) continue;
+    const position = uint64At(view, at + 6, true);
     if (position < 2 ** 63) return position;
   }
   return null;
@@ -60,7 +61,7 @@ function lastPosition({ bytes, view }: ByteWindow, serial: number): number | nul
 /** Whether the last page goes on behind the end of the file. */
 function isLastCut({ bytes }: ByteWindow): boolean {
   for (let at = bytes.length - 4; at >= 0; at--) {
-    if (bytes[at] !== 0x4f || !says(bytes, at, "OggS")) continue;
+    if (bytes[at] !== 0x4f || !hasTextAt(bytes, at, "OggS")) continue;
     const segments = bytes[at + pageHeadBytes - 1];
     if (segments === undefined || at + pageHeadBytes + segments > bytes.length) return true;
     const table = bytes.subarray(at + pageHeadBytes, at + pageHeadBytes + segments);

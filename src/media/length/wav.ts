@@ -1,10 +1,11 @@
 import { isPlaceholder, plainBytesPerSecond, type Length } from "./bounds.ts";
-import { longAt, says, windowAt } from "./bytes.ts";
+import { windowAt } from "./bytes.ts";
+import { hasTextAt, uint64At } from "../containers/bytes.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** The samples of a WAV by how many bytes of them are played in a second. */
 export async function wavLength(file: StoredFile): Promise<Length | null> {
-  const littleEndian = !says(file.head, 0, "RIFX");
+  const littleEndian = !hasTextAt(file.head, 0, "RIFX");
   let bytesPerSecond = 0;
   let isCounted = false;
   let longDataBytes = 0;
@@ -13,7 +14,7 @@ export async function wavLength(file: StoredFile): Promise<Length | null> {
     const { bytes, view } = await windowAt(file, at, chunkBytesMin);
     if (bytes.length < 8) return null;
     const length = view.getUint32(4, littleEndian);
-    if (says(bytes, 0, "data")) {
+    if (hasTextAt(bytes, 0, "data")) {
       const announced = length === longData && longDataBytes > 0 ? longDataBytes : length;
       const rest = file.length - at - 8;
       // Encoders that stream do not know the length when they write it.
@@ -27,8 +28,8 @@ export async function wavLength(file: StoredFile): Promise<Length | null> {
         isCut: isKnown && announced > rest,
       };
     }
-    if (says(bytes, 0, "ds64") && bytes.length >= 24) longDataBytes = longAt(view, 16, littleEndian);
-    if (says(bytes, 0, "fmt ")) {
+    if (hasTextAt(bytes, 0, "ds64") && bytes.length >= 24) longDataBytes = uint64At(view, 16, littleEndian);
+    if (hasTextAt(bytes, 0, "fmt ")) {
       if (bytes.length < 24) return null;
       const told = bytesPerSecondIn(view, littleEndian);
       bytesPerSecond = told ?? view.getUint32(16, littleEndian);

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { audioEnd } from "../../../src/media/end/audio-end.ts";
 import { lookAheadBytesMax, recognise, type Recognised } from "../../../src/media/audio-sniff.ts";
 import { audioFormats, type AudioFormat } from "../../../src/media/audio.ts";
-import { frameHeaderAt } from "../../../src/media/mpeg-frame.ts";
+import { frameHeaderAt } from "../../../src/media/containers/mpeg-frame.ts";
 import { sizedWav, tone } from "../../support/speech-world.ts";
 
 // Real encoders are loaded first; no clock is judged here.

@@ -23,23 +23,3 @@ export function joinSamples(pieces: readonly Float32Array[]): Float32Array {
 }
 
 export const noBytes = new Uint8Array(0);
-
-/** A number of 64 bits. Beyond 2^53 it is not exact, and no file is that long. */
-export function uint64At(view: DataView, at: number): number {
-  return view.getUint32(at) * 2 ** 32 + view.getUint32(at + 4);
-}
-
-export function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-export function fourCcAt(bytes: Uint8Array, at: number): string {
-  return String.fromCharCode(...bytes.subarray(at, at + 4));
-}
-
-/** Whether the text stands at this place. */
-export function hasTextAt(bytes: Uint8Array, at: number, text: string): boolean {
-  if (bytes.length < at + text.length) return false;
-  for (let index = 0; index < text.length; index++) if (bytes[at + index] !== text.charCodeAt(index)) return false;
-  return true;
-}

@@ -1,5 +1,5 @@
 import { fileDecoder, fileKind, openingBytes, type FileKind } from "./file-kind.ts";
-import { tagBytes } from "./mpeg/id3.ts";
+import { id3TagBytes } from "../../../../src/media/containers/id3.ts";
 import { joinSamples } from "./bytes.ts";
 import { makeResampler, type Resampler } from "./resample.ts";
 import { UndecodableAudio, type DecodedAudio } from "./codec.ts";
@@ -61,8 +61,9 @@ export async function decodeSamples(source: Uint8Array, options: DecodeFileOptio
 }
 
 function kindOf(source: Uint8Array): FileKind | null {
-  const tag = tagBytes(source);
-  return fileKind(source.subarray(tag, tag + openingBytes), source.length < openingBytes);
+  const tagBytes = id3TagBytes(source, 0);
+  const from = typeof tagBytes === "number" ? tagBytes : 0;
+  return fileKind(source.subarray(from, from + openingBytes), source.length < openingBytes);
 }
 
 interface Passage {

@@ -1,6 +1,6 @@
 import type { StreamDecoder } from "./codec.ts";
 import { findMpegFrame } from "./mpeg/mpeg-frames.ts";
-import { hasTextAt } from "./bytes.ts";
+import { hasTextAt } from "../../../../src/media/containers/bytes.ts";
 
 /** What a file is, by what it holds. A container is taken apart first, the others are decoded as they are. */
 export type FileKind = "wav" | "flac" | "opus" | "vorbis" | "ogg-flac" | "aac" | "mp3" | "container";

@@ -1,5 +1,5 @@
 import type { SampleFormat } from "../wav/sample-formats.ts";
-import { fourCcAt, viewOf } from "../bytes.ts";
+import { fourCcAt, viewOf } from "../../../../../src/media/containers/bytes.ts";
 import { FileSlicer, type TrackCoding, type DemuxedTrack } from "./demuxed-track.ts";
 import { UndecodableAudio } from "../codec.ts";
 

@@ -1,5 +1,6 @@
 import { elementaryCoding } from "../mp4/mp4-audio-entry.ts";
-import { uint64At, fourCcAt, noBytes, viewOf } from "../bytes.ts";
+import { noBytes } from "../bytes.ts";
+import { uint64At, fourCcAt, viewOf } from "../../../../../src/media/containers/bytes.ts";
 import type { SampleFormat } from "../wav/sample-formats.ts";
 import { FileSlicer, type TrackCoding, type DemuxedTrack } from "./demuxed-track.ts";
 import { UndecodableAudio } from "../codec.ts";

@@ -1,5 +1,6 @@
 import { readWaveFormat } from "../wav/wav-decode.ts";
-import { joinBytes, noBytes, viewOf } from "../bytes.ts";
+import { joinBytes, noBytes } from "../bytes.ts";
+import { viewOf } from "../../../../../src/media/containers/bytes.ts";
 import type { SampleFormat } from "../wav/sample-formats.ts";
 import { type TrackCoding, type DemuxedTrack } from "./demuxed-track.ts";
 

@@ -1,6 +1,7 @@
 import { NeedsMore, makeFlacFrameReader } from "./flac-frame.ts";
 import { makeId3Skipper } from "../mpeg/id3.ts";
-import { joinBytes, joinSamples, hasTextAt } from "../bytes.ts";
+import { joinBytes, joinSamples } from "../bytes.ts";
+import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
 import { sampleRateMax, sampleRateMin } from "../resample.ts";
 import { UndecodableAudio, type DecodedAudio, type StreamDecoder } from "../codec.ts";
 

@@ -1,5 +1,5 @@
 import { sampleRateMax, sampleRateMin } from "../resample.ts";
-import { viewOf } from "../bytes.ts";
+import { viewOf } from "../../../../../src/media/containers/bytes.ts";
 import { UndecodableAudio, type StreamDecoder } from "../codec.ts";
 
 /** Apple Lossless: takes one packet with each call of `push`. `facts` is the codec's own description (its "magic cookie"). */

@@ -1,5 +1,6 @@
 import { boxUnder, boxesIn } from "./mp4-boxes.ts";
-import { fourCcAt, noBytes, viewOf } from "../bytes.ts";
+import { noBytes } from "../bytes.ts";
+import { fourCcAt, viewOf } from "../../../../../src/media/containers/bytes.ts";
 import type { SampleFormat } from "../wav/sample-formats.ts";
 import { type TrackCoding } from "../containers/demuxed-track.ts";
 

@@ -1,4 +1,5 @@
-import { uint64At, fourCcAt, noBytes, viewOf } from "../bytes.ts";
+import { noBytes } from "../bytes.ts";
+import { uint64At, fourCcAt, viewOf } from "../../../../../src/media/containers/bytes.ts";
 
 /** One box of an MP4 file: its name, where it begins, and its content as far as it is there. */
 export interface Box {

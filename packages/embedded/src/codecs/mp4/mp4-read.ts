@@ -1,5 +1,5 @@
 import { boxUnder, boxesIn, tableIn, type Box } from "./mp4-boxes.ts";
-import { uint64At } from "../bytes.ts";
+import { uint64At } from "../../../../../src/media/containers/bytes.ts";
 import { firstEntry, mp4Coding } from "./mp4-audio-entry.ts";
 import { blockFrames, type SampleFormat } from "../wav/sample-formats.ts";
 import { FileSlicer, type TrackCoding, type DemuxedTrack } from "../containers/demuxed-track.ts";

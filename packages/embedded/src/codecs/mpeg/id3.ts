@@ -1,6 +1,5 @@
 import { joinBytes } from "../bytes.ts";
-
-const headerBytes = 10;
+import { id3TagBytes } from "../../../../../src/media/containers/id3.ts";
 
 /**
  * Passes over an ID3 tag in front of a stream: it may hold megabytes of pictures, in which a decoder would look for audio.
@@ -13,8 +12,9 @@ export function makeId3Skipper(): (bytes: Uint8Array) => Uint8Array {
     let rest = bytes;
     if (held !== null) {
       held = joinBytes([held, bytes]);
-      if (held.length < headerBytes && couldBeTag(held)) return new Uint8Array(0);
-      skip = tagBytes(held);
+      const tagBytes = id3TagBytes(held, 0);
+      if (tagBytes === "more") return new Uint8Array(0);
+      skip = tagBytes === "no" ? 0 : tagBytes;
       rest = held;
       held = null;
     }
@@ -22,17 +22,4 @@ export function makeId3Skipper(): (bytes: Uint8Array) => Uint8Array {
     skip -= gone;
     return rest.subarray(gone);
   };
-}
-
-/** The length of the tag at the front, with its header; 0 where there is none. */
-export function tagBytes(bytes: Uint8Array): number {
-  if (bytes.length < headerBytes || !couldBeTag(bytes)) return 0;
-  const size = [6, 7, 8, 9].map((at) => bytes[at]!);
-  if (size.some((byte) => byte > 127)) return 0;
-  const footer = (bytes[5]! & 0x10) === 0 ? 0 : headerBytes;
-  return headerBytes + size.reduce((total, byte) => total * 128 + byte, 0) + footer;
-}
-
-function couldBeTag(bytes: Uint8Array): boolean {
-  return [0x49, 0x44, 0x33].every((byte, index) => index >= bytes.length || bytes[index] === byte);
 }

@@ -1,6 +1,7 @@
 import type { StreamDecoder } from "../codec.ts";
 import { makeFlacDecoder } from "../flac/flac-decode.ts";
-import { joinBytes, joinSamples, hasTextAt } from "../bytes.ts";
+import { joinBytes, joinSamples } from "../bytes.ts";
+import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
 import { makeOggReader } from "./ogg-read.ts";
 
 /** In front of the plain stream's own mark, the first packet has this many bytes of Ogg's. */

@@ -1,5 +1,5 @@
 import { OpusDecoder } from "opus-decoder";
-import { hasTextAt } from "../bytes.ts";
+import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
 import { silenced } from "../silenced.ts";
 import { UndecodableAudio, type PacketDecoder } from "../codec.ts";
 

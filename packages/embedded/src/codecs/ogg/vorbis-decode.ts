@@ -1,5 +1,5 @@
 import { OggVorbisDecoder } from "@wasm-audio-decoders/ogg-vorbis";
-import { hasTextAt } from "../bytes.ts";
+import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
 import { silenced } from "../silenced.ts";
 import { sampleRateMax, sampleRateMin } from "../resample.ts";
 import { UndecodableAudio, type PacketDecoder } from "../codec.ts";
