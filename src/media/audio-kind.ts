@@ -1,5 +1,7 @@
+import { adtsHeaderAt } from "./containers/adts.ts";
 import { hasTextAt } from "./containers/bytes.ts";
 import { id3TagBytes } from "./containers/id3.ts";
+import { mpegHeaderAt, type FrameHeader } from "./containers/mpeg-frame.ts";
 
 /** What a file of sound may be, called by the extension that recognizers know it by. */
 export type AudioKind = "wav" | "mp3" | "m4a" | "mp4" | "webm" | "mkv" | "ogg" | "flac" | "aac" | "amr" | "aiff" | "caf";
@@ -67,51 +69,20 @@ function behindTag(behind: Uint8Array): AudioKind {
 function frameKind(head: Uint8Array): AudioKind | null {
   const first = frameAt(head, 0);
   if (first === null) return null;
-  if (first.lengthBytes + 4 > head.length) return first.certain ? first.kind : null;
-  return frameAt(head, first.lengthBytes)?.kind === first.kind ? first.kind : null;
+  if (first.lengthBytes + 4 > head.length) return isLayerOne(first) ? null : first.format;
+  return frameAt(head, first.lengthBytes)?.format === first.format ? first.format : null;
 }
 
-interface Frame {
-  readonly kind: "mp3" | "aac";
-  readonly lengthBytes: number;
-  /** Whether a lone frame is believed. */
-  readonly certain: boolean;
+/** The byte order mark of UTF-16 looks like the header of one, so a lone frame of layer I is not believed. */
+function isLayerOne(header: FrameHeader): boolean {
+  return header.format === "mp3" && header.layer === 1;
 }
 
-function frameAt(head: Uint8Array, at: number): Frame | null {
-  const [sync, version, rates, , middle, low] = head.subarray(at, at + 6);
-  if (sync !== 0xff || version === undefined || rates === undefined || (version & 0xe0) !== 0xe0) return null;
-  const layer = (version >> 1) & 3;
-  if (layer === 0) {
-    if ((version & 0x10) === 0 || (rates >> 2) % 16 > 12 || middle === undefined || low === undefined) return null;
-    const lengthBytes = (((head[at + 3] ?? 0) & 3) << 11) | (middle << 3) | (low >> 5);
-    return lengthBytes < 7 ? null : { kind: "aac", lengthBytes, certain: true };
-  }
-  const edition = (version >> 3) & 3;
-  const kilobits = (edition === 3 ? bitRates[layer] : layer === 3 ? slowBitRates.one : slowBitRates.other)?.[rates >> 4] ?? 0;
-  const hertz = (sampleRates[(rates >> 2) & 3] ?? 0) / (edition === 3 ? 1 : edition === 2 ? 2 : 4);
-  if (edition === 1 || kilobits === 0 || hertz === 0) return null;
-  const padding = (rates >> 1) & 1;
-  const lengthBytes =
-    layer === 3
-      ? 4 * (Math.floor((12_000 * kilobits) / hertz) + padding)
-      : Math.floor(((layer === 1 && edition !== 3 ? 72_000 : 144_000) * kilobits) / hertz) + padding;
-  return { kind: "mp3", lengthBytes, certain: layer !== 3 };
+function frameAt(head: Uint8Array, at: number): FrameHeader | null {
+  const adts = adtsHeaderAt(head, at);
+  const header = adts === "no" ? mpegHeaderAt(head, at) : adts;
+  return typeof header === "string" ? null : header;
 }
-
-/** By the two bits of the layer, where 1 is layer III, 2 is layer II and 3 is layer I. Index 0 is "free" and 15 is forbidden. */
-const bitRates: readonly (readonly number[])[] = [
-  [],
-  [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0],
-  [0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 0],
-  [0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 0],
-];
-/** The same for the lower sample rates of the later editions. */
-const slowBitRates = {
-  one: [0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256, 0],
-  other: [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0],
-} as const;
-const sampleRates: readonly number[] = [44_100, 48_000, 32_000, 0];
 
 function indexOf(bytes: Uint8Array, word: string): number {
   for (let at = 0; at + word.length <= bytes.length; at += 1) if (hasTextAt(bytes, at, word)) return at;

@@ -1,7 +1,7 @@
 import { mpegBytesPerSecond, type Length } from "./bounds.ts";
 import { pastTags, windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
 import { hasTextAt } from "../containers/bytes.ts";
-import { frameHeaderAt, type FrameHeader } from "../containers/mpeg-frame.ts";
+import { frameHeaderAt, type FrameHeader, type MpegHeader } from "../containers/mpeg-frame.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** As many frames as are found, or an estimate of that; as the first one announces, where that is about the same. */
@@ -9,15 +9,15 @@ export async function mp3Length(file: StoredFile): Promise<Length | null> {
   const start = await pastTags(file);
   const first = await windowAt(file, start, windowBytes);
   const at = firstFrame(first.bytes, "mp3");
-  if (at === null) return null;
+  const header = at === null ? "no" : frameHeaderAt(first.bytes, at);
+  if (at === null || typeof header === "string" || header.format !== "mp3") return null;
   const soundBytes = file.length - start - at;
-  const { seconds: frameSeconds, isMpegOne } = layerThreeFacts(first.bytes, at);
-  const announced = announcedIn(first, at, isMpegOne);
+  const announced = announcedIn(first, at, header);
   const counted = await countFrames(file, start + at, "mp3");
   const isBelieved = announced.frames > counted / countedWrongBy && announced.frames < counted * countedWrongBy;
   const isCut = announced.bytes > soundBytes || (announced.bytes === 0 && (await endsInFrame(file, "mp3")));
   const frames = isBelieved && !isCut ? announced.frames : counted;
-  return { seconds: frames * frameSeconds, soundBytes, bytesPerSecondMax: mpegBytesPerSecond, isCut };
+  return { seconds: (frames * header.samples) / header.sampleRate, soundBytes, bytesPerSecondMax: mpegBytesPerSecond, isCut };
 }
 
 /** Of a file that is counted in samples of it, the count may be wrong by so much. */
@@ -28,12 +28,10 @@ export async function adtsLength(file: StoredFile): Promise<Length | null> {
   const start = await pastTags(file);
   const { bytes } = await windowAt(file, start, windowBytes);
   const at = firstFrame(bytes, "aac");
-  if (at === null) return null;
-  const rate = adtsRates[(bytes[at + 2]! >> 2) & 15];
-  if (rate === undefined) return null;
-  const blocks = (bytes[at + 6]! & 3) + 1;
+  const header = at === null ? "no" : frameHeaderAt(bytes, at);
+  if (at === null || typeof header === "string") return null;
   return {
-    seconds: ((await countFrames(file, start + at, "aac")) * 1024 * blocks) / rate,
+    seconds: ((await countFrames(file, start + at, "aac")) * header.samples) / header.sampleRate,
     soundBytes: file.length - start,
     bytesPerSecondMax: Infinity,
     isCut: await endsInFrame(file, "aac"),
@@ -52,21 +50,12 @@ async function endsInFrame(file: StoredFile, format: FrameHeader["format"]): Pro
 /** Some of the longest frames. */
 const endBytes = 16 * 1024;
 
-const adtsRates = [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8000, 7350];
-
-function layerThreeFacts(bytes: Uint8Array, at: number): { readonly seconds: number; readonly isMpegOne: boolean } {
-  const version = (bytes[at + 1]! >> 3) & 3;
-  const rate = layerThreeRates[(bytes[at + 2]! >> 2) & 3]! / rateDivisors[version]!;
-  const isMpegOne = version === 3;
-  return { seconds: (isMpegOne ? 1152 : 576) / rate, isMpegOne };
-}
-
-const layerThreeRates = [44_100, 48_000, 32_000];
-/** By version: 2.5, none, 2 and 1. */
-const rateDivisors = [4, 1, 2, 1];
 /** Encoders write the number of frames into a first frame that plays nothing, and some the bytes; zero where this one did not. */
-function announcedIn({ bytes, view }: ByteWindow, at: number, isMpegOne: boolean): { readonly frames: number; readonly bytes: number } {
-  const isMono = bytes[at + 3]! >> 6 === 3;
+function announcedIn(
+  { bytes, view }: ByteWindow,
+  at: number,
+  { isMpegOne, isMono }: MpegHeader,
+): { readonly frames: number; readonly bytes: number } {
   const tagAt = at + 4 + (isMpegOne ? (isMono ? 17 : 32) : isMono ? 9 : 17);
   if (tagAt + 16 <= bytes.length && (hasTextAt(bytes, tagAt, "Xing") || hasTextAt(bytes, tagAt, "Info"))) {
     const flags = bytes[tagAt + 7]! & 3;

@@ -1,5 +1,6 @@
 import type { StreamDecoder } from "./codec.ts";
 import { findMpegFrame } from "./mpeg/mpeg-frames.ts";
+import { hasAdtsMark } from "../../../../src/media/containers/adts.ts";
 import { hasTextAt } from "../../../../src/media/containers/bytes.ts";
 
 /** What a file is, by what it holds. A container is taken apart first, the others are decoded as they are. */
@@ -16,7 +17,7 @@ export function fileKind(opening: Uint8Array, isShort: boolean): FileKind | null
   if (hasTextAt(opening, 0, "\x1a\x45\xdf\xa3") || hasTextAt(opening, 0, "caff")) return "container";
   if (hasTextAt(opening, 0, "FORM") && (hasTextAt(opening, 8, "AIFF") || hasTextAt(opening, 8, "AIFC"))) return "container";
   if (["ftyp", "moov", "mdat", "wide", "free", "skip"].some((box) => hasTextAt(opening, 4, box))) return "container";
-  if (opening[0] === 0xff && (opening[1]! & 0xf6) === 0xf0) return "aac";
+  if (hasAdtsMark(opening, 0)) return "aac";
   // Files cut out of a stream begin in the middle of a frame.
   return findMpegFrame(opening, isShort) < 0 ? null : "mp3";
 }

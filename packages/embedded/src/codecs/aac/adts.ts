@@ -1,5 +1,6 @@
 import { joinBytes } from "../bytes.ts";
 import { UndecodableAudio } from "../codec.ts";
+import { aacSampleRates, adtsHeaderAt, adtsHeaderBytes, hasAdtsMark } from "../../../../../src/media/containers/adts.ts";
 
 /** What each frame of a bare AAC stream says of itself. */
 export interface AdtsConfig {
@@ -8,14 +9,12 @@ export interface AdtsConfig {
   readonly channels: number;
 }
 
-const rates: readonly number[] = [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8000, 7350];
-const headerBytes = 7;
 /** Bytes between frames are passed over; but what has no frame for so long is no AAC. */
 const strayBytesMax = 1 << 16;
 
 export function adtsHeader({ objectType, sampleRate, channels }: AdtsConfig, frameBytes: number): Uint8Array {
-  const rate = rates.indexOf(sampleRate);
-  const length = frameBytes + headerBytes;
+  const rate = aacSampleRates.indexOf(sampleRate);
+  const length = frameBytes + adtsHeaderBytes;
   if (objectType < 1 || objectType > 4 || rate < 0 || length > 0x1fff) throw new UndecodableAudio("This kind of AAC is not supported.");
   const channelCode = channels === 8 ? 7 : channels;
   return Uint8Array.of(
@@ -43,12 +42,12 @@ export function makeAdtsReader(): AdtsReader {
   const read = (ended: boolean): Uint8Array[] => {
     const frames: Uint8Array[] = [];
     let at = 0;
-    while (at + headerBytes <= held.length) {
-      const length = frameLength(held, at);
-      const end = at + length;
+    while (at + adtsHeaderBytes <= held.length) {
+      const header = adtsHeaderAt(held, at);
+      const end = typeof header === "string" ? null : at + header.lengthBytes;
       // A frame is one if another begins behind it: the mark alone occurs in any noise.
-      if (length > 0 && end + 2 > held.length && !ended) break;
-      if (length > 0 && (end === held.length || isMark(held, end))) {
+      if (end !== null && end + 2 > held.length && !ended) break;
+      if (end !== null && (end === held.length || hasAdtsMark(held, end))) {
         frames.push(held.slice(at, end));
         at = end;
         stray = 0;
@@ -68,15 +67,4 @@ export function makeAdtsReader(): AdtsReader {
     },
     end: () => read(true),
   };
-}
-
-function isMark(bytes: Uint8Array, at: number): boolean {
-  return bytes[at] === 0xff && (bytes[at + 1]! & 0xf6) === 0xf0;
-}
-
-/** Of the frame with its header; 0 where none begins. */
-function frameLength(bytes: Uint8Array, at: number): number {
-  if (!isMark(bytes, at) || ((bytes[at + 2]! >> 2) & 15) >= rates.length) return 0;
-  const length = ((bytes[at + 3]! & 3) << 11) | (bytes[at + 4]! << 3) | (bytes[at + 5]! >> 5);
-  return length > headerBytes ? length : 0;
 }

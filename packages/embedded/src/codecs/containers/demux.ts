@@ -3,6 +3,7 @@ import { adtsHeader, type AdtsConfig } from "../aac/adts.ts";
 import { makeAlacDecoder } from "../mp4/alac-decode.ts";
 import { makeFlacDecoder } from "../flac/flac-decode.ts";
 import { joinBytes } from "../bytes.ts";
+import { aacSampleRates } from "../../../../../src/media/containers/adts.ts";
 import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
 import { makeMp3Decoder } from "../mpeg/mp3-decode.ts";
 import { makeOpusDecoder } from "../ogg/opus-decode.ts";
@@ -126,14 +127,12 @@ function fromPackets(decoder: PacketDecoder, headers: readonly Uint8Array[]): St
   };
 }
 
-const aacRates: readonly number[] = [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8000, 7350];
-
 /** The description of AAC in MP4: five bits of kind, four of rate, four of channels. */
 function readAacConfig(description: Uint8Array): AdtsConfig {
   const bits = [...description.subarray(0, 8)].map((byte) => byte.toString(2).padStart(8, "0")).join("");
   const read = (at: number, count: number): number => Number.parseInt(bits.slice(at, at + count), 2);
   const kind = read(0, 5);
-  const sampleRate = aacRates[read(5, 4)];
+  const sampleRate = aacSampleRates[read(5, 4)];
   const channels = read(9, 4);
   // With a band extension the kind of the core comes behind it; the decoder finds the extension by itself.
   const objectType = kind === 5 || kind === 29 ? read(17, 5) : kind;

@@ -1,3 +1,4 @@
+import { viewOf } from "../../../../../src/media/containers/bytes.ts";
 /** Gives the samples of one block, mono: the mean of its channels. A block that is cut gives what is there of it. */
 export type BlockDecoder = (block: Uint8Array) => Float32Array;
 
@@ -130,8 +131,4 @@ function scaled(samples: Float32Array, channels: number): Float32Array {
 
 function clamped(sample: number): number {
   return Math.max(-32_768, Math.min(32_767, sample));
-}
-
-function viewOf(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
