@@ -1,6 +1,7 @@
 import type { AudioFormat } from "./audio.ts";
 import { hasTextAt, matchText } from "./containers/bytes.ts";
-import { flacBody, flacHeaderAt } from "./containers/flac-frame.ts";
+import { flacHeaderAt } from "./containers/flac-frame.ts";
+import { flacBody } from "./containers/flac-metadata.ts";
 import { id3TagBytes } from "./containers/id3.ts";
 import { frameHeaderAt } from "./containers/mpeg-frame.ts";
 import { oggHeadBytesMin, oggPageAt } from "./containers/ogg-page.ts";

@@ -1,9 +1,14 @@
-/** The header of a FLAC frame, as far as it says which samples the frame holds. */
+/** The header of a FLAC frame (RFC 9639, section 9.1). */
 export interface FlacHeader {
+  readonly lengthBytes: number;
   /** Of the frame, or of its first sample where blocks vary in size. */
   readonly number: number;
   readonly blockSamples: number;
   readonly varies: boolean;
+  /** How the channels are written: up to 7 as they are, one less than their number; 8, 9 and 10 as a pair of which one is a difference. */
+  readonly channelCode: number;
+  /** Of a sample; 0 where the frame leaves that to the head of the stream. */
+  readonly bits: number;
 }
 
 /** The header of the frame at an offset, which carries a checksum, with something behind it; `more` where it has not all come. */
@@ -12,50 +17,35 @@ export function flacHeaderAt(bytes: Uint8Array, at: number): FlacHeader | "no" |
   if (sync !== undefined && sync !== 0xff) return "no";
   if (second !== undefined && (second & 0xfe) !== 0xf8) return "no";
   if (second === undefined || rates === undefined || shape === undefined || first === undefined) return "more";
-  const numberBytes = Math.max(Math.clz32(~(first << 24)), 1);
-  const isReserved = rates >> 4 === 0 || (rates & 15) === 15 || (shape & 1) !== 0 || numberBytes > 7;
-  if (isReserved) return "no";
+  const [sizeCode, rateCode, channelCode, bits] = [rates >> 4, rates & 15, shape >> 4, sampleBits[(shape >> 1) & 7]];
+  const numberBytes = first < 0x80 ? 1 : Math.clz32(~(first << 24));
+  const isReserved = sizeCode === 0 || rateCode === 15 || channelCode > 10 || bits === undefined || (shape & 1) !== 0;
+  if (isReserved || (first >= 0x80 && first < 0xc0) || numberBytes > 7) return "no";
   const sizeAt = at + 4 + numberBytes;
-  const checksumAt = sizeAt + blockSizeBytes(rates >> 4) + sampleRateBytes(rates & 15);
+  const checksumAt = sizeAt + blockSizeBytes(sizeCode) + sampleRateBytes(rateCode);
   if (bytes.length <= checksumAt + 1) return "more";
-  if (checksum(bytes, at, checksumAt) !== bytes[checksumAt]) return "no";
+  const number = numberOf(bytes, at + 4, numberBytes);
+  if (number === null || checksum(bytes, at, checksumAt) !== bytes[checksumAt]) return "no";
   return {
-    number: numberOf(bytes, at + 4, numberBytes),
-    blockSamples: blockSamples(rates >> 4, bytes, sizeAt),
+    lengthBytes: checksumAt + 1 - at,
+    number,
+    blockSamples: blockSamples(sizeCode, bytes, sizeAt),
     varies: (second & 1) !== 0,
+    channelCode,
+    bits,
   };
 }
 
-/** Where the frames begin behind the facts of the stream, and how many samples those announce; 0 where they do not know. */
-export interface FlacBody {
-  readonly start: number;
-  readonly totalSamples: number;
-}
+/** By the three bits of a header, of which the fourth value is reserved. */
+const sampleBits: readonly (number | undefined)[] = [0, 8, 12, undefined, 16, 20, 24, 32];
 
-/** The body of what begins with `fLaC`. */
-export function flacBody(bytes: Uint8Array): FlacBody | "more" | "no" {
-  let at = 4;
-  for (let isFirst = true; ; isFirst = false) {
-    if (bytes.length - at < 4) return "more";
-    const head = bytes[at]!;
-    const length = (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
-    if (isFirst && ((head & 0x7f) !== 0 || length !== factsBytes)) return "no";
-    at += 4 + length;
-    if (head >= 0x80) break;
-  }
-  if (bytes.length < totalAt + 5) return "more";
-  const low = new DataView(bytes.buffer, bytes.byteOffset, bytes.length).getUint32(totalAt + 1);
-  return { start: at, totalSamples: (bytes[totalAt]! & 15) * 2 ** 32 + low };
-}
-
-const factsBytes = 34;
-/** Behind the mark, the head of the facts, and what they say of blocks, frames, rate and shape. */
-const totalAt = 4 + 4 + 13;
-
-/** Written in the way of UTF-8, with up to 36 bits. */
-function numberOf(bytes: Uint8Array, at: number, length: number): number {
+/** Written in the way of UTF-8, with up to 36 bits; null where it is not. */
+function numberOf(bytes: Uint8Array, at: number, length: number): number | null {
   let number = length === 1 ? bytes[at]! : bytes[at]! & (0x7f >> length);
-  for (let index = 1; index < length; index++) number = number * 64 + (bytes[at + index]! & 0x3f);
+  for (let index = 1; index < length; index++) {
+    if (bytes[at + index]! >> 6 !== 2) return null;
+    number = number * 64 + (bytes[at + index]! & 0x3f);
+  }
   return number;
 }
 
@@ -79,10 +69,14 @@ function sampleRateBytes(code: number): number {
 }
 
 function checksum(bytes: Uint8Array, from: number, to: number): number {
-  let rest = 0;
-  for (let at = from; at < to; at++) {
-    rest ^= bytes[at]!;
-    for (let bit = 0; bit < 8; bit++) rest = ((rest << 1) ^ (rest & 0x80 ? 0x07 : 0)) & 0xff;
-  }
-  return rest;
+  let sum = 0;
+  for (let at = from; at < to; at++) sum = checksums[sum ^ bytes[at]!]!;
+  return sum;
 }
+
+/** Of each byte: eight bits, polynomial 07. */
+const checksums = Uint8Array.from({ length: 256 }, (_, index) => {
+  let sum = index;
+  for (let bit = 0; bit < 8; bit++) sum = (sum << 1) ^ ((sum & 0x80) === 0 ? 0 : 0x107);
+  return sum;
+});

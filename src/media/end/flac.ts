@@ -1,5 +1,6 @@
 import type { AudioEnd } from "./audio-end.ts";
-import { flacBody, flacHeaderAt, type FlacHeader } from "../containers/flac-frame.ts";
+import { flacHeaderAt, type FlacHeader } from "../containers/flac-frame.ts";
+import { flacBody } from "../containers/flac-metadata.ts";
 
 /**
  * Where the stream says how many samples it has, the headers of its frames tell how far it got. A frame does not say how

@@ -2,6 +2,13 @@ import { NeedsMore, makeFlacFrameReader } from "./flac-frame.ts";
 import { makeId3Skipper } from "../mpeg/id3.ts";
 import { joinBytes, joinSamples } from "../bytes.ts";
 import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
+import {
+  flacBlockAt,
+  flacBlockHeadBytes,
+  flacMarkBytes,
+  flacStreamInfoAt,
+  streamInfoBytes,
+} from "../../../../../src/media/containers/flac-metadata.ts";
 import { sampleRateMax, sampleRateMin } from "../resample.ts";
 import { UndecodableAudio, type DecodedAudio, type StreamDecoder } from "../codec.ts";
 
@@ -11,7 +18,6 @@ const heldBytesMax = 1 << 22;
 const strayBytesMax = 1 << 20;
 /** What looked like a long frame may hide many short ones of silence, which would all come at once: about three minutes will do. */
 const samplesBehindDamageMax = 1 << 22;
-const streamInfoBytes = 34;
 
 export function makeFlacDecoder(): StreamDecoder {
   const skipTag = makeId3Skipper();
@@ -36,20 +42,19 @@ export function makeFlacDecoder(): StreamDecoder {
       phase = "frames";
       return false;
     }
-    if (held.length < 4) return false;
-    const kind = held[0]! & 0x7f;
-    const size = (held[1]! << 16) | (held[2]! << 8) | held[3]!;
-    if (kind === 0) {
-      if (size !== streamInfoBytes) throw new UndecodableAudio("The FLAC header is damaged.");
-      if (held.length < 4 + size) return false;
-      sampleRate = (held[14]! << 12) | (held[15]! << 4) | (held[16]! >> 4);
-      bits = (((held[16]! & 1) << 4) | (held[17]! >> 4)) + 1;
+    const block = flacBlockAt(held, 0);
+    if (block === "more") return false;
+    if (block.isStreamInfo) {
+      if (block.lengthBytes !== streamInfoBytes) throw new UndecodableAudio("The FLAC header is damaged.");
+      const info = flacStreamInfoAt(held, flacBlockHeadBytes);
+      if (info === "more") return false;
+      ({ sampleRate, bits } = info);
       if (sampleRate < sampleRateMin || sampleRate > sampleRateMax) throw new UndecodableAudio("The FLAC stream's rate is not supported.");
     } else if (sampleRate === 0) {
       throw new UndecodableAudio("The FLAC header is damaged.");
     }
-    lastSeen = (held[0]! & 0x80) !== 0;
-    skip = 4 + size;
+    lastSeen = block.isLast;
+    skip = flacBlockHeadBytes + block.lengthBytes;
     return true;
   };
   let lastSeen = false;
@@ -97,9 +102,9 @@ export function makeFlacDecoder(): StreamDecoder {
 
   const read = (bytes: Uint8Array, ended: boolean): DecodedAudio => {
     held = new Uint8Array(joinBytes([held, bytes]));
-    if (phase === "mark" && held.length >= 4) {
+    if (phase === "mark" && held.length >= flacMarkBytes) {
       if (!hasTextAt(held, 0, "fLaC")) throw new UndecodableAudio("This is not a FLAC stream.");
-      held = held.slice(4);
+      held = held.slice(flacMarkBytes);
       phase = "metadata";
     }
     if (phase === "metadata") while (readMetadata());

@@ -1,3 +1,5 @@
+import { flacHeaderAt, type FlacHeader } from "../../../../../src/media/containers/flac-frame.ts";
+
 /** What a frame reader gives when the bytes end inside of the frame. */
 export const NeedsMore = Symbol("the frame is longer than what came");
 
@@ -11,8 +13,6 @@ export interface FlacFrame {
 /** Reads the frame at the front; `null` where there is none, or a damaged one. `streamBits` counts where the frame itself is silent. */
 export type ReadFlacFrame = (bytes: Uint8Array, streamBits: number) => FlacFrame | null | typeof NeedsMore;
 
-const blockSizes: readonly number[] = [0, 192, 576, 1152, 2304, 4608, 0, 0, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768];
-const bitsOf: readonly number[] = [0, 8, 12, 0, 16, 20, 24, 32];
 const fixedCoefficients: readonly (readonly number[])[] = [[], [1], [2, -1], [3, -3, 1], [4, -6, 4, -1]];
 
 /**
@@ -21,9 +21,11 @@ const fixedCoefficients: readonly (readonly number[])[] = [[], [1], [2, -1], [3,
  */
 export function makeFlacFrameReader(): ReadFlacFrame {
   return (bytes, streamBits) => {
-    const reader = makeBits(bytes);
+    const header = flacHeaderAt(bytes, 0);
+    if (header === "more") return NeedsMore;
+    if (header === "no") return null;
     try {
-      return read(reader, bytes, streamBits);
+      return read(bytes, header, streamBits);
     } catch (error) {
       if (error === outOfBits) return NeedsMore;
       if (error === noFrame) return null;
@@ -36,46 +38,20 @@ export function makeFlacFrameReader(): ReadFlacFrame {
 const outOfBits = new Error("out of bits");
 const noFrame = new Error("no frame");
 
-interface Header {
-  readonly blockSize: number;
-  readonly channelCode: number;
-  readonly bits: number;
-}
-
-function read(reader: Bits, bytes: Uint8Array, streamBits: number): FlacFrame {
-  const { blockSize, channelCode, bits } = readHeader(reader, bytes, streamBits);
+function read(bytes: Uint8Array, { lengthBytes, blockSamples, channelCode, bits: ownBits }: FlacHeader, streamBits: number): FlacFrame {
+  const reader = makeBits(bytes, lengthBytes);
+  const bits = ownBits === 0 ? streamBits : ownBits;
+  if (bits < 4 || bits > 32) throw noFrame;
   const channels: Float64Array[] = [];
   const count = channelCode < 8 ? channelCode + 1 : 2;
   for (let channel = 0; channel < count; channel++) {
     const side = (channelCode === 8 && channel === 1) || (channelCode === 9 && channel === 0) || (channelCode === 10 && channel === 1);
-    channels.push(readSubframe(reader, blockSize, bits + (side ? 1 : 0)));
+    channels.push(readSubframe(reader, blockSamples, bits + (side ? 1 : 0)));
   }
   reader.align();
   const end = reader.position();
   if (reader.read(16) !== crc16(bytes, end)) throw noFrame;
   return { samples: mixed(channels, channelCode, bits), bytes: end + 2 };
-}
-
-function readHeader(reader: Bits, bytes: Uint8Array, streamBits: number): Header {
-  if (reader.read(15) !== 0x7f_fc) throw noFrame;
-  reader.read(1);
-  const sizeCode = reader.read(4);
-  const rateCode = reader.read(4);
-  const channelCode = reader.read(4);
-  const bitsCode = reader.read(3);
-  if (reader.read(1) !== 0 || sizeCode === 0 || rateCode === 15 || channelCode > 10 || bitsCode === 3) throw noFrame;
-  // The frame's number, in the way of UTF-8; it is of no use here.
-  const lead = reader.read(8);
-  if (lead >= 0xfe ? lead !== 0xfe : lead >= 0x80 && lead < 0xc0) throw noFrame;
-  for (let more = Math.clz32(~(lead << 24)) - 1; more > 0; more--) if (reader.read(8) >> 6 !== 2) throw noFrame;
-  const blockSize = sizeCode === 6 ? reader.read(8) + 1 : sizeCode === 7 ? reader.read(16) + 1 : blockSizes[sizeCode]!;
-  if (rateCode === 12) reader.read(8);
-  else if (rateCode > 12) reader.read(16);
-  const end = reader.position();
-  if (reader.read(8) !== crc8(bytes, end)) throw noFrame;
-  const bits = bitsCode === 0 ? streamBits : bitsOf[bitsCode]!;
-  if (bits < 4 || bits > 32) throw noFrame;
-  return { blockSize, channelCode, bits };
 }
 
 function readSubframe(reader: Bits, blockSize: number, givenBits: number): Float64Array {
@@ -178,9 +154,9 @@ interface Bits {
   position(): number;
 }
 
-function makeBits(bytes: Uint8Array): Bits {
+function makeBits(bytes: Uint8Array, from: number): Bits {
   const total = bytes.length * 8;
-  let at = 0;
+  let at = from * 8;
 
   const read = (count: number): number => {
     if (at + count > total) throw outOfBits;
@@ -236,23 +212,11 @@ function makeBits(bytes: Uint8Array): Bits {
   };
 }
 
-function crc8(bytes: Uint8Array, end: number): number {
-  let sum = 0;
-  for (let index = 0; index < end; index++) sum = table8[sum ^ bytes[index]!]!;
-  return sum;
-}
-
 function crc16(bytes: Uint8Array, end: number): number {
   let sum = 0;
   for (let index = 0; index < end; index++) sum = ((sum << 8) & 0xff_ff) ^ table16[(sum >> 8) ^ bytes[index]!]!;
   return sum;
 }
-
-const table8 = Uint8Array.from({ length: 256 }, (_, index) => {
-  let sum = index;
-  for (let bit = 0; bit < 8; bit++) sum = (sum << 1) ^ ((sum & 0x80) === 0 ? 0 : 0x107);
-  return sum;
-});
 
 const table16 = Uint16Array.from({ length: 256 }, (_, index) => {
   let sum = index << 8;

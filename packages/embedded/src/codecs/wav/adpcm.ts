@@ -1,4 +1,5 @@
 import { viewOf } from "../../../../../src/media/containers/bytes.ts";
+
 /** Gives the samples of one block, mono: the mean of its channels. A block that is cut gives what is there of it. */
 export type BlockDecoder = (block: Uint8Array) => Float32Array;
 
