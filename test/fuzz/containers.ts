@@ -1,5 +1,5 @@
 import { makeFlacDecoder } from "../../packages/embedded/src/codecs/flac/flac-decode.ts";
-import { oggChecksum, makeOggReader } from "../../packages/embedded/src/codecs/ogg/ogg-read.ts";
+import { makeOggReader } from "../../packages/embedded/src/codecs/ogg/ogg-read.ts";
 import { makeOggWriter } from "../../packages/embedded/src/codecs/ogg/ogg-write.ts";
 import { makeAlacDecoder } from "../../packages/embedded/src/codecs/mp4/alac-decode.ts";
 import { makeSampleReader } from "../../packages/embedded/src/codecs/wav/sample-formats.ts";
@@ -7,6 +7,7 @@ import { findAudioTrack } from "../../packages/embedded/src/codecs/containers/de
 import type { DemuxedTrack } from "../../packages/embedded/src/codecs/containers/demuxed-track.ts";
 import { UndecodableAudio, type StreamDecoder } from "../../packages/embedded/src/codecs/codec.ts";
 import { makeWavDecoder } from "../../packages/embedded/src/codecs/wav/wav-decode.ts";
+import { oggChecksum } from "../../src/media/containers/ogg-page.ts";
 import { audioFacts } from "../../src/media/length/audio-length.ts";
 import { aiff, caf, fragmentedMp4, lyingContainers, m4a, wav, webm } from "../support/containers.ts";
 import { silentFlac } from "../support/hostile-audio.ts";

@@ -1,7 +1,7 @@
 import { flacEnd } from "./flac.ts";
 import { framesEnd } from "./frames.ts";
 import type { AudioFormat } from "../audio.ts";
-import { oggPageAt } from "../containers/ogg-page.ts";
+import { oggHeadBytesMin, oggPageAt } from "../containers/ogg-page.ts";
 import { wavData } from "../containers/wav-data.ts";
 
 /** Watches audio go by, to say at its end whether it is all there. Only what can be proved short is called so. */
@@ -94,4 +94,4 @@ function oggEnd(): AudioEnd {
   };
 }
 
-const headBytesMax = 27 + 255;
+const headBytesMax = oggHeadBytesMin + 255;

@@ -1,7 +1,8 @@
 import { lossyBytesPerSecond, plainBytesPerSecond, type Length } from "./bounds.ts";
 import { windowAt, windowBytes, type ByteWindow } from "./bytes.ts";
-import { hasTextAt, uint64At } from "../containers/bytes.ts";
-import { oggPageAt } from "../containers/ogg-page.ts";
+import { hasTextAt } from "../containers/bytes.ts";
+import { flacBlockHeadBytes, flacMarkBytes, flacStreamInfoAt } from "../containers/flac-metadata.ts";
+import { oggCodecAt, oggFlacHeadBytes, oggGranuleAt, oggHeadBytesMin, oggMark, oggPageAt, oggSerialAt } from "../containers/ogg-page.ts";
 import type { StoredFile } from "../stored-file.ts";
 
 /** Where the last page says that it ends, by the clock that the first page tells of. */
@@ -13,7 +14,7 @@ export async function oggLength(file: StoredFile): Promise<Length | null> {
   if (clock === null || clock.rate === 0) return null;
   // No page is longer than this.
   const end = file.length <= windowBytes ? start : await windowAt(file, file.length - windowBytes, windowBytes);
-  const position = lastPosition(end, start.view.getUint32(serialAt, true));
+  const position = lastPosition(end, page.serial);
   if (position === null) return null;
   return {
     seconds: (position - clock.skipped) / clock.rate,
@@ -33,27 +34,29 @@ interface OggClock {
 function clockIn({ bytes, view }: ByteWindow, at: number): OggClock | null {
   if (at + firstPacketBytesMin > bytes.length) return null;
   const lossy = (channels: number): number => Math.max(1, channels) * lossyBytesPerSecond;
-  if (hasTextAt(bytes, at, "OpusHead")) {
-    return { rate: 48_000, skipped: view.getUint16(at + 10, true), bytesPerSecondMax: lossy(bytes[at + 9]!) };
+  switch (oggCodecAt(bytes, at)) {
+    case "opus":
+      return { rate: 48_000, skipped: view.getUint16(at + 10, true), bytesPerSecondMax: lossy(bytes[at + 9]!) };
+    case "vorbis":
+      return { rate: view.getUint32(at + 12, true), skipped: 0, bytesPerSecondMax: lossy(bytes[at + 11]!) };
+    case "flac": {
+      const info = flacStreamInfoAt(bytes, at + oggFlacHeadBytes + flacMarkBytes + flacBlockHeadBytes);
+      return info === "more" ? null : { rate: info.sampleRate, skipped: 0, bytesPerSecondMax: plainBytesPerSecond };
+    }
+    case "speex":
+      if (at + 40 > bytes.length) return null;
+      return { rate: view.getUint32(at + 36, true), skipped: 0, bytesPerSecondMax: lossyBytesPerSecond };
+    case null:
+      return null;
   }
-  if (hasTextAt(bytes, at, "\u0001vorbis")) {
-    return { rate: view.getUint32(at + 12, true), skipped: 0, bytesPerSecondMax: lossy(bytes[at + 11]!) };
-  }
-  if (hasTextAt(bytes, at, "\u007FFLAC") && at + 31 <= bytes.length) {
-    return { rate: view.getUint32(at + 27) >>> 12, skipped: 0, bytesPerSecondMax: plainBytesPerSecond };
-  }
-  if (hasTextAt(bytes, at, "Speex   ") && at + 40 <= bytes.length) {
-    return { rate: view.getUint32(at + 36, true), skipped: 0, bytesPerSecondMax: lossyBytesPerSecond };
-  }
-  return null;
 }
 
 /** Of the last page of this stream that has one: a page on which no packet ends has none. */
-function lastPosition({ bytes, view }: ByteWindow, serial: number): number | null {
-  for (let at = bytes.length - pageHeadBytes; at >= 0; at--) {
-    if (bytes[at] !== 0x4f || !hasTextAt(bytes, at, "OggS\0") || view.getUint32(at + serialAt, true) !== serial) continue;
-    const position = uint64At(view, at + 6, true);
-    if (position < 2 ** 63) return position;
+function lastPosition({ bytes }: ByteWindow, serial: number): number | null {
+  for (let at = bytes.length - oggHeadBytesMin; at >= 0; at--) {
+    if (bytes[at] !== 0x4f || !hasTextAt(bytes, at, oggMark) || oggSerialAt(bytes, at) !== serial) continue;
+    const position = oggGranuleAt(bytes, at);
+    if (position >= 0) return position;
   }
   return null;
 }
@@ -61,15 +64,11 @@ function lastPosition({ bytes, view }: ByteWindow, serial: number): number | nul
 /** Whether the last page goes on behind the end of the file. */
 function isLastCut({ bytes }: ByteWindow): boolean {
   for (let at = bytes.length - 4; at >= 0; at--) {
-    if (bytes[at] !== 0x4f || !hasTextAt(bytes, at, "OggS")) continue;
-    const segments = bytes[at + pageHeadBytes - 1];
-    if (segments === undefined || at + pageHeadBytes + segments > bytes.length) return true;
-    const table = bytes.subarray(at + pageHeadBytes, at + pageHeadBytes + segments);
-    return table.reduce((sum, length) => sum + length, at + pageHeadBytes + segments) > bytes.length;
+    const page = bytes[at] === 0x4f && hasTextAt(bytes, at, "OggS") ? oggPageAt(bytes, at) : "no";
+    if (page === "more") return true;
+    if (page !== "no") return at + page.headBytes + page.contentBytes > bytes.length;
   }
   return false;
 }
 
-const serialAt = 14;
-const pageHeadBytes = 27;
 const firstPacketBytesMin = 19;

@@ -2,6 +2,7 @@ import type { StreamDecoder } from "./codec.ts";
 import { findMpegFrame } from "./mpeg/mpeg-frames.ts";
 import { hasAdtsMark } from "../../../../src/media/containers/adts.ts";
 import { hasTextAt } from "../../../../src/media/containers/bytes.ts";
+import { oggCodecAt, oggPageAt } from "../../../../src/media/containers/ogg-page.ts";
 
 /** What a file is, by what it holds. A container is taken apart first, the others are decoded as they are. */
 export type FileKind = "wav" | "flac" | "opus" | "vorbis" | "ogg-flac" | "aac" | "mp3" | "container";
@@ -23,10 +24,10 @@ export function fileKind(opening: Uint8Array, isShort: boolean): FileKind | null
 }
 
 function oggKind(bytes: Uint8Array): FileKind | null {
-  const at = 27 + (bytes[26] ?? 0);
-  if (hasTextAt(bytes, at, "OpusHead")) return "opus";
-  if (hasTextAt(bytes, at, "\x01vorbis")) return "vorbis";
-  return hasTextAt(bytes, at, "\x7fFLAC") ? "ogg-flac" : null;
+  const page = oggPageAt(bytes, 0);
+  const codec = typeof page === "string" ? null : oggCodecAt(bytes, page.headBytes);
+  if (codec === "flac") return "ogg-flac";
+  return codec === "speex" ? null : codec;
 }
 
 /** Only what the kind needs is loaded. */

@@ -1,5 +1,5 @@
 import { joinSamples } from "../bytes.ts";
-import { makeOggReader, type OggPage } from "./ogg-read.ts";
+import { makeOggReader, type ReadOggPage } from "./ogg-read.ts";
 import { type PacketDecoder, UndecodableAudio, type DecodedAudio, type StreamDecoder } from "../codec.ts";
 
 /** Reads the first stream of an Ogg file that is of the decoder's kind, and streams of that kind that are chained behind it. */
@@ -8,8 +8,8 @@ export function makeOggDecoder(decoder: PacketDecoder): StreamDecoder {
   let stream: Stream | null = null;
   let begun = false;
 
-  const readPage = (page: OggPage, given: Float32Array[]): void => {
-    if (page.first && (stream === null || stream.ended) && decoder.isHead(page.packets[0] ?? new Uint8Array(0))) {
+  const readPage = (page: ReadOggPage, given: Float32Array[]): void => {
+    if (page.begins && (stream === null || stream.ended) && decoder.isHead(page.packets[0] ?? new Uint8Array(0))) {
       stream = { serial: page.serial, headers: [], start: null, decoded: 0, skip: 0, ended: false };
     }
     if (stream === null || page.serial !== stream.serial || stream.ended) return;
@@ -28,7 +28,7 @@ export function makeOggDecoder(decoder: PacketDecoder): StreamDecoder {
       count += samples.length;
       pieces.push(samples);
     }
-    stream.ended = page.last;
+    stream.ended = page.ends;
     given.push(trimmed(stream, joinSamples(pieces), page, count));
   };
 
@@ -58,10 +58,10 @@ interface Stream {
 }
 
 /** Without what the encoder put in front of and behind the audio. */
-function trimmed(stream: Stream, samples: Float32Array, { granule, last }: OggPage, count: number): Float32Array {
+function trimmed(stream: Stream, samples: Float32Array, { granule, ends }: ReadOggPage, count: number): Float32Array {
   stream.decoded += count;
-  if (stream.start === null && count > 0 && granule >= 0) stream.start = last ? 0 : Math.max(0, granule - stream.decoded);
-  const excess = last && granule >= 0 ? (stream.start ?? 0) + stream.decoded - granule : 0;
+  if (stream.start === null && count > 0 && granule >= 0) stream.start = ends ? 0 : Math.max(0, granule - stream.decoded);
+  const excess = ends && granule >= 0 ? (stream.start ?? 0) + stream.decoded - granule : 0;
   const end = samples.length - Math.max(0, Math.min(excess, samples.length));
   const front = Math.min(stream.skip, end);
   stream.skip -= front;

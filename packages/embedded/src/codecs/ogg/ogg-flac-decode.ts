@@ -1,11 +1,8 @@
 import type { StreamDecoder } from "../codec.ts";
 import { makeFlacDecoder } from "../flac/flac-decode.ts";
-import { joinBytes, joinSamples } from "../bytes.ts";
-import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
+import { joinBytes, joinSamples, noBytes } from "../bytes.ts";
+import { oggCodecAt, oggFlacHeadBytes } from "../../../../../src/media/containers/ogg-page.ts";
 import { makeOggReader } from "./ogg-read.ts";
-
-/** In front of the plain stream's own mark, the first packet has this many bytes of Ogg's. */
-const mappingBytes = 9;
 
 /** FLAC in Ogg is the plain stream cut into packets. */
 export function makeOggFlacDecoder(): StreamDecoder {
@@ -17,11 +14,11 @@ export function makeOggFlacDecoder(): StreamDecoder {
       const pieces: Float32Array[] = [];
       let sampleRate = 0;
       for (const page of reader.push(bytes)) {
-        const begins = serial === null && page.first && hasTextAt(page.packets[0] ?? new Uint8Array(0), 0, "\x7fFLAC");
+        const begins = serial === null && page.begins && oggCodecAt(page.packets[0] ?? noBytes, 0) === "flac";
         if (begins) serial = page.serial;
         if (page.serial !== serial) continue;
         const plain = joinBytes(page.packets);
-        const decoded = flac.push(begins ? plain.subarray(mappingBytes) : plain);
+        const decoded = flac.push(begins ? plain.subarray(oggFlacHeadBytes) : plain);
         pieces.push(decoded.samples);
         sampleRate = decoded.sampleRate;
       }

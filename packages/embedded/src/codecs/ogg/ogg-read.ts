@@ -1,18 +1,15 @@
 import { joinBytes } from "../bytes.ts";
 import { UndecodableAudio } from "../codec.ts";
+import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
+import { oggChecksum, oggHeadBytesMin, oggPageAt, type OggPage } from "../../../../../src/media/containers/ogg-page.ts";
 
-/** The packets that ended in a page. */
-export interface OggPage {
+/** A page with the packets that ended in it. */
+export interface ReadOggPage extends OggPage {
   readonly packets: readonly Uint8Array[];
-  readonly serial: number;
-  /** Where the stream stands behind the last packet; -1 where none ends in the page. */
-  readonly granule: number;
-  readonly first: boolean;
-  readonly last: boolean;
 }
 
 export interface OggReader {
-  push(bytes: Uint8Array): readonly OggPage[];
+  push(bytes: Uint8Array): readonly ReadOggPage[];
 }
 
 const packetBytesMax = 1 << 20;
@@ -25,36 +22,30 @@ export function makeOggReader(): OggReader {
   const parts = new Map<number, Uint8Array>();
 
   /** The next whole page, and where the one after it begins; `null` where there is none yet. */
-  const next = (from: number): { readonly page: OggPage; readonly end: number } | { readonly skip: number } | null => {
+  const next = (from: number): { readonly page: ReadOggPage; readonly end: number } | { readonly skip: number } | null => {
     const start = findCapture(held, from);
     if (start < 0) return { skip: Math.max(from, held.length - 3) };
     if (start > from) return { skip: start };
-    if (held.length < start + 27) return null;
-    const count = held[start + 26]!;
-    const body = start + 27 + count;
-    if (held.length < body) return null;
-    let length = 0;
-    for (let index = start + 27; index < body; index++) length += held[index]!;
-    const end = body + length;
+    const page = oggPageAt(held, start);
+    if (page === "more") return null;
+    if (page === "no") return { skip: start + captureBytes };
+    const end = start + page.headBytes + page.contentBytes;
     if (held.length < end) return null;
     const bytes = held.subarray(start, end);
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    if (bytes[4] !== 0 || view.getUint32(22, true) !== oggChecksum(bytes)) return { skip: start + 4 };
-    return { page: read(bytes, view, count), end };
+    if (page.checksum !== oggChecksum(bytes)) return { skip: start + captureBytes };
+    return { page: { ...page, packets: packetsOf(page, bytes) }, end };
   };
 
-  const read = (bytes: Uint8Array, view: DataView, count: number): OggPage => {
-    const serial = view.getUint32(14, true);
-    const continued = (bytes[5]! & 1) !== 0;
+  const packetsOf = ({ headBytes, continues, serial }: OggPage, bytes: Uint8Array): readonly Uint8Array[] => {
     const packets: Uint8Array[] = [];
-    let part = continued ? parts.get(serial) : new Uint8Array(0);
+    let part = continues ? parts.get(serial) : new Uint8Array(0);
     parts.delete(serial);
-    let at = 27 + count;
-    for (let index = 0; index < count;) {
+    let at = headBytes;
+    for (let index = oggHeadBytesMin; index < headBytes;) {
       let length = 0;
       let lacing = 255;
-      while (index < count && lacing === 255) {
-        lacing = bytes[27 + index]!;
+      while (index < headBytes && lacing === 255) {
+        lacing = bytes[index]!;
         length += lacing;
         index++;
       }
@@ -67,14 +58,13 @@ export function makeOggReader(): OggReader {
       if (lacing < 255) packets.push(packet);
       else if (parts.size < 64) parts.set(serial, packet);
     }
-    const granule = Number(view.getBigInt64(6, true));
-    return { packets, serial, granule, first: (bytes[5]! & 2) !== 0, last: (bytes[5]! & 4) !== 0 };
+    return packets;
   };
 
   return {
     push(bytes) {
       held = new Uint8Array(joinBytes([held, bytes]));
-      const pages: OggPage[] = [];
+      const pages: ReadOggPage[] = [];
       let at = 0;
       for (;;) {
         const found = next(at);
@@ -97,24 +87,8 @@ export function makeOggReader(): OggReader {
 }
 
 function findCapture(bytes: Uint8Array, from: number): number {
-  for (let at = bytes.indexOf(0x4f, from); at >= 0 && at + 4 <= bytes.length; at = bytes.indexOf(0x4f, at + 1)) {
-    if (bytes[at + 1] === 0x67 && bytes[at + 2] === 0x67 && bytes[at + 3] === 0x53) return at;
-  }
+  for (let at = bytes.indexOf(0x4f, from); at >= 0; at = bytes.indexOf(0x4f, at + 1)) if (hasTextAt(bytes, at, "OggS")) return at;
   return -1;
 }
 
-/** Ogg's own check of a page: 32 bits, polynomial 04c11db7, nothing reversed, over the page with zeros in the check's place. */
-export function oggChecksum(page: Uint8Array): number {
-  let sum = 0;
-  for (let index = 0; index < page.length; index++) {
-    const byte = index >= 22 && index < 26 ? 0 : page[index]!;
-    sum = (sum << 8) ^ crcTable[((sum >>> 24) ^ byte) & 0xff]!;
-  }
-  return sum >>> 0;
-}
-
-const crcTable = Int32Array.from({ length: 256 }, (_, index) => {
-  let sum = index << 24;
-  for (let bit = 0; bit < 8; bit++) sum = (sum << 1) ^ (sum < 0 ? 0x04_c1_1d_b7 : 0);
-  return sum;
-});
+const captureBytes = 4;

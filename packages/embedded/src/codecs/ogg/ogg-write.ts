@@ -1,4 +1,4 @@
-import { oggChecksum } from "./ogg-read.ts";
+import { oggChecksum, oggHeadBytesMin } from "../../../../../src/media/containers/ogg-page.ts";
 
 /** Writes one logical stream as Ogg pages. */
 export interface OggWriter {
@@ -13,7 +13,7 @@ export function makeOggWriter(serial: number): OggWriter {
       const segments = packets.flatMap(({ length }) => [...Array<number>(Math.floor(length / 255)).fill(255), length % 255]);
       if (segments.length > 255) throw new RangeError("the packets do not fit into one page");
       const body = packets.reduce((total, { length }) => total + length, 0);
-      const bytes = new Uint8Array(27 + segments.length + body);
+      const bytes = new Uint8Array(oggHeadBytesMin + segments.length + body);
       const view = new DataView(bytes.buffer);
       bytes.set([0x4f, 0x67, 0x67, 0x53]);
       bytes[5] = (sequence === 0 ? 2 : 0) | (end ? 4 : 0);
@@ -21,8 +21,8 @@ export function makeOggWriter(serial: number): OggWriter {
       view.setUint32(14, serial, true);
       view.setUint32(18, sequence, true);
       bytes[26] = segments.length;
-      bytes.set(segments, 27);
-      let at = 27 + segments.length;
+      bytes.set(segments, oggHeadBytesMin);
+      let at = oggHeadBytesMin + segments.length;
       for (const packet of packets) {
         bytes.set(packet, at);
         at += packet.length;

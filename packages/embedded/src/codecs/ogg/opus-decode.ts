@@ -1,5 +1,5 @@
 import { OpusDecoder } from "opus-decoder";
-import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
+import { oggCodecAt } from "../../../../../src/media/containers/ogg-page.ts";
 import { silenced } from "../silenced.ts";
 import { UndecodableAudio, type PacketDecoder } from "../codec.ts";
 
@@ -14,7 +14,7 @@ export async function makeOpusDecoder(): Promise<PacketDecoder> {
   let gain = 1;
   let open = true;
   return {
-    isHead: (packet) => hasTextAt(packet, 0, "OpusHead"),
+    isHead: (packet) => oggCodecAt(packet, 0) === "opus",
     headers: 2,
     sampleRate: 48_000,
     get preSkip() {

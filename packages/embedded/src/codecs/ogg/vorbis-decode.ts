@@ -1,5 +1,6 @@
 import { OggVorbisDecoder } from "@wasm-audio-decoders/ogg-vorbis";
 import { hasTextAt } from "../../../../../src/media/containers/bytes.ts";
+import { oggCodecAt } from "../../../../../src/media/containers/ogg-page.ts";
 import { silenced } from "../silenced.ts";
 import { sampleRateMax, sampleRateMin } from "../resample.ts";
 import { UndecodableAudio, type PacketDecoder } from "../codec.ts";
@@ -29,7 +30,7 @@ export async function makeVorbisDecoder(): Promise<PacketDecoder> {
   };
   return {
     // The compiled decoder can begin once only; what is chained behind is passed over.
-    isHead: (packet) => sampleRate === 0 && packet[0] === 1 && hasTextAt(packet, 1, "vorbis"),
+    isHead: (packet) => sampleRate === 0 && oggCodecAt(packet, 0) === "vorbis",
     headers: 3,
     preSkip: 0,
     get sampleRate() {
