@@ -5,7 +5,7 @@ import { flacBody } from "./containers/flac-metadata.ts";
 import { id3TagBytes } from "./containers/id3.ts";
 import { frameHeaderAt } from "./containers/mpeg-frame.ts";
 import { oggHeadBytesMin, oggPageAt } from "./containers/ogg-page.ts";
-import { wavData } from "./containers/wav-data.ts";
+import { wavData } from "./containers/wav.ts";
 
 /** What the beginning of an answer is: audio whose first frame is there, not to be told yet, or no audio. */
 export type Recognised = AudioFormat | "more" | { readonly wrong: string };

@@ -2,7 +2,7 @@ import { flacEnd } from "./flac.ts";
 import { framesEnd } from "./frames.ts";
 import type { AudioFormat } from "../audio.ts";
 import { oggHeadBytesMin, oggPageAt } from "../containers/ogg-page.ts";
-import { wavData } from "../containers/wav-data.ts";
+import { wavData } from "../containers/wav.ts";
 
 /** Watches audio go by, to say at its end whether it is all there. Only what can be proved short is called so. */
 export interface AudioEnd {

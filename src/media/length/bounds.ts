@@ -31,8 +31,3 @@ export const mpegBytesPerSecond = 57_000;
 export const plainBytesPerSecond = 6_200_000;
 /** A picture beside the sound: 200 Mbit/s. */
 export const videoBytesPerSecond = 25_000_000;
-
-/** Sizes that stand for one that was not known when they were written. Writers of streams have several. */
-export function isPlaceholder(size: number): boolean {
-  return size === 0 || size >= 0x7fff_0000;
-}

@@ -1,24 +1,26 @@
 import type { SampleFormat } from "../wav/sample-formats.ts";
+import { aiffFormatIn } from "../../../../../src/media/containers/aiff.ts";
 import { fourCcAt, viewOf } from "../../../../../src/media/containers/bytes.ts";
+import { chunkAt, chunkHeadBytes } from "../../../../../src/media/containers/chunks.ts";
 import { FileSlicer, type TrackCoding, type DemuxedTrack } from "./demuxed-track.ts";
 import { UndecodableAudio } from "../codec.ts";
 
 /** An AIFF or AIFF-C file. */
 export function readAiff(source: Uint8Array): DemuxedTrack {
-  const view = viewOf(source);
   let coding: TrackCoding | null = null;
   let sound: { readonly from: number; readonly length: number } | null = null;
-  for (let at = 12; at + 8 <= source.length;) {
-    const size = view.getUint32(at + 4);
-    const name = fourCcAt(source, at);
-    const content = source.subarray(at + 8, at + 8 + size);
+  let at = 12;
+  for (let chunk = chunkAt(source, at, false); chunk !== null; chunk = chunkAt(source, at, false)) {
+    const { name, lengthBytes, stepBytes } = chunk;
+    const from = at + chunkHeadBytes;
+    const content = source.subarray(from, from + lengthBytes);
     if (name === "COMM" && coding === null) coding = codingOf(content, fourCcAt(source, 8) === "AIFC");
     if (name === "SSND" && sound === null && content.length >= 8) {
-      const offset = view.getUint32(at + 8);
+      const offset = viewOf(content).getUint32(0);
       // Whoever streams does not know the length.
-      sound = { from: at + 16 + offset, length: size <= 8 ? Infinity : size - 8 - offset };
+      sound = { from: from + 8 + offset, length: lengthBytes <= 8 ? Infinity : lengthBytes - 8 - offset };
     }
-    at += 8 + size + (size & 1);
+    at += stepBytes;
   }
   if (coding === null || sound === null) throw new UndecodableAudio("The AIFF file's header is damaged.");
   const found = sound;
@@ -30,15 +32,15 @@ export function readAiff(source: Uint8Array): DemuxedTrack {
 }
 
 function codingOf(common: Uint8Array, isPacked: boolean): TrackCoding {
-  if (common.length < (isPacked ? 22 : 18)) throw new UndecodableAudio("The AIFF file's header is damaged.");
-  const view = viewOf(common);
-  const channels = view.getInt16(0);
-  const sampleBytes = Math.ceil(view.getInt16(6) / 8);
-  const sampleRate = Math.round(extendedAt(view, 8));
+  const described = aiffFormatIn(common);
+  if (described === null || (isPacked && described.packing === null)) throw new UndecodableAudio("The AIFF file's header is damaged.");
+  const { channels } = described;
+  const sampleBytes = Math.ceil(described.bits / 8);
+  const sampleRate = Math.round(described.sampleRate);
   const of = (kind: SampleFormat["kind"], bytes: number, littleEndian = false): TrackCoding => {
     return { codec: "samples", format: { kind, sampleRate, channels, blockBytes: bytes * channels, littleEndian } };
   };
-  const packing = isPacked ? fourCcAt(common, 18) : "NONE";
+  const packing = isPacked ? (described.packing ?? "") : "NONE";
   switch (packing) {
     case "NONE":
     case "twos":
@@ -68,10 +70,4 @@ function codingOf(common: Uint8Array, isPacked: boolean): TrackCoding {
     default:
       return { codec: "other", name: packing.replaceAll(/[^ -~]/gu, "?").trim() };
   }
-}
-
-/** A number of 80 bits: a sign and fifteen bits of exponent, then 64 of which the first is the whole part. */
-function extendedAt(view: DataView, at: number): number {
-  const exponent = (view.getUint16(at) & 0x7fff) - 16_383;
-  return (view.getUint32(at + 2) / 2 ** 31 + view.getUint32(at + 6) / 2 ** 63) * 2 ** exponent;
 }

@@ -176,7 +176,7 @@ function codingOf(name: string, facts: ReadonlyMap<number, Uint8Array>): TrackCo
   if (name === "A_PCM/INT/LIT") return plain("signed", true);
   if (name === "A_PCM/INT/BIG") return plain("signed", false);
   if (name === "A_PCM/FLOAT/IEEE") return plain("float", true);
-  if (name === "A_MS/ACM") return { codec: "samples", format: readWaveFormat(viewOf(description)) };
+  if (name === "A_MS/ACM") return { codec: "samples", format: readWaveFormat(description) };
   return { codec: "other", name: name.replaceAll(/[^ -~]/gu, "?") };
 }
 

@@ -1,5 +1,8 @@
 import { joinBytes } from "../bytes.ts";
 import { makeSampleReader, type SampleFormat } from "./sample-formats.ts";
+import { fourCcAt } from "../../../../../src/media/containers/bytes.ts";
+import { chunkAt, chunkHeadBytes, isPlaceholder } from "../../../../../src/media/containers/chunks.ts";
+import { riffHeadBytes, waveFormatIn } from "../../../../../src/media/containers/wav.ts";
 import { UndecodableAudio, type DecodedAudio, type StreamDecoder } from "../codec.ts";
 
 const none = new Float32Array(0);
@@ -16,11 +19,11 @@ export function makeWavDecoder(): StreamDecoder {
   /** Reads one thing from the front of `held`; false where it needs more. */
   const readHeader = (): boolean => {
     if (!begun) {
-      if (held.length < 12) return false;
-      const kind = text(held, 0);
-      if ((kind !== "RIFF" && kind !== "RF64") || text(held, 8) !== "WAVE") throw new UndecodableAudio("This is not a WAV file.");
+      if (held.length < riffHeadBytes) return false;
+      const kind = fourCcAt(held, 0);
+      if ((kind !== "RIFF" && kind !== "RF64") || fourCcAt(held, 8) !== "WAVE") throw new UndecodableAudio("This is not a WAV file.");
       begun = true;
-      held = held.slice(12);
+      held = held.slice(riffHeadBytes);
     }
     if (skip > 0) {
       const gone = Math.min(skip, held.length);
@@ -28,23 +31,22 @@ export function makeWavDecoder(): StreamDecoder {
       skip -= gone;
       if (skip > 0) return false;
     }
-    if (held.length < 8) return false;
-    const name = text(held, 0);
-    const size = new DataView(held.buffer).getUint32(4, true);
+    const chunk = chunkAt(held, 0, true);
+    if (chunk === null) return false;
+    const { name, lengthBytes, stepBytes } = chunk;
     if (name === "data") {
       if (samples === null) throw new UndecodableAudio("The WAV file does not say how its samples are written.");
-      // Streams are written before their length is known; then the size is the greatest, or none.
-      left = size === 0 || size >= 0xff_ff_ff_00 ? Infinity : size;
-      held = held.slice(8);
+      // Streams are written before their length is known.
+      left = isPlaceholder(lengthBytes) ? Infinity : lengthBytes;
+      held = held.slice(chunkHeadBytes);
       return false;
     }
     if (name === "fmt ") {
-      if (size < 14 || size > 1024) throw new UndecodableAudio("The WAV file's header is damaged.");
-      if (held.length < 8 + size) return false;
-      samples = makeSampleReader(readWaveFormat(new DataView(held.buffer, 8, size)));
+      if (lengthBytes < 14 || lengthBytes > 1024) throw new UndecodableAudio("The WAV file's header is damaged.");
+      if (held.length < chunkHeadBytes + lengthBytes) return false;
+      samples = makeSampleReader(readWaveFormat(held.subarray(chunkHeadBytes, chunkHeadBytes + lengthBytes)));
     }
-    // Chunks are padded to an even length.
-    skip = 8 + size + (size & 1);
+    skip = stepBytes;
     return true;
   };
 
@@ -73,21 +75,17 @@ export function makeWavDecoder(): StreamDecoder {
 }
 
 /** The description of samples in WAV, which AVI and Matroska have as well. */
-export function readWaveFormat(view: DataView): SampleFormat {
-  if (view.byteLength < 14) throw new UndecodableAudio("The WAV file's header is damaged.");
-  const code = view.getUint16(0, true);
-  const channels = view.getUint16(2, true);
-  const sampleRate = view.getUint32(4, true);
-  const blockBytes = view.getUint16(12, true);
-  const bits = view.byteLength >= 16 ? view.getUint16(14, true) : 0;
-  const kind = kindOf(code === extensibleCode && view.byteLength >= 26 ? view.getUint16(24, true) : code, blockBytes / channels);
+export function readWaveFormat(content: Uint8Array): SampleFormat {
+  const format = waveFormatIn(content);
+  if (format === null) throw new UndecodableAudio("The WAV file's header is damaged.");
+  const { code, channels, sampleRate, blockBytes, bits } = format;
+  const kind = kindOf(code, blockBytes / channels);
   if (kind === null || (plainKinds.has(kind) && (bits > (blockBytes / channels) * 8 || bits === 0))) {
     throw new UndecodableAudio("The WAV file's samples are written in a way that is not supported.");
   }
   return { kind, sampleRate, channels, blockBytes, littleEndian: true };
 }
 
-const extensibleCode = 0xff_fe;
 const plainKinds: ReadonlySet<SampleFormat["kind"]> = new Set<SampleFormat["kind"]>(["signed", "unsigned", "float"]);
 
 function kindOf(code: number, sampleBytes: number): SampleFormat["kind"] | null {
@@ -107,8 +105,4 @@ function kindOf(code: number, sampleBytes: number): SampleFormat["kind"] | null 
     default:
       return null;
   }
-}
-
-function text(bytes: Uint8Array, at: number): string {
-  return String.fromCharCode(...bytes.subarray(at, at + 4));
 }
