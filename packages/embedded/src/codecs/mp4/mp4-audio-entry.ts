@@ -1,14 +1,22 @@
-import { boxUnder, boxesIn } from "./mp4-boxes.ts";
+import {
+  boxesIn,
+  boxUnder,
+  soundEntryHeadBytes,
+  soundFormatIn,
+  type Mp4SampleEntry,
+  type Mp4SoundFormat,
+} from "../../../../../src/media/containers/mp4-boxes.ts";
 import { noBytes } from "../bytes.ts";
-import { fourCcAt, viewOf } from "../../../../../src/media/containers/bytes.ts";
+import { viewOf } from "../../../../../src/media/containers/bytes.ts";
 import type { SampleFormat } from "../wav/sample-formats.ts";
 import { type TrackCoding } from "../containers/demuxed-track.ts";
 
-/** What MP4 and QuickTime say of how a track's sound is written: `description` is the first entry of the table for that. */
-export function mp4Coding(name: string, entry: Uint8Array): TrackCoding {
-  if (entry.length < headBytes) return { codec: "other", name };
+/** What MP4 and QuickTime say of how a track's sound is written. */
+export function mp4Coding({ name, bytes: entry }: Mp4SampleEntry): TrackCoding {
+  const described = soundFormatIn(entry);
+  if (described === null) return { codec: "other", name };
   const inside = childrenOf(entry);
-  const plain = plainFormat(name, entry, inside);
+  const plain = plainFormat(name, entry, described, inside);
   if (plain !== null) return { codec: "samples", format: plain };
   switch (name) {
     case "mp4a":
@@ -27,25 +35,23 @@ export function mp4Coding(name: string, entry: Uint8Array): TrackCoding {
   }
 }
 
-const headBytes = 28;
-
 /** QuickTime has longer heads of two lengths; what MP4 calls by the same number has not. */
 function childrenOf(entry: Uint8Array): Uint8Array {
   const version = viewOf(entry).getUint16(8);
   const longer = version === 1 ? 16 : version === 2 ? 36 : 0;
-  const [first] = boxesIn(entry.subarray(headBytes));
+  const [first] = boxesIn(entry.subarray(soundEntryHeadBytes));
   const isShort = longer === 0 || (first !== undefined && version === 1 && knownBoxes.has(first.name));
-  return entry.subarray(isShort ? headBytes : headBytes + longer);
+  return entry.subarray(isShort ? soundEntryHeadBytes : soundEntryHeadBytes + longer);
 }
 
 const knownBoxes: ReadonlySet<string> = new Set(["esds", "wave", "chan", "dOps", "dfLa", "alac", "srat", "pcmC", "btrt"]);
 
-function plainFormat(name: string, entry: Uint8Array, inside: Uint8Array): SampleFormat | null {
+function plainFormat(name: string, entry: Uint8Array, described: Mp4SoundFormat, inside: Uint8Array): SampleFormat | null {
   const view = viewOf(entry);
-  const isLong = view.getUint16(8) === 2 && entry.length >= headBytes + 36;
-  const channels = isLong ? view.getUint32(40) : view.getUint16(16);
-  const bits = isLong ? view.getUint32(48) : view.getUint16(18);
-  const sampleRate = Math.round(isLong ? view.getFloat64(32) : view.getUint32(24) / 65_536);
+  const isLong = view.getUint16(8) === 2 && entry.length >= soundEntryHeadBytes + 36;
+  const channels = isLong ? view.getUint32(40) : described.channels;
+  const bits = isLong ? view.getUint32(48) : described.bits;
+  const sampleRate = Math.round(isLong ? view.getFloat64(32) : described.sampleRate);
   const of = (kind: SampleFormat["kind"], sampleBytes: number, littleEndian: boolean): SampleFormat => {
     return { kind, sampleRate, channels, blockBytes: sampleBytes * channels, littleEndian };
   };
@@ -142,10 +148,4 @@ function flacHead(facts: Uint8Array): Uint8Array {
 
 function printable(name: string): string {
   return name.replaceAll(/[^ -~]/gu, "?").trim();
-}
-
-/** The name and the content of the first entry of a table of descriptions. */
-export function firstEntry(descriptions: Uint8Array): { readonly name: string; readonly bytes: Uint8Array } | null {
-  const [first] = boxesIn(descriptions.subarray(8));
-  return first === undefined ? null : { name: fourCcAt(descriptions, 12), bytes: first.bytes };
 }

@@ -1,6 +1,6 @@
-import { boxUnder, boxesIn, tableIn, type Box } from "./mp4-boxes.ts";
+import { boxUnder, boxesIn, tableIn, ticksPerSecond, trackBoxesIn, type Box } from "../../../../../src/media/containers/mp4-boxes.ts";
 import { uint64At } from "../../../../../src/media/containers/bytes.ts";
-import { firstEntry, mp4Coding } from "./mp4-audio-entry.ts";
+import { mp4Coding } from "./mp4-audio-entry.ts";
 import { blockFrames, type SampleFormat } from "../wav/sample-formats.ts";
 import { FileSlicer, type TrackCoding, type DemuxedTrack } from "../containers/demuxed-track.ts";
 
@@ -36,19 +36,11 @@ interface Mp4Track {
 function soundTrack(movie: Box): Mp4Track | null {
   for (const { name, bytes } of boxesIn(movie.bytes)) {
     if (name !== "trak") continue;
-    const handler = boxUnder(bytes, "mdia", "hdlr");
-    const tables = boxUnder(bytes, "mdia", "minf", "stbl");
-    const description = tables === null ? null : boxUnder(tables.bytes, "stsd");
-    if (handler === null || !isSound(handler.bytes) || tables === null || description === null) continue;
-    const entry = firstEntry(description.bytes);
-    if (entry === null) continue;
-    return { id: trackId(bytes), coding: mp4Coding(entry.name, entry.bytes), edit: editOf(movie, bytes), tables: tables.bytes };
+    const boxes = trackBoxesIn(bytes);
+    if (boxes === null || boxes.handler !== "soun" || boxes.tables === null || boxes.entry === null) continue;
+    return { id: trackId(bytes), coding: mp4Coding(boxes.entry), edit: editOf(movie, bytes), tables: boxes.tables };
   }
   return null;
-}
-
-function isSound(handler: Uint8Array): boolean {
-  return String.fromCharCode(...handler.subarray(8, 12)) === "soun";
 }
 
 function trackId(track: Uint8Array): number {
@@ -76,11 +68,6 @@ function editOf(movie: Box, track: Uint8Array): Mp4Track["edit"] {
   // Several edits put pieces together; a length of nothing is that of a file in fragments.
   const isOne = played.length === 1 && first.length > 0 && movieTicks > 0;
   return { leadSeconds: first.start / mediaTicks, playSeconds: isOne ? first.length / movieTicks : Infinity };
-}
-
-function ticksPerSecond(header: Box | null): number {
-  const at = header?.bytes[0] === 1 ? 20 : 12;
-  return header === null || header.bytes.length < at + 4 ? 0 : header.view.getUint32(at);
 }
 
 function* tabledPackets({ coding, tables }: Mp4Track, slicer: FileSlicer): Generator<Uint8Array> {
