@@ -1,6 +1,14 @@
 import { readWaveFormat } from "../wav/wav-decode.ts";
 import { joinBytes, noBytes } from "../bytes.ts";
-import { viewOf } from "../../../../../src/media/containers/bytes.ts";
+import {
+  ebmlNumberAt,
+  elementAt,
+  floatIn,
+  matroskaIds as ids,
+  soundTrackType,
+  textIn,
+  unsignedIn,
+} from "../../../../../src/media/containers/matroska.ts";
 import type { SampleFormat } from "../wav/sample-formats.ts";
 import { type TrackCoding, type DemuxedTrack } from "./demuxed-track.ts";
 
@@ -11,31 +19,6 @@ export function readMatroska(source: Uint8Array): DemuxedTrack | null {
   const packets = (): Generator<Uint8Array> => blocksOf(source, track);
   return { coding: track.coding, leadSeconds: 0, playSeconds: Infinity, packets: { [Symbol.iterator]: packets } };
 }
-
-const ids = {
-  ebml: 0x1a45dfa3,
-  segment: 0x18538067,
-  tracks: 0x1654ae6b,
-  trackEntry: 0xae,
-  trackNumber: 0xd7,
-  trackType: 0x83,
-  codecId: 0x86,
-  codecPrivate: 0x63a2,
-  audio: 0xe1,
-  samplingFrequency: 0xb5,
-  channels: 0x9f,
-  bitDepth: 0x6264,
-  encodings: 0x6d80,
-  encoding: 0x6240,
-  compression: 0x5034,
-  compressionKind: 0x4254,
-  compressionSettings: 0x4255,
-  encryption: 0x5035,
-  cluster: 0x1f43b675,
-  blockGroup: 0xa0,
-  block: 0xa1,
-  simpleBlock: 0xa3,
-} as const;
 
 interface Element {
   readonly id: number;
@@ -48,44 +31,25 @@ interface Element {
  */
 function* elementsIn(bytes: Uint8Array, open: ReadonlySet<number> = noneOpen): Generator<Element> {
   for (let at = 0; at < bytes.length;) {
-    const idBytes = numberBytes(bytes[at]!);
-    const sizeBytes = numberBytes(bytes[at + idBytes] ?? 0);
-    const from = at + idBytes + sizeBytes;
-    if (idBytes > 4 || sizeBytes > 8 || from > bytes.length) {
+    const element = elementAt(bytes, at);
+    if (element === null) {
       at = nextCluster(bytes, at + 1);
       continue;
     }
-    const id = bigEndian(bytes, at, idBytes);
+    const { id, from, lengthBytes } = element;
     if (open.has(id)) {
       yield { id, bytes: noBytes };
       at = from;
       continue;
     }
-    const size = numberAt(bytes, at + idBytes, sizeBytes);
-    // A size of nothing but ones is not known, which only those can be that are entered.
-    const to = size >= 2 ** (7 * sizeBytes) - 1 ? bytes.length : Math.min(bytes.length, from + size);
+    // Only of those that are entered the length may be unknown.
+    const to = lengthBytes === null ? bytes.length : Math.min(bytes.length, from + lengthBytes);
     yield { id, bytes: bytes.subarray(from, to) };
     at = to;
   }
 }
 
 const noneOpen: ReadonlySet<number> = new Set();
-
-/** A number says with its first bits how many bytes it has; nine where it is none. */
-function numberBytes(first: number): number {
-  return first === 0 ? 9 : Math.clz32(first) - 23;
-}
-
-/** Without the bits that say how long it is. Beyond 2^53 it is not exact, and nothing is that long. */
-function numberAt(bytes: Uint8Array, at: number, length: number): number {
-  return (bytes[at]! & (0xff >> length)) * 2 ** (8 * (length - 1)) + bigEndian(bytes, at + 1, length - 1);
-}
-
-function bigEndian(bytes: Uint8Array, at: number, length: number): number {
-  let value = 0;
-  for (let index = at; index < at + length; index++) value = value * 256 + bytes[index]!;
-  return value;
-}
 
 /** Behind damage the next cluster is looked for. */
 function nextCluster(bytes: Uint8Array, from: number): number {
@@ -108,17 +72,16 @@ function soundTrack(source: Uint8Array): MatroskaTrack | null {
     if (id === ids.cluster) return null;
     if (id !== ids.trackEntry) continue;
     const facts = childrenOf(bytes);
-    if (unsigned(facts.get(ids.trackType)) !== soundType) continue;
+    if (unsignedIn(facts.get(ids.trackType) ?? noBytes) !== soundTrackType) continue;
     const stripped = strippedBy(facts.get(ids.encodings));
-    const name = text(facts.get(ids.codecId));
+    const name = textIn(facts.get(ids.codecId) ?? noBytes);
     const coding: TrackCoding = stripped === null ? { codec: "other", name: "compressed" } : codingOf(name, facts);
-    return { number: unsigned(facts.get(ids.trackNumber)), coding, stripped: stripped ?? noBytes };
+    return { number: unsignedIn(facts.get(ids.trackNumber) ?? noBytes), coding, stripped: stripped ?? noBytes };
   }
   return null;
 }
 
 const trackMasters: ReadonlySet<number> = new Set([ids.segment, ids.tracks]);
-const soundType = 2;
 
 /** The first of each. */
 function childrenOf(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
@@ -129,18 +92,6 @@ function childrenOf(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
 
 const wanted: ReadonlySet<number> = new Set<number>(Object.values(ids));
 
-function unsigned(bytes: Uint8Array = noBytes): number {
-  return bigEndian(bytes, 0, Math.min(8, bytes.length));
-}
-
-function text(bytes: Uint8Array = noBytes): string {
-  return new TextDecoder("latin1").decode(bytes.subarray(0, 64)).replace(/\0.*$/su, "");
-}
-
-function float(bytes: Uint8Array = noBytes): number {
-  return bytes.length === 4 ? viewOf(bytes).getFloat32(0) : bytes.length === 8 ? viewOf(bytes).getFloat64(0) : 0;
-}
-
 /** Null where packets are packed or locked in another way than by leaving out their common beginning. */
 function strippedBy(encodings: Uint8Array | undefined): Uint8Array | null {
   if (encodings === undefined) return noBytes;
@@ -150,7 +101,7 @@ function strippedBy(encodings: Uint8Array | undefined): Uint8Array | null {
   if (compression === undefined) return noBytes;
   const facts = childrenOf(compression);
   const settings = facts.get(ids.compressionSettings) ?? noBytes;
-  return unsigned(facts.get(ids.compressionKind)) === headerStripping && settings.length <= strippedBytesMax ? settings : null;
+  return unsignedIn(facts.get(ids.compressionKind) ?? noBytes) === headerStripping && settings.length <= strippedBytesMax ? settings : null;
 }
 
 const headerStripping = 3;
@@ -161,9 +112,9 @@ function codingOf(name: string, facts: ReadonlyMap<number, Uint8Array>): TrackCo
   const description = facts.get(ids.codecPrivate) ?? noBytes;
   const audio = childrenOf(facts.get(ids.audio) ?? noBytes);
   const plain = (kind: SampleFormat["kind"], littleEndian: boolean): TrackCoding => {
-    const channels = audio.has(ids.channels) ? unsigned(audio.get(ids.channels)) : 1;
-    const sampleRate = audio.has(ids.samplingFrequency) ? Math.round(float(audio.get(ids.samplingFrequency))) : 8000;
-    const sampleBytes = unsigned(audio.get(ids.bitDepth)) / 8;
+    const channels = audio.has(ids.channels) ? unsignedIn(audio.get(ids.channels) ?? noBytes) : 1;
+    const sampleRate = audio.has(ids.samplingFrequency) ? Math.round(floatIn(audio.get(ids.samplingFrequency) ?? noBytes) ?? 0) : 8000;
+    const sampleBytes = unsignedIn(audio.get(ids.bitDepth) ?? noBytes) / 8;
     const own = kind === "signed" && littleEndian && sampleBytes === 1 ? "unsigned" : kind;
     return { codec: "samples", format: { kind: own, sampleRate, channels, blockBytes: sampleBytes * channels, littleEndian } };
   };
@@ -185,11 +136,13 @@ const blockMasters: ReadonlySet<number> = new Set([ids.segment, ids.tracks, ids.
 function* blocksOf(source: Uint8Array, { number, stripped }: MatroskaTrack): Generator<Uint8Array> {
   for (const { id, bytes } of elementsIn(source, blockMasters)) {
     if (id !== ids.simpleBlock && id !== ids.block) continue;
-    const numberLength = numberBytes(bytes[0] ?? 0);
-    if (numberLength > 8 || bytes.length < numberLength + 3) continue;
-    if (numberAt(bytes, 0, numberLength) !== number) continue;
-    const flags = bytes[numberLength + 2]!;
-    for (const frame of framesIn(bytes.subarray(numberLength + 3), (flags >> 1) & 3)) {
+    const track = ebmlNumberAt(bytes, 0);
+    if (track === null || track.value !== number) continue;
+    // A time of two bytes and flags stand behind the number.
+    const headBytes = track.lengthBytes + 3;
+    if (bytes.length < headBytes) continue;
+    const lacing = (bytes[headBytes - 1]! >> 1) & 3;
+    for (const frame of framesIn(bytes.subarray(headBytes), lacing)) {
       if (frame.length > 0) yield stripped.length === 0 ? frame : joinBytes([stripped, frame]);
     }
   }
@@ -211,12 +164,11 @@ function framesIn(bytes: Uint8Array, lacing: number): readonly Uint8Array[] {
       for (; bytes[at] === 255; at++) size += 255;
       size += bytes[at++] ?? 0;
     } else {
-      const length = numberBytes(bytes[at]!);
-      if (length > 8 || at + length > bytes.length) return [];
-      const value = numberAt(bytes, at, length);
+      const told = ebmlNumberAt(bytes, at);
+      if (told === null) return [];
       // The first is a length, those behind it are how much longer each is than the one before.
-      size = index === 0 ? value : sizes[index - 1]! + value - (2 ** (7 * length - 1) - 1);
-      at += length;
+      size = index === 0 ? told.value : sizes[index - 1]! + told.value - (2 ** (7 * told.lengthBytes - 1) - 1);
+      at += told.lengthBytes;
     }
     sizes.push(size);
   }
