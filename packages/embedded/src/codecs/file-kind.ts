@@ -1,5 +1,6 @@
 import type { StreamDecoder } from "./codec.ts";
 import { findMpegFrame } from "./mpeg/mpeg-frames.ts";
+import { sniffAudio } from "../../../../src/media/audio-kind.ts";
 import { hasAdtsMark } from "../../../../src/media/containers/adts.ts";
 import { hasTextAt } from "../../../../src/media/containers/bytes.ts";
 import { oggCodecAt, oggPageAt } from "../../../../src/media/containers/ogg-page.ts";
@@ -12,12 +13,28 @@ export const openingBytes = 1 << 16;
 
 /** Tells it by the beginning of a file, without any tag in front; `isShort`: nothing follows behind these bytes. */
 export function fileKind(opening: Uint8Array, isShort: boolean): FileKind | null {
-  if ((hasTextAt(opening, 0, "RIFF") || hasTextAt(opening, 0, "RF64")) && hasTextAt(opening, 8, "WAVE")) return "wav";
-  if (hasTextAt(opening, 0, "fLaC")) return "flac";
-  if (hasTextAt(opening, 0, "OggS")) return oggKind(opening);
-  if (hasTextAt(opening, 0, "\x1a\x45\xdf\xa3") || hasTextAt(opening, 0, "caff")) return "container";
-  if (hasTextAt(opening, 0, "FORM") && (hasTextAt(opening, 8, "AIFF") || hasTextAt(opening, 8, "AIFC"))) return "container";
-  if (["ftyp", "moov", "mdat", "wide", "free", "skip"].some((box) => hasTextAt(opening, 4, box))) return "container";
+  switch (sniffAudio(opening)) {
+    case "wav":
+      return hasTextAt(opening, 0, "RIFX") ? null : "wav";
+    case "flac":
+      return "flac";
+    case "ogg":
+      return oggKind(opening);
+    case "m4a":
+    case "mp4":
+    case "webm":
+    case "mkv":
+    case "aiff":
+    case "caf":
+      return "container";
+    default:
+      return unmarkedKind(opening, isShort);
+  }
+}
+
+function unmarkedKind(opening: Uint8Array, isShort: boolean): FileKind | null {
+  // Old QuickTime does not say what it is.
+  if (["moov", "mdat", "wide", "free", "skip"].some((box) => hasTextAt(opening, 4, box))) return "container";
   if (hasAdtsMark(opening, 0)) return "aac";
   // Files cut out of a stream begin in the middle of a frame.
   return findMpegFrame(opening, isShort) < 0 ? null : "mp3";
