@@ -52,6 +52,16 @@ describe("imports", () => {
     expect(circleIn(edges)).toBeNull();
   });
 
+  test("of the optional package reach into src for its readers of containers only", () => {
+    const imported = filesIn("packages/embedded/src", ".ts").flatMap((path) =>
+      [...readFileSync(join(root, path), "utf8").matchAll(/"((?:\.\.\/)+src\/[^"]+)"/g)].map(([, name = ""]) =>
+        normalize(join(dirname(path), name)),
+      ),
+    );
+    expect(imported).toContain("src/media/containers/mp4-boxes.ts");
+    expect(imported.filter((path) => !path.startsWith("src/media/"))).toEqual([]);
+  });
+
   test("name files, with their extension, that exist", () => {
     const missing = sources.flatMap((source) =>
       source.imports

@@ -48,12 +48,7 @@ export function mpegHeaderAt(bytes: Uint8Array, at: number): MpegHeader | "more"
 const layers = [null, 3, 2, 1] as const;
 
 /** By version: 2.5, which is unofficial, then one that is reserved, 2 and 1. */
-const sampleRates: readonly (readonly number[])[] = [
-  [11_025, 12_000, 8000],
-  [],
-  [22_050, 24_000, 16_000],
-  [44_100, 48_000, 32_000],
-];
+const sampleRates: readonly (readonly number[])[] = [[11_025, 12_000, 8000], [], [22_050, 24_000, 16_000], [44_100, 48_000, 32_000]];
 
 /** In kilobits by layer. The first would leave the length of a frame unsaid, so it is not recognised. */
 const bitrates: readonly (readonly number[])[] = [
