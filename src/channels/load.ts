@@ -1,29 +1,27 @@
 /**
- * How busy a deployment is and how quickly it answers. A changing value with one owner: the table that holds it calls
- * `begun`, `ended` and `observed`; everybody else only reads.
+ * How busy a deployment is and how quickly it answers. It changes: the upstream state, which owns it, calls `begun`, `ended` and
+ * `observed`. Everything else gets it as `Readonly<Load>`.
  */
 export interface Load {
-  readonly inFlight: number;
+  inFlight: number;
   /** A moving average of milliseconds to first content, as of `observedMs`. */
-  readonly averageMs: number;
+  averageMs: number;
   /** When the last latency was observed; `null`: none was yet. */
-  readonly observedMs: number | null;
+  observedMs: number | null;
   /** How long content took: of streams to their first, of whole answers to all of it. A whole one takes as long as it is. */
-  readonly streamed: Latencies | null;
-  readonly whole: Latencies | null;
+  streamed: Latencies | null;
+  whole: Latencies | null;
 }
 
 /** A histogram of fixed size: of the last calls, the later ones weigh more. */
 interface Latencies {
   readonly weights: Uint16Array;
-  readonly total: number;
+  total: number;
   /** How many calls are known. */
-  readonly calls: number;
+  calls: number;
   /** Since when its weights were last halved, in hours. */
-  readonly hour: number;
+  hour: number;
 }
-
-type Owned = { -readonly [K in keyof Load]: Load[K] };
 
 // The histogram: bins that grow by a quarter, from 5 ms to about ten minutes. A percentile is at most that much too high.
 const binFirstMs = 5;
@@ -54,38 +52,37 @@ export function newLoad(): Load {
 }
 
 export function begun(load: Load): void {
-  (load as Owned).inFlight += 1;
+  load.inFlight += 1;
 }
 
 export function ended(load: Load): void {
   if (load.inFlight === 0) throw new Error("a call ended that never began");
-  (load as Owned).inFlight -= 1;
+  load.inFlight -= 1;
 }
 
 /** First content came after this long; or nothing came, and this is how long we waited. Quick refusals are no latency. */
 export function observed(load: Load, latencyMs: number, nowMs: number, streamed: boolean): void {
-  const owned = load as Owned;
-  if (owned.observedMs === null) {
-    owned.averageMs = latencyMs;
+  if (load.observedMs === null) {
+    load.averageMs = latencyMs;
   } else {
-    const byTime = 1 - Math.exp(-(nowMs - owned.observedMs) / memoryMs);
+    const byTime = 1 - Math.exp(-(nowMs - load.observedMs) / memoryMs);
     const weight = Math.min(sampleWeightMax, Math.max(sampleWeightMin, byTime));
-    owned.averageMs += weight * (latencyMs - owned.averageMs);
+    load.averageMs += weight * (latencyMs - load.averageMs);
   }
-  owned.observedMs = nowMs;
+  load.observedMs = nowMs;
   const hour = Math.floor(nowMs / hourMs);
-  if (streamed) count((owned.streamed ??= newLatencies(hour)), binOf(latencyMs), hour);
-  else count((owned.whole ??= newLatencies(hour)), binOf(latencyMs), hour);
+  if (streamed) count((load.streamed ??= newLatencies(hour)), binOf(latencyMs), hour);
+  else count((load.whole ??= newLatencies(hour)), binOf(latencyMs), hour);
 }
 
 /** The average as it stands now; `null`: unknown. */
-export function latencyMs(load: Load | undefined, nowMs: number): number | null {
+export function latencyMs(load: Readonly<Load> | undefined, nowMs: number): number | null {
   if (load === undefined || load.observedMs === null) return null;
   return load.averageMs * Math.exp(-(nowMs - load.observedMs) / fadeMs);
 }
 
 /** 95 of 100 calls had content by then; `null`: too few calls to say. */
-export function p95Ms(load: Load | undefined, streamed: boolean): number | null {
+export function p95Ms(load: Readonly<Load> | undefined, streamed: boolean): number | null {
   const latencies = (streamed ? load?.streamed : load?.whole) ?? null;
   if (latencies === null || latencies.calls < callsMin) return null;
   const { weights, total } = latencies;
@@ -103,19 +100,18 @@ function newLatencies(hour: number): Latencies {
 }
 
 function count(latencies: Latencies, bin: number, hour: number): void {
-  const owned = latencies as { -readonly [K in keyof Latencies]: Latencies[K] };
-  if (hour !== owned.hour) {
-    shrink(owned, hour - owned.hour);
-    owned.hour = hour;
+  if (hour !== latencies.hour) {
+    shrink(latencies, hour - latencies.hour);
+    latencies.hour = hour;
   }
-  if (owned.total >= totalMax) shrink(owned, 1);
-  owned.weights[bin]! += callWeight;
-  owned.total += callWeight;
-  owned.calls += 1;
+  if (latencies.total >= totalMax) shrink(latencies, 1);
+  latencies.weights[bin]! += callWeight;
+  latencies.total += callWeight;
+  latencies.calls += 1;
 }
 
 /** Halves all weights so many times. What has faded altogether is unknown again. */
-function shrink(latencies: { readonly weights: Uint16Array; total: number; calls: number }, times: number): void {
+function shrink(latencies: Latencies, times: number): void {
   const { weights } = latencies;
   latencies.total = 0;
   for (let bin = 0; bin < bins; bin += 1) {

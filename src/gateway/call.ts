@@ -8,7 +8,7 @@ import type { Snapshot } from "./snapshot.ts";
 
 /** One admitted request. It keeps the snapshot that was current when it began. */
 export interface Call {
-  readonly facts: CallFacts;
+  readonly facts: Readonly<CallFacts>;
   readonly key: Key;
   readonly ask: CallRequest;
   /** The candidates for the model. */
@@ -21,19 +21,21 @@ export interface Call {
   readonly cancellation: Cancellation;
 }
 
-/** What is kept of a call until its end. It is small: a long stream must not hold its request body. */
+/**
+ * What is kept of a call until its end, filled in as the call proceeds. It is small: a long stream must not hold its request body.
+ */
 export interface CallFacts {
   readonly id: string;
   /** `null` until the client is authenticated. */
   readonly keyId: string | null;
   readonly operation: Operation;
   /** `null` until the request is read. */
-  readonly model: string | null;
-  readonly stream: boolean;
-  readonly bytesIn: number;
+  model: string | null;
+  stream: boolean;
+  bytesIn: number;
   readonly startedMs: number;
   /** What was reserved for the call; null until it is admitted. */
-  readonly admission: Admission | null;
+  admission: Admission | null;
 }
 
 /** The client's headers for one part of a long call. Each part gets an idempotency key of its own, or it would be taken for a repetition. */

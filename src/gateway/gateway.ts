@@ -46,7 +46,7 @@ export class Gateway {
   }
 
   /** Records a request that was rejected before it became a call. */
-  refused(facts: CallFacts, failure: Failure, status: number): Persisted {
+  refused(facts: Readonly<CallFacts>, failure: Failure, status: number): Persisted {
     return this.record({
       ...facts,
       status,

@@ -47,13 +47,10 @@ export function handleCall(context: RequestContext, endpoint: Endpoint, key: Key
   new InboundCall(context, endpoint, key).begin();
 }
 
-/** What is known of a call; filled in as the call proceeds. */
-type MutableCallFacts = { -readonly [Name in keyof CallFacts]: CallFacts[Name] };
-
 /** One request of one client, until it has a response. */
 class InboundCall implements RequestObserver {
   private readonly cancellation = new Cancellation();
-  private readonly facts: MutableCallFacts;
+  private readonly facts: CallFacts;
 
   constructor(
     private readonly context: RequestContext,

@@ -7,7 +7,7 @@ export interface WeightedCandidate {
   readonly share: number;
 }
 
-export type LoadOf = (deploymentId: string) => Load | undefined;
+export type LoadOf = (deploymentId: string) => Readonly<Load> | undefined;
 
 /**
  * Orders candidates, which come in drawn order, by the power of two choices: the cheaper of the first two goes first, the other is

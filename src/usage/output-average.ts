@@ -1,10 +1,10 @@
 /**
- * How long answers usually are. The first ones count alike, later ones move it slowly. A changing value with one owner, because
- * every answer moves it.
+ * How long answers usually are. The first ones count alike, later ones move it slowly. It changes with every answer; only its owner
+ * calls `moved`.
  */
 export interface OutputAverage {
-  readonly tokens: number;
-  readonly answers: number;
+  tokens: number;
+  answers: number;
 }
 
 /** After so many answers each new one weighs as much as one of the last so many. */
@@ -24,7 +24,6 @@ export function isLength(completionTokens: number | null): completionTokens is n
 
 /** One more answer. */
 export function moved(average: OutputAverage, completionTokens: number): void {
-  const owned = average as { -readonly [K in keyof OutputAverage]: OutputAverage[K] };
-  owned.answers = Math.min(owned.answers + 1, memory);
-  owned.tokens += (completionTokens - owned.tokens) / owned.answers;
+  average.answers = Math.min(average.answers + 1, memory);
+  average.tokens += (completionTokens - average.tokens) / average.answers;
 }

@@ -8,7 +8,7 @@ import { highestCost, expectedDemand, actualDemand } from "../../usage/demand.ts
 import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
-import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
+import type { Admission, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
 import type { CallRecord, Persisted, ReceiptBook } from "../settlement/record.ts";
@@ -52,14 +52,17 @@ export class Ledger {
    * Reserves what a call is expected to need. The limits are asked before the first await, so that a caller can give up a slot for the
    * call in the same turn. `receiptId` is unique and rises with time.
    */
-  async admit(receiptId: string, facts: CallFacts, key: Key, ask: CallRequest, route: Route): Promise<Admission | LimitExceeded> {
+  async admit(receiptId: string, facts: Readonly<CallFacts>, key: Key, ask: CallRequest, route: Route): Promise<Admission | LimitExceeded> {
     const { limiter, receipts } = this.ports;
     const metered = hasBudget(key);
     if (metered && receipts.full) return noRoom;
     const startedMs = this.ports.wallMs();
     const demand = this.demand(ask, route, startedMs, metered);
+    const granting = limiter.admit(key, ask.model, demand, receiptId);
+    const grant = granting instanceof Promise ? await granting : granting;
+    if (grant.kind === "limit_exceeded") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedMs) : grant;
     const { unit } = operationSpecs[ask.operation];
-    const admission: PendingAdmission = {
+    const admission: Admission = {
       id: receiptId,
       requestId: facts.id,
       keyId: key.id,
@@ -71,15 +74,11 @@ export class Ledger {
       audioSeconds: unit === "audioSeconds" ? demand.audioSeconds : null,
       characters: unit === "characters" ? demand.characters : null,
       nanos: demand.nanos,
-      grant: nothingTaken,
+      grant,
       onRecord: null,
       warning: ask.operation === "transcription" && ask.isCut ? "truncated_audio" : null,
       closed: false,
     };
-    const granting = limiter.admit(key, ask.model, demand, receiptId);
-    const grant = granting instanceof Promise ? await granting : granting;
-    if (grant.kind === "limit_exceeded") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedMs) : grant;
-    admission.grant = grant;
     // A call that may spend money must be in the journal before it is made.
     if (metered) admission.onRecord = receipts.open(admission);
     else receipts.openSoon(admission);
@@ -159,11 +158,6 @@ export class Ledger {
     return found;
   }
 }
-
-/** An admission while its limits are asked. */
-type PendingAdmission = { -readonly [Name in keyof Admission]: Admission[Name] };
-
-const nothingTaken: Grant = { kind: "grant", rateLimitStatus: null, settle: () => {} };
 
 /** What counts against limits. A client that leaves early has still used what was generated. */
 function countedOf({ state, delivered, attempts }: Receipt): Figures {

@@ -54,7 +54,7 @@ export interface RateLimitStatus {
 export interface Admission extends ReceiptOpening {
   readonly grant: Grant;
   /** Resolves when the call is in the journal, which a call of a key with a budget waits for; null for others. It rejects when the journal is closed. */
-  readonly onRecord: Promise<void> | null;
+  onRecord: Promise<void> | null;
   /** The `warning` of its receipt. */
   readonly warning: string | null;
   /** Its receipt is written. */

@@ -3,7 +3,7 @@ import type { CallFacts } from "../call.ts";
 import type { CallRecord } from "../settlement/record.ts";
 
 /** How the whole went, with what is known of its parts. */
-export function longRecord(facts: CallFacts, parts: readonly CallRecord[], how: HowItWent): CallRecord {
+export function longRecord(facts: Readonly<CallFacts>, parts: readonly CallRecord[], how: HowItWent): CallRecord {
   return {
     ...facts,
     ...how,

@@ -5,7 +5,7 @@ import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
 
 /** How a call ended, recorded once: who asked for what, who answered, when, and what it used. It has no content. */
-export interface CallRecord extends CallFacts {
+export interface CallRecord extends Readonly<CallFacts> {
   readonly status: number;
   readonly state: "complete" | "failed" | "interrupted" | "abandoned";
   readonly failure: Failure | null;

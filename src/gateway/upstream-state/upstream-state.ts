@@ -161,7 +161,7 @@ export class UpstreamState {
     return Math.max(0, Math.min(...freeMs) - this.ports.nowMs());
   }
 
-  loadOf(candidate: Candidate): Load | undefined {
+  loadOf(candidate: Candidate): Readonly<Load> | undefined {
     return this.loads.get(candidate.deployment.id);
   }
 
@@ -289,7 +289,7 @@ export class UpstreamState {
   }
 
   private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
-  private readonly load = (deployment: string): Load | undefined => this.loads.get(deployment);
+  private readonly load = (deployment: string): Readonly<Load> | undefined => this.loads.get(deployment);
   private readonly channelInFlight = (channel: Channel): number => this.channelCalls.get(channel.name) ?? 0;
 
   private probing(scopes: Candidate["scopes"], nowMs: number): void {

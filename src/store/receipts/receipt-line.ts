@@ -195,7 +195,8 @@ function openingOf(fields: ArrayReader): ReceiptOpening {
 function receiptOf(fields: ArrayReader): Receipt {
   const id = fields.text();
   const attempts: AttemptReceipt[] = [];
-  const receipt: Mutable<Receipt> = {
+  // The warning stands last in the line.
+  const receipt: Omit<Receipt, "warning"> & { warning: string | null } = {
     id,
     requestId: fields.maybeText() ?? requestNameOf(id),
     keyId: fields.text(),
@@ -227,8 +228,6 @@ function receiptOf(fields: ArrayReader): Receipt {
   receipt.warning = fields.lastText();
   return receipt;
 }
-
-type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 function figuresOf(fields: ArrayReader): Figures {
   return {
