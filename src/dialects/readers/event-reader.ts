@@ -4,43 +4,65 @@ import type { Emissions, EventDecoder, SseEvent, StreamReader } from "../dialect
 import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import { SseReader, type SseVisitor } from "./sse.ts";
 
-/**
- * A stream of server-sent events, read event by event. Good events that came together with a bad one go first. Those that
- * the decoder recognises are not even read, and leave together as they came together.
- */
-export class EventReader implements StreamReader, SseVisitor {
+/** A stream of server-sent events, read event by event. Good events that came together with a bad one go first. */
+export class EventReader implements StreamReader {
   readonly type = "text/event-stream; charset=utf-8";
   readonly shape = "events";
   pending: Failure | null = null;
   private readonly events = new SseReader();
+  private readonly collector: EmissionCollector;
   private sniffed = false;
-  /** Of the chunk at hand. */
-  private emissions: Emission[] = [];
-  private run: DeltaRun | null = null;
-  private broken: Failure | null = null;
 
-  constructor(private readonly decoder: EventDecoder) {}
+  constructor(private readonly decoder: EventDecoder) {
+    this.collector = new EmissionCollector(decoder);
+  }
 
   get finished(): boolean {
     return this.decoder.finished;
   }
 
   push(chunk: Uint8Array): Emissions {
+    const { collector } = this;
     if (!this.sniffed && chunk.length > 0) {
       this.sniffed = true;
       if (!sniffsAsEvents(chunk)) return failure("bad_response", "the answer is not a stream of events");
     }
-    if (this.events.visit(chunk, this) === "too_large") this.broken ??= failure("bad_response", "an event of the stream is too large");
+    if (this.events.visit(chunk, collector) === "too_large")
+      collector.broken ??= failure("bad_response", "an event of the stream is too large");
     return this.taken();
   }
 
   close(): Emissions {
-    for (const event of this.events.close()) if (!this.event(event)) break;
-    if (this.broken === null) this.keep(this.decoder.close());
+    const { collector } = this;
+    for (const event of this.events.close()) if (!collector.event(event)) break;
+    if (collector.broken === null) collector.add(this.decoder.close());
     return this.taken();
   }
 
   destroy(): void {}
+
+  private taken(): Emissions {
+    const { collector } = this;
+    const emissions = collector.take();
+    const { broken } = collector;
+    collector.broken = null;
+    if (emissions.length === 0) return broken ?? none;
+    this.pending = broken;
+    return emissions;
+  }
+}
+
+/**
+ * Collects what the events of a chunk mean. Events that the decoder recognises are not even read, and those that came together leave
+ * together.
+ */
+class EmissionCollector implements SseVisitor {
+  /** The first thing that is wrong with the events; nothing is read after it. */
+  broken: Failure | null = null;
+  private emissions: Emission[] = [];
+  private run: DeltaRun | null = null;
+
+  constructor(private readonly decoder: EventDecoder) {}
 
   recognised(chunk: Uint8Array, at: number): number {
     const { familiar } = this.decoder;
@@ -54,29 +76,28 @@ export class EventReader implements StreamReader, SseVisitor {
   }
 
   event(event: SseEvent): boolean {
-    return this.keep(this.decoder.read(event));
+    return this.add(this.decoder.read(event));
   }
 
-  private keep(emissions: Emissions): boolean {
+  /** Returns whether more events may follow. */
+  add(emissions: Emissions): boolean {
     this.endRun();
     if (isFailure(emissions)) this.broken = emissions;
     else for (const emission of emissions) this.emissions.push(emission);
     return this.broken === null;
   }
 
+  /** What was collected since the last time. */
+  take(): readonly Emission[] {
+    this.endRun();
+    const { emissions } = this;
+    if (emissions.length > 0) this.emissions = [];
+    return emissions;
+  }
+
   private endRun(): void {
     if (this.run !== null) this.emissions.push(this.run);
     this.run = null;
-  }
-
-  private taken(): Emissions {
-    this.endRun();
-    const { emissions, broken } = this;
-    this.broken = null;
-    if (emissions.length === 0) return broken ?? none;
-    this.emissions = [];
-    this.pending = broken;
-    return emissions;
   }
 }
 
