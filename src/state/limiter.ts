@@ -11,7 +11,7 @@ import {
   type ReservationResult,
 } from "../limits/rate-limit-store.ts";
 import type { BudgetLimit, BudgetRefused, BudgetReservation } from "./budgets/budget-account.ts";
-import { amountOn, KeyLimits, type CallLimits, type ConcurrencyLimit } from "./key-limits.ts";
+import { amountOn, KeyLimits, type CallLimits, type ConcurrencyLimit, type RateLimit } from "./key-limits.ts";
 import {
   budgetExceeded,
   concurrencyLimitExceeded,
@@ -49,48 +49,49 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     const limits = limitsOf(key).for(model);
     if (limits.isEmpty) return unlimitedGrant;
     if (limits.budgets.length > 0 && demand.nanos === null && key.limits.unpriced === "refuse") return priceUnknown(model, null);
-    const reservation = new CallReservation(limits, demand, call);
-    const impossible = reservation.impossible();
+    const claims = new CallClaims(limits, demand, call);
+    const impossible = claims.impossible();
     if (impossible !== null) return impossible;
-    if (!reservation.needsRates) return reserveBudgets(reservation, 0);
-    const result = rates.reserve(reservation);
-    return result instanceof Promise ? result.then((late) => afterRates(reservation, late), storeLost) : afterRates(reservation, result);
+    const grant = new CallGrant(claims);
+    if (!claims.needsRates) return reserveBudgets(grant, 0);
+    const result = rates.reserve(claims);
+    return result instanceof Promise ? result.then((late) => afterRates(grant, late), storeLost) : afterRates(grant, result);
   }
 
   /** A request has one concurrency slot: the key's own. Where the model has a limit as well, its slot is a second request. */
-  function afterRates(reservation: CallReservation, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    reservation.noteStatuses(result);
-    if (!result.ok) return reservation.exceeded(result);
-    reservation.add(result);
-    const limit = reservation.limits.concurrency[1];
-    if (limit === undefined) return reserveBudgets(reservation, 0);
-    const second = rates.reserve(new ListedReservationRequest([], { id: limit.id, limit: limit.limit, call: reservation.call }));
-    if (!(second instanceof Promise)) return afterModelSlot(reservation, second);
+  function afterRates(grant: CallGrant, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
+    grant.noteStatuses(result);
+    if (!result.ok) return grant.exceeded(result);
+    grant.add(result);
+    const limit = grant.limits.concurrency[1];
+    if (limit === undefined) return reserveBudgets(grant, 0);
+    const second = rates.reserve(new ListedReservationRequest([], { id: limit.id, limit: limit.limit, call: grant.call }));
+    if (!(second instanceof Promise)) return afterModelSlot(grant, second);
     return second.then(
-      (late) => afterModelSlot(reservation, late),
-      () => reservation.withdraw(storeLost()),
+      (late) => afterModelSlot(grant, late),
+      () => grant.withdraw(storeLost()),
     );
   }
 
-  function afterModelSlot(reservation: CallReservation, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    if (!result.ok) return reservation.withdraw(reservation.exceeded(result));
-    reservation.add(result);
-    return reserveBudgets(reservation, 0);
+  function afterModelSlot(grant: CallGrant, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
+    if (!result.ok) return grant.withdraw(grant.exceeded(result));
+    grant.add(result);
+    return reserveBudgets(grant, 0);
   }
 
   /** Reserves what the call may cost in each of its budgets, one after the other. */
-  function reserveBudgets(reservation: CallReservation, from: number): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    const { budgets: all } = reservation.limits;
+  function reserveBudgets(grant: CallGrant, from: number): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
+    const { budgets: all } = grant.limits;
     for (let at = from; at < all.length; at += 1) {
       const budget = all[at]!;
-      const result = budgets.reserve(budget, reservation.nanos);
+      const result = budgets.reserve(budget, grant.nanos);
       if (result instanceof Promise) {
-        return result.then((late) => reservation.addBudget(budget, late, wallMs) ?? reserveBudgets(reservation, at + 1));
+        return result.then((late) => grant.addBudget(budget, late, wallMs) ?? reserveBudgets(grant, at + 1));
       }
-      const exceeded = reservation.addBudget(budget, result, wallMs);
+      const exceeded = grant.addBudget(budget, result, wallMs);
       if (exceeded !== null) return exceeded;
     }
-    return reservation;
+    return grant;
   }
 
   function reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
@@ -125,28 +126,11 @@ function slotOf(limit: ConcurrencyLimit, result: ReservationResult): Concurrency
 
 const unlimitedSlot: ConcurrencySlot = { kind: "slot", release: () => {} };
 
-/**
- * A call whose limits are being reserved; when all are, it is the grant. It is the request to the rate limits and the status of the
- * key as well, because every call needs all three, and one object is allocated instead of three.
- */
-class CallReservation implements Grant, ReservationRequest, RateLimitStatus {
-  readonly kind = "grant";
-  /** The rates and the key's own slot, and the slot of the model's limit. */
-  private first: Reservation | null = null;
-  private second: Reservation | null = null;
-  requestsLimit: number | null = null;
-  requestsRemaining = 0;
-  requestsResetMs = 0;
-  tokensLimit: number | null = null;
-  tokensRemaining = 0;
-  tokensResetMs = 0;
-  /** The first budget, and the others where there are more. */
-  private budget: BudgetReservation | null = null;
-  private otherBudgets: BudgetReservation[] | null = null;
-
+/** What a call claims of its key's limits per minute, and the key's own concurrency slot. The slot of the model is reserved after it. */
+class CallClaims implements ReservationRequest {
   constructor(
     readonly limits: CallLimits,
-    private readonly demand: Demand,
+    readonly demand: Demand,
     readonly call: string,
   ) {}
 
@@ -166,37 +150,12 @@ class CallReservation implements Grant, ReservationRequest, RateLimitStatus {
     return amountOn(this.limits.rates[at]!, this.demand, 0);
   }
 
-  /** The key's own; the one of the model is reserved after it. */
   get concurrency(): ConcurrencyLimit | null {
     return this.limits.concurrency[0] ?? null;
   }
 
-  get nanos(): number {
-    return this.demand.nanos ?? 0;
-  }
-
-  get rateLimitStatus(): RateLimitStatus | null {
-    return this.requestsLimit === null && this.tokensLimit === null ? null : this;
-  }
-
   get needsRates(): boolean {
     return this.claims > 0 || this.limits.concurrency.length > 0;
-  }
-
-  add(reservation: Reservation): void {
-    if (this.first === null) this.first = reservation;
-    else this.second = reservation;
-  }
-
-  settle(actual: Demand | null): void {
-    const { rates } = this.limits;
-    amounts.length = 0;
-    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, this.amount(at)));
-    this.first?.settle(amounts);
-    this.second?.settle([]);
-    const nanos = actual === null ? null : actual.nanos;
-    this.budget?.settle(nanos);
-    if (this.otherBudgets !== null) for (const budget of this.otherBudgets) budget.settle(nanos);
   }
 
   /** A claim larger than its limit, which would not fit after any wait. */
@@ -206,26 +165,64 @@ class CallReservation implements Grant, ReservationRequest, RateLimitStatus {
     }
     return null;
   }
+}
+
+/** What was reserved for a call so far; the grant of the call when everything is. */
+class CallGrant implements Grant {
+  readonly kind = "grant";
+  rateLimitStatus: RateLimitStatus | null = null;
+  /** The rates and the key's own slot, and the slot of the model's limit. */
+  private first: Reservation | null = null;
+  private second: Reservation | null = null;
+  /** The first budget, and the others where there are more. */
+  private budget: BudgetReservation | null = null;
+  private otherBudgets: BudgetReservation[] | null = null;
+
+  constructor(private readonly claims: CallClaims) {}
+
+  get limits(): CallLimits {
+    return this.claims.limits;
+  }
+
+  get call(): string {
+    return this.claims.call;
+  }
+
+  get nanos(): number {
+    return this.claims.demand.nanos ?? 0;
+  }
+
+  add(reservation: Reservation): void {
+    if (this.first === null) this.first = reservation;
+    else this.second = reservation;
+  }
+
+  settle(actual: Demand | null): void {
+    const { claims } = this;
+    const { rates } = claims.limits;
+    amounts.length = 0;
+    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, claims.amount(at)));
+    this.first?.settle(amounts);
+    this.second?.settle([]);
+    const nanos = actual === null ? null : actual.nanos;
+    this.budget?.settle(nanos);
+    if (this.otherBudgets !== null) for (const budget of this.otherBudgets) budget.settle(nanos);
+  }
 
   /** Of the key's own limit and the one for the model, the tighter is reported. */
   noteStatuses(statuses: LimitStatuses): void {
     const { rates } = this.limits;
-    for (let at = 0; at < rates.length; at += 1) {
-      const { what, limit } = rates[at]!;
-      if (what !== "requests" && what !== "tokens") continue;
-      const remaining = statuses.remaining(at);
-      if (what === "requests") {
-        if (this.requestsLimit !== null && this.requestsRemaining <= remaining) continue;
-        this.requestsLimit = limit;
-        this.requestsRemaining = remaining;
-        this.requestsResetMs = statuses.resetMs(at);
-      } else {
-        if (this.tokensLimit !== null && this.tokensRemaining <= remaining) continue;
-        this.tokensLimit = limit;
-        this.tokensRemaining = remaining;
-        this.tokensResetMs = statuses.resetMs(at);
-      }
-    }
+    const requests = tightest("requests", rates, statuses);
+    const tokens = tightest("tokens", rates, statuses);
+    if (requests === null && tokens === null) return;
+    this.rateLimitStatus = {
+      requestsLimit: requests === null ? null : rates[requests]!.limit,
+      requestsRemaining: requests === null ? 0 : statuses.remaining(requests),
+      requestsResetMs: requests === null ? 0 : statuses.resetMs(requests),
+      tokensLimit: tokens === null ? null : rates[tokens]!.limit,
+      tokensRemaining: tokens === null ? 0 : statuses.remaining(tokens),
+      tokensResetMs: tokens === null ? 0 : statuses.resetMs(tokens),
+    };
   }
 
   exceeded({ shortId, waitMs }: ReservationRefused): LimitExceeded {
@@ -255,6 +252,16 @@ class CallReservation implements Grant, ReservationRequest, RateLimitStatus {
     this.settle(null);
     return exceeded;
   }
+}
+
+/** The index of the limit of this kind that has the least left; null if there is none. */
+function tightest(what: RateLimit["what"], rates: readonly RateLimit[], statuses: LimitStatuses): number | null {
+  let found: number | null = null;
+  for (let at = 0; at < rates.length; at += 1) {
+    if (rates[at]!.what !== what) continue;
+    if (found === null || statuses.remaining(at) < statuses.remaining(found)) found = at;
+  }
+  return found;
 }
 
 /** One list for all calls: settling is synchronous. */
