@@ -1,10 +1,7 @@
 import type { Failure } from "../operations/failure.ts";
 
-/** Something that waits on behalf of a call. */
-export interface CancellationListener {
-  /** The call has to stop. */
-  cancelled(reason: Failure): void;
-}
+/** Registered by whatever waits on behalf of a call, and called when the call has to stop. */
+export type CancellationListener = (reason: Failure) => void;
 
 /**
  * The one reason for which a call stops early: its client left, or the gateway ends it. Every wait of the call listens here, so that
@@ -28,8 +25,8 @@ export class Cancellation {
     const { only, others } = this;
     this.only = null;
     this.others = null;
-    only?.cancelled(failure);
-    if (others !== null) for (const listener of others) listener.cancelled(failure);
+    only?.(failure);
+    if (others !== null) for (const listener of others) listener(failure);
   }
 
   /** Registers what to do when the call ends, in any way: one callback at most, called at once if the call has ended. */
@@ -47,7 +44,7 @@ export class Cancellation {
 
   /** Adds a listener. It is called at once if the call is cancelled already. */
   add(listener: CancellationListener): void {
-    if (this.failure !== null) listener.cancelled(this.failure);
+    if (this.failure !== null) listener(this.failure);
     else if (this.only === null) this.only = listener;
     else (this.others ??= []).push(listener);
   }
@@ -57,9 +54,8 @@ export class Cancellation {
     else if (this.others !== null) this.others = this.others.filter((other) => other !== listener);
   }
 
-  /** The same for a function. The returned function stops listening. */
-  listen(cancelled: () => void): () => void {
-    const listener = { cancelled };
+  /** The same as `add`. The returned function stops listening. */
+  listen(listener: CancellationListener): () => void {
     this.add(listener);
     return () => this.remove(listener);
   }

@@ -2,6 +2,7 @@ import type { Dialect } from "../dialects/dialect.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { UpstreamState } from "./upstream-state/upstream-state.ts";
 import type { Call, CallFacts } from "./call.ts";
+import type { CallResult } from "./call-result.ts";
 import type { Ledger } from "./admission/ledger.ts";
 import { LiveCalls } from "./admission/live-calls.ts";
 import type { Ports } from "./ports.ts";
@@ -9,9 +10,7 @@ import type { CallRecord, Persisted } from "./settlement/record.ts";
 import { serveLongSpeech } from "./long-speech/long-speech.ts";
 import { serveLongTranscription } from "./long-transcription/long-transcription.ts";
 import { FairQueue } from "./admission/fair-queue.ts";
-import { serve, type CallResult } from "./serve.ts";
-
-export type { CallResult, OutputReader } from "./serve.ts";
+import { serve } from "./serve.ts";
 
 /** What calls are served with. It outlives calls and configuration reloads. */
 export class Gateway {

@@ -13,6 +13,7 @@ import type { Candidates, Choice, Plan, PlanRefusal } from "../routing/plan.ts";
 import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call } from "./call.ts";
+import type { CallResult } from "./call-result.ts";
 import type { Gateway } from "./gateway.ts";
 import { together, type CallLesson } from "./upstream-state/lessons.ts";
 import type { LiveStream } from "./attempt/live-stream.ts";
@@ -20,45 +21,7 @@ import { pause } from "./cancellation.ts";
 import type { CallRecord, Persisted, AttemptRecord } from "./settlement/record.ts";
 import { Relay, type StreamTotals } from "./attempt/relay.ts";
 import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
-import type { Outcome } from "./attempt/attempt-exchange.ts";
-import { patienceMs, Attempt, type AttemptChoice, type HedgeTrigger } from "./attempt/attempt.ts";
-
-/** The result of a call, as the HTTP edge writes it. */
-export type CallResult = CallResultFacts &
-  (
-    | { readonly kind: "whole"; readonly body: Uint8Array; readonly type: string }
-    | { readonly kind: "stream"; readonly source: OutputSource; readonly type: string; readonly shape: "events" | "bytes" }
-    /** `recorded` is called with the status that the client saw. */
-    | {
-        readonly kind: "failed";
-        readonly failure: Failure;
-        readonly retryAfterMs: number | null;
-        readonly recorded: (status: number) => Persisted;
-      }
-  );
-
-/** Output that is sent to the client as it arrives: bytes, the failure that interrupted them, or `null` at the end. */
-export interface OutputSource {
-  next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
-  cancel(reason: Failure): void;
-  /** Reads the source and sends what it gives to the client. */
-  reader: OutputReader | null;
-}
-
-/** Reads an answer and sends it to the client. */
-export interface OutputReader {
-  /** How many of the bytes it was given have not been sent. If the answer is cut off, or the client is gone, they never will be. */
-  unsentBytes(): number;
-}
-
-interface CallResultFacts {
-  readonly channel: string | null;
-  readonly attempts: number;
-  readonly clampedTo: number | null;
-  readonly voice: string | null;
-  /** Fields of the request that were not sent to the upstream. */
-  readonly dropped?: readonly string[];
-}
+import { patienceMs, Attempt, type AttemptChoice, type HedgeTrigger, type Outcome } from "./attempt/attempt.ts";
 
 /** Serves one call: plan, attempt, judge, until there is a result or another attempt makes no sense. It rejects only for a bug. */
 export function serve(call: Call, gateway: Gateway): Promise<CallResult> {
@@ -351,7 +314,10 @@ class CallExecution implements HedgeTrigger {
     const last = { attempt };
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
     const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan));
-    call.cancellation.add(relay);
+    // The client may leave before anything reads the stream. Without this, the upstream connection would stay open.
+    call.cancellation.add((reason) => {
+      if (reason.kind === "client_gone") relay.cancel(reason);
+    });
     return relay;
   }
 

@@ -1,17 +1,8 @@
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
-import type { OutputReader } from "../gateway/gateway.ts";
+import type { OutputSource } from "../gateway/call-result.ts";
 import type { Timer, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
 import type { ResponseBodyStream, ResponseWriter } from "../net/server/http-response.ts";
-
-/** The source of a stream: frames that are ready to be sent, a failure to report in the stream, or `null` at its end. */
-export interface ResponseSource {
-  next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
-  /** The client is gone, or is being cut off. */
-  cancel(reason: Failure): void;
-  /** The reader of this source, which knows how much has been sent. */
-  reader: OutputReader | null;
-}
 
 export interface StreamOptions {
   readonly requestId: string;
@@ -36,8 +27,7 @@ export interface ResponseStreamOwner {
  * Sends each part as it comes, and asks for the next only when the client has taken the last one. In silence it sends a comment
  * to keep the connection alive; a client that takes nothing is cut off.
  */
-export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
-  slot = 0;
+export class ResponseStream implements ResponseBodyStream {
   private out: ResponseWriter | null = null;
   /** The client is ready and waits for the source; otherwise the stream waits for the client. */
   private pulling = false;
@@ -47,14 +37,15 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
   /** The client has not taken what was sent. */
   private blocked = false;
   private wroteMs: number;
+  private readonly timer: Timer = { slot: 0, fire: () => this.checkSilence() };
 
   constructor(
-    private readonly source: ResponseSource,
+    private readonly source: OutputSource,
     private readonly owner: ResponseStreamOwner,
     private readonly options: StreamOptions,
   ) {
     this.wroteMs = options.ports.nowMs();
-    source.reader = this;
+    source.unsentBytes = () => (this.held?.length ?? 0) + (this.out?.unsentBytes ?? 0);
   }
 
   begin(out: ResponseWriter): void {
@@ -68,10 +59,6 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
     this.blocked = false;
     this.flushHeld();
     if (!this.pulling && !this.over && !this.blocked) void this.pull();
-  }
-
-  unsentBytes(): number {
-    return (this.held?.length ?? 0) + (this.out?.unsentBytes ?? 0);
   }
 
   sendKeepAlive(): boolean {
@@ -157,11 +144,11 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
     const nowMs = ports.nowMs();
     const patienceMs = Math.min(keepAliveMs > 0 ? keepAliveMs : Infinity, writeStallMs);
     const silentMs = nowMs - this.wroteMs;
-    ports.timers.set(this, silentMs >= patienceMs ? patienceMs : patienceMs - silentMs, nowMs);
+    ports.timers.set(this.timer, silentMs >= patienceMs ? patienceMs : patienceMs - silentMs, nowMs);
   }
 
-  /** Checks whether the stream has been silent for too long. */
-  fire(): void {
+  /** Sends a keep-alive if the source has been silent for long, and cuts off a client that has been. */
+  private checkSilence(): void {
     if (this.over) return;
     const { keepAliveMs, writeStallMs, ports, shape, requestId } = this.options;
     if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.tookMs() ?? 0);
@@ -181,7 +168,7 @@ export class ResponseStream implements ResponseBodyStream, OutputReader, Timer {
   private end(reason: Failure | null): void {
     if (this.over) return;
     this.over = true;
-    this.options.ports.timers.clear(this);
+    this.options.ports.timers.clear(this.timer);
     if (reason !== null) this.cancel(reason);
     this.owner.ended();
   }

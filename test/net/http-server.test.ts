@@ -4,10 +4,11 @@ import { readdirSync } from "node:fs";
 import fc from "fast-check";
 import type { ClientSocket } from "../../src/net/server/client-connection.ts";
 import { Connections } from "../../src/net/server/connections.ts";
+import type { OutputSource } from "../../src/gateway/call-result.ts";
 import type { Timer, TimerQueue } from "../../src/gateway/ports.ts";
 import { ResponseHead, type HttpResponse } from "../../src/net/server/http-response.ts";
 import type { IncomingRequest } from "../../src/net/server/incoming-request.ts";
-import { ResponseStream, type ResponseSource } from "../../src/http/response-stream.ts";
+import { ResponseStream } from "../../src/http/response-stream.ts";
 import { statusFor } from "../../src/net/server/request-parser.ts";
 import { RawConnection, RawResponse } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
@@ -151,7 +152,7 @@ class Edge {
   #stream(bytes: number, partBytes: number, everyMs: number): ResponseStream {
     let at = 0;
     this.live += 1;
-    const source: ResponseSource = {
+    const source: OutputSource = {
       next: async () => {
         if (everyMs > 0) await pause(everyMs);
         if (at === bytes) return null;
@@ -161,7 +162,7 @@ class Edge {
         return part;
       },
       cancel: () => void (this.cancelled += 1),
-      reader: null,
+      unsentBytes: null,
     };
     const owner = { cancelled: () => {}, ended: () => void (this.live -= 1) };
     return new ResponseStream(source, owner, {

@@ -1,7 +1,8 @@
 import type { Timeouts } from "../../channels/channel.ts";
+import { failure, type Failure } from "../../operations/failure.ts";
 import type { Timer, Ports } from "../ports.ts";
 
-export type TimeoutKind = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
+type TimeoutKind = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
 
 /**
  * All timeouts of one attempt on a single timer. The timer is set for the next timeout that could be due and checks again when it
@@ -19,13 +20,16 @@ export class AttemptTimeouts implements Timer {
   /** The timeout that could be due next, and when. */
   private next: TimeoutKind = "first";
   private nextMs = Infinity;
-  /** When the listener wants to know that there is no content yet. */
+  /** When `slow` is called if there is no content yet. */
   private slowMs: number;
 
   constructor(
     private readonly ports: Pick<Ports, "nowMs" | "timers">,
     private readonly limits: TimeoutLimits,
-    private readonly listener: TimeoutListener,
+    /** Ends the attempt. */
+    private readonly expired: (reason: Failure) => void,
+    /** There is no content yet. Returns after how long to be called again; Infinity: never. */
+    private readonly slow: () => number = never,
   ) {
     this.startedMs = limits.startedMs;
     this.byteMs = this.startedMs;
@@ -95,10 +99,10 @@ export class AttemptTimeouts implements Timer {
     this.look();
     const nowMs = this.ports.nowMs();
     if (this.nextMs <= nowMs) {
-      if (this.next === "slow") this.slowMs = nowMs + this.listener.slow();
+      if (this.next === "slow") this.slowMs = nowMs + this.slow();
       else {
         this.phase = "over";
-        this.listener.timedOut(this.next);
+        this.expired(this.reasonFor(this.next));
       }
     }
     this.arm();
@@ -141,13 +145,24 @@ export class AttemptTimeouts implements Timer {
     this.next = kind;
     this.nextMs = atMs;
   }
-}
 
-/** Receives the timeouts of an attempt. */
-export interface TimeoutListener {
-  timedOut(kind: Exclude<TimeoutKind, "slow">): void;
-  /** There is no content yet. Returns after how long to be told again; Infinity: never. */
-  slow(): number;
+  private reasonFor(kind: Exclude<TimeoutKind, "slow">): Failure {
+    const { stream, patienceMs, timeouts } = this.limits;
+    switch (kind) {
+      case "first":
+        return failure("timed_out", `no ${stream ? "content" : "answer"} within ${patienceMs} ms`);
+      case "deadline":
+        return failure("deadline", "the call's own time ran out");
+      case "idle":
+        return failure("timed_out", `silent for ${timeouts.idleMs} ms`);
+      case "progress":
+        return failure("timed_out", `no event for ${timeouts.progressMs} ms`);
+      case "total":
+        return failure("timed_out", `not complete within ${timeouts.totalMs} ms`);
+      case "lingering":
+        return failure("timed_out", "silent after the last choice was finished");
+    }
+  }
 }
 
 export interface TimeoutLimits {
@@ -161,6 +176,8 @@ export interface TimeoutLimits {
   /** After how long without content `slow` is called; Infinity: never. */
   readonly slowMs: number;
 }
+
+const never = (): number => Infinity;
 
 /** How long a finished stream may take to send its usage and its end marker. */
 const lingerMs = 10_000;

@@ -1,61 +1,70 @@
-import { codecOf, encode, type Codec, type EncodedRequest } from "../../dialects/dialect.ts";
-import type { Candidate, Timeouts } from "../../channels/channel.ts";
+import { codecOf, encode, type Codec, type EncodedRequest, type StreamReader } from "../../dialects/dialect.ts";
+import { isLocalModel, type Candidate, type Timeouts } from "../../channels/channel.ts";
 import { type CallRequest, maxOutputTokensOf } from "../../operations/call-request.ts";
-import { isFailure, type Failure } from "../../operations/failure.ts";
+import { isFailure, ofLocalEngine, type Failure } from "../../operations/failure.ts";
 import { type Operation, operationSpecs } from "../../operations/operation.ts";
 import { requestText } from "../../operations/request-text.ts";
 import type { Choice } from "../../routing/plan.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { expectedUse } from "../../usage/demand.ts";
-import { AttemptExchange, type ExchangeOptions, type Outcome } from "./attempt-exchange.ts";
 import type { Ticket } from "../upstream-state/upstream-state.ts";
 import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
 import { lessonIn, lower, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
-import { LiveStream } from "./live-stream.ts";
-import { outputEstimate } from "./output-estimate.ts";
-import type { Ports } from "../ports.ts";
+import { AttemptTimeouts } from "./attempt-timeouts.ts";
+import { LiveStream, type StreamOwner } from "./live-stream.ts";
+import type { Exchange, Ports, Reply } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
+import { explained, insteadOf, isJson, isSuccess, outputEstimate, readWhole } from "./whole-answer.ts";
 
-/** One request to one candidate. It is encoded in the candidate's dialect, counted in the upstream state, and ended exactly once. */
-export class Attempt implements ExchangeOptions {
+/** What comes of an attempt. */
+export type Outcome = WholeAnswer | LiveStream | Failure;
+
+/**
+ * One request to one candidate: encoded in its dialect, sent, and answered in exactly one of three ways: a whole answer, a stream whose
+ * first output has arrived (the commit point), or a failure. Before that, nothing has been sent to the client. It is counted in the
+ * upstream state, and ended exactly once.
+ */
+export class Attempt implements StreamOwner {
   readonly candidate: Candidate;
-  readonly cancellation: Cancellation;
-  readonly codec: Pick<Codec<never>, "explain">;
-  readonly stream: boolean;
-  readonly patienceMs: number;
-  readonly slowMs: number;
   readonly clampedTo: number | null;
   readonly voice: string | null;
   readonly dropped: readonly string[];
+  readonly timeouts: AttemptTimeouts;
+  /** Why the gateway ended the exchange. Errors that the network reports afterwards are consequences of that. */
+  reason: Failure | null = null;
+  /** What can be learned from the rejection of this attempt. */
+  lesson: CallLesson | null = null;
+  private readonly cancellation: Cancellation;
+  private readonly codec: Pick<Codec<never>, "explain">;
   private readonly ticket: Ticket;
-  private readonly exchange: AttemptExchange;
   private readonly operation: Operation;
   private readonly askedTokens: number;
   private readonly asksSubtitles: boolean;
+  private readonly forwarded: Readonly<Record<string, string>>;
+  private readonly expected: MeteredUsage;
   /** The request, until the answer begins: a long stream must not hold it in memory. */
   private ask: CallRequest | null;
-  private readonly forwarded: Readonly<Record<string, string>>;
-  /** What can be learned from the rejection of this attempt. */
-  lesson: CallLesson | null = null;
-  private readonly expected: MeteredUsage;
   private encoded: EncodedRequest | Failure | null;
-  private ended: AttemptRecord | null = null;
+  /** The request on the network; null until it is sent. */
+  private exchange: Exchange | null = null;
+  private reader: StreamReader | null = null;
   private answered: LiveStream | WholeAnswer | null = null;
+  private ended: AttemptRecord | null = null;
 
   constructor(
     call: Call,
     ask: CallRequest,
     private readonly gateway: Gateway,
     choice: AttemptChoice,
-    readonly startedMs: number,
+    private readonly startedMs: number,
     /** How much is left of the call's deadline for first content. */
-    readonly deadlineMs: number,
+    deadlineMs: number,
     private readonly hedge: boolean,
-    private readonly hedgeTrigger: HedgeTrigger | null = null,
+    hedgeTrigger: HedgeTrigger | null = null,
     /** What this call has learned about the deployment before. */
     private readonly taught: CallLesson | null = null,
   ) {
@@ -75,9 +84,7 @@ export class Attempt implements ExchangeOptions {
       forwarded: this.forwarded,
     });
     const sendable = isFailure(encoded) ? null : encoded;
-    this.stream = sendable?.answer.kind === "stream";
-    this.patienceMs = patienceMs(ask.operation, this.stream, channel.timeouts);
-    this.slowMs = hedgeTrigger === null ? Infinity : hedgeTrigger.slowMs(candidate, this.stream);
+    const stream = sendable?.answer.kind === "stream";
     this.codec = codecOf(dialect, ask.operation);
     this.cancellation = call.cancellation;
     this.encoded = encoded;
@@ -88,16 +95,17 @@ export class Attempt implements ExchangeOptions {
     this.operation = ask.operation;
     this.asksSubtitles = sendable?.subtitles === true;
     this.expected = expectedOf(ask);
-    this.ticket = gateway.upstreams.begin(choice, call.route.model, startedMs, this.stream);
-    this.exchange = new AttemptExchange(candidate, this);
+    this.ticket = gateway.upstreams.begin(choice, call.route.model, startedMs, stream);
+    const slowMs = hedgeTrigger?.slowMs(candidate, stream) ?? Infinity;
+    const { timeouts } = channel;
+    const limits = { startedMs, timeouts, stream, patienceMs: patienceMs(ask.operation, stream, timeouts), deadlineMs, slowMs };
+    const slow = hedgeTrigger === null || slowMs === Infinity ? undefined : slowOf(hedgeTrigger, this);
+    this.timeouts = new AttemptTimeouts(gateway.ports, limits, this.abandon, slow);
+    call.cancellation.add(this.abandon);
   }
 
   get ports(): Ports {
     return this.gateway.ports;
-  }
-
-  get timeouts(): Timeouts {
-    return this.candidate.deployment.channel.timeouts;
   }
 
   /** Sends the request, reads the answer and concludes the attempt. */
@@ -106,35 +114,67 @@ export class Attempt implements ExchangeOptions {
     // A long stream must not hold its request in memory.
     this.encoded = null;
     if (isFailure(encoded)) return this.conclude(encoded);
-    const reply = await this.exchange.send(encoded.request);
-    return this.conclude(await this.exchange.read(reply, encoded.answer));
+    if (this.reason !== null) return this.conclude(this.reason);
+    const { deployment, credential } = this.candidate;
+    this.exchange = this.ports.send(encoded.request, deployment.channel, credential);
+    const reply = await this.exchange.reply;
+    return this.conclude(isFailure(reply) ? reply : await this.read(reply, encoded.answer));
+  }
+
+  /** Reads the answer: all of it, or up to the first output of a stream. */
+  private async read(reply: Reply, answer: EncodedRequest["answer"]): Promise<Outcome> {
+    const { timeouts } = this;
+    timeouts.headArrived();
+    if (!isSuccess(reply)) return explained(reply, this.codec);
+    if (answer.kind !== "stream") return readWhole(reply, answer.read, timeouts);
+    // Some upstreams answer a streaming request with JSON and status 200, mostly to report an error.
+    if (isJson(reply)) return readWhole(reply, insteadOf(answer), timeouts);
+    const reader = await answer.reader(reply, this.ports.tools);
+    if (isFailure(reader)) return reader;
+    this.reader = reader;
+    const stream = new LiveStream(reply, reader, this);
+    const trouble = await stream.open();
+    // The attempt may have been ended from outside while the stream opened.
+    return trouble ?? this.reason ?? stream;
   }
 
   /** A whole answer or a failure ends the attempt. A stream ends it later, through `succeed` or `fail`. */
   private conclude(read: Outcome): Outcome {
-    const concluded = this.exchange.conclude(read);
-    const outcome = isFailure(concluded) ? this.sanitized(concluded) : concluded;
-    this.ask = null;
+    if (!(read instanceof LiveStream)) this.release();
+    // A failed exchange must not keep its connection.
+    if (isFailure(read)) this.exchange?.abort();
+    const outcome = read instanceof LiveStream ? read : (this.reason ?? read);
     if (isFailure(outcome)) {
-      const cause = this.adapted(outcome);
+      const cause = this.adapted(this.sanitized(this.named(outcome)));
+      this.ask = null;
       this.fail(cause);
       return cause;
     }
+    this.ask = null;
     if (this.taught !== null) this.gateway.upstreams.learn(this.candidate, this.taught);
-    if (outcome instanceof LiveStream) {
-      this.answered = outcome;
-      this.ticket.firstContent(this.gateway.ports.nowMs());
-    } else {
-      const nowMs = this.gateway.ports.nowMs();
-      this.answered = outcome;
-      this.ticket.firstContent(nowMs);
-      this.succeed(nowMs);
-    }
+    const nowMs = this.ports.nowMs();
+    this.answered = outcome;
+    this.ticket.firstContent(nowMs);
+    if (outcome.kind === "whole") this.succeed(nowMs);
     return outcome;
   }
 
-  slow(): number {
-    return this.hedgeTrigger === null ? Infinity : this.hedgeTrigger.slow(this);
+  /** Ends the attempt from outside: the client left, a timeout expired, or another attempt won. The first reason counts. */
+  readonly abandon = (reason: Failure): void => {
+    this.reason ??= reason;
+    this.release();
+    this.exchange?.abort();
+  };
+
+  release(): void {
+    this.timeouts.stop();
+    this.cancellation.remove(this.abandon);
+    this.reader?.destroy();
+  }
+
+  /** The failure under its public name: an engine on this machine is not reported as an upstream. */
+  named(cause: Failure): Failure {
+    return isLocalModel(this.candidate.deployment.channel.address) ? ofLocalEngine(cause) : cause;
   }
 
   /** The failure without anything that must not be repeated to the client. */
@@ -154,14 +194,14 @@ export class Attempt implements ExchangeOptions {
     return { ...cause, retryAdapted: true };
   }
 
-  succeed(nowMs = this.gateway.ports.nowMs()): void {
+  succeed(nowMs = this.ports.nowMs()): void {
     if (this.end("answered", null, nowMs)) this.ticket.succeeded(nowMs);
   }
 
   /** Ends the attempt with a failure. It is charged to its scope, or to nothing if the upstream had no part in it. */
   fail(cause: Failure): void {
     const outcome = outcomeOf(cause);
-    const nowMs = this.gateway.ports.nowMs();
+    const nowMs = this.ports.nowMs();
     if (!this.end(outcome, cause, nowMs)) return;
     if (outcome === "abandoned") this.ticket.abandoned();
     else this.ticket.failed(cause, nowMs);
@@ -169,7 +209,7 @@ export class Attempt implements ExchangeOptions {
 
   /** Another attempt won. */
   lose(): void {
-    this.exchange.abandon(lostRace);
+    this.abandon(lostRace);
     this.fail(lostRace);
   }
 
@@ -179,8 +219,8 @@ export class Attempt implements ExchangeOptions {
    */
   get record(): AttemptRecord {
     if (this.ended !== null) return this.ended;
-    const cause = this.answered === null ? this.exchange.left : null;
-    return this.line(cause === null ? "answered" : outcomeOf(cause), cause, this.gateway.ports.nowMs());
+    const cause = this.answered === null ? (this.reason ?? this.cancellation.failure) : null;
+    return this.line(cause === null ? "answered" : outcomeOf(cause), cause, this.ports.nowMs());
   }
 
   private end(outcome: AttemptRecord["outcome"], cause: Failure | null, nowMs: number): boolean {
@@ -207,7 +247,7 @@ export class Attempt implements ExchangeOptions {
       failure: cause,
       tookMs: nowMs - this.startedMs,
       hedge: this.hedge,
-      sent: this.exchange.sent,
+      sent: this.exchange !== null,
       expected: this.expected,
       usage: answered?.usage ?? null,
       outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
@@ -229,6 +269,11 @@ export interface HedgeTrigger {
   slowMs(candidate: Candidate, streamed: boolean): number;
   /** The attempt has no content yet. Returns after how long to be told again; Infinity: never. */
   slow(attempt: Attempt): number;
+}
+
+/** A function of its own, so that the closure is not allocated for every attempt. */
+function slowOf(trigger: HedgeTrigger, attempt: Attempt): () => number {
+  return () => trigger.slow(attempt);
 }
 
 /** The expected usage, as far as the request tells. */

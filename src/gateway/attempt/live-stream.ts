@@ -186,7 +186,7 @@ export class LiveStream {
    * reused.
    */
   private conclude(exhausted: boolean): void {
-    this.owner.settle();
+    this.owner.release();
     if (!exhausted) void drain(this.reply, this.owner.ports);
   }
 }
@@ -197,7 +197,8 @@ export interface StreamOwner {
   /** Why the gateway ended the exchange. Errors that the network reports afterwards are consequences of that. */
   readonly reason: Failure | null;
   readonly ports: Pick<Ports, "nowMs" | "after">;
-  settle(): void;
+  /** Nothing more is read: the timeouts stop, and the reader is freed. */
+  release(): void;
   abandon(reason: Failure): void;
   /** The failure under its public name. */
   named(cause: Failure): Failure;

@@ -1,21 +1,20 @@
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
-import type { CancellationListener } from "../cancellation.ts";
+import type { OutputSource } from "../call-result.ts";
 import type { Persisted } from "../settlement/record.ts";
 import type { EmissionSource, Rescue } from "./rescue.ts";
-import type { OutputReader, OutputSource } from "../serve.ts";
 
 /**
  * A committed stream on its way to the client. Frames that arrived together are sent together, and usage is read in passing. However
  * the stream ends, `settled` is called exactly once, and the last bytes wait for the receipt. It does not hold the request, unless
  * another channel may have to continue the answer.
  */
-export class Relay implements OutputSource, CancellationListener {
+export class Relay implements OutputSource {
   private readonly totals: StreamTotals = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
   private first: readonly Emission[] | null;
   private ended = false;
-  reader: OutputReader | null = null;
+  unsentBytes: (() => number) | null = null;
 
   constructor(
     private stream: EmissionSource,
@@ -68,11 +67,6 @@ export class Relay implements OutputSource, CancellationListener {
     return true;
   }
 
-  /** The client may leave before anything reads the stream. Without this, the upstream connection would stay open. */
-  cancelled(reason: Failure): void {
-    if (reason.kind === "client_gone") this.cancel(reason);
-  }
-
   cancel(reason: Failure): void {
     this.stream.abandon(reason);
     void this.end(reason);
@@ -91,7 +85,7 @@ export class Relay implements OutputSource, CancellationListener {
     this.ended = true;
     this.rescue?.end();
     // A failure that is reported in-band comes after all that was sent.
-    if (cause !== null && (cause.kind === "client_gone" || !this.tellsBreaks)) this.totals.bytesOut = leftOf(this.totals.bytesOut, this);
+    if (cause !== null && (cause.kind === "client_gone" || !this.tellsBreaks)) this.totals.bytesOut = sentOf(this.totals.bytesOut, this);
     return this.settled(cause, this.totals);
   }
 
@@ -130,8 +124,8 @@ export class Relay implements OutputSource, CancellationListener {
 }
 
 /** How many of `bytes` were sent. What is still unsent is counted with its framing. */
-export function leftOf(bytes: number, { reader }: Pick<OutputSource, "reader">): number {
-  return Math.max(0, bytes - (reader?.unsentBytes() ?? 0));
+export function sentOf(bytes: number, { unsentBytes }: Pick<OutputSource, "unsentBytes">): number {
+  return Math.max(0, bytes - (unsentBytes?.() ?? 0));
 }
 
 function endsWith(emissions: readonly Emission[]): boolean {

@@ -10,7 +10,7 @@ import { SpeechQueue } from "./queue.ts";
 import { longRecord } from "./record.ts";
 import { LongSpeechStream } from "./stream.ts";
 import type { CallRecord, Persisted } from "../settlement/record.ts";
-import type { CallResult } from "../serve.ts";
+import type { CallResult } from "../call-result.ts";
 
 /**
  * Speaks a text that is too long for one request: in parts, put together. Until the first part sounds it can fail like
@@ -61,8 +61,7 @@ function streamOf(
   });
   // A client that leaves before anyone reads its stream would otherwise leave it open.
   let unlisten = (): void => {};
-  unlisten = call.cancellation.listen(() => {
-    const reason = call.cancellation.failure!;
+  unlisten = call.cancellation.listen((reason) => {
     if (reason.kind === "client_gone") stream.cancel(reason);
   });
   return stream;

@@ -4,7 +4,7 @@ import { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import type { ReadAheadLimit } from "./read-ahead-limit.ts";
 import type { CallRecord } from "../settlement/record.ts";
-import type { CallResult, OutputSource } from "../serve.ts";
+import type { CallResult, OutputSource } from "../call-result.ts";
 
 /**
  * One part of a long text, being spoken: a call of its own, that ends with the whole one. Before its turn it is read
@@ -31,8 +31,7 @@ export class SpeechPart {
     gateway: Gateway,
     private readonly options: SpeechPartOptions,
   ) {
-    const { cancellation } = call;
-    this.unlink = cancellation.listen(() => this.cancellation.cancel(cancellation.failure!));
+    this.unlink = call.cancellation.listen((reason) => this.cancellation.cancel(reason));
     this.answer = gateway.collecting(this.records).serve({ ...call, cancellation: this.cancellation, split: false });
     this.opening = this.opened();
     // Whoever takes it is told of it.

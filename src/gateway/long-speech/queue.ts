@@ -10,7 +10,7 @@ import { ReadAheadLimit } from "./read-ahead-limit.ts";
 import { SpeechPart } from "./part.ts";
 import { withSameVoice } from "./route.ts";
 import type { CallRecord } from "../settlement/record.ts";
-import type { CallResult } from "../serve.ts";
+import type { CallResult } from "../call-result.ts";
 
 /**
  * The parts of a long text in their order. While one is being sent the next are already being spoken, but not so early

@@ -5,8 +5,8 @@ import { speechDeltaFrame, speechDoneFrame } from "../../operations/speech/speec
 import type { SpeechQueue } from "./queue.ts";
 import { usageOf } from "./record.ts";
 import type { Persisted } from "../settlement/record.ts";
-import { joined, leftOf } from "../attempt/relay.ts";
-import type { OutputReader, OutputSource } from "../serve.ts";
+import { joined, sentOf } from "../attempt/relay.ts";
+import type { OutputSource } from "../call-result.ts";
 
 /**
  * A long text on its way to the client: its parts joined, encoded as one, and in events where they are wanted. However
@@ -17,7 +17,7 @@ export class LongSpeechStream implements OutputSource {
   private bytesOut = 0;
   private over = false;
   private cause: Failure | null = null;
-  reader: OutputReader | null = null;
+  unsentBytes: (() => number) | null = null;
 
   constructor(
     private readonly queue: SpeechQueue,
@@ -94,7 +94,7 @@ export class LongSpeechStream implements OutputSource {
     this.look.encoder?.destroy();
     // What breaks in words is told behind all that came before it.
     const isLost = cause !== null && (cause.kind === "client_gone" || !this.look.events);
-    return this.settled(cause, isLost ? leftOf(this.bytesOut, this) : this.bytesOut);
+    return this.settled(cause, isLost ? sentOf(this.bytesOut, this) : this.bytesOut);
   }
 }
 

@@ -9,8 +9,8 @@ import type { Gateway } from "../gateway.ts";
 import { Parts, uncut, type PartFailure } from "./parts.ts";
 import { knownSpeakers, planParts } from "./plan.ts";
 import type { CallRecord, Persisted } from "../settlement/record.ts";
-import { joined, leftOf } from "../attempt/relay.ts";
-import type { CallResult, OutputReader, OutputSource } from "../serve.ts";
+import { joined, sentOf } from "../attempt/relay.ts";
+import type { CallResult, OutputSource } from "../call-result.ts";
 
 /** Transcribes a recording that is too long for one request: in parts, put together. */
 export function serveLongTranscription(call: Call, gateway: Gateway): Promise<CallResult> {
@@ -73,8 +73,7 @@ class LongTranscription {
       last: () => joined(lastFrames(this.merged.whole())),
       settled: (cause, bytesOut) => this.settle(cause, bytesOut, firstContentMs),
     });
-    this.call.cancellation.listen(() => {
-      const reason = this.call.cancellation.failure!;
+    this.call.cancellation.listen((reason) => {
       if (reason.kind === "client_gone") source.cancel(reason);
     });
     return { kind: "stream", source, type: eventsType, shape: "events", ...this.facts() };
@@ -154,7 +153,7 @@ interface LongSourceOptions {
 /** What is said of each part, as soon as all before it is said. */
 class LongSource implements OutputSource {
   private bytesOut = 0;
-  reader: OutputReader | null = null;
+  unsentBytes: (() => number) | null = null;
   private ended = false;
 
   constructor(
@@ -194,7 +193,7 @@ class LongSource implements OutputSource {
   private async end(cause: Failure | null): Promise<Failure | null> {
     if (this.ended) return null;
     this.ended = true;
-    const bytesOut = cause?.kind === "client_gone" ? leftOf(this.bytesOut, this) : this.bytesOut;
+    const bytesOut = cause?.kind === "client_gone" ? sentOf(this.bytesOut, this) : this.bytesOut;
     if (cause !== null) this.parts.stop(cause);
     await this.parts.ended();
     await this.options.settled(cause, bytesOut);

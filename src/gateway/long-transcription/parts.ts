@@ -46,7 +46,7 @@ export class Parts {
     private readonly gateway: Gateway,
   ) {
     this.lengthen();
-    const unlisten = call.cancellation.listen(() => this.fail({ kind: "failed", failure: call.cancellation.failure!, retryAfterMs: null }));
+    const unlisten = call.cancellation.listen((reason) => this.fail({ kind: "failed", failure: reason, retryAfterMs: null }));
     this.pumping = this.pump().finally(unlisten);
   }
 

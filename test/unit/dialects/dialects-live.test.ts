@@ -44,10 +44,10 @@ async function relayed(
     timeouts: new AttemptTimeouts(
       clock,
       { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity, slowMs: Infinity },
-      { timedOut: () => {}, slow: () => Infinity },
+      () => {},
     ),
     reason: null,
-    settle: () => {},
+    release: () => {},
     abandon: () => {},
     named: (cause: Failure) => cause,
     sanitized: (cause) => cause,

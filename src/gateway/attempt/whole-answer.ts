@@ -1,0 +1,71 @@
+import type { Codec, ExpectedStream, ExpectedWhole } from "../../dialects/dialect.ts";
+import { parseUntrusted } from "../../dialects/untrusted.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { estimateTokens } from "../../usage/token-estimate.ts";
+import type { Reply } from "../ports.ts";
+
+/** Reads an answer that is not streamed, and judges it: the dialect may find that it is an error in spite of its status. */
+export async function readWhole(
+  reply: Reply,
+  read: ExpectedWhole["read"],
+  progress: { bytesArrived(): void },
+): Promise<WholeAnswer | Failure> {
+  const body = await reply.bytes(answerBytesMax, progress);
+  return isFailure(body) ? afterHead(body) : read(body, reply);
+}
+
+/** How JSON is read that came instead of a stream. A function of its own, so that the closure is not allocated for every call. */
+export function insteadOf(answer: ExpectedStream): ExpectedWhole["read"] {
+  return (body, head) => answer.instead(body, head);
+}
+
+/** What the dialect makes of an answer with an error status. */
+export async function explained(reply: Reply, codec: Pick<Codec<never>, "explain">): Promise<Failure> {
+  const body = await reply.bytes(errorBytesMax);
+  const text = isFailure(body) ? "" : decoder.decode(body);
+  return codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
+}
+
+export function isSuccess({ status }: Reply): boolean {
+  return status >= 200 && status <= 299;
+}
+
+export function isJson(reply: Reply): boolean {
+  return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;
+}
+
+/** A connection that breaks inside the body is the deployment's fault, unlike a refused connection. */
+function afterHead(cause: Failure): Failure {
+  return cause.kind === "bad_response" ? cause : failure("disconnected", `${cause.detail} inside the answer`);
+}
+
+const errorBytesMax = 64 * 1024;
+const answerBytesMax = 16 * 1024 * 1024;
+
+/** Estimates the tokens of a whole answer whose upstream did not report them. Zero if it did, or if nothing can be estimated. */
+export function outputEstimate({ body, type, usage }: WholeAnswer): number {
+  if (usage?.completionTokens != null || !type.startsWith("application/json")) return 0;
+  const answer = parseUntrusted(decoder.decode(body), body);
+  return textsIn((answer as { readonly choices?: unknown } | null | undefined)?.choices).reduce(
+    (sum, text) => sum + estimateTokens(text),
+    0,
+  );
+}
+
+const decoder = new TextDecoder();
+
+/** The texts of all choices: content, refusals, reasoning, and the names and arguments of tool calls. */
+function textsIn(choices: unknown): readonly string[] {
+  if (!Array.isArray(choices)) return [];
+  return choices.flatMap((choice: { readonly message?: Readonly<Record<string, unknown>> | null } | null) => {
+    const message = choice?.message;
+    if (typeof message !== "object" || message === null) return [];
+    const calls = Array.isArray(message["tool_calls"]) ? message["tool_calls"] : [];
+    const called = calls.map(
+      (call: { readonly function?: unknown } | null) => call?.function as Readonly<Record<string, unknown>> | null | undefined,
+    );
+    const said = ["content", "refusal", "reasoning", "reasoning_content"].map((name) => message[name]);
+    return [...said, ...called.flatMap((one) => [one?.["name"], one?.["arguments"]])].filter((text) => typeof text === "string");
+  });
+}
