@@ -1,4 +1,4 @@
-import type { CallResult } from "../gateway/gateway.ts";
+import type { CallResult, OutputSource } from "../gateway/call-result.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
 import type { Call, CallFacts } from "../gateway/call.ts";
 import type { LimitExceeded, ConcurrencySlot } from "../gateway/admission/limiter.ts";
@@ -16,7 +16,7 @@ import { errorResponse, statusOf } from "./errors.ts";
 import { headerLine, type ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { RequestObserver, IncomingRequest } from "../net/server/incoming-request.ts";
 import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
-import { ResponseStream, type ResponseSource, type ResponseStreamOwner } from "./response-stream.ts";
+import { ResponseStream, type ResponseStreamOwner } from "./response-stream.ts";
 import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
 
 /** One operation of the HTTP API: how its requests are read. The rest of a call is the same for all operations. */
@@ -44,7 +44,7 @@ export interface ParsedRequest {
  * it is made.
  */
 export function handleCall(context: RequestContext, endpoint: Endpoint, key: Key | Failure): void {
-  new InboundCall(context, endpoint, key).begin();
+  void new InboundCall(context, endpoint, key).run();
 }
 
 /** One request of one client, until it has a response. */
@@ -71,11 +71,49 @@ class InboundCall implements RequestObserver {
     };
   }
 
-  /** If anything throws, the call is ended and the client gets an error. */
-  begin(): void {
+  /**
+   * Reads the request, admits the call, serves it and answers. Most bodies arrive with the head, and then nothing is awaited before the
+   * call is admitted. If anything throws, the call is ended and the client gets an error.
+   */
+  async run(): Promise<void> {
+    const { context, endpoint, cancellation, facts } = this;
+    const { request, head, receiptId, services, snapshot } = context;
+    const { ledger } = services.gateway;
+    let slot: ConcurrencySlot | null = null;
     try {
-      this.precheck();
+      const key = this.precheck();
+      if (key === null) return;
+      let parsed = endpoint.read(context, key);
+      if (parsed instanceof Promise) {
+        const reading = parsed;
+        // The await below handles a rejection; this keeps it from being reported as unhandled in the meantime.
+        reading.catch(() => {});
+        // A request that is still being read counts as a concurrent call of its key: it costs as much, at a pace that the client sets.
+        const reserving = ledger.reserveSlot(key, receiptId);
+        const reserved = reserving instanceof Promise ? await reserving : reserving;
+        if (reserved.kind === "limit_exceeded") return this.rejectUnread(reading, reserved);
+        slot = reserved;
+        parsed = await unlessCancelled(reading, cancellation);
+        // Given up in the turn in which the limits of the call are asked, so that no other call can take it in between.
+        slot.release();
+        slot = null;
+      }
+      const call = this.enter(parsed, key);
+      if (call === null) return;
+      const admission = await ledger.admit(receiptId, facts, key, call.ask, call.route);
+      if ("kind" in admission) return void this.rejectOverLimit(admission);
+      if (admission.onRecord !== null && !(await isWritten(admission.onRecord))) return void this.rejectOverLimit(ledger.lost(admission));
+      facts.admission = admission;
+      head.rateLimitStatus = admission.grant.rateLimitStatus;
+      const serving = services.gateway.serve(call);
+      const result = this.mayBeginEarly(call)
+        ? await withTimeout(serving, snapshot.service.earlyHeadersMs, services.gateway.ports.after)
+        : await serving;
+      if (result === null) return request.answer(earlyResponse(serving, call, context));
+      if (result.kind === "failed") await result.recorded(statusOf(result.failure));
+      request.answer(toHttpResponse(result, cancellation, context));
     } catch (error) {
+      slot?.release();
       this.broke(error);
     }
   }
@@ -84,8 +122,8 @@ class InboundCall implements RequestObserver {
     this.cancellation.cancel(clientGone);
   }
 
-  /** Checks what the headers show, then reads the body. Most bodies arrive with the head, and nothing is awaited. */
-  private precheck(): void {
+  /** Checks what the headers show. Returns the key, or null if the request was rejected. */
+  private precheck(): Key | null {
     const { context, endpoint, key, cancellation } = this;
     const { request, snapshot } = context;
     const { gateway, pressure } = context.services;
@@ -106,34 +144,7 @@ class InboundCall implements RequestObserver {
     const rejected = rejectEarly(request, key, endpoint, gateway.calls.size, snapshot);
     if (rejected !== null) return this.reject(rejected);
     const overLimit = gateway.ledger.precheck(key);
-    if (overLimit !== null) return this.rejectOverLimit(overLimit);
-    const parsed = endpoint.read(context, key);
-    if (parsed instanceof Promise) void this.enterLater(parsed, key);
-    else this.enter(parsed, key);
-  }
-
-  /**
-   * A request that is still being read counts as a concurrent call of its key: it costs the gateway as much, at a pace that the
-   * client sets.
-   */
-  private async enterLater(reading: Promise<ParsedRequest | Failure>, key: Key): Promise<void> {
-    const { context, cancellation } = this;
-    let slot: ConcurrencySlot | null = null;
-    // The rejection is handled by the await below; this keeps it from being reported as unhandled in the meantime.
-    reading.catch(() => {});
-    try {
-      const reserving = context.services.gateway.ledger.reserveSlot(key, context.receiptId);
-      const reserved = reserving instanceof Promise ? await reserving : reserving;
-      if (reserved.kind === "limit_exceeded") return this.rejectUnread(reading, reserved);
-      slot = reserved;
-      const parsed = await unlessCancelled(reading, cancellation);
-      slot.release();
-      slot = null;
-      this.enter(parsed, key);
-    } catch (error) {
-      slot?.release();
-      this.broke(error);
-    }
+    return overLimit === null ? key : this.rejectOverLimit(overLimit);
   }
 
   /** The key has too many concurrent calls: the result of the reading is disposed of. */
@@ -154,7 +165,8 @@ class InboundCall implements RequestObserver {
     context.request.answer(errorResponse(internalError, context.head));
   }
 
-  private reject(why: Failure, waitMs: number | null = null): void {
+  /** Answers with an error. Returns null, in place of what the request would have become. */
+  private reject(why: Failure, waitMs: number | null = null): null {
     const { request, head, services } = this.context;
     void services.gateway.refused(this.facts, why, statusOf(why));
     services.gateway.calls.end(this.cancellation);
@@ -162,16 +174,17 @@ class InboundCall implements RequestObserver {
     if (why.status === 408) head.closes = true;
     const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
     request.answer(errorResponse(why, head, retryAfterMs));
+    return null;
   }
 
   /** Reports the state of the key's limits, and when a retry may succeed. */
-  private rejectOverLimit({ failure: why, rateLimitStatus, retryAfterMs }: LimitExceeded): void {
+  private rejectOverLimit({ failure: why, rateLimitStatus, retryAfterMs }: LimitExceeded): null {
     this.context.head.rateLimitStatus = rateLimitStatus;
-    this.reject(why, retryAfterMs);
+    return this.reject(why, retryAfterMs);
   }
 
-  /** Turns a parsed request into a call, unless the key, the model or the route rules it out. */
-  private enter(parsed: ParsedRequest | Failure, key: Key): void {
+  /** Turns a parsed request into a call. Returns null if the key, the model or the route rules it out, and the request was rejected. */
+  private enter(parsed: ParsedRequest | Failure, key: Key): Call | null {
     const { context, cancellation, facts } = this;
     const { request, snapshot } = context;
     if (isFailure(parsed)) {
@@ -192,31 +205,12 @@ class InboundCall implements RequestObserver {
     if (bound === null) return this.reject(forbiddenModel(ask.model));
     const able = eligible(bound, ask, key.splits, snapshot.service);
     if (isFailure(able)) return this.reject(able);
-    const call: Call = { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation };
-    void this.execute(call);
+    return { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation };
   }
 
-  /** Admits the call, serves it and answers. A stream whose content takes long gets its head early (`earlyHeadersMs`). */
-  private async execute(call: Call): Promise<void> {
-    const { context } = this;
-    const { gateway } = context.services;
-    const { earlyHeadersMs } = call.snapshot.service;
-    const waits = !call.facts.stream || !operationSpecs[call.ask.operation].earlyHeaders || earlyHeadersMs === 0;
-    try {
-      const admission = await gateway.ledger.admit(context.receiptId, call.facts, call.key, call.ask, call.route);
-      if ("kind" in admission) return this.rejectOverLimit(admission);
-      if (admission.onRecord !== null && !(await isWritten(admission.onRecord)))
-        return this.rejectOverLimit(gateway.ledger.lost(admission));
-      this.facts.admission = admission;
-      context.head.rateLimitStatus = admission.grant.rateLimitStatus;
-      const serving = gateway.serve(call);
-      const result = waits ? await serving : await withTimeout(serving, earlyHeadersMs, gateway.ports.after);
-      if (result === null) return context.request.answer(earlyResponse(serving, call, context));
-      if (result.kind === "failed") await result.recorded(statusOf(result.failure));
-      context.request.answer(toHttpResponse(result, this.cancellation, context));
-    } catch (error) {
-      this.broke(error);
-    }
+  /** A stream whose content takes long gets its head early (`earlyHeadersMs`). */
+  private mayBeginEarly({ facts, ask, snapshot }: Call): boolean {
+    return facts.stream && operationSpecs[ask.operation].earlyHeaders && snapshot.service.earlyHeadersMs !== 0;
   }
 }
 
@@ -234,8 +228,8 @@ function disposeParsed(late: ParsedRequest | Failure): void {
 /** A cancelled call does not wait for a client that takes its time to send the request. */
 function unlessCancelled(reading: Promise<ParsedRequest | Failure>, cancellation: Cancellation): Promise<ParsedRequest | Failure> {
   return new Promise((resolve, reject) => {
-    const unlisten = cancellation.listen(() => {
-      resolve(cancellation.failure!);
+    const unlisten = cancellation.listen((reason) => {
+      resolve(reason);
       reading.then(disposeParsed, () => {});
     });
     reading.then((parsed) => {
@@ -275,7 +269,7 @@ function toHttpResponse(answer: CallResult, cancellation: Cancellation, context:
 function earlyResponse(answering: Promise<CallResult>, call: Call, context: RequestContext): HttpResponse {
   const { cancellation } = call;
   const { gateway, onBug } = context.services;
-  let source: ResponseSource | null = null;
+  let source: OutputSource | null = null;
   // Recorded here and not when it is read, because the client may leave before anything is read.
   const recorded = answering.then(async (answer) => {
     if (answer.kind === "failed") await answer.recorded(200);
@@ -286,22 +280,22 @@ function earlyResponse(answering: Promise<CallResult>, call: Call, context: Requ
     onBug(error);
     void gateway.refused(call.facts, internalError, 200);
   });
-  const later: ResponseSource = {
+  const later: OutputSource = {
     async next() {
       if (source !== null) return source.next();
       const answer = await recorded;
       if (answer.kind === "failed") return answer.failure;
       source = answer.kind === "whole" ? singleChunk(answer.body) : answer.source;
-      source.reader = later.reader;
+      source.unsentBytes = later.unsentBytes;
       return source.next();
     },
     cancel: (reason) => cancellation.cancel(reason),
-    reader: null,
+    unsentBytes: null,
   };
   return streamResponse(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, context);
 }
 
-function singleChunk(bytes: Uint8Array): ResponseSource {
+function singleChunk(bytes: Uint8Array): OutputSource {
   let left: Uint8Array | null = bytes;
   return {
     next: () => {
@@ -310,7 +304,7 @@ function singleChunk(bytes: Uint8Array): ResponseSource {
       return Promise.resolve(part);
     },
     cancel: () => {},
-    reader: null,
+    unsentBytes: null,
   };
 }
 
@@ -323,7 +317,7 @@ interface StreamFormat {
 
 /** Does not take the call: a long stream must not keep its request in memory. */
 function streamResponse(
-  source: ResponseSource,
+  source: OutputSource,
   { type, shape, early }: StreamFormat,
   cancellation: Cancellation,
   { head, snapshot, services: { gateway } }: RequestContext,

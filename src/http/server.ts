@@ -95,9 +95,8 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const query = queryOf(request.target);
   if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head);
 
-  const key = authenticate(request, ring, wallMs);
   const context: RequestContext = { request, receiptId, head, snapshot, services: options };
-  return key instanceof Promise ? answerLater(context, route, key, options) : answer(context, route, key, options);
+  return answer(context, route, authenticate(request, ring, wallMs), options);
 }
 
 /** The client's own request id, if it is safe to log; else null. */
@@ -110,36 +109,31 @@ const harmless = /^[\w.-]{1,64}$/;
 /** Methods that no path supports. */
 const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
-async function answerLater(
+/**
+ * Authenticates a request and answers it. It resolves to null, because the request is given its response here. If the key is known
+ * without asking the store, nothing is awaited, so that a connection with pipelined requests answers them in one loop.
+ */
+async function answer(
   context: RequestContext,
   route: HttpRoute,
-  authenticated: Promise<Key | Failure>,
+  authenticating: Key | Failure | Promise<Key | Failure>,
   options: ListenOptions,
-): Promise<HttpResponse | null> {
-  return answer(context, route, await authenticated, options);
-}
-
-/** Returns null for a call, which responds to its request itself. */
-function answer(context: RequestContext, route: HttpRoute, authenticated: Key | Failure, options: ListenOptions): HttpResponse | null {
+): Promise<null> {
   const { request, head, snapshot } = context;
+  const authenticated = authenticating instanceof Promise ? await authenticating : authenticating;
   // Clients that guess keys are slowed down; clients with a valid key are not, whatever network they share.
   const throttled = isFailure(authenticated) && authenticated.status === 401 ? tooManyAuthFailures(snapshot, options, request) : null;
   const key = throttled ?? authenticated;
   const endpoint = endpoints.get(route.name);
-  if (endpoint !== undefined) {
-    handleCall(context, endpoint, key);
-    return null;
+  if (endpoint !== undefined) handleCall(context, endpoint, key);
+  else if (isFailure(key)) request.answer(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs));
+  else if (route.name === "models") request.answer(listModels(snapshot, key, head));
+  else if (route.name === "model") request.answer(showModel(snapshot, key, route.id, head));
+  else {
+    options.unknownRoutes.note(request, pathOf(request.target), head.requestId);
+    request.answer(errorResponse(noResponses, head));
   }
-  if (isFailure(key)) return errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs);
-  switch (route.name) {
-    case "models":
-      return listModels(snapshot, key, head);
-    case "model":
-      return showModel(snapshot, key, route.id, head);
-    default:
-      options.unknownRoutes.note(request, pathOf(request.target), head.requestId);
-      return errorResponse(noResponses, head);
-  }
+  return null;
 }
 
 function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOptions, { address }: IncomingRequest): Failure | null {
