@@ -13,6 +13,9 @@ const managing = ["app", "http", "admin", "cli", "manage"];
 /** Where the runtime's own interface may be used. */
 const onBun = ["http", "admin", "net", "store", "state", "engines", "cli"];
 
+/** A connection is spoken to from two sides, by its socket and by its user, and is one object for each of thousands. */
+const manyInterfaces = ["net"];
+
 const folderFilesMax = 22;
 
 test("there is something to check", () => {
@@ -114,6 +117,26 @@ describe("the edge", () => {
   test("reads the environment in config and main only", () => {
     const readers = sources.filter(({ code }) => /\bprocess\.env\b|\bBun\.env\b|\bimport\.meta\.env\b/.test(code));
     expect(readers.filter(({ folder }) => folder !== "config" && folder !== "main.ts").map(({ path }) => path)).toEqual([]);
+  });
+});
+
+describe("classes", () => {
+  test("implement one interface of ours at most: what needs another is a function or an object of its own", () => {
+    const ours = new Set(sources.flatMap(({ code }) => [...code.matchAll(/\b(?:interface|type) ([A-Z]\w*)/g)].map(([, name = ""]) => name)));
+    const found = sources
+      .filter(({ folder }) => !manyInterfaces.includes(folder))
+      .flatMap(({ path, code }) =>
+        [...code.matchAll(/\bclass (\w+)[^{;]*?\bimplements ([^{]+)\{/g)]
+          .map(([, name = "", list = ""]) => ({ name, list: list.replaceAll(/<[^<>]*>/g, "").split(",") }))
+          .map(({ name, list }) => ({ name, implemented: list.map((each) => each.trim()).filter((each) => ours.has(each)) }))
+          .filter(({ implemented }) => implemented.length > 1)
+          .map(({ name, implemented }) => `${path}: ${name} implements ${implemented.join(", ")}`),
+      );
+    expect(found).toEqual([]);
+  });
+
+  test("and functions take no readonly away: a field that changes is declared as one", () => {
+    expect(sources.filter(({ code }) => /-readonly\b/.test(code)).map(({ path }) => path)).toEqual([]);
   });
 });
 
