@@ -25,7 +25,7 @@ import type { Ports } from "../gateway/ports.ts";
 import { greeting, type StartFacts } from "./greeting.ts";
 import { AuthFailures } from "../http/auth-failures.ts";
 import { watchPressure } from "../http/overload/load-shed.ts";
-import { KeyRing } from "../http/key-ring.ts";
+import { KeyRing } from "../http/authenticate.ts";
 import { listen, type CurrentConfig, type Listener } from "../http/server.ts";
 import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { Follower } from "../../src/gateway/follower.ts";
 import { KeyCache } from "../../src/gateway/admission/key-cache.ts";
 import { StorageTrouble, type ChangedKey, type OpenedKey, type Storage } from "../../src/gateway/storage.ts";
-import { KeyRing } from "../../src/http/key-ring.ts";
+import { KeyRing } from "../../src/http/authenticate.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import type { StoredKey } from "../../src/keys/stored-key.ts";
 import { makeToken } from "../../src/keys/token.ts";

@@ -2,7 +2,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { KeyCache } from "../../src/gateway/admission/key-cache.ts";
 import type { OpenedKey } from "../../src/gateway/storage.ts";
-import { KeyRing } from "../../src/http/key-ring.ts";
+import { KeyRing } from "../../src/http/authenticate.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { newKey } from "../support/admin.ts";
 

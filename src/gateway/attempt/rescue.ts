@@ -4,7 +4,6 @@ import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { ContinuationSeam } from "../../operations/chat/resume.ts";
 import { SaidText } from "../../operations/chat/said-text.ts";
-import type { HeldRequests } from "./held-requests.ts";
 import type { LiveStream } from "./live-stream.ts";
 
 /** What a relay reads from: the stream of one upstream, or of a second one that took over. */
@@ -169,3 +168,25 @@ export function isNothing(text: string): boolean {
 }
 
 const saidBytesMax = 32 * 1024;
+
+/**
+ * Limits the memory of requests that are kept while their answers are streamed, so that another channel can continue them. Beyond the
+ * limit, an answer that breaks off is reported as interrupted.
+ */
+export class HeldRequests {
+  private held = 0;
+
+  /** Returns false if there is no room. Otherwise `release` must be called once. */
+  hold(bytes: number): boolean {
+    if (bytes > requestBytesMax || this.held + bytes > heldBytesMax) return false;
+    this.held += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.held -= bytes;
+  }
+}
+
+const requestBytesMax = 1024 * 1024;
+const heldBytesMax = 64 * 1024 * 1024;

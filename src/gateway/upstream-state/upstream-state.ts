@@ -23,7 +23,7 @@ import type { Failure, FailureKind } from "../../operations/failure.ts";
 import { admits, isWaitRequested } from "../../routing/condition.ts";
 import { hasOneDeployment, plan, type Choice, type Plan } from "../../routing/plan.ts";
 import { BoundedMap } from "./bounded-map.ts";
-import { HeldRequests } from "../attempt/held-requests.ts";
+import { HeldRequests } from "../attempt/rescue.ts";
 import { Lessons, type CallLesson, type Lesson } from "./lessons.ts";
 import { CapacityQueue } from "../admission/capacity-queue.ts";
 import type { Ports } from "../ports.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { EventReader } from "../../../src/dialects/readers/event-reader.ts";
 import { OpenAiStream } from "../../../src/dialects/openai/stream.ts";
-import { HeldRequests } from "../../../src/gateway/attempt/held-requests.ts";
+import { HeldRequests } from "../../../src/gateway/attempt/rescue.ts";
 import { readChatRequest, type ChatRequest } from "../../../src/operations/chat/chat-request.ts";
 import { continued, type Continuation } from "../../../src/operations/chat/continuation.ts";
 import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";

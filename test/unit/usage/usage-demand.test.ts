@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { OutputAverages } from "../../../src/gateway/admission/output-averages.ts";
+import { moved, newOutputAverage, OutputAverages } from "../../../src/gateway/admission/output-averages.ts";
 import type { Demand } from "../../../src/limits/limits.ts";
 import type { CallRequest } from "../../../src/operations/call-request.ts";
 import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
@@ -8,7 +8,6 @@ import type { TranscriptionRequest } from "../../../src/operations/transcription
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { costNanos } from "../../../src/usage/cost.ts";
 import { highestCost, expectedDemand, expectedUse, actualDemand, type DemandOptions } from "../../../src/usage/demand.ts";
-import { moved, newOutputAverage } from "../../../src/usage/output-average.ts";
 import type { PriceRates } from "../../../src/usage/price.ts";
 import { estimateTokens, TokenCount } from "../../../src/usage/token-estimate.ts";
 import fc from "fast-check";
