@@ -17,7 +17,7 @@ export type CallResult = CallResultFacts &
 
 /** Output that is sent to the client as it arrives: bytes, the failure that interrupted them, or `null` at the end. */
 export interface OutputSource {
-  next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null>;
+  next(): Promise<Uint8Array | Failure | null>;
   /** The client is gone, or is being cut off. */
   cancel(reason: Failure): void;
   /**

@@ -76,8 +76,7 @@ export class ResponseStream implements ResponseBodyStream {
       this.pulling = true;
       let part: Uint8Array | Failure | null;
       try {
-        const next = this.source.next();
-        part = next instanceof Promise ? await next : next;
+        part = await this.source.next();
       } catch (error) {
         part = this.bugOf(error);
       }

@@ -30,21 +30,12 @@ export class Relay implements OutputSource {
     stream.first = [];
   }
 
-  /**
-   * Frames to send, the failure that interrupted them, or `null` after the stream's own end. The first frames are returned without a
-   * promise, because they have arrived already; that is why this function and `read` are two.
-   */
-  next(): Uint8Array | Failure | null | Promise<Uint8Array | Failure | null> {
-    const { first } = this;
+  /** Frames to send, the failure that interrupted them, or `null` after the stream's own end. */
+  async next(): Promise<Uint8Array | Failure | null> {
+    let { first } = this;
     this.first = null;
-    if (first === null || this.ended || endsWith(first)) return this.read(first);
-    const bytes = this.pass(first);
-    return bytes.length > 0 ? bytes : this.read(null);
-  }
-
-  private async read(first: readonly Emission[] | null): Promise<Uint8Array | Failure | null> {
-    for (let known = first; !this.ended; known = null) {
-      const emissions = known ?? (await this.stream.next());
+    for (; !this.ended; first = null) {
+      const emissions = first ?? (await this.stream.next());
       if (emissions === null) return this.endWith(null);
       if (isFailure(emissions)) {
         if (await this.goesOn(emissions)) continue;
