@@ -7,7 +7,12 @@ import type { Candidates, Choice, RoutingPolicy } from "./plan.ts";
  * Scale", Dean and Barroso, CACM 56(2), 2013). `null`: no hedge for this call. Until enough calls are known, the operator's figure or a generous
  * default is used, and a model that was asked to reason (`reasons`) is not hedged.
  */
-export function hedgeDelayMs({ hedgeAfterMs }: RoutingPolicy, load: Readonly<Load> | undefined, streamed: boolean, reasons: boolean): number | null {
+export function hedgeDelayMs(
+  { hedgeAfterMs }: RoutingPolicy,
+  load: Readonly<Load> | undefined,
+  streamed: boolean,
+  reasons: boolean,
+): number | null {
   if (hedgeAfterMs === null) return null;
   const p95 = p95Ms(load, streamed);
   if (hedgeAfterMs !== "auto") return Math.max(hedgeAfterMs, usualTimes * (p95 ?? 0));

@@ -122,7 +122,9 @@ describe("the edge", () => {
 
 describe("classes", () => {
   test("implement one interface of ours at most: what needs another is a function or an object of its own", () => {
-    const ours = new Set(sources.flatMap(({ code }) => [...code.matchAll(/\b(?:interface|type) ([A-Z]\w*)/g)].map(([, name = ""]) => name)));
+    const ours = new Set(
+      sources.flatMap(({ code }) => [...code.matchAll(/\b(?:interface|type) ([A-Z]\w*)/g)].map(([, name = ""]) => name)),
+    );
     const found = sources
       .filter(({ folder }) => !manyInterfaces.includes(folder))
       .flatMap(({ path, code }) =>
