@@ -18,7 +18,7 @@ import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
-import { explained, insteadOf, isJson, isSuccess, outputEstimate, readWhole } from "./whole-answer.ts";
+import { explained, insteadOf, outputEstimate, readWhole } from "./whole-answer.ts";
 
 /** What comes of an attempt. */
 export type Outcome = WholeAnswer | LiveStream | Failure;
@@ -253,6 +253,14 @@ export class Attempt implements StreamOwner {
       outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
     };
   }
+}
+
+function isSuccess({ status }: Reply): boolean {
+  return status >= 200 && status <= 299;
+}
+
+function isJson(reply: Reply): boolean {
+  return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;
 }
 
 /** A failure that the upstream did not cause counts as abandoned. */

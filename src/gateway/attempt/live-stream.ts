@@ -3,7 +3,7 @@ import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
-import { OutputCount } from "../../usage/output-count.ts";
+import { OutputCount } from "../../usage/token-estimate.ts";
 import type { Ports, Reply } from "../ports.ts";
 import type { AttemptTimeouts } from "./attempt-timeouts.ts";
 

@@ -3,7 +3,6 @@ import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { ContinuationSeam } from "../../operations/chat/resume.ts";
-import { SaidText } from "../../operations/chat/said-text.ts";
 import type { LiveStream } from "./live-stream.ts";
 
 /** What a relay reads from: the stream of one upstream, or of a second one that took over. */
@@ -86,6 +85,42 @@ export class Rescue {
     }
   }
 }
+
+/**
+ * The words of an answer so far, in case another channel has to continue it. That hardly ever happens, so they are kept as
+ * bytes in one buffer: a string for each delta would cost more than relaying it.
+ */
+export class SaidText {
+  private bytes = nothing;
+  length = 0;
+
+  add(delta: Extract<Emission, { kind: "delta" }>): void {
+    if (delta instanceof DeltaRun) {
+      this.reserve(delta.wordBytes);
+      this.length = delta.copyWords(this.bytes, this.length);
+    } else {
+      this.reserve(3 * delta.text.length);
+      this.length += encoder.encodeInto(delta.text, this.bytes.subarray(this.length)).written;
+    }
+  }
+
+  get text(): string {
+    return decoder.decode(this.bytes.subarray(0, this.length));
+  }
+
+  private reserve(more: number): void {
+    const needed = this.length + more;
+    if (needed <= this.bytes.length) return;
+    const grown = new Uint8Array(Math.max(bytesMin, needed + (this.length >> 1)));
+    grown.set(this.bytes.subarray(0, this.length));
+    this.bytes = grown;
+  }
+}
+
+const bytesMin = 256;
+const nothing = new Uint8Array(0);
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** The second stream with the identity (id, model, time) of the first. What the client already has is left out. */
 class JoinedStream implements EmissionSource {

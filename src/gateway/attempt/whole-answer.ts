@@ -27,14 +27,6 @@ export async function explained(reply: Reply, codec: Pick<Codec<never>, "explain
   return codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
 }
 
-export function isSuccess({ status }: Reply): boolean {
-  return status >= 200 && status <= 299;
-}
-
-export function isJson(reply: Reply): boolean {
-  return reply.header("content-type")?.toLowerCase().startsWith("application/json") ?? false;
-}
-
 /** A connection that breaks inside the body is the deployment's fault, unlike a refused connection. */
 function afterHead(cause: Failure): Failure {
   return cause.kind === "bad_response" ? cause : failure("disconnected", `${cause.detail} inside the answer`);

@@ -16,8 +16,18 @@ import {
 } from "../../channels/health.ts";
 import { LastAsked } from "../../channels/last-asked.ts";
 import { begun, ended, newLoad, observed, type Load } from "../../channels/load.ts";
-import { countCall, newHedgeQuota, takeHedge, type HedgeQuota } from "../../limits/hedge-quota.ts";
-import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry, type RetryBudget } from "../../limits/retry-budget.ts";
+import {
+  countCall,
+  newHedgeQuota,
+  takeHedge,
+  type HedgeQuota,
+  countClientRetry,
+  countFirst,
+  mayRetry,
+  newRetryBudget,
+  takeRetry,
+  type RetryBudget,
+} from "../../limits/retry-budget.ts";
 import { countAccept, countRequest, newThrottle, type Throttle } from "../../limits/throttle.ts";
 import type { Failure, FailureKind } from "../../operations/failure.ts";
 import { admits, isWaitRequested } from "../../routing/condition.ts";

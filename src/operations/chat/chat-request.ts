@@ -1,7 +1,6 @@
 import { isFailure, type Failure } from "../failure.ts";
-import { misspelled } from "../field-names.ts";
+import { misspelled, bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 import { elementsOf, type JsonMember, lastMember, membersOf, scanJson, type JsonSpan, valueOf } from "../json.ts";
-import { bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 
 /**
  * A chat request as the client sent it: the bytes, and the few facts the gateway decides on. Everything else in the

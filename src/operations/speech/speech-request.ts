@@ -1,9 +1,8 @@
 import { audioFormats, type AudioFormat } from "../../media/audio.ts";
 import { characterCount } from "./sentences.ts";
 import { isFailure, type Failure } from "../failure.ts";
-import { misspelled } from "../field-names.ts";
+import { misspelled, bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 import { type JsonMember, lastMember, membersOf, scanJson, valueOf } from "../json.ts";
-import { bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 
 /** A speech request as the client sent it: the bytes, and the few facts the gateway decides on. */
 export interface SpeechRequest {

@@ -1,7 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { countCall, newHedgeQuota, takeHedge } from "../../../src/limits/hedge-quota.ts";
-import { countClientRetry, countFirst, mayRetry, newRetryBudget, takeRetry } from "../../../src/limits/retry-budget.ts";
+import {
+  countCall,
+  newHedgeQuota,
+  takeHedge,
+  countClientRetry,
+  countFirst,
+  mayRetry,
+  newRetryBudget,
+  takeRetry,
+} from "../../../src/limits/retry-budget.ts";
 import { callsIn, count, marksIn, newSlidingCounter } from "../../../src/limits/sliding-counter.ts";
 import {
   countAccept,

@@ -1,12 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { EventReader } from "../../../src/dialects/readers/event-reader.ts";
 import { OpenAiStream } from "../../../src/dialects/openai/stream.ts";
-import { HeldRequests } from "../../../src/gateway/attempt/rescue.ts";
+import { HeldRequests, SaidText } from "../../../src/gateway/attempt/rescue.ts";
 import { readChatRequest, type ChatRequest } from "../../../src/operations/chat/chat-request.ts";
 import { continued, type Continuation } from "../../../src/operations/chat/continuation.ts";
 import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
-import { SaidText } from "../../../src/operations/chat/said-text.ts";
 import type { Candidates } from "../../../src/routing/plan.ts";
 import { canContinue, type RescueInput } from "../../../src/routing/rescue.ts";
 import { candidatesOf, type Candidate } from "../../../src/channels/channel.ts";

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { OutputCount } from "../../../src/usage/output-count.ts";
-import { estimateTokens } from "../../../src/usage/token-estimate.ts";
+import { OutputCount, estimateTokens } from "../../../src/usage/token-estimate.ts";
 
 function counted(deltas: readonly string[]): number {
   const count = new OutputCount();
