@@ -8,6 +8,7 @@ import { UpstreamState } from "../src/gateway/upstream-state/upstream-state.ts";
 import { Cancellation } from "../src/gateway/cancellation.ts";
 import { Gateway } from "../src/gateway/gateway.ts";
 import type { Ports, Reply } from "../src/gateway/ports.ts";
+import { serve } from "../src/gateway/serve.ts";
 import { readChatRequest } from "../src/operations/chat/chat-request.ts";
 import { isFailure } from "../src/operations/failure.ts";
 import { accessLine } from "../src/telemetry/access.ts";
@@ -100,7 +101,7 @@ function call(gateway: Gateway) {
     startedMs: ports.nowMs(),
     admission: null,
   } as const;
-  return gateway.serve({
+  const call = {
     facts,
     key,
     ask: asked,
@@ -109,7 +110,8 @@ function call(gateway: Gateway) {
     snapshot,
     headers: { header: () => null },
     cancellation: new Cancellation(),
-  });
+  };
+  return serve(call, gateway);
 }
 
 async function measure(name: string, step: () => unknown): Promise<void> {

@@ -15,6 +15,7 @@ import { Engines } from "../engines/engines.ts";
 import { firstKey } from "./first-key.ts";
 import { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
 import { Follower } from "../gateway/follower.ts";
+import { dispatch } from "../gateway/dispatch.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import { sanitizedFailure } from "../gateway/attempt/sanitized-failure.ts";
 import { KeyCache } from "../gateway/admission/key-cache.ts";
@@ -206,6 +207,7 @@ export class App {
       reusePort: this.surroundings.workers > 1,
       connectionsMax: connectionsMaxOf(openFilesMax()),
       gateway: this.gateway,
+      serve: (call) => dispatch(call, this.gateway),
       current: () => this.current,
       ready: () => !this.stopping,
       degraded: () => this.degraded(),

@@ -1,16 +1,12 @@
 import type { Dialect } from "../dialects/dialect.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { UpstreamState } from "./upstream-state/upstream-state.ts";
-import type { Call, CallFacts } from "./call.ts";
-import type { CallResult } from "./call-result.ts";
+import type { CallFacts } from "./call.ts";
 import type { Ledger } from "./admission/ledger.ts";
 import { LiveCalls } from "./admission/live-calls.ts";
 import type { Ports } from "./ports.ts";
 import type { CallRecord, Persisted } from "./settlement/record.ts";
-import { serveLongSpeech } from "./long-speech/long-speech.ts";
-import { serveLongTranscription } from "./long-transcription/long-transcription.ts";
 import { FairQueue } from "./admission/fair-queue.ts";
-import { serve } from "./serve.ts";
 
 /** What calls are served with. It outlives calls and configuration reloads. */
 export class Gateway {
@@ -28,11 +24,6 @@ export class Gateway {
     readonly servesParts = false,
   ) {
     this.fairQueue = fairQueue ?? new FairQueue(ports);
-  }
-
-  serve(call: Call): Promise<CallResult> {
-    if (!call.split) return serve(call, this);
-    return call.ask.operation === "transcription" ? serveLongTranscription(call, this) : serveLongSpeech(call, this);
   }
 
   /** The same gateway for the parts of a long call: their records are collected and become part of the record of the call. */

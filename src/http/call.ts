@@ -105,7 +105,7 @@ class InboundCall implements RequestObserver {
       if (admission.onRecord !== null && !(await isWritten(admission.onRecord))) return void this.rejectOverLimit(ledger.lost(admission));
       facts.admission = admission;
       head.rateLimitStatus = admission.grant.rateLimitStatus;
-      const serving = services.gateway.serve(call);
+      const serving = services.serve(call);
       const result = this.mayBeginEarly(call)
         ? await withTimeout(serving, snapshot.service.earlyHeadersMs, services.gateway.ports.after)
         : await serving;

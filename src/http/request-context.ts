@@ -1,3 +1,5 @@
+import type { Call } from "../gateway/call.ts";
+import type { CallResult } from "../gateway/call-result.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
@@ -22,6 +24,8 @@ export interface RequestContext {
 /** What all requests of a listener share. */
 export interface ListenerServices {
   readonly gateway: Gateway;
+  /** Serves an admitted call. */
+  readonly serve: (call: Call) => Promise<CallResult>;
   /** The current load of the process. */
   readonly pressure: (nowMs: number) => Pressure;
   /** Whether there is memory for so many more bytes. */

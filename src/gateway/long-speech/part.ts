@@ -5,6 +5,7 @@ import type { Gateway } from "../gateway.ts";
 import type { ReadAheadLimit } from "./read-ahead-limit.ts";
 import type { CallRecord } from "../settlement/record.ts";
 import type { CallResult, OutputSource } from "../call-result.ts";
+import { serve } from "../serve.ts";
 
 /**
  * One part of a long text, being spoken: a call of its own, that ends with the whole one. Before its turn it is read
@@ -32,7 +33,7 @@ export class SpeechPart {
     private readonly options: SpeechPartOptions,
   ) {
     this.unlink = call.cancellation.listen((reason) => this.cancellation.cancel(reason));
-    this.answer = gateway.collecting(this.records).serve({ ...call, cancellation: this.cancellation, split: false });
+    this.answer = serve({ ...call, cancellation: this.cancellation, split: false }, gateway.collecting(this.records));
     this.opening = this.opened();
     // Whoever takes it is told of it.
     this.opening.catch(() => {});

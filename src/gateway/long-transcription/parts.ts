@@ -7,6 +7,7 @@ import { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { partAsk, type PartPlan } from "./plan.ts";
 import type { AudioCutting, AudioPart, CutTrouble } from "../ports.ts";
+import { serve } from "../serve.ts";
 import type { CallRecord } from "../settlement/record.ts";
 
 /** Why a part, and with it the call, failed. */
@@ -111,7 +112,7 @@ export class Parts {
   private async serve(part: AudioPart, index: number): Promise<PartHeard | PartFailure> {
     const { call, ask, plan, gateway } = this;
     const startedMs = gateway.ports.nowMs();
-    const answer = await gateway.collecting(this.records).serve({
+    const partCall: Call = {
       ...call,
       // Each has the time that a call has.
       facts: { ...call.facts, stream: false, bytesIn: part.file.content.length, startedMs },
@@ -120,7 +121,8 @@ export class Parts {
       split: false,
       headers: partHeaders(call, index),
       cancellation: this.cancellation,
-    });
+    };
+    const answer = await serve(partCall, gateway.collecting(this.records));
     if (answer.kind === "stream") throw new Error("a part was answered with a stream, which was not asked for");
     if (answer.kind === "failed") {
       void answer.recorded(answer.failure.status ?? 0);

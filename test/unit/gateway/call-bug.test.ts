@@ -28,7 +28,6 @@ class BrokenWorld {
       calls: this.calls,
       ledger: { precheck: () => null, admit },
       refused: (_: unknown, __: unknown, status: number) => void this.givenBack.push(status),
-      serve,
     } as unknown as Gateway;
     const route = { model: "m", tiers: [[{ deployment: { channel: { capabilities } } }]], size: 1 };
     const snapshot = { routes: new Map([["m", route]]), service: { inFlightMax: 10, earlyHeadersMs: 0 } } as unknown as Snapshot;
@@ -40,7 +39,7 @@ class BrokenWorld {
       resume: () => {},
     };
     const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, carrier);
-    const services = { gateway, pressure: () => calm, hasRoom: () => true, onBug: (bug: unknown) => void this.bugs.push(bug) };
+    const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug: (bug: unknown) => void this.bugs.push(bug) };
     const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services };
     handleCall(context, endpoint, key);
   }

@@ -6,6 +6,7 @@ import { UpstreamState } from "../../../src/gateway/upstream-state/upstream-stat
 import type { Call } from "../../../src/gateway/call.ts";
 import { Cancellation } from "../../../src/gateway/cancellation.ts";
 import type { CallResult } from "../../../src/gateway/call-result.ts";
+import { dispatch } from "../../../src/gateway/dispatch.ts";
 import { Gateway } from "../../../src/gateway/gateway.ts";
 import { planParts } from "../../../src/gateway/long-transcription/plan.ts";
 import type { AudioPart, CutTrouble, Ports, Reply } from "../../../src/gateway/ports.ts";
@@ -183,7 +184,7 @@ describe("the refusal of what is too large stands, and says why,", () => {
     ["where nothing can cut", null, "cannot cut"],
   ])("%s", async (_, cuts, why) => {
     const { gateway, records } = world(cuts);
-    const refusal = failed(await gateway.serve(await callFor([{}])));
+    const refusal = failed(await dispatch(await callFor([{}]), gateway));
     expect(refusal).toMatchObject({ kind: "invalid_request", status: 413, type: "server_error" });
     expect(refusal.publicMessage).toStartWith("Maximum content size limit (1048576) exceeded (2097164 bytes read)");
     expect(refusal.publicMessage).toContain(why);
@@ -200,7 +201,7 @@ test("a call in parts is recorded once, with the attempts and the usage of all o
     reply: Promise.resolve(reply(answers.shift()!)),
     abort: () => {},
   }));
-  const answer = await gateway.serve(await callFor([{}]));
+  const answer = await dispatch(await callFor([{}]), gateway);
   expect(answer).toMatchObject({ kind: "whole", type: "application/json", attempts: 2, channel: "channel-0" });
   expect(records).toMatchObject([
     { state: "complete", status: 200, usage: { audioSeconds: 30 }, attempts: [{ outcome: "answered" }, { outcome: "answered" }] },
@@ -217,7 +218,7 @@ test("a part that fails ends the others, for which nobody is blamed, and all par
     return { reply: mine === 2 ? Promise.resolve(reply({ error: { message: "No." } }, 400)) : aborted, abort };
   });
   const call = await callFor([{}]);
-  expect(failed(await gateway.serve(call))).toMatchObject({ kind: "invalid_request" });
+  expect(failed(await dispatch(call, gateway))).toMatchObject({ kind: "invalid_request" });
   expect(records).toHaveLength(1);
   const outcomes = records[0]!.attempts.map(({ outcome }) => outcome);
   expect(outcomes.filter((outcome) => outcome === "failed")).toHaveLength(1);
@@ -229,7 +230,7 @@ test("a client that has left already is not served", async () => {
   const call = await callFor([{}]);
   call.cancellation.cancel(failure("client_gone", "the client left"));
   const made = world([part(0, 10)]);
-  expect(failed(await made.gateway.serve(call)).kind).toBe("client_gone");
+  expect(failed(await dispatch(call, made.gateway)).kind).toBe("client_gone");
   expect(made.stopped).toBe(true);
   expect(made.parts.held).toBe(0);
   expect(made.records).toMatchObject([{ state: "abandoned" }]);
@@ -240,7 +241,7 @@ test("a bug in a part is a bug of the call, and leaves nothing behind", async ()
     throw new Error("a bug");
   });
   const call = await callFor([{}]);
-  const thrown: unknown = await made.gateway.serve(call).catch((error: unknown) => error);
+  const thrown: unknown = await dispatch(call, made.gateway).catch((error: unknown) => error);
   expect(thrown).toEqual(new Error("a bug"));
   expect(made.stopped).toBe(true);
   expect(made.parts.held).toBe(0);
@@ -252,7 +253,7 @@ test("four parts are under way at a time, and the next begins when any of them i
     Array.from({ length: 7 }, (_, index) => part(index * 10, index * 10 + 10)),
     () => ({ reply: new Promise((resolve) => open.push(() => resolve(reply({ text: "said" })))), abort: () => {} }),
   );
-  const answering = gateway.serve(await callFor([{}]));
+  const answering = dispatch(await callFor([{}]), gateway);
   await settled();
   expect([open.length, parts.held]).toEqual([4, 4]);
   // The last, not the first.
