@@ -3,49 +3,62 @@ import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
 import { processorTimes, stolenShare, stolenShareMax } from "./test-machine.ts";
-import { needsOf } from "./test-needs.ts";
+import { needsOf, type Need } from "./test-needs.ts";
 import { readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
 
 /**
- * Runs test files, each in a process of its own, and ends with one line that counts. Those that may share the machine come first,
- * two at a time; then those that need it quiet, with each other; then those that need it alone (scripts/test-needs.ts). What a
- * file says is kept together. A file that failed while the host of this virtual machine took more than a tenth of the processors is run
- * again at the end, alone, up to three times; any other failure is a failure.
+ * Runs test files, each in a process of its own, and ends with one line that counts the tests.
  *
- * Given files and folders, it runs those. Without, all of test/ is run but what says that it is slow; with --slow only that, with
- * --all that as well, last.
+ * The first line of a file says what it needs (scripts/test-needs.ts), and that decides what runs beside it:
  *
- * Properties are tried with the same inputs each time (test/support/seed.ts); SLUICE_TEST_SEED names others.
+ * 1. Files that share the machine run first, one per processor.
+ * 2. Files that need it quiet come next. They mostly wait, so two per processor run at a time.
+ * 3. Files that need it alone come last, one after the other.
  *
- * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file begins later than that, and those left out are named.
+ * Given files and folders, it runs those. Otherwise it runs all of test/ except the slow files; with --slow only the slow files, and
+ * with --all both, the slow ones last.
+ *
+ * The output of a file is printed in one piece. A file that failed while the host of this virtual machine took more than a tenth of
+ * the processors is run again at the end, alone, up to three times. Any other failure is a failure.
+ *
+ * Properties are tried with the same inputs in every run (test/support/seed.ts); SLUICE_TEST_SEED chooses others. SLUICE_TEST_RUNS
+ * multiplies how many inputs the expensive ones are tried with (test/support/properties.ts): 1 by default, 4 with --all.
+ *
+ * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file is started later than that, and the files left out are
+ * named at the end.
  */
 
-/** Many times what the longest takes. */
+/** Many times what the slowest file takes. */
 const fileMsMax = 600_000;
 const rerunsMax = 3;
-const beganMs = performance.now();
+const startedMs = performance.now();
 const minutes = Number(process.env["SLUICE_TEST_MINUTES"] ?? "Infinity");
 if (!(minutes > 0))
   throw new Error(`SLUICE_TEST_MINUTES must be a number above 0, not ${JSON.stringify(process.env["SLUICE_TEST_MINUTES"])}`);
-/** Slow files begin in the first half of the time: they are not what a starved machine is for. */
+/** Slow files are only started in the first half of the time, so that a starved machine spends it on the others. */
 const slowMinutes = minutes / 2;
+const runsOfAll = "4";
+
 const flags: readonly string[] = process.argv.slice(2).filter((argument) => argument === "--slow" || argument === "--all");
 const named = process.argv.slice(2).filter((argument) => !flags.includes(argument));
 const chosen = named.length > 0 ? named.flatMap(testFilesOf) : chooseFrom(testFilesOf("test"));
-const slow = named.length > 0 ? [] : chosen.filter((file) => needsOf(file).has("slow"));
-const files = chosen.filter((file) => !slow.includes(file));
-const alone = files.filter((file) => existsSync(file) && needsOf(file).has("alone"));
-const quiet = files.filter((file) => existsSync(file) && !alone.includes(file) && needsOf(file).has("quiet"));
-const company = files.filter((file) => !alone.includes(file) && !quiet.includes(file));
-// Where the first that needs a PostgreSQL leaves an empty cluster for the others (test/support/servers/postgres.ts).
+const slow = named.length > 0 ? [] : chosen.filter((file) => needs(file, "slow"));
+const usual = chosen.filter((file) => !slow.includes(file));
+
+// The first file that needs a PostgreSQL leaves an empty cluster here for the others (test/support/servers/postgres.ts).
 const cluster = mkdtempSync(join(tmpdir(), "sluice-cluster-"));
-// Beside others that keep the processors busy, a model of low priority would not come to an end within any test's time.
-const engines = slowness() > 1 ? { SLUICE_ENGINE_NICENESS: "0" } : {};
-// How each file ended, as its shell tells it.
-const endings = mkdtempSync(join(tmpdir(), "sluice-suite-"));
+// The exit code of each file, written by the shell that runs it.
+const exitCodes = mkdtempSync(join(tmpdir(), "sluice-suite-"));
 process.on("exit", () => {
-  for (const folder of [cluster, endings]) rmSync(folder, { recursive: true, force: true });
+  for (const folder of [cluster, exitCodes]) rmSync(folder, { recursive: true, force: true });
 });
+const environment = {
+  ...process.env,
+  SLUICE_TEST_CLUSTER: cluster,
+  ...(flags.includes("--all") ? { SLUICE_TEST_RUNS: process.env["SLUICE_TEST_RUNS"] ?? runsOfAll } : {}),
+  // On a busy machine, a model of low priority would not finish within the time of any test.
+  ...(slowness() > 1 ? { SLUICE_ENGINE_NICENESS: "0" } : {}),
+};
 const running = new Set<Bun.Subprocess>();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.once(signal, () => {
@@ -54,31 +67,20 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   });
 }
 
-let endingsMade = 0;
-const first: FileRun[] = [];
+let filesRun = 0;
+const firstRuns: FileRun[] = [];
 const leftOut: string[] = [];
-for (const group of [company, quiet]) await together(group);
-for (const file of alone) await runFirst(file, true);
-for (const file of slow) await runFirst(file, true, slowMinutes);
+await runAll(usual, minutes);
+await runAll(slow, slowMinutes);
 const runs: FileRun[] = [];
-for (const run of first) runs.push(mayBeTheHost(run) ? await runAgain(run) : run);
+for (const run of firstRuns) runs.push(mayBeTheHost(run) ? await runAgain(run) : run);
 
-console.log(summarise(runs, leftOut).join("\n"));
+console.log(summarise(runs, { leftOut, seconds: (performance.now() - startedMs) / 1_000 }).join("\n"));
 const failed = runs.some(({ report }) => report.failed > 0);
 const passed = runs.some(({ report }) => report.passed > 0);
 process.exitCode = failed || !passed ? 1 : 0;
 
-/** Two at a time, from both ends, so that those of one kind, which often need the same of the machine, seldom meet. */
-async function together(group: readonly string[]): Promise<void> {
-  const queue = [...group];
-  const lane = async (next: () => string | undefined): Promise<void> => {
-    for (let file = next(); file !== undefined; file = next()) await runFirst(file, group.length === 1);
-  };
-  const ends = [() => queue.shift(), () => queue.pop()];
-  await Promise.all(ends.slice(0, availableParallelism()).map(lane));
-}
-
-/** The test files of a folder, or the file itself, also where there is none: that is a failure to be counted. */
+/** The files in a folder, or the file itself, even if it does not exist: that counts as a failure. */
 function testFilesOf(path: string): readonly string[] {
   if (!existsSync(path) || !statSync(path).isDirectory()) return [path];
   const names = readdirSync(path, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".test.ts"));
@@ -90,16 +92,42 @@ function testFilesOf(path: string): readonly string[] {
 
 function chooseFrom(all: readonly string[]): readonly string[] {
   if (flags.includes("--all")) return all;
-  return all.filter((file) => needsOf(file).has("slow") === flags.includes("--slow"));
+  return all.filter((file) => needs(file, "slow") === flags.includes("--slow"));
 }
 
-async function runFirst(file: string, live: boolean, withinMinutes = minutes): Promise<void> {
-  if (timeIsUp(withinMinutes)) leftOut.push(file);
-  else first.push(await run(file, live));
+function needs(file: string, need: Need): boolean {
+  return existsSync(file) && needsOf(file).has(need);
+}
+
+/** Runs each file beside those it may run beside. */
+async function runAll(files: readonly string[], withinMinutes: number): Promise<void> {
+  const alone = files.filter((file) => needs(file, "alone"));
+  const quiet = files.filter((file) => !alone.includes(file) && needs(file, "quiet"));
+  const shared = files.filter((file) => !alone.includes(file) && !quiet.includes(file));
+  // A model keeps every processor busy, so one lane works through the models while the other has the rest.
+  const models = shared.filter((file) => needs(file, "models"));
+  const processors = availableParallelism();
+  await runInLanes([...models, ...shared.filter((file) => !models.includes(file))], processors, withinMinutes);
+  await runInLanes(quiet, 2 * processors, withinMinutes);
+  await runInLanes(alone, 1, withinMinutes);
+}
+
+/** Half of the lanes take files from the front and half from the back, so that neighbours, which use the same things, seldom meet. */
+async function runInLanes(files: readonly string[], lanes: number, withinMinutes: number): Promise<void> {
+  const queue = [...files];
+  const shown = lanes === 1 || files.length === 1;
+  const lane = async (next: () => string | undefined): Promise<void> => {
+    for (let file = next(); file !== undefined; file = next()) {
+      if (timeIsUp(withinMinutes)) leftOut.push(file);
+      else firstRuns.push(await run(file, shown));
+    }
+  };
+  const ends = [() => queue.shift(), () => queue.pop()];
+  await Promise.all(Array.from({ length: lanes }, (_, at) => lane(ends[at % ends.length]!)));
 }
 
 function timeIsUp(withinMinutes = minutes): boolean {
-  return performance.now() - beganMs > withinMinutes * 60_000;
+  return performance.now() - startedMs > withinMinutes * 60_000;
 }
 
 function mayBeTheHost({ report, stolen }: FileRun): boolean {
@@ -121,26 +149,26 @@ function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
 }
 
-/** What ended a process, as a shell tells it. */
+/** The signal that ended a process, if the exit code that a shell reports stands for one. */
 function signalOf(exitCode: number): string | undefined {
   return Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
 }
 
-/** Where nobody else speaks meanwhile, what the file says is shown as it comes. */
-async function run(file: string, live: boolean): Promise<FileRun> {
-  // Both of its outputs are one, in the order they were written; and a pipe, for a pipe of the runtime's is a socket, and some count sockets.
-  const status = join(endings, String(endingsMade++));
+/** Runs one file. `shown`: no other file runs meanwhile, so its output is printed as it comes. */
+async function run(file: string, shown: boolean): Promise<FileRun> {
+  // Both outputs go into one pipe, in the order they were written. It is a shell's pipe: Bun's own is a socket, and some tests count those.
+  const status = join(exitCodes, String(filesRun++));
   const script = 'status=$1; shift; { "$0" "$@" 2>&1; echo $? >"$status"; } | cat';
   const preload = existsSync(file) && readFileSync(file, "utf8").includes('"fast-check"') ? ["--preload", "./test/support/seed.ts"] : [];
   const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", ...preload, file];
-  const startedMs = performance.now();
+  const fromMs = performance.now();
   const before = processorTimes();
   const child = Bun.spawn(command, {
-    env: { ...process.env, ...engines, SLUICE_TEST_CLUSTER: cluster },
+    env: environment,
     stdin: "ignore",
     stdout: "pipe",
     stderr: "inherit",
-    // A test that never gives its turn back is out of reach of its own timeout.
+    // A test that blocks its process is out of reach of its own timeout.
     timeout: fileMsMax,
     killSignal: "SIGKILL",
   });
@@ -148,16 +176,17 @@ async function run(file: string, live: boolean): Promise<FileRun> {
   const pieces: Uint8Array[] = [];
   for await (const bytes of child.stdout) {
     pieces.push(bytes);
-    if (live) process.stdout.write(bytes);
+    if (shown) process.stdout.write(bytes);
   }
   await child.exited;
   running.delete(child);
   const exitCode = existsSync(status) ? Number(readFileSync(status, "utf8")) : 1;
   const output = Buffer.concat(pieces);
-  if (!live) process.stdout.write(output);
+  if (!shown) process.stdout.write(output);
   const report: FileReport = readReport(output.toString(), exitCode);
   const stolen = stolenShare(before, processorTimes());
-  // A file that died, also after it had counted, is to be found in the log.
+  // Without this line, a file that died after it had counted its tests could not be found in the log.
   if (exitCode !== 0) console.log(`${file} ended with ${signalOf(exitCode) ?? exitCode}`);
-  return { file, report, seconds: (performance.now() - startedMs) / 1_000, stolen, reruns: 0 };
+  const cpuSeconds = Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1e6;
+  return { file, report, seconds: (performance.now() - fromMs) / 1_000, cpuSeconds, stolen, reruns: 0 };
 }

@@ -3,14 +3,14 @@ import { readFileSync } from "node:fs";
 /**
  * What a test file needs, declared in its first line together with the reason: `// Needs: alone, servers. It measures memory.`
  *
- * - `alone`: nothing else runs meanwhile, because it measures time, memory or open files.
- * - `quiet`: its times are real, but it works so little meanwhile that another file of this kind may run beside it.
- * - `servers`: a PostgreSQL or a Redis.
- * - `models`: the models of packages/embedded.
+ * - `alone`: nothing else may run at the same time, because the file measures time, memory or open files.
+ * - `quiet`: the file checks real times, but it mostly waits, so that other files of this kind may run beside it.
+ * - `servers`: it needs a PostgreSQL or a Redis.
+ * - `models`: it runs the models of packages/embedded, which keep all processors busy.
  * - `slow`: it takes long and proves little that no other file proves. `npm test` leaves it out, `npm run test:slow` runs it, and so
  *   does CI while there is time.
  *
- * A file without such a line shares the machine with any other.
+ * A file without such a line may run beside any other.
  */
 export type Need = (typeof needs)[number];
 const needs = ["alone", "quiet", "servers", "models", "slow"] as const;

@@ -1,28 +1,30 @@
-/** How one file of tests went, by what Bun said at its end. */
+/** How the tests of one file went, according to what Bun printed at the end. */
 export interface FileReport {
   readonly passed: number;
   readonly failed: number;
-  /** One for each, with the reason where the name holds one. */
+  /** The name of each skipped test, which often says why. */
   readonly skipped: readonly string[];
-  /** What was said of each that failed, its file first and its name last; of a file that died, the last it said. */
+  /** The output about each failed test, from the name of its file to its own; for a file that died, the end of its output. */
   readonly failures: readonly string[];
 }
 
-/** One file, as it was run last. */
+/** The last run of one file. */
 export interface FileRun {
   readonly file: string;
   readonly report: FileReport;
   readonly seconds: number;
+  /** Processor time of the file and of the processes it started. Much less than `seconds` means that it mostly waits. */
+  readonly cpuSeconds: number;
   /** The share of the processors that the host took meanwhile. */
   readonly stolen: number;
   /** How often it was run again because the host had taken too much. */
   readonly reruns: number;
 }
 
-/** Enough for a message, the lines of code around it and who called. */
+/** Enough for a message, the lines of code around it and the stack. */
 const failureLinesMax = 40;
 
-/** Bun counts at the very end, after everything that tests may have written. A file that dies does not get there: it has failed. */
+/** Bun prints its counts at the very end, after anything the tests may have written. A file that dies before that has failed. */
 export function readReport(output: string, exitCode: number): FileReport {
   const lines = output.split("\n");
   const end = lines.findLastIndex((line) => /^Ran \d+ tests? across/.test(line));
@@ -35,18 +37,18 @@ export function readReport(output: string, exitCode: number): FileReport {
   const of = (...names: readonly string[]): number => names.reduce((sum, name) => sum + (counts.get(name) ?? 0), 0);
   const failed = of("fail", "error", "errors");
   const died = end < 0 || (exitCode !== 0 && failed === 0);
-  // Where there are many tests, the names of those that were skipped stand there once more, at the end.
+  // Where there are many tests, Bun repeats the names of the skipped ones at the end.
   const named = lines.flatMap((line) => /^\((?:skip|todo)\) (.*)/.exec(line)?.[1] ?? []);
   const skipped = Array.from({ length: of("skip", "todo") }, (_, at) => named[at] ?? "(unnamed)");
   const told = failuresIn(lines);
-  // A file that died, and an error that no test is the place of.
+  // A file that died, and an error outside of any test.
   const untold = failed + (died ? 1 : 0) > told.length ? [lines.slice(-failureLinesMax).join("\n").trim()] : [];
   const file = lines.find((line) => /^\S+\.test\.ts:$/.test(line)) ?? "";
   const failures = [...told, ...untold].map((failure) => `${file}\n${failure}`.trim());
   return { passed: of("pass"), failed: failed + (died ? 1 : 0), skipped, failures };
 }
 
-/** Bun says what went wrong above the name. Where there are many tests it says all of it once more at the end, under a heading. */
+/** Bun prints the error above the name of the test. Where there are many tests, it repeats all failures at the end, under a heading. */
 function failuresIn(lines: readonly string[]): readonly string[] {
   const heading = lines.findIndex((line) => /^\d+ tests failed:$/.test(line));
   const once = heading < 0 ? lines : lines.slice(0, heading);
@@ -58,36 +60,48 @@ function failuresIn(lines: readonly string[]): readonly string[] {
   });
 }
 
-const slowestShown = 15;
+const slowestShown = 10;
+
+/** What concerns the suite as a whole. */
+export interface Suite {
+  /** Files that were not started because SLUICE_TEST_MINUTES were over. */
+  readonly leftOut: readonly string[];
+  readonly seconds: number;
+}
 
 /**
- * Which files took longest, what was run again and what was left out; what was skipped and why, a group that was skipped as a
- * whole in one line; what failed, once more, for it stands far above and often only the end of a log is kept; and, last, the line
- * that counts.
+ * The end of the output: the slowest files and the total time; the files that were run again or left out; the skipped tests, with one
+ * line for a group that was skipped as a whole; the failures, repeated because often only the end of a log is kept; and the counts.
  */
-export function summarise(runs: readonly FileRun[], leftOut: readonly string[] = []): readonly string[] {
+export function summarise(runs: readonly FileRun[], { leftOut, seconds }: Suite): readonly string[] {
   const reports = runs.map(({ report }) => report);
   const sum = (count: (report: FileReport) => number): number => reports.reduce((so, report) => so + count(report), 0);
   const counted = `${sum(({ passed }) => passed)} passed, ${sum(({ failed }) => failed)} failed`;
   const skipped = reports.flatMap((report) => report.skipped);
   return [
-    ...(runs.length <= slowestShown ? [] : slowest(runs)),
+    ...(runs.length <= slowestShown ? [] : [...slowest(runs), totalLine(runs, seconds)]),
     ...runs.filter(({ reruns }) => reruns > 0).map(rerunLine),
     ...(leftOut.length === 0 ? [] : [`Not run, because the time that SLUICE_TEST_MINUTES gives them was over: ${leftOut.join(" ")}`]),
     ...(skipped.length === 0 ? [] : skips(skipped)),
     ...reports.flatMap(({ failures }) => failures).map((failure) => `Failed:\n${failure}\n`),
-    // Others read this line, so it is the last one and always the same.
+    // Other programs read this line, so it stays the last one and keeps its form.
     counted,
   ];
 }
 
 function slowest(runs: readonly FileRun[]): readonly string[] {
   const sorted = runs.toSorted((one, other) => other.seconds - one.seconds).slice(0, slowestShown);
-  return ["The slowest files, and what the host took of the processors meanwhile:", ...sorted.map(timeLine)];
+  return ["The slowest files, with their processor time, and the share of the processors that the host took:", ...sorted.map(timeLine)];
 }
 
-function timeLine({ file, seconds, stolen }: FileRun): string {
-  return `${seconds.toFixed(1).padStart(7)} s ${String(Math.round(stolen * 100)).padStart(3)} % ${file}`;
+function timeLine({ file, seconds, cpuSeconds, stolen }: FileRun): string {
+  const figures = [`${seconds.toFixed(1)} s`, `${cpuSeconds.toFixed(1)} s`, `${Math.round(stolen * 100)} %`];
+  return `${figures.map((figure, at) => figure.padStart(at === 2 ? 6 : 9)).join("")} ${file}`;
+}
+
+function totalLine(runs: readonly FileRun[], seconds: number): string {
+  const cpuSeconds = runs.reduce((sum, run) => sum + run.cpuSeconds, 0);
+  return `${runs.length} files took ${seconds.toFixed(0)} s, and ${cpuSeconds.toFixed(0)} s of processor time`;
 }
 
 function rerunLine({ file, report, reruns }: FileRun): string {

@@ -5,7 +5,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { processorTimes, stolenShare } from "../../scripts/test-machine.ts";
 import { needsOf, type Need } from "../../scripts/test-needs.ts";
-import { readReport, summarise, type FileReport, type FileRun } from "../../scripts/test-report.ts";
+import { readReport, summarise, type FileReport, type FileRun, type Suite } from "../../scripts/test-report.ts";
 import { slownessOf } from "../support/slowed.ts";
 
 const root = resolve(import.meta.dir, "../..");
@@ -82,8 +82,10 @@ describe("the files of this suite", () => {
 });
 
 function runOf(report: FileReport, run: Partial<FileRun> = {}): FileRun {
-  return { file: "test/x.test.ts", report, seconds: 1, stolen: 0, reruns: 0, ...run };
+  return { file: "test/x.test.ts", report, seconds: 1, cpuSeconds: 0.5, stolen: 0, reruns: 0, ...run };
 }
+
+const whole: Suite = { leftOut: [], seconds: 62.4 };
 
 test("what the host takes is read from /proc/stat, as a share of the time between two readings", () => {
   const at = (user: number, idle: number, steal: number): string => `cpu  ${user} 0 0 ${idle} 0 0 0 ${steal} 7 7\ncpu0 1 1 1\n`;
@@ -152,7 +154,7 @@ describe("the report of a file", () => {
 
   test("has its failures at the end of the run, above the line that counts", () => {
     const failed = { passed: 1, failed: 1, skipped: ["z"], failures: ["error\n(fail) b"] };
-    expect(summarise([runOf(failed)])).toEqual([
+    expect(summarise([runOf(failed)], whole)).toEqual([
       "Skipped, and why:",
       "      1 z",
       "1 skipped",
@@ -161,25 +163,28 @@ describe("the report of a file", () => {
     ]);
   });
 
-  test("says what was run again, what was left out, and which files took longest where they are many", () => {
+  test("says what was run again, what was left out, and, where there are many, which files took longest and how long all took", () => {
     const good = { passed: 1, failed: 0, skipped: [], failures: [] };
-    expect(summarise([runOf(good, { reruns: 2 })], ["a.test.ts", "b.test.ts"])).toEqual([
+    expect(summarise([runOf(good, { reruns: 2 })], { ...whole, leftOut: ["a.test.ts", "b.test.ts"] })).toEqual([
       "Run again alone, because the host had taken processors: test/x.test.ts passed at repetition 2",
       "Not run, because the time that SLUICE_TEST_MINUTES gives them was over: a.test.ts b.test.ts",
       "1 passed, 0 failed",
     ]);
-    const many = summarise(Array.from({ length: 20 }, (_, at) => runOf(good, { file: `${at}.test.ts`, seconds: at, stolen: 0.125 })));
+    const files = Array.from({ length: 20 }, (_, at) => runOf(good, { file: `${at}.test.ts`, seconds: at, stolen: 0.125 }));
+    const many = summarise(files, whole);
+    expect(many).toHaveLength(13);
     expect(many.slice(0, 2)).toEqual([
-      "The slowest files, and what the host took of the processors meanwhile:",
-      "   19.0 s  13 % 19.test.ts",
+      "The slowest files, with their processor time, and the share of the processors that the host took:",
+      "   19.0 s    0.5 s  13 % 19.test.ts",
     ]);
+    expect(many.slice(-2)).toEqual(["20 files took 62 s, and 10 s of processor time", "20 passed, 0 failed"]);
   });
 
   test("ends with the line that counts, and says what was skipped and why, a group in one line", () => {
     const some = { passed: 3, failed: 0, skipped: [], failures: [] };
-    expect(summarise([runOf(some), runOf({ ...some, failed: 1 })])).toEqual(["6 passed, 1 failed"]);
+    expect(summarise([runOf(some), runOf({ ...some, failed: 1 })], whole)).toEqual(["6 passed, 1 failed"]);
     const skipped = ["z", "a > group (skipped: no server (here)) > one", "a > group (skipped: no server (here)) > two"];
-    expect(summarise([runOf({ ...some, skipped })])).toEqual([
+    expect(summarise([runOf({ ...some, skipped })], whole)).toEqual([
       "Skipped, and why:",
       "      2 a > group (skipped: no server (here))",
       "      1 z",
