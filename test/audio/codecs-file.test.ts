@@ -1,25 +1,12 @@
-import { describe, expect, test, setDefaultTimeout } from "bun:test";
+import { afterAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import fc from "fast-check";
-import {
-  ALL_FORMATS,
-  BufferSource,
-  BufferTarget,
-  EncodedAudioPacketSource,
-  EncodedPacketSink,
-  Input,
-  MkvOutputFormat,
-  Mp4OutputFormat,
-  Output,
-  WebMOutputFormat,
-  type OutputFormat,
-} from "mediabunny";
-import { createOggEncoder } from "wasm-media-encoders";
+import { MkvOutputFormat, Mp4OutputFormat, WebMOutputFormat } from "mediabunny";
 import { decodeFile, fileSecondsMax, UndecodableAudio } from "../../packages/embedded/src/codecs/decode-file.ts";
 import { makeEncoder } from "../../packages/embedded/src/codecs/encode.ts";
 import { resample } from "../../packages/embedded/src/codecs/resample.ts";
-import type { AudioFormat } from "../../src/media/audio.ts";
 import { DamagedAudio } from "../support/damaged-audio.ts";
 import { noise } from "../support/noise.ts";
+import { filesOf, id3Tag, remux, vorbisOf } from "../support/audio-files.ts";
 import { likeness, loudness, speechLike } from "../support/signal.ts";
 
 // Codecs are work, and the machine may have other work.
@@ -29,22 +16,27 @@ const seconds = 2;
 const spoken = speechLike(24_000, seconds);
 const ffmpeg = Bun.which("ffmpeg");
 
+const encode = filesOf(spoken, 24_000);
+/** One thread for all files, as long as it lives: it takes longer to start than to decode. */
+const damagedAudio = new DamagedAudio();
+afterAll(() => damagedAudio[Symbol.dispose]());
+
 const files: readonly (readonly [name: string, make: () => Promise<Uint8Array>])[] = [
   ["mp3", () => encode("mp3")],
-  ["mp3 with a picture in front", async () => Buffer.concat([id3(300_000), await encode("mp3")])],
+  ["mp3 with a picture in front", async () => Buffer.concat([id3Tag(300_000), await encode("mp3")])],
   ["mp3 cut out of a stream", async () => (await encode("mp3")).subarray(100)],
   ["bare AAC", () => encode("aac")],
   ["flac", () => encode("flac")],
   ["wav", () => encode("wav")],
   ["ogg with opus", () => encode("opus")],
-  ["ogg with vorbis", vorbis],
+  ["ogg with vorbis", () => vorbisOf(spoken, 24_000)],
   ["m4a", async () => remux(await encode("aac"), new Mp4OutputFormat())],
   ["m4a with its index in front", async () => remux(await encode("aac"), new Mp4OutputFormat({ fastStart: "in-memory" }))],
   ["mp4 in fragments", async () => remux(await encode("aac"), new Mp4OutputFormat({ fastStart: "fragmented" }))],
   ["mp4 with opus", async () => remux(await encode("opus"), new Mp4OutputFormat())],
   ["mp4 with flac", async () => remux(await encode("flac"), new Mp4OutputFormat())],
   ["webm with opus", async () => remux(await encode("opus"), new WebMOutputFormat())],
-  ["webm with vorbis", async () => remux(await vorbis(), new WebMOutputFormat())],
+  ["webm with vorbis", async () => remux(await vorbisOf(spoken, 24_000), new WebMOutputFormat())],
   ["mkv with AAC", async () => remux(await encode("aac"), new MkvOutputFormat())],
   ["mkv with mp3", async () => remux(await encode("mp3"), new MkvOutputFormat())],
 ];
@@ -62,7 +54,6 @@ describe.each(files)("%s", (_, make) => {
 
   test("cut short or damaged is read or refused, and nothing worse", async () => {
     const whole = await make();
-    using decoder = new DamagedAudio();
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(fc.nat(Math.min(whole.length - 1, 4000)), fc.nat(255)), { maxLength: 12 }),
@@ -70,7 +61,7 @@ describe.each(files)("%s", (_, make) => {
         async (changes, end) => {
           const damaged = whole.slice();
           for (const [at, byte] of changes) damaged[at] = byte;
-          expect(["read", "refused", "ended"]).toContain(await decoder.outcome(damaged.subarray(0, end)));
+          expect(["read", "refused", "ended"]).toContain(await damagedAudio.outcome(damaged.subarray(0, end)));
         },
       ),
       { numRuns: 25 },
@@ -132,8 +123,8 @@ describe("a file that is no audio", () => {
     ["a webm mark and noise", Buffer.concat([Buffer.from([0x1a, 0x45, 0xdf, 0xa3]), noise(60_000)])],
     ["a flac mark and noise", Buffer.concat([Buffer.from("fLaC"), noise(60_000)])],
     ["a wav mark and noise", Buffer.concat([Buffer.from("RIFF\0\0\0\0WAVE", "latin1"), noise(60_000)])],
-    ["a tag and nothing behind it", id3(1000)],
-    ["a tag that is longer than the file", id3(1000).subarray(0, 500)],
+    ["a tag and nothing behind it", id3Tag(1000)],
+    ["a tag that is longer than the file", id3Tag(1000).subarray(0, 500)],
   ];
 
   test.each(others)("is refused: %s", async (_, bytes) => {
@@ -188,40 +179,6 @@ function expectSpoken({ samples, sampleRate }: { readonly samples: Float32Array;
   const { correlation } = likeness(spoken, actual, 2000);
   expect(correlation).toBeGreaterThan(0.98);
   expect(loudness(actual) / loudness(spoken)).toBeWithin(0.9, 1.05);
-}
-
-async function encode(format: AudioFormat): Promise<Uint8Array> {
-  const encoder = await makeEncoder(format, { sampleRate: 24_000 });
-  return Uint8Array.from(Buffer.concat([encoder.push(spoken).slice(), encoder.end().slice()]));
-}
-
-async function vorbis(): Promise<Uint8Array> {
-  const encoder = await createOggEncoder();
-  encoder.configure({ channels: 1, sampleRate: 24_000, vbrQuality: 5 });
-  return Uint8Array.from(Buffer.concat([encoder.encode([spoken]).slice(), encoder.finalize().slice()]));
-}
-
-/** The same packets in another container. */
-async function remux(bytes: Uint8Array, format: OutputFormat): Promise<Uint8Array> {
-  const input = new Input({ formats: ALL_FORMATS, source: new BufferSource(bytes) });
-  const track = (await input.getPrimaryAudioTrack())!;
-  const codec = (await track.getCodec())!;
-  const decoderConfig = (await track.getDecoderConfig())!;
-  const target = new BufferTarget();
-  const output = new Output({ format, target });
-  const source = new EncodedAudioPacketSource(codec);
-  output.addAudioTrack(source);
-  await output.start();
-  for await (const packet of new EncodedPacketSink(track).packets()) await source.add(packet, { decoderConfig });
-  await output.finalize();
-  input.dispose();
-  return new Uint8Array(target.buffer!);
-}
-
-function id3(length: number): Uint8Array {
-  const size = [21, 14, 7, 0].map((shift) => (length >> shift) & 127);
-  // The picture in it is full of what looks like the beginning of a frame.
-  return Uint8Array.from([0x49, 0x44, 0x33, 4, 0, 0, ...size, ...Array.from({ length }, (_, index) => (index % 3 === 0 ? 0xff : 0xfb))]);
 }
 
 interface WavOptions {

@@ -2,16 +2,7 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { resolve } from "node:path";
 import fc from "fast-check";
-import {
-  BufferSource,
-  BufferTarget,
-  EncodedAudioPacketSource,
-  EncodedPacketSink,
-  ALL_FORMATS,
-  Input,
-  Mp4OutputFormat,
-  Output,
-} from "mediabunny";
+import { Mp4OutputFormat } from "mediabunny";
 import { makeEncoder } from "../../packages/embedded/src/codecs/encode.ts";
 import { makeCutter, type Part } from "../../packages/embedded/src/split/cutter.ts";
 import { wavFile } from "../../packages/embedded/src/split/wav-file.ts";
@@ -21,6 +12,7 @@ import type { AudioFormat } from "../../src/media/audio.ts";
 import { eventually } from "../support/eventually.ts";
 import { slowMp4 } from "../support/hostile-audio.ts";
 import { heardTones, samplesOf, spokenTones, toneRate } from "../support/heard-tones.ts";
+import { remux } from "../support/audio-files.ts";
 import { stored } from "../support/transcription-world.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -114,7 +106,7 @@ const seconds = speech.words * 2;
 describe("the process that cuts", () => {
   const files: readonly (readonly [string, () => Promise<Uint8Array>])[] = [
     ...(["wav", "mp3", "flac", "opus", "aac"] as const).map((format) => [format, () => encode(format)] as const),
-    ["m4a with its index at the end", async () => remux(await encode("aac"))],
+    ["m4a with its index at the end", async () => remux(await encode("aac"), new Mp4OutputFormat({ fastStart: false }))],
     ["mp3 with a picture in front", async () => Buffer.concat([id3(300_000), await encode("mp3")])],
   ];
 
@@ -300,20 +292,6 @@ async function encode(format: AudioFormat): Promise<Uint8Array> {
   for (let at = 0; at < samples.length; at += toneRate) pieces.push(new Uint8Array(encoder.push(samples.subarray(at, at + toneRate))));
   pieces.push(encoder.end());
   return Buffer.concat(pieces);
-}
-
-async function remux(bytes: Uint8Array): Promise<Uint8Array> {
-  const input = new Input({ formats: ALL_FORMATS, source: new BufferSource(bytes) });
-  const track = (await input.getPrimaryAudioTrack())!;
-  const target = new BufferTarget();
-  const output = new Output({ format: new Mp4OutputFormat({ fastStart: false }), target });
-  const source = new EncodedAudioPacketSource((await track.getCodec())!);
-  output.addAudioTrack(source);
-  await output.start();
-  const decoderConfig = (await track.getDecoderConfig())!;
-  for await (const packet of new EncodedPacketSink(track).packets()) await source.add(packet, { decoderConfig });
-  await output.finalize();
-  return new Uint8Array(target.buffer!);
 }
 
 function id3(bytes: number): Uint8Array {

@@ -6,6 +6,7 @@ import { loadFlite } from "../../packages/embedded/src/speech/flite.ts";
 import { pieceCharactersMax, sentences } from "../../packages/embedded/src/speech/sentences.ts";
 import { speak } from "../../packages/embedded/src/speech/speak.ts";
 import { spokenText } from "../../packages/embedded/src/speech/spoken-text.ts";
+import { anyText } from "../support/properties.ts";
 
 setDefaultTimeout(60_000);
 
@@ -181,7 +182,7 @@ describe("a text", () => {
 
   test("of any kind is judged, never thrown at", () => {
     fc.assert(
-      fc.property(fc.string({ unit: "binary", maxLength: 400 }), (source) => {
+      fc.property(anyText({ maxLength: 400 }), (source) => {
         const plain = spokenText(source);
         if (plain.kind === "speakable") expect(plain.text).toMatch(/^[\n -~]+$/);
       }),

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for upstreams that stall.
 import { afterAll, expect, test } from "bun:test";
 import fc from "fast-check";
 import { accessLine, noUploadLeft, recording, speak, transcribe, type AudioReply } from "../support/audio-call.ts";
@@ -6,6 +6,7 @@ import { expectSame, expectUpload, transcriptIn } from "../support/audio-outcome
 import type { Attempt } from "../support/chaos/ledger.ts";
 import { audioOf } from "../support/chaos/spoken.ts";
 import { prepareTakes } from "../support/chaos/take.ts";
+import { numRuns } from "../support/properties.ts";
 import type { RawOptions } from "../support/raw-request.ts";
 import { Stage, type Group, type Row } from "../support/stage.ts";
 
@@ -22,7 +23,7 @@ const timeouts = { connect: "250ms", first_byte: "350ms", first_content: "350ms"
 
 /** Cases that run at the same time, and how many there are in all. */
 const atOnce = 30;
-const cases = Number(process.env["SLUICE_FAULT_CASES"] ?? 60);
+const cases = numRuns(60);
 
 const behaviours = [
   "silent",

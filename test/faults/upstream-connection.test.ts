@@ -10,6 +10,7 @@ import type { ChaosTls } from "../support/chaos.ts";
 import { sseEvents } from "../support/client.ts";
 import type { LogLine } from "../support/gateway.ts";
 import { expectRefusal, expectToldInBand, expectWhole } from "../support/outcome.ts";
+import { numRuns } from "../support/properties.ts";
 import { refusedUrl } from "../support/refused-port.ts";
 import { Stage, type GroupOptions, type Row } from "../support/stage.ts";
 import { makeCertificates, type Certificates } from "../support/tls.ts";
@@ -291,7 +292,7 @@ describe("a connection that breaks before the answer", () => {
 });
 
 describe("a kept connection", () => {
-  const repeats = Number(process.env["SLUICE_STALE_REPEATS"] ?? 1_000);
+  const repeats = numRuns(250);
   stage.rows(
     `F09: a kept connection that is closed in the moment of sending is replaced without blame, ${repeats} times over`,
     [

@@ -1,6 +1,7 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for upstreams that stall.
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { numRuns } from "../support/properties.ts";
 import { Stage, type AskOptions, type Group } from "../support/stage.ts";
 
 /**
@@ -19,7 +20,7 @@ const timeouts = { connect: "200ms", first_byte: "250ms", first_content: "250ms"
 
 /** Cases that run at the same time, and how many there are in all. */
 const atOnce = 48;
-const cases = Number(process.env["SLUICE_FAULT_CASES"] ?? 300);
+const cases = numRuns(150);
 
 const behaviours = [
   "ok",

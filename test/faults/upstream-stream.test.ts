@@ -7,6 +7,7 @@ import { openChat, readChat, sseEvents, type ChatCall, type ChatReply } from "..
 import { collected, collects } from "../support/collected.ts";
 import { eventually } from "../support/eventually.ts";
 import { expectInterrupted, expectRefusal, expectWhole } from "../support/outcome.ts";
+import { anyText, numRuns } from "../support/properties.ts";
 import { clientKey, Stage, type Row } from "../support/stage.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -384,7 +385,7 @@ describe("text and framing of any kind", () => {
         expect(reply.events.map(parsed)).toEqual(payloads.map(parsed));
         expectSoundEvents(reply);
       });
-      await fc.assert(property, { numRuns: Number(process.env["SLUICE_FUZZ_RUNS"] ?? 60), endOnFailure: true });
+      await fc.assert(property, { numRuns: numRuns(30), endOnFailure: true });
     },
     { oneAttemptSpeaks: false, withinMs: 120_000 },
   );
@@ -478,7 +479,7 @@ const framings: fc.Arbitrary<Framing> = fc.record({
 });
 
 const scripts = fc.record({
-  pieces: fc.array(fc.string({ unit: "binary", minLength: 1, maxLength: 40 }), { minLength: 1, maxLength: 5 }),
+  pieces: fc.array(anyText({ minLength: 1, maxLength: 40 }), { minLength: 1, maxLength: 5 }),
   framing: framings,
   packet: fc.constantFrom("one-packet", "byte-by-byte"),
 });

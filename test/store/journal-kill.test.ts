@@ -8,6 +8,7 @@ import { openDatabase } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
 import { engines, freshDataDir, freshPostgresUrl } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
+import { numRuns } from "../support/properties.ts";
 
 setDefaultTimeout(60_000);
 
@@ -86,10 +87,10 @@ async function surviveKills(store: string, kills: number): Promise<void> {
   }
 }
 
-test("twenty processes killed under load lose and double nothing, on SQLite", async () => {
-  await surviveKills("sqlite", 20);
+test("processes killed under load lose and double nothing, on SQLite", async () => {
+  await surviveKills("sqlite", numRuns(6));
 });
 
-test.skipIf(engines[1]!.skipped !== null)("five processes killed under load lose and double nothing, on PostgreSQL", async () => {
+test.skipIf(engines[1]!.skipped !== null)("processes killed under load lose and double nothing, on PostgreSQL", async () => {
   await surviveKills(await freshPostgresUrl(), 5);
 });

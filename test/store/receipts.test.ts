@@ -14,6 +14,7 @@ import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import { type AttemptReceipt, type Receipt, requestNameOf } from "../../src/usage/receipt.ts";
 import { engines } from "../support/databases.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
+import { anyText } from "../support/properties.ts";
 
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
@@ -249,10 +250,7 @@ describe.each(engines)("receipts on $name", (engine) => {
 
   it("are taken whatever their names and figures are", async () => {
     await using database = await engine.open();
-    const text = fc.oneof(
-      fc.string({ unit: "binary", maxLength: 40 }),
-      fc.constantFrom("\0", "\ud800", "x".repeat(5_000), "😀".repeat(300)),
-    );
+    const text = fc.oneof(anyText({ maxLength: 40 }), fc.constantFrom("\0", "\ud800", "x".repeat(5_000), "😀".repeat(300)));
     const figure = fc.oneof(fc.double(), fc.constantFrom(null, -1, Number.NaN, Infinity, 1e300, 0.5));
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(text, text, figure, figure), { minLength: 1, maxLength: 5 }), async (some) => {
@@ -310,10 +308,7 @@ describe.each(engines)("receipts on $name", (engine) => {
 });
 
 test("what is read from the journal into the tables is what the receipt that it tells would be", () => {
-  const text = fc.oneof(
-    fc.string({ unit: "binary", maxLength: 12 }),
-    fc.constantFrom("", "\0", "\ud800x", "x".repeat(500), "😀".repeat(150)),
-  );
+  const text = fc.oneof(anyText({ maxLength: 12 }), fc.constantFrom("", "\0", "\ud800x", "x".repeat(500), "😀".repeat(150)));
   const figure = fc.oneof(
     fc.double({ noNaN: true, noDefaultInfinity: true }),
     fc.nat(5_000),

@@ -4,8 +4,20 @@ import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import type { WholeAnswer } from "../../src/operations/emission.ts";
 import { channel } from "./plan-world.ts";
 
+/** What was encoded before: sweeps over every byte of an answer ask for the same thousands of times. */
+const known = new Map<Codec<ChatRequest>, Map<string, EncodedRequest>>();
+
 /** A chat request as a codec sends it, and so the way it reads the answer. */
 function encoded(codec: Codec<ChatRequest>, request: Readonly<Record<string, unknown>>): EncodedRequest {
+  const ofCodec = known.get(codec) ?? new Map<string, EncodedRequest>();
+  known.set(codec, ofCodec);
+  const name = JSON.stringify(request);
+  const made = ofCodec.get(name) ?? encode(codec, request);
+  ofCodec.set(name, made);
+  return made;
+}
+
+function encode(codec: Codec<ChatRequest>, request: Readonly<Record<string, unknown>>): EncodedRequest {
   const body = { model: "m", messages: [{ role: "user", content: "hello" }], ...request };
   const ask = readChatRequest(new TextEncoder().encode(JSON.stringify(body)));
   if (isFailure(ask)) throw new Error(ask.detail);

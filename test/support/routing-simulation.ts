@@ -63,14 +63,18 @@ export class Simulation {
   /** Calls come at even intervals; then everything that is under way runs to its end. */
   run(requestsPerSecond: number, seconds: number): this {
     const startMs = this.nowMs;
-    for (let call = 0; call < requestsPerSecond * seconds; call += 1) {
-      this.at(startMs + (call * 1_000) / requestsPerSecond, () => this.call(this.nowMs, true));
+    let calls = 0;
+    for (;;) {
+      const callMs = calls < requestsPerSecond * seconds ? startMs + (calls * 1_000) / requestsPerSecond : Infinity;
+      const soonest = this.agenda[0];
+      if (callMs === Infinity && soonest === undefined) return this;
+      const isCall = callMs <= (soonest?.atMs ?? Infinity);
+      this.nowMs = Math.max(this.nowMs, isCall ? callMs : soonest!.atMs);
+      if (isCall) {
+        calls += 1;
+        this.call(this.nowMs, true);
+      } else this.agenda.shift()!.run();
     }
-    for (let next = this.agenda.shift(); next !== undefined; next = this.agenda.shift()) {
-      this.nowMs = Math.max(this.nowMs, next.atMs);
-      next.run();
-    }
-    return this;
   }
 
   private at(atMs: number, run: () => void): void {

@@ -104,10 +104,6 @@ export async function play(reader: StreamReader | Failure, chunks: readonly Uint
   return { emissions, failure, sent: Buffer.concat(frames) };
 }
 
-export function bytewise(bytes: Uint8Array): readonly Uint8Array[] {
-  return Array.from(bytes, (_, at) => bytes.subarray(at, at + 1));
-}
-
 export function spoke({ emissions }: Played): boolean {
   return emissions.some((emission) => emission.kind === "delta" && emission.output === "audio");
 }

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { defaultPaths } from "../../../src/dialects/presets.ts";
 import { shownValue } from "../../../src/config/findings/shown-value.ts";
 import { loadConfig, renderProblem, type ConfigSource, type Loaded, type Problem, type Settings } from "../../../src/config/load.ts";
+import { anyText, numRuns } from "../../support/properties.ts";
 
 const env = { APP_KEY: "client-key-0123456789", OPENAI_API_KEY: "sk-upstream-secret", EMPTY: "", SPACED: "two words" };
 
@@ -683,7 +684,7 @@ describe("secrets", () => {
             expect(JSON.stringify(said)).not.toContain(canary);
           },
         ),
-        { numRuns: 1000 },
+        { numRuns: numRuns(250) },
       );
     },
     propertyMs,
@@ -778,7 +779,7 @@ describe("whatever the text holds, loading answers and never throws:", () => {
       await fc.assert(
         fc.asyncProperty(
           fc.oneof(
-            fc.string({ unit: "binary", maxLength: 200 }),
+            anyText({ maxLength: 200 }),
             fc.json(),
             yamlish.map((parts) => parts.join("")),
           ),
@@ -789,7 +790,7 @@ describe("whatever the text holds, loading answers and never throws:", () => {
             for (const problem of loaded.problems) expect(problem.reason).not.toBe("");
           },
         ),
-        { numRuns: 1000 },
+        { numRuns: numRuns(250) },
       );
     },
     propertyMs,
@@ -842,7 +843,7 @@ describe("whatever the text holds, loading answers and never throws:", () => {
       await fc.assert(fc.asyncProperty(fc.dictionary(setting, value), async (file) => void (await load(JSON.stringify(file)))));
       await fc.assert(
         fc.asyncProperty(fc.dictionary(channel, value), async (entry) => void (await load(JSON.stringify({ channels: [entry] })))),
-        { numRuns: 500 },
+        { numRuns: numRuns(125) },
       );
     },
     propertyMs,

@@ -3,18 +3,8 @@ import type { ReaderTools } from "../../../src/dialects/dialect.ts";
 import { audioReader } from "../../../src/dialects/readers/audio-reader.ts";
 import type { AudioFormat } from "../../../src/media/audio.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
-import {
-  bytewise,
-  FakeTranscoder,
-  headOf,
-  heard,
-  noTools,
-  play,
-  sizedWav,
-  tone,
-  toolsOf,
-  type Played,
-} from "../../support/speech-world.ts";
+import { bytewise } from "../../support/cuts.ts";
+import { FakeTranscoder, headOf, heard, noTools, play, sizedWav, tone, toolsOf, type Played } from "../../support/speech-world.ts";
 
 // Sweeps over every byte; no clock is judged here.
 setDefaultTimeout(120_000);

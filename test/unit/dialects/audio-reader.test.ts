@@ -5,19 +5,8 @@ import { makeTranscode } from "../../../src/engines/audio/transcode.ts";
 import { audioFormats, audioTypes, type AudioFormat, TranscoderLost } from "../../../src/media/audio.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { recognise } from "../../../src/media/audio-sniff.ts";
-import {
-  bytewise,
-  FakeTranscoder,
-  headOf,
-  heard,
-  noTools,
-  play,
-  sizedWav,
-  spoke,
-  tone,
-  toolsOf,
-  type Played,
-} from "../../support/speech-world.ts";
+import { bytewise } from "../../support/cuts.ts";
+import { FakeTranscoder, headOf, heard, noTools, play, sizedWav, spoke, tone, toolsOf, type Played } from "../../support/speech-world.ts";
 
 // Sweeps over every byte; no clock is judged here.
 setDefaultTimeout(120_000);

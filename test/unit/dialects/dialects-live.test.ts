@@ -8,6 +8,7 @@ import { AttemptTimeouts } from "../../../src/gateway/attempt/attempt-timeouts.t
 import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readerOf } from "../../support/chat-answers.ts";
+import { bytewise } from "../../support/cuts.ts";
 import { recordingsOf, type Recording } from "../../support/recordings.ts";
 
 // Sweeps over every byte; the clock stands still.
@@ -100,8 +101,7 @@ describe.each(speaking)("a client of an upstream that speaks %s", (dialect, code
         if (cut.sent !== whole.sent || cut.failure?.kind !== whole.failure?.kind)
           throw new Error(`cut at byte ${at} it becomes ${JSON.stringify(cut)}`);
       }
-      const bytewise = Array.from(bytes, (_byte, at) => bytes.subarray(at, at + 1));
-      expect(await relayed(codec, recording, bytewise, "clean")).toEqual(whole);
+      expect(await relayed(codec, recording, bytewise(bytes), "clean")).toEqual(whole);
     });
 
     test.each(["clean", "broken"] as const)("is never told that a cut is an end (the connection's own end is %s)", async (ending) => {

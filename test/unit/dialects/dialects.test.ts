@@ -6,6 +6,7 @@ import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";
 import type { Emission } from "../../../src/operations/emission.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readerOf, wholeOf } from "../../support/chat-answers.ts";
+import { bytewise } from "../../support/cuts.ts";
 import { recordedAnswer, recordedDialects, recordingsOf, type Recording } from "../../support/recordings.ts";
 
 // Sweeps over every byte; no clock is judged here.
@@ -140,8 +141,7 @@ describe.each(speaking)("the dialect %s", (dialect, codec) => {
         const played = outline(play(codec, recording, [bytes.subarray(0, at), bytes.subarray(at)]));
         if (played !== expected) throw new Error(`cut at byte ${at} it becomes ${played}, not ${expected}`);
       }
-      const bytewise = Array.from(bytes, (_, at) => bytes.subarray(at, at + 1));
-      expect(outline(play(codec, recording, bytewise))).toBe(expected);
+      expect(outline(play(codec, recording, bytewise(bytes)))).toBe(expected);
     });
 
     test("calls it whole if the body ends after its terminator, and a failure if it ends anywhere before", () => {

@@ -6,6 +6,7 @@ import { errorBody } from "../../../src/dialects/errors/error-body.ts";
 import { explain as explained, explainInBand as explainedInBand } from "../../../src/dialects/errors/explain.ts";
 import { sanitizedFailure } from "../../../src/gateway/attempt/sanitized-failure.ts";
 import { failure, type Failure, type FailureKind } from "../../../src/operations/failure.ts";
+import { anyText, numRuns } from "../../support/properties.ts";
 import { slowed } from "../../support/slowed.ts";
 
 interface Case {
@@ -327,7 +328,7 @@ describe("shapes of a body", () => {
 
 describe("whatever is sent", () => {
   const text = fc.oneof(
-    fc.string({ unit: "binary" }),
+    anyText(),
     fc.json(),
     fc.anything().map((value) => JSON.stringify({ error: value }) ?? ""),
     fc
@@ -342,7 +343,7 @@ describe("whatever is sent", () => {
     fc.string().map((inside) => `<html>${inside}</html>`),
   );
   const status = fc.oneof(fc.integer({ min: 100, max: 599 }), fc.integer(), fc.double());
-  const header = fc.string({ unit: "binary" });
+  const header = anyText();
 
   function isComplete(failure: Failure): void {
     expect(failure.publicMessage).not.toBe("");
@@ -359,7 +360,7 @@ describe("whatever is sent", () => {
       fc.property(status, text, header, (sent, body, value) => {
         isComplete(explain({ status: sent, header: () => value, body }));
       }),
-      { numRuns: 1_000 },
+      { numRuns: numRuns(250) },
     );
   }, 120_000);
 
@@ -440,7 +441,7 @@ describe("a secret in an answer", () => {
         hasNone(explain(refusal(status, body(planted))), explain(refusal(status, body(""))), planted);
         hasNone(explainInBand(errorShaped(body(planted))), explainInBand(errorShaped(body(""))), planted);
       }),
-      { numRuns: 1_000 },
+      { numRuns: numRuns(250) },
     );
   }, 120_000);
 

@@ -171,10 +171,11 @@ describe("what may be said next", () => {
     let state = seed;
     const said: number[] = [];
     while (said.length < length) {
-      const scores = Float32Array.from({ length: size }, () => {
+      const scores = new Float32Array(size);
+      for (let token = 0; token < size; token += 1) {
         state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fff_ffff;
-        return state / 0x4000_0000;
-      });
+        scores[token] = state / 0x4000_0000;
+      }
       // Without this the many words would never let a time through, or the many times never a word.
       scores.fill(said.length % 4 === 0 ? 9 : -9, firstTimestamp);
       restrain(scores, said, vocabulary);

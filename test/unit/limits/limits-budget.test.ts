@@ -5,6 +5,7 @@ import { periodStartMs } from "../../../src/limits/period.ts";
 import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/budget-account.ts";
 import { BudgetLedger, type LedgerOptions } from "../../../src/state/budgets/budget-ledger.ts";
 import { DrainedMark } from "../../../src/state/budgets/drained-mark.ts";
+import { numRuns } from "../../support/properties.ts";
 
 /** A clock that only moves when it is told to, with its timers. */
 class Clock {
@@ -757,7 +758,7 @@ describe("what one process holds and another is short of", () => {
           }
         },
       ),
-      { numRuns: 60 },
+      { numRuns: numRuns(15) },
     );
   }, 120_000);
 
@@ -916,7 +917,7 @@ describe("money", () => {
         const left = limit - vault.spent.reduce((sum, { atMs, nanos }) => (atMs >= sinceMs ? sum + nanos : sum), 0);
         if (left > 0) await granted(clock, ledgers[0]!.reserve(budget, left), 2_000);
       }),
-      { numRuns: 500, endOnFailure: true },
+      { numRuns: numRuns(125), endOnFailure: true },
     );
   }, 120_000);
 });

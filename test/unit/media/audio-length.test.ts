@@ -1,24 +1,11 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import {
-  ALL_FORMATS,
-  BufferSource,
-  BufferTarget,
-  EncodedAudioPacketSource,
-  EncodedPacketSink,
-  Input,
-  MkvOutputFormat,
-  Mp4OutputFormat,
-  Output,
-  WebMOutputFormat,
-  type OutputFormat,
-} from "mediabunny";
-import { createEncoder, createOggEncoder } from "wasm-media-encoders";
-import { makeEncoder } from "../../../packages/embedded/src/codecs/encode.ts";
-import type { AudioFormat } from "../../../src/media/audio.ts";
+import { MkvOutputFormat, Mp4OutputFormat, WebMOutputFormat } from "mediabunny";
+import { createEncoder } from "wasm-media-encoders";
 import { audioFacts } from "../../../src/media/length/audio-length.ts";
 import { meteredLength } from "../../../src/operations/transcription/transcription-usage.ts";
 import type { StoredFile } from "../../../src/media/stored-file.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
+import { filesOf, id3Tag, remux, vorbisOf } from "../../support/audio-files.ts";
 import { speechLike } from "../../support/signal.ts";
 import { bytesOf, stored } from "../../support/transcription-world.ts";
 import fc from "fast-check";
@@ -32,17 +19,19 @@ const seconds = 30;
 const spoken = new Float32Array(rate * seconds);
 spoken.set(speechLike(rate, 20), rate * 10);
 
+const encode = filesOf(spoken, rate);
+
 const makes: readonly (readonly [name: string, make: () => Promise<Uint8Array>])[] = [
   ["wav", () => encode("wav")],
   ["flac", () => encode("flac")],
   ["flac whose head was written first", async () => withoutTotal(await encode("flac"))],
   ["mp3", () => encode("mp3")],
-  ["mp3 of changing rate", () => mp3({ vbrQuality: 4 })],
-  ["mp3 of changing rate that announces nothing", async () => withoutTag(await mp3({ vbrQuality: 4 }))],
-  ["mp3 behind a picture", async () => Buffer.concat([id3(100_000), await encode("mp3")])],
+  ["mp3 of changing rate", mp3OfChangingRate],
+  ["mp3 of changing rate that announces nothing", async () => withoutTag(await mp3OfChangingRate())],
+  ["mp3 behind a picture", async () => Buffer.concat([id3Tag(100_000), await encode("mp3")])],
   ["bare AAC", () => encode("aac")],
   ["ogg with opus", () => encode("opus")],
-  ["ogg with vorbis", vorbis],
+  ["ogg with vorbis", () => vorbisOf(spoken, rate)],
   ["m4a", async () => remux(await encode("aac"), new Mp4OutputFormat())],
   ["m4a with its index in front", async () => remux(await encode("aac"), new Mp4OutputFormat({ fastStart: "in-memory" }))],
   ["mp4 with opus", async () => remux(await encode("opus"), new Mp4OutputFormat())],
@@ -301,15 +290,10 @@ function repeated(count: number, value: number): readonly number[] {
   return Array.from({ length: count }, () => value);
 }
 
-async function encode(format: AudioFormat): Promise<Uint8Array> {
-  const encoder = await makeEncoder(format, { sampleRate: rate });
-  return Uint8Array.from(Buffer.concat([encoder.push(spoken).slice(), encoder.end().slice()]));
-}
-
-async function mp3(options: { readonly vbrQuality: number }): Promise<Uint8Array> {
+async function mp3OfChangingRate(): Promise<Uint8Array> {
   const wasm = Buffer.from(await Bun.file(new URL(import.meta.resolve("wasm-media-encoders/wasm/mp3"))).arrayBuffer());
   const encoder = await createEncoder("audio/mpeg", await WebAssembly.compile(wasm));
-  encoder.configure({ sampleRate: 24_000, channels: 1, ...options });
+  encoder.configure({ sampleRate: 24_000, channels: 1, vbrQuality: 4 });
   const pieces: Uint8Array[] = [];
   for (let at = 0; at < spoken.length; at += rate) pieces.push(encoder.encode([spoken.subarray(at, at + rate)]).slice());
   const frames = Buffer.concat([...pieces, encoder.finalize().slice()]);
@@ -342,32 +326,4 @@ function withoutTag(file: Uint8Array): Uint8Array {
 
 function withoutTotal(file: Uint8Array): Uint8Array {
   return patched(patched(file, 21, [file[21]! & 0xf0]), 22, [0, 0, 0, 0]);
-}
-
-async function vorbis(): Promise<Uint8Array> {
-  const encoder = await createOggEncoder();
-  encoder.configure({ channels: 1, sampleRate: rate, vbrQuality: 5 });
-  return Uint8Array.from(Buffer.concat([encoder.encode([spoken]).slice(), encoder.finalize().slice()]));
-}
-
-/** The same packets in another container. */
-async function remux(bytes: Uint8Array, format: OutputFormat): Promise<Uint8Array> {
-  const input = new Input({ formats: ALL_FORMATS, source: new BufferSource(bytes) });
-  const track = (await input.getPrimaryAudioTrack())!;
-  const codec = (await track.getCodec())!;
-  const decoderConfig = (await track.getDecoderConfig())!;
-  const target = new BufferTarget();
-  const output = new Output({ format, target });
-  const source = new EncodedAudioPacketSource(codec);
-  output.addAudioTrack(source);
-  await output.start();
-  for await (const packet of new EncodedPacketSink(track).packets()) await source.add(packet, { decoderConfig });
-  await output.finalize();
-  input.dispose();
-  return new Uint8Array(target.buffer!);
-}
-
-function id3(length: number): Uint8Array {
-  const size = [21, 14, 7, 0].map((shift) => (length >> shift) & 127);
-  return Uint8Array.from([...bytesOf("ID3"), 4, 0, 0, ...size, ...Array.from({ length }, (_, index) => (index % 3 === 0 ? 0xff : 0xfb))]);
 }

@@ -2,6 +2,8 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { ResponseParser } from "../../../src/net/client/response-parser.ts";
 import { allHeaders } from "../../support/header-lines.ts";
+import { bytewise, cutAt, cutAtFractions, fractions } from "../../support/cuts.ts";
+import { numRuns } from "../../support/properties.ts";
 
 // Properties over many responses, sweeps over every byte; no clock is judged here.
 setDefaultTimeout(60_000);
@@ -52,21 +54,7 @@ function tell(chunks: Iterable<Uint8Array>, { closes = false } = {}): Told {
   return { head, body: Buffer.concat(parts).toString("latin1"), ended, refusal, missing, hasExcessBytes: parser.hasExcessBytes };
 }
 
-function* bytewise(bytes: Uint8Array): Generator<Uint8Array> {
-  for (let at = 0; at < bytes.length; at++) yield bytes.subarray(at, at + 1);
-}
-
-function cutAt(bytes: Uint8Array, ...places: readonly number[]): readonly Uint8Array[] {
-  const ends = [...places, bytes.length];
-  return ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end));
-}
-
-/** Cuts at the given fractions of the length; empty chunks are chunks too. */
-function cut(bytes: Uint8Array, fractions: readonly number[]): readonly Uint8Array[] {
-  return cutAt(bytes, ...fractions.map((fraction) => Math.floor(fraction * (bytes.length + 1))).toSorted((a, b) => a - b));
-}
-
-const fractions = fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { maxLength: 6 });
+const places = fractions(6);
 const bytesOf = (text: string): Buffer => Buffer.from(text, "latin1");
 
 /** A response that is as it should be, and what is to be made of it. */
@@ -237,7 +225,7 @@ describe("a response that is as it should be", () => {
         expect(tell(bytewise(bytes))).toEqual(told);
         for (let at = 1; at < bytes.length; at++) expect(outline(tell(cutAt(bytes, at)))).toBe(outline(told));
       }),
-      { numRuns: 200 },
+      { numRuns: numRuns(50) },
     );
   });
 
@@ -253,7 +241,7 @@ describe("a response that is as it should be", () => {
 
   test("is read alike in pieces of any size", () => {
     fc.assert(
-      fc.property(sample, fractions, ({ bytes, told }, at) => expect(tell(cut(bytes, at))).toEqual(told)),
+      fc.property(sample, places, ({ bytes, told }, at) => expect(tell(cutAtFractions(bytes, at))).toEqual(told)),
       { numRuns: 1_000 },
     );
   });
@@ -269,7 +257,7 @@ describe("a response that is as it should be", () => {
           }
         }
       }),
-      { numRuns: 50 },
+      { numRuns: numRuns(15) },
     );
   });
 
@@ -303,11 +291,11 @@ describe("bytes behind the end", () => {
       fc.property(
         framed,
         fc.oneof(sample, fc.constantFrom({ bytes: bytesOf("\r\n") }, { bytes: bytesOf("x") })),
-        fractions,
+        places,
         (first, extra, at) => {
           const bytes = Buffer.concat([first.bytes, extra.bytes]);
           const expected = { ...first.told, hasExcessBytes: true };
-          for (const chunks of [[bytes], [first.bytes, extra.bytes], cut(bytes, at), bytewise(bytes)])
+          for (const chunks of [[bytes], [first.bytes, extra.bytes], cutAtFractions(bytes, at), bytewise(bytes)])
             expect(tell(chunks)).toEqual(expected);
         },
       ),
@@ -580,14 +568,14 @@ describe("everything has a bound", () => {
   test("a head that is dripped byte by byte up to its bound does not cost its square", () => {
     const before = process.cpuUsage();
     const bytes = bytesOf(headOf(kibibytes(32)));
-    for (let count = 0; count < 100; count++) {
+    for (let count = 0; count < 20; count++) {
       let ended = false;
       const parser = new ResponseParser({ head() {}, body() {}, end: () => void (ended = true) });
       for (let at = 0; at < bytes.length; at++) if (parser.feed(bytes.subarray(at, at + 1)) !== null) throw new Error("refused");
       expect(ended).toBe(true);
     }
-    // Its square would be a minute and more.
-    expect(process.cpuUsage(before).user).toBeLessThan(8_000_000);
+    // Its square would be twelve seconds and more.
+    expect(process.cpuUsage(before).user).toBeLessThan(1_600_000);
   }, 120_000);
 });
 
@@ -619,14 +607,14 @@ describe("whatever an upstream sends", () => {
 
   test("never makes it throw or tell a story out of order, and is judged alike however it is cut", () => {
     fc.assert(
-      fc.property(anything, fractions, (bytes, at) => {
+      fc.property(anything, places, (bytes, at) => {
         const whole = tell([bytes], { closes: true });
-        expect(tell(cut(bytes, at), { closes: true })).toEqual(whole);
+        expect(tell(cutAtFractions(bytes, at), { closes: true })).toEqual(whole);
         expect(tell(bytewise(bytes), { closes: true })).toEqual(whole);
         // It is refused, or it lacks something, or it is complete: one of them, and no two.
         expect([whole.refusal !== null, whole.refusal === null && whole.missing !== null, whole.ended].filter(Boolean).length).toBe(1);
       }),
-      { numRuns: 6_000 },
+      { numRuns: numRuns(1_500) },
     );
   });
 
@@ -640,7 +628,7 @@ describe("whatever an upstream sends", () => {
         }
         parser.close();
       }),
-      { numRuns: 2_000 },
+      { numRuns: numRuns(500) },
     );
   });
 });

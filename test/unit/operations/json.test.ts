@@ -10,6 +10,7 @@ import {
   type JsonSpan,
   valueOf,
 } from "../../../src/operations/json.ts";
+import { numRuns } from "../../support/properties.ts";
 
 // Sweeps of some hundred thousand documents: a second each when nothing else is running, and no clock is judged here.
 setDefaultTimeout(120_000);
@@ -117,7 +118,7 @@ describe("a document is accepted exactly when JSON.parse accepts it", () => {
         });
         expectAgreement(encode(text));
       }),
-      { numRuns: 2_000 },
+      { numRuns: numRuns(500) },
     );
   });
 
@@ -128,14 +129,14 @@ describe("a document is accepted exactly when JSON.parse accepts it", () => {
         for (const { at, removed, added } of edits) bytes.splice(at % (bytes.length + 1), removed, ...added);
         expectAgreement(Uint8Array.from(bytes));
       }),
-      { numRuns: 5_000 },
+      { numRuns: numRuns(1_250) },
     );
   });
 
   test("agrees about arbitrary bytes", () => {
     fc.assert(
       fc.property(fc.array(byte, { maxLength: 12 }), (bytes) => expectAgreement(Uint8Array.from(bytes))),
-      { numRuns: 10_000 },
+      { numRuns: numRuns(2_500) },
     );
   });
 

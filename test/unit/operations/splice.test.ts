@@ -2,6 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { lastMember, scanJson } from "../../../src/operations/json.ts";
 import { setMember, splice, type Splice } from "../../../src/operations/splice.ts";
+import { numRuns } from "../../support/properties.ts";
 
 // Properties over many documents; no clock is judged here.
 setDefaultTimeout(120_000);
@@ -43,7 +44,7 @@ describe("splice", () => {
         expect(splice(bytes, splices)).toEqual(expected);
         expect(bytes).toEqual(before);
       }),
-      { numRuns: 1_000 },
+      { numRuns: numRuns(250) },
     );
   });
 
@@ -153,7 +154,7 @@ describe("setMember", () => {
         const expected = new Map(Object.entries(JSON.parse(text))).set(name, JSON.parse(JSON.stringify(value)));
         expect(new Map(Object.entries(parsed))).toEqual(expected);
       }),
-      { numRuns: 500 },
+      { numRuns: numRuns(125) },
     );
   });
 });

@@ -2,12 +2,13 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { fuzz } from "../../fuzz/fuzz.ts";
 import { seededDice, type FuzzTarget } from "../../fuzz/target.ts";
 import { fuzzTargets } from "../../fuzz/targets.ts";
+import { numRuns } from "../../support/properties.ts";
 
 // A run ends after a few seconds; a machine with other things to do may take its time to begin.
 setDefaultTimeout(120_000);
 
 // The same inputs each time, so that what fails here fails for everybody; `npm run fuzz` tries others.
-const briefly = { seed: 1, inputsMax: 20_000, msMax: 1_500 };
+const briefly = { seed: 1, inputsMax: numRuns(4_000), msMax: 6_000 };
 
 test.each(fuzzTargets.map((target) => [target.name, target] as const))("%s keeps its promises for mutated input", async (_, target) => {
   const { finding } = await fuzz(target, briefly);
