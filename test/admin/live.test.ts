@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for what happens to be told to a page that is open.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// Needs: models. It runs the models of this machine.
+// Needs: models, slow. A model hears a text in six formats; embedded-server, clients/audio and readme prove each step, codecs the formats.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";

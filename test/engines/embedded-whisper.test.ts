@@ -1,4 +1,4 @@
-// Needs: models. It runs the models of this machine.
+// Needs: models, slow. A model hears twenty recordings; embedded-whisper-parts proves its parts, embedded-server and readme that it hears.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { loadFlite } from "../../packages/embedded/src/speech/flite.ts";

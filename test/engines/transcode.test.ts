@@ -1,4 +1,3 @@
-// Needs: alone. It makes promises about real time.
 import { afterAll, afterEach, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for upstreams that stall.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { makeDecoder } from "../../packages/embedded/src/codecs/decode.ts";
 import { recognise } from "../../src/media/audio-sniff.ts";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for name servers that say nothing.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat, type ChatReply } from "../support/client.ts";

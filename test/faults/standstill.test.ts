@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for a process that stands still.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { ChatCall } from "../support/client.ts";
 import { setUp, type Rig } from "../support/rig.ts";

@@ -1,4 +1,4 @@
-// Needs: quiet, servers. It mostly waits for a Redis that is lost to be asked again.
+// Needs: alone, servers. Two gateways at a time are kept busy, and calls that wait for Redis may wait for 130 ms.
 import { RedisClient } from "bun";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";

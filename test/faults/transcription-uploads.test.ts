@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for uploads that stall.
 import { afterEach, expect, setDefaultTimeout } from "bun:test";
 import { accessLine, formOf, noUploadLeft, open, openTranscription, recording, transcribe, uploadsOf } from "../support/audio-call.ts";
 import { expectTranscript } from "../support/audio-outcome.ts";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for upstreams that stall in the middle of an upload.
 import { afterEach, describe, expect, setDefaultTimeout } from "bun:test";
 import {
   accessLine,

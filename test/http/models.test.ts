@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for lists that upstreams are slow to send.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rawRequest, type RawResponse } from "../support/client.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";

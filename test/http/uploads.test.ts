@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for uploads that stall.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import { Uploads, type UploadSlot } from "../../src/http/forms/uploads.ts";

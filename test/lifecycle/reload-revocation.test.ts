@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for a reload to be noticed.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 

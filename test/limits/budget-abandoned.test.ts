@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for what was reserved to be given back.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { openKeys, type Keys } from "../support/keys.ts";
 import { setUp, type Rig } from "../support/rig.ts";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for what was spent to be known.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

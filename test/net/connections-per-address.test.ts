@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for connections to be refused or closed.
 import { expect, setDefaultTimeout, test } from "bun:test";
 import net, { type Socket } from "node:net";
 import { ConnectionsByNetwork } from "../../src/net/server/connections-by-network.ts";

@@ -1,3 +1,4 @@
+// Needs: slow. npm run typecheck, npm run lint and npm run format prove the same, and a contributor runs them before npm test.
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -1,4 +1,4 @@
-// Needs: alone, servers. It makes promises about real time.
+// Needs: quiet, servers. It mostly waits for windows of limits, and its clocks differ by seconds.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for limits that an upstream set to be over.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Attempt } from "../support/chaos/ledger.ts";
 import type { ChatReply } from "../support/client.ts";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for streams that break off and are taken over.
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { estimateTokens } from "../../src/usage/token-estimate.ts";
 import type { ChatReply } from "../support/client.ts";

@@ -1,4 +1,4 @@
-// Needs: alone, servers. It makes promises about real time.
+// Needs: quiet, servers. It mostly waits for deadlines of a PostgreSQL that does not answer.
 import { SQL } from "bun";
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Socket } from "node:net";

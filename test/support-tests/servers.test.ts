@@ -1,4 +1,4 @@
-// Needs: alone, servers. It makes promises about real time.
+// Needs: quiet, servers. It mostly waits for servers to start, stop and stall.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { RedisClient, SQL } from "bun";
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for the stand-in of an upstream to misbehave.
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
 import { startChaos, type Chaos } from "../support/chaos.ts";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for pauses that a client makes.
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net, { type AddressInfo } from "node:net";
 import { startChaos, type Chaos } from "../support/chaos.ts";
