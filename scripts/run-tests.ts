@@ -12,7 +12,7 @@ import { readReport, summarise, type FileReport, type FileRun } from "./test-rep
  * The first line of a file says what it needs (scripts/test-needs.ts), and that decides what runs beside it:
  *
  * 1. Files that share the machine run first, one per processor.
- * 2. Files that need it quiet come next. They mostly wait, so two per processor run at a time.
+ * 2. Files that need it quiet come next. They mostly wait, so three run at a time on two processors.
  * 3. Files that need it alone come last, one after the other.
  *
  * Given files and folders, it runs those. Otherwise it runs all of test/ except the slow files; with --slow only the slow files, and
@@ -108,11 +108,11 @@ async function runAll(files: readonly string[], withinMinutes: number): Promise<
   const models = shared.filter((file) => needs(file, "models"));
   const processors = availableParallelism();
   await runInLanes([...models, ...shared.filter((file) => !models.includes(file))], processors, withinMinutes);
-  await runInLanes(quiet, 2 * processors, withinMinutes);
+  await runInLanes(quiet, Math.floor(1.5 * processors), withinMinutes);
   await runInLanes(alone, 1, withinMinutes);
 }
 
-/** Half of the lanes take files from the front and half from the back, so that neighbours, which use the same things, seldom meet. */
+/** Every other lane takes files from the back, so that neighbours, which use the same things, seldom meet. */
 async function runInLanes(files: readonly string[], lanes: number, withinMinutes: number): Promise<void> {
   const queue = [...files];
   const shown = lanes === 1 || files.length === 1;

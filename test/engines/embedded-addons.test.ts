@@ -1,15 +1,13 @@
 // Needs: models. It runs the models of this machine.
 import { afterAll, afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { copyFileSync, linkSync, mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import type { Addon } from "../../packages/embedded/src/addons/addon.ts";
-import { fileBytes, fileHash } from "../../packages/embedded/src/addons/file-hash.ts";
 import { addedModels, manifest, type AddedModel } from "../../packages/embedded/src/addons/installed.ts";
 import type { ChatModel, ChatTurn } from "../../packages/embedded/src/addons/llama.ts";
 import { addonFolder, manifestName } from "../../packages/embedded/src/addons/places.ts";
 import { addons } from "../../packages/embedded/src/addons/table.ts";
-import { catalog, packageDirectory, type EmbeddedModel } from "../../packages/embedded/src/catalog.ts";
+import { catalog, type EmbeddedModel } from "../../packages/embedded/src/catalog.ts";
 import type { StoryWishes } from "../../packages/embedded/src/chat/stories.ts";
 import { makeChatEngine } from "../../packages/embedded/src/server/chat-engine.ts";
 import { mannerOf } from "../../packages/embedded/src/server/chat-manner.ts";
@@ -17,11 +15,12 @@ import type { Engine } from "../../packages/embedded/src/server/engine.ts";
 import { oneLoaded } from "../../packages/embedded/src/server/one-loaded.ts";
 import { isRefusal } from "../../packages/embedded/src/server/refusal.ts";
 import { serveEngine } from "../../packages/embedded/src/server/serve-engine.ts";
-import { makeSpeechEngine } from "../../packages/embedded/src/server/speech-engine.ts";
 import { makeTranscriptionEngine } from "../../packages/embedded/src/server/transcription-engine.ts";
 import { localModels } from "../../src/engines/catalog.ts";
 import { engineCommand } from "../../src/engines/command.ts";
+import { transcriptOf } from "../support/engine-process.ts";
 import { eventually } from "../support/eventually.ts";
+import { addWhisperCopy } from "../support/whisper-copy.ts";
 
 // Models load slowly on a busy machine.
 setDefaultTimeout(120_000);
@@ -95,81 +94,9 @@ function addHollow(name: string): void {
   writeFileSync(join(addonFolder(dataDir, name), manifestName), manifest(addon));
 }
 
-/** The weights of Whisper that are built in, laid out as if they had been added under another name. */
-async function addWhisperCopy(name: string): Promise<Addon> {
-  const base = catalog.find(({ upstream }) => upstream === "whisper-base")!;
-  const from = dirname(join(packageDirectory(base.package)!, base.files.find(({ path }) => basename(path) === "tokenizer.json")!.path));
-  const paths = [
-    "onnx/encoder_model_quantized.onnx",
-    "onnx/decoder_model_merged_quantized.onnx",
-    "tokenizer.json",
-    "config.json",
-    "generation_config.json",
-  ];
-  const files = await Promise.all(
-    paths.map(async (path) => {
-      const to = join(addonFolder(dataDir, name), path);
-      mkdirSync(dirname(to), { recursive: true });
-      place(join(from, path), to);
-      return { path, bytes: fileBytes(to), sha256: (await fileHash(to, "sha256", "hex")) ?? "", pieces: [] };
-    }),
-  );
-  const packages = [{ name: "copied", version: "1.0.0", integrity: "", bytes: 1 }];
-  const addon: Addon = {
-    name,
-    operation: "transcription",
-    description: "A copy.",
-    licence: base.licence,
-    platforms: null,
-    packages,
-    files,
-  };
-  writeFileSync(join(addonFolder(dataDir, name), manifestName), manifest(addon));
-  return addon;
-}
-
-function place(from: string, to: string): void {
-  try {
-    linkSync(from, to);
-  } catch {
-    // They lie on different disks.
-    copyFileSync(from, to);
-  }
-}
-
-async function spoken(input: string): Promise<Blob> {
-  const ask = serve(makeSpeechEngine(() => catalog.filter(({ operation }) => operation === "speech")));
-  const body = JSON.stringify({ model: "flite", voice: "slt", response_format: "wav", input });
-  return (await ask("/v1/audio/speech", { method: "POST", body })).blob();
-}
-
-async function transcript(ask: Ask, model: string, audio: Blob): Promise<string> {
-  const form = new FormData();
-  form.append("model", model);
-  form.append("file", audio, "speech.wav");
-  const response = await ask("/v1/audio/transcriptions", { method: "POST", body: form });
-  expect(response.status).toBe(200);
-  return ((await response.json()) as { readonly text: string }).text;
-}
-
-const heard = /quick brown fox jumps over the lazy dog/i;
-
 describe("an added Whisper", () => {
-  test("hears as the one built in does, and the two take turns in memory", async () => {
-    const table = [await addWhisperCopy("whisper-copy")];
-    const builtIn = catalog.filter(({ operation }) => operation === "transcription");
-    const ask = serve(makeTranscriptionEngine(() => [...builtIn, ...addedModels(dataDir, table)]));
-    expect(await listed(ask)).toEqual(["whisper-base", "whisper-copy"]);
-    const audio = await spoken("The quick brown fox jumps over the lazy dog.");
-    const names = ["whisper-copy", "whisper-base", "embedded/whisper-copy"];
-    // All at once: none may lose its weights to the next while it listens.
-    const texts = await Promise.all(names.map((name) => transcript(ask, name, audio)));
-    expect(texts[0]).toMatch(heard);
-    expect(new Set(texts).size).toBe(1);
-  });
-
   test("of which a file was changed is refused, with what to do about it", async () => {
-    const addon = await addWhisperCopy("whisper-copy");
+    const addon = await addWhisperCopy(dataDir, "whisper-copy");
     const config = join(addonFolder(dataDir, addon.name), "config.json");
     const changed = (await Bun.file(config).text()).replace("{", " ").replace(/\}\s*$/, (end) => end.replace("}", " "));
     // Never in place: it may be the very file that is built in.
@@ -481,7 +408,7 @@ describe("a real added model, where there is one", () => {
   test.skipIf(realDataDir("whisper-tiny") === undefined)("whisper-tiny hears", async () => {
     const ask = await start("transcription", realDataDir("whisper-tiny")!);
     const audio = new Blob([await Bun.file(join(import.meta.dir, "../fixtures/audio/jfk.wav")).arrayBuffer()]);
-    expect(await transcript(ask, "whisper-tiny", audio)).toMatch(/ask not what your country can do for you/i);
+    expect(await transcriptOf(ask, "whisper-tiny", audio)).toMatch(/ask not what your country can do for you/i);
   });
 
   test.skipIf(realDataDir("tinyllama") === undefined)("tinyllama answers", async () => {

@@ -53,16 +53,6 @@ describe("a story", () => {
     expect(last.finish).toBe("length");
   });
 
-  test("ends by itself, or where the context does", async () => {
-    const { last } = await told("Once upon a time", { tokensMax: Infinity });
-    const prompt = stories.prompt("Once upon a time")!.length;
-    expect(last.tokens).toBe(last.finish === "length" ? 256 - prompt : last.tokens);
-    expect(last.tokens).toBeLessThanOrEqual(256 - prompt);
-    expect(last.tokens).toBeGreaterThan(100);
-    const long = "and then ".repeat(120);
-    expect((await told(long, { tokensMax: 500 })).last.tokens).toBeLessThanOrEqual(256 - stories.prompt(long)!.length);
-  });
-
   test("is refused room when the prompt takes all of it", () => {
     expect(stories.prompt("and then ".repeat(300))).toBeNull();
     expect(stories.prompt("x".repeat(10_000_000))).toBeNull();

@@ -250,10 +250,10 @@ describe("the chat engine", () => {
   });
 
   test("turns a tenth request away while one is served and eight wait, and then serves them all", async () => {
-    const running = Array.from({ length: 9 }, () => engine.post(chatPath, { ...story, max_tokens: 20 }));
+    const running = Array.from({ length: 9 }, () => engine.post(chatPath, { ...story, max_tokens: 12 }));
     let tenth = await engine.post(chatPath, { ...story, max_tokens: 1 });
     // The ninth may not have arrived yet when the tenth does.
-    for (let tries = 0; tenth.status !== 429 && tries < 20; tries++) tenth = await engine.post(chatPath, { ...story, max_tokens: 20 });
+    for (let tries = 0; tenth.status !== 429 && tries < 20; tries++) tenth = await engine.post(chatPath, { ...story, max_tokens: 12 });
     expect(tenth.status).toBe(429);
     const waitMs = Number(tenth.headers.get("retry-after-ms"));
     expect(waitMs).toBeWithin(1_000, 60_001);
@@ -264,7 +264,7 @@ describe("the chat engine", () => {
 
   test("drops the work of clients that leave, under way or waiting, and goes on with the next", async () => {
     const gone = new AbortController();
-    const long = { ...story, max_tokens: 150, stream: true };
+    const long = { ...story, max_tokens: 60, stream: true };
     const under = await engine.post(chatPath, long, gone.signal);
     const waiting = Array.from({ length: 7 }, () => engine.post(chatPath, long, gone.signal).catch(() => null));
     const beganMs = performance.now();
@@ -276,7 +276,7 @@ describe("the chat engine", () => {
     // Eight long stories would take eight times as long as one, and the machine may be twice as fast for that one.
     const tookMs = performance.now() - beganMs;
     const oneMs = performance.now();
-    await (await engine.post(chatPath, { ...story, max_tokens: 150 })).text();
+    await (await engine.post(chatPath, { ...story, max_tokens: 60 })).text();
     expect(tookMs).toBeLessThan(5 * (performance.now() - oneMs));
   });
 });

@@ -1,4 +1,4 @@
-// Needs: alone. It measures memory, which others would change.
+// Needs: quiet. It mostly waits for clients that do not read; the memory that it measures is that of its own gateway.
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readChat, RawConnection, RawResponse, rawRequest, type ChatCall, type ChatReply } from "../support/client.ts";
 import { collected, collects } from "../support/collected.ts";

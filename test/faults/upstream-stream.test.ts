@@ -1,4 +1,4 @@
-// Needs: alone. It measures memory, which others would change.
+// Needs: quiet. It mostly waits for streams that stall; the memory that it measures is that of its own gateway.
 import { describe, expect } from "bun:test";
 import fc from "fast-check";
 import OpenAI from "openai";

@@ -1,4 +1,4 @@
-// Needs: alone. It measures memory, which others would change.
+// Needs: quiet. It mostly waits for upstreams that do not read; the memory that it measures is its own.
 import { afterAll, afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readlinkSync } from "node:fs";

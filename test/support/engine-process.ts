@@ -78,3 +78,10 @@ export function transcriptionForm(fields: Readonly<Record<string, string | reado
   else if (file !== null) data.append("file", file, "speech.wav");
   return data;
 }
+
+/** What a model hears in a recording. */
+export async function transcriptOf(ask: EngineProcess["ask"], model: string, audio: Blob): Promise<string> {
+  const response = await ask("/v1/audio/transcriptions", { method: "POST", body: transcriptionForm({ model }, audio) });
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { readonly text: string }).text;
+}
