@@ -3,6 +3,19 @@ import fc from "fast-check";
 import { ResponseParser } from "../../../src/net/client/response-parser.ts";
 import { allHeaders } from "../../support/header-lines.ts";
 import { bytewise, cutAt, cutAtFractions, fractions } from "../../support/cuts.ts";
+import {
+  chunkedBody,
+  chunkedOf,
+  fieldOf,
+  latin1,
+  plainField,
+  shortChunked,
+  tokenCharacters,
+  wounded,
+  writtenField,
+  type ChunkedFraming,
+  type MessageField,
+} from "../../support/http-messages.ts";
 import { numRuns } from "../../support/properties.ts";
 
 // Properties over many responses, sweeps over every byte; no clock is judged here.
@@ -55,7 +68,6 @@ function tell(chunks: Iterable<Uint8Array>, { closes = false } = {}): Told {
 }
 
 const places = fractions(6);
-const bytesOf = (text: string): Buffer => Buffer.from(text, "latin1");
 
 /** A response that is as it should be, and what is to be made of it. */
 interface Sample {
@@ -65,24 +77,9 @@ interface Sample {
   readonly wholeFrom: number;
 }
 
-interface Field {
-  readonly name: string;
-  readonly value: string;
-  /** The blanks around the value, which are no part of it. */
-  readonly before: string;
-  readonly after: string;
-}
-
-interface Chunk {
-  readonly data: Uint8Array;
-  readonly extension: string;
-  readonly upper: boolean;
-  readonly zeros: number;
-}
-
 type Framing =
   | { readonly kind: "length"; readonly data: Uint8Array; readonly twice: boolean }
-  | { readonly kind: "chunked"; readonly chunks: readonly Chunk[]; readonly extension: string; readonly trailers: readonly Field[] }
+  | ChunkedFraming
   | { readonly kind: "until close"; readonly data: Uint8Array }
   | { readonly kind: "none"; readonly status: number };
 
@@ -91,39 +88,27 @@ interface Draft {
   readonly minor: number;
   readonly reason: string;
   readonly interims: string;
-  readonly fields: readonly Field[];
+  readonly fields: readonly MessageField[];
   readonly framing: Framing;
   readonly connection: string | null;
 }
 
-const tokenCharacters = "abcXYZ019!#$%&'*+-.^_`|~";
 const fieldName = fc
   .string({ unit: fc.constantFrom(...tokenCharacters), minLength: 1, maxLength: 8 })
   .filter((name) => !["connection", "content-length", "transfer-encoding"].includes(name.toLowerCase()));
-const visible = fc.integer({ min: 0x21, max: 0xff }).filter((code) => code !== 0x7f);
-const fieldValue = fc
-  .array(fc.oneof({ weight: 5, arbitrary: visible }, { weight: 1, arbitrary: fc.constantFrom(0x20, 0x09) }), { maxLength: 16 })
-  .map((codes) => String.fromCharCode(...codes).replaceAll(/^[ \t]+|[ \t]+$/g, ""));
-const space = fc.constantFrom("", " ", " ", "\t", "  \t ");
-const field: fc.Arbitrary<Field> = fc.record({ name: fieldName, value: fieldValue, before: space, after: space });
+const field = fieldOf(fieldName);
 const fields = fc.array(field, { maxLength: 4 });
 
 const reason = fc.constantFrom(" OK", " ", "", " Not So Good", " \x80\xff", " 200 HTTP/1.1");
 const interim = fc
   .record({ status: fc.constantFrom(100, 102, 103, 199), reason, fields })
-  .map((one) => `HTTP/1.1 ${one.status}${one.reason}\r\n${one.fields.map(written).join("")}\r\n`);
+  .map((one) => `HTTP/1.1 ${one.status}${one.reason}\r\n${one.fields.map(writtenField).join("")}\r\n`);
 const interims = fc.array(interim, { maxLength: 3 }).map((all) => all.join(""));
 
 const extension = fc.constantFrom("", "", ";a", ";a=1", ' ;a="b;c"', "\t; x", "  ", `;${"x".repeat(40)}`);
-const chunk: fc.Arbitrary<Chunk> = fc.record({
-  data: fc.uint8Array({ minLength: 1, maxLength: 24 }),
-  extension,
-  upper: fc.boolean(),
-  zeros: fc.nat(3),
-});
 const framing: fc.Arbitrary<Framing> = fc.oneof(
   fc.record({ kind: fc.constant("length" as const), data: fc.uint8Array({ maxLength: 60 }), twice: fc.boolean() }),
-  fc.record({ kind: fc.constant("chunked" as const), chunks: fc.array(chunk, { maxLength: 4 }), extension, trailers: fields }),
+  chunkedOf(extension, fields),
   fc.record({ kind: fc.constant("until close" as const), data: fc.uint8Array({ maxLength: 60 }) }),
   fc.record({ kind: fc.constant("none" as const), status: fc.constantFrom(204, 304) }),
 );
@@ -143,13 +128,12 @@ const sample = fc
 function assemble(draft: Draft): Sample {
   const { framing, connection, minor } = draft;
   const status = framing.kind === "none" ? framing.status : draft.status;
-  const plain = (name: string, value: string): Field => ({ name, value, before: " ", after: "" });
   const all = [...draft.fields];
-  if (connection !== null) all.unshift(plain("Connection", connection));
-  if (framing.kind === "length") all.push(plain("Content-Length", String(framing.data.length)));
-  if (framing.kind === "length" && framing.twice) all.unshift(plain("content-length", String(framing.data.length)));
-  if (framing.kind === "chunked") all.push(plain("TRANSFER-encoding", "Chunked"));
-  const head = bytesOf(`${draft.interims}HTTP/1.${minor} ${status}${draft.reason}\r\n${all.map(written).join("")}\r\n`);
+  if (connection !== null) all.unshift(plainField("Connection", connection));
+  if (framing.kind === "length") all.push(plainField("Content-Length", String(framing.data.length)));
+  if (framing.kind === "length" && framing.twice) all.unshift(plainField("content-length", String(framing.data.length)));
+  if (framing.kind === "chunked") all.push(plainField("TRANSFER-encoding", "Chunked"));
+  const head = latin1(`${draft.interims}HTTP/1.${minor} ${status}${draft.reason}\r\n${all.map(writtenField).join("")}\r\n`);
   const [raw, body] = bodyOf(framing);
   const bytes = Buffer.concat([head, raw]);
   const framed = framing.kind !== "until close";
@@ -168,12 +152,8 @@ function assemble(draft: Draft): Sample {
   };
 }
 
-function written({ name, value, before, after }: Field): string {
-  return `${name}:${before}${value}${after}\r\n`;
-}
-
 /** By lower-case name, repeated ones joined; a length said twice is one length. */
-function headersOf(all: readonly Field[]): Record<string, string> {
+function headersOf(all: readonly MessageField[]): Record<string, string> {
   const headers = new Map<string, string>();
   for (const { name, value } of all) {
     const key = name.toLowerCase();
@@ -190,27 +170,16 @@ function bodyOf(framing: Framing): readonly [raw: Uint8Array, body: Uint8Array] 
       return [framing.data, framing.data];
     case "none":
       return [new Uint8Array(), new Uint8Array()];
-    case "chunked": {
-      const raw = framing.chunks.flatMap(({ data, extension, upper, zeros }) => {
-        const size = "0".repeat(zeros) + data.length.toString(16);
-        return [bytesOf(`${upper ? size.toUpperCase() : size}${extension}\r\n`), data, bytesOf("\r\n")];
-      });
-      const last = bytesOf(`0${framing.extension}\r\n${framing.trailers.map(written).join("")}\r\n`);
-      return [Buffer.concat([...raw, last]), Buffer.concat(framing.chunks.map(({ data }) => data))];
-    }
+    case "chunked":
+      return chunkedBody(framing);
   }
 }
 
 /** One short response of every framing, for sweeps that grow with the square. */
 const shortFramings: readonly Framing[] = [
-  { kind: "length", data: bytesOf("four"), twice: false },
-  {
-    kind: "chunked",
-    chunks: [{ data: bytesOf("\r\n0\r\n"), extension: ";a", upper: false, zeros: 1 }],
-    extension: "",
-    trailers: [{ name: "T", value: "1", before: " ", after: "" }],
-  },
-  { kind: "until close", data: bytesOf("\r\n\r\n") },
+  { kind: "length", data: latin1("four"), twice: false },
+  shortChunked,
+  { kind: "until close", data: latin1("\r\n\r\n") },
   { kind: "none", status: 204 },
 ];
 const shortSamples = shortFramings.map((framing) =>
@@ -268,7 +237,7 @@ describe("a response that is as it should be", () => {
       expect(told.body.startsWith(before.body)).toBe(true);
       expect(tell([bytes]).body).toBe(told.body);
     }
-    expect(tell([bytesOf("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel")]).body).toBe("hel");
+    expect(tell([latin1("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel")]).body).toBe("hel");
   });
 
   test("has a large body that is the network's own memory, and a small one that does not hold on to it", () => {
@@ -276,7 +245,7 @@ describe("a response that is as it should be", () => {
       [5_000, true],
       [50, false],
     ] as const) {
-      const bytes = bytesOf(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n${"x".repeat(length)}`);
+      const bytes = latin1(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n${"x".repeat(length)}`);
       const parts: Uint8Array[] = [];
       new ResponseParser({ head() {}, body: (part) => void parts.push(part), end() {} }).feed(bytes);
       expect(parts.map((part) => [part.length, part.buffer === bytes.buffer])).toEqual([[length, isView]]);
@@ -290,7 +259,7 @@ describe("bytes behind the end", () => {
     fc.assert(
       fc.property(
         framed,
-        fc.oneof(sample, fc.constantFrom({ bytes: bytesOf("\r\n") }, { bytes: bytesOf("x") })),
+        fc.oneof(sample, fc.constantFrom({ bytes: latin1("\r\n") }, { bytes: latin1("x") })),
         places,
         (first, extra, at) => {
           const bytes = Buffer.concat([first.bytes, extra.bytes]);
@@ -308,13 +277,13 @@ describe("bytes behind the end", () => {
   });
 
   test("of a close-delimited response are its body, up to the close", () => {
-    const told = tell([bytesOf("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")], { closes: true });
+    const told = tell([latin1("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")], { closes: true });
     expect(told).toMatchObject({ body: "HTTP/1.1 200 OK\r\n\r\n", ended: true, missing: null, hasExcessBytes: false });
     expect(told.head?.persistent).toBe(false);
   });
 
   test("taint a 204 that has a body after all", () => {
-    expect(tell([bytesOf("HTTP/1.1 204 No Content\r\ncontent-length: 4\r\n\r\nfour")])).toMatchObject({
+    expect(tell([latin1("HTTP/1.1 204 No Content\r\ncontent-length: 4\r\n\r\nfour")])).toMatchObject({
       body: "",
       ended: true,
       hasExcessBytes: true,
@@ -340,7 +309,7 @@ describe("a connection is kept for another request", () => {
     [false, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n\r\n"],
   ];
   test.each(rows)("%p: %j", (persistent, head) => {
-    expect(tell([bytesOf(head)]).head?.persistent).toBe(persistent);
+    expect(tell([latin1(head)]).head?.persistent).toBe(persistent);
   });
 });
 
@@ -456,7 +425,7 @@ describe("a response that could be read in two ways, or in none", () => {
   };
 
   test.each(Object.entries(malformed))("%s is refused with a reason, and never ends", (_, text) => {
-    const bytes = bytesOf(text);
+    const bytes = latin1(text);
     const whole = tell([bytes]);
     expect(whole.refusal).toBeString();
     expect(whole.refusal).not.toBe("");
@@ -466,16 +435,16 @@ describe("a response that could be read in two ways, or in none", () => {
   });
 
   test("a change of protocol is told apart from garbage", () => {
-    expect(tell([bytesOf(malformed["another protocol"]!)]).refusal).toContain("switched");
+    expect(tell([latin1(malformed["another protocol"]!)]).refusal).toContain("switched");
   });
 
   test("what is not HTTP is refused at its first byte that could not be, not when its peer gets tired", () => {
-    for (const text of ["g", "HTTP/2", "HTTP/1.1 200 OK\n", "\0", "\r"]) expect(tell([bytesOf(text)]).refusal).toBeString();
-    for (const text of ["H", "HTTP/1.", "HTTP/1.1 200 OK\r"]) expect(tell([bytesOf(text)]).refusal).toBeNull();
+    for (const text of ["g", "HTTP/2", "HTTP/1.1 200 OK\n", "\0", "\r"]) expect(tell([latin1(text)]).refusal).toBeString();
+    for (const text of ["H", "HTTP/1.", "HTTP/1.1 200 OK\r"]) expect(tell([latin1(text)]).refusal).toBeNull();
   });
 
   test("a chunk that runs on is refused at once, not at the end of its line", () => {
-    expect(tell([bytesOf(chunked("5\r\nhello, w"))]).refusal).toBeString();
+    expect(tell([latin1(chunked("5\r\nhello, w"))]).refusal).toBeString();
   });
 });
 
@@ -510,8 +479,8 @@ describe("everything has a bound", () => {
   ];
 
   test.each(bounds)("%s, however it arrives", (_, make, max) => {
-    const within = bytesOf(make(max));
-    const beyond = bytesOf(make(max + 1));
+    const within = latin1(make(max));
+    const beyond = latin1(make(max + 1));
     const splits = (bytes: Uint8Array): readonly Iterable<Uint8Array>[] => [
       [bytes],
       bytewise(bytes),
@@ -526,7 +495,7 @@ describe("everything has a bound", () => {
     const piece = Buffer.alloc(pieceBytes, more, "latin1");
     let taken = 0;
     function* endless(): Generator<Uint8Array> {
-      yield bytesOf(start);
+      yield latin1(start);
       for (; taken < 64 * 1024 * 1024; taken += pieceBytes) yield piece;
     }
     const { refusal, ended } = tell(endless());
@@ -551,15 +520,15 @@ describe("everything has a bound", () => {
   });
 
   test("headers that fit the head are refused where they are too many", () => {
-    const { refusal } = tell([bytesOf(headers(10_000 / 4))]);
+    const { refusal } = tell([latin1(headers(10_000 / 4))]);
     expect(refusal).toContain("headers");
   });
 
   test("a body has none: chunks without an end are passed on", () => {
-    const piece = bytesOf("4\r\nfour\r\n".repeat(1_000));
+    const piece = latin1("4\r\nfour\r\n".repeat(1_000));
     let bytes = 0;
     const parser = new ResponseParser({ head() {}, body: (part) => void (bytes += part.length), end() {} });
-    expect(parser.feed(bytesOf(chunked))).toBeNull();
+    expect(parser.feed(latin1(chunked))).toBeNull();
     for (let count = 0; count < 100; count++) expect(parser.feed(piece)).toBeNull();
     expect(bytes).toBe(400_000);
   });
@@ -567,7 +536,7 @@ describe("everything has a bound", () => {
   // With a copy of what came before for every byte, this takes far longer than it may. Lines are too short to tell.
   test("a head that is dripped byte by byte up to its bound does not cost its square", () => {
     const before = process.cpuUsage();
-    const bytes = bytesOf(headOf(kibibytes(32)));
+    const bytes = latin1(headOf(kibibytes(32)));
     for (let count = 0; count < 20; count++) {
       let ended = false;
       const parser = new ResponseParser({ head() {}, body() {}, end: () => void (ended = true) });
@@ -590,20 +559,12 @@ describe("whatever an upstream sends", () => {
       fc.constantFrom("", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
       fc.array(words, { maxLength: 30 }),
     )
-    .map(([start, all]) => bytesOf(start + all.join("")));
-  const wound = fc.record({
-    at: fc.double({ min: 0, max: 1, noNaN: true }),
-    cut: fc.nat(3),
-    put: fc.oneof(fc.uint8Array({ maxLength: 3 }), words.map(bytesOf)),
-  });
-  /** A good response with a few bytes taken out, put in or changed. */
-  const wounded = fc.tuple(sample, fc.array(wound, { minLength: 1, maxLength: 3 })).map(([{ bytes }, wounds]) =>
-    wounds.reduce((hurt: Uint8Array, { at, cut, put }) => {
-      const place = Math.floor(at * hurt.length);
-      return Buffer.concat([hurt.subarray(0, place), put, hurt.subarray(place + cut)]);
-    }, bytes),
+    .map(([start, all]) => latin1(start + all.join("")));
+  const hurt = wounded(
+    sample.map(({ bytes }) => bytes),
+    words,
   );
-  const anything = fc.oneof(fc.uint8Array({ maxLength: 200 }), soup, wounded, wounded);
+  const anything = fc.oneof(fc.uint8Array({ maxLength: 200 }), soup, hurt, hurt);
 
   test("never makes it throw or tell a story out of order, and is judged alike however it is cut", () => {
     fc.assert(
