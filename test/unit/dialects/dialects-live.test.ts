@@ -9,6 +9,7 @@ import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readerOf } from "../../support/chat-answers.ts";
 import { bytewise } from "../../support/cuts.ts";
+import { numRuns } from "../../support/properties.ts";
 import { recordingsOf, type Recording } from "../../support/recordings.ts";
 
 // Sweeps over every byte; the clock stands still.
@@ -80,6 +81,8 @@ const timeouts = {
   totalMs: Infinity,
 };
 const done = "data: [DONE]\n\n";
+/** dialects.test.ts cuts every recording at every byte; here, where a relay is in between, that is left to CI. */
+const step = numRuns(1) > 1 ? 1 : 3;
 
 /** From this length on, the end mark has been read as an event, so that nothing that follows matters. */
 function endRead({ bytes, facts }: Recording): number {
@@ -96,7 +99,7 @@ describe.each(speaking)("a client of an upstream that speaks %s", (dialect, code
     test("gets the same however the network cuts it", async () => {
       const whole = await relayed(codec, recording, [bytes], "clean");
       expect(whole.failure?.kind ?? null).toBe(facts.fails ?? null);
-      for (let at = 1; at < bytes.length; at += 1) {
+      for (let at = 1; at < bytes.length; at += step) {
         const cut = await relayed(codec, recording, [bytes.subarray(0, at), bytes.subarray(at)], "clean");
         if (cut.sent !== whole.sent || cut.failure?.kind !== whole.failure?.kind)
           throw new Error(`cut at byte ${at} it becomes ${JSON.stringify(cut)}`);
@@ -107,7 +110,7 @@ describe.each(speaking)("a client of an upstream that speaks %s", (dialect, code
     test.each(["clean", "broken"] as const)("is never told that a cut is an end (the connection's own end is %s)", async (ending) => {
       const { sent } = await relayed(codec, recording, [bytes], "clean");
       const wholeAt = ending === "clean" ? wholeFrom : endRead(recording);
-      for (let length = 0; length <= bytes.length; length += 1) {
+      for (let length = 0; length <= bytes.length; length += step) {
         const cut = await relayed(codec, recording, [bytes.subarray(0, length)], ending);
         const whole = length >= wholeAt;
         if ((cut.failure === null) !== whole || cut.sent.endsWith(done) !== whole)
