@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { nanosOf } from "../usage/dollars.ts";
-import { momentFrom, momentOf } from "../usage/time-text.ts";
+import { parsePastMoment, parseMoment } from "../usage/time-text.ts";
 
 /** Readers of what stands behind an option. What they throw becomes a mistake of the command line. */
 
@@ -57,7 +57,7 @@ export function prose(charactersMax: number): (text: string) => string {
 
 /** A moment in the past. The text is kept: how long ago something was depends on when the command is carried out. */
 export function past(text: string): string {
-  if (momentFrom(text, 0) !== null) return text;
+  if (parsePastMoment(text, 0) !== null) return text;
   throw new InvalidArgumentError(
     "Give a date such as 2027-01-31, a time such as 2027-01-31T12:00:00Z, or how long ago, such as 24h or 7d.",
   );
@@ -65,7 +65,7 @@ export function past(text: string): string {
 
 /** A day, or a time with its zone, in wall-clock milliseconds. */
 export function moment(text: string): number {
-  const ms = momentOf(text);
+  const ms = parseMoment(text);
   if (ms !== null && ms >= 0) return ms;
   throw new InvalidArgumentError("Give a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z.");
 }
@@ -76,7 +76,7 @@ export type Future = { readonly kind: "at"; readonly ms: number } | { readonly k
 export function future(text: string): Future {
   const span = spanMs(text);
   if (span !== null && span > 0) return { kind: "in", ms: span };
-  const ms = momentOf(text);
+  const ms = parseMoment(text);
   if (ms !== null) return { kind: "at", ms };
   throw new InvalidArgumentError("Give a date such as 2027-01-31, a time such as 2027-01-31T12:00:00Z, or how long from now, such as 30d.");
 }

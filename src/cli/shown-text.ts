@@ -24,15 +24,6 @@ export function localMinute(ms: number): string {
   return `${day}T${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
-/** The same for programs. */
-export function isoMoment(ms: number): string {
-  const date = new Date(ms);
-  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
-}
-
-export function isoOrNull(ms: number | null): string | null {
-  return ms === null ? null : isoMoment(ms);
-}
 
 /** Dollars for people: six digits behind the point are enough, and what is less than that is not nothing. */
 export function money(nanos: number): string {

@@ -31,25 +31,25 @@ import {
   size,
   text,
 } from "./kinds.ts";
+import { budgetNanosMax, budgetPeriods, rateLimitMax } from "../limits/limit-fields.ts";
 
 export const defaultDataDir = "./data";
 
 const dayMs = 86_400_000;
 const keepMaxMs = 36_600 * dayMs;
-/** Nine million dollars: up to there, billionths of a dollar are exact. */
-const budgetNanosMax = 9e15;
+
 
 /** The configuration file: every setting, what it may be, its default and what it is for. */
 
 const ratesShape = {
-  rpm: optional(integer(1, 1e9), "Requests per minute."),
-  tpm: optional(integer(1, 1e12), "Tokens per minute, prompts and answers together."),
-  audio_seconds: optional(integer(1, 1e9), "Transcribed seconds of audio per minute."),
-  characters: optional(integer(1, 1e12), "Spoken characters per minute."),
-  concurrency: optional(integer(1, 1e6), "Requests that may run at the same time."),
+  rpm: optional(integer(1, rateLimitMax.rpm), "Requests per minute."),
+  tpm: optional(integer(1, rateLimitMax.tpm), "Tokens per minute, prompts and answers together."),
+  audio_seconds: optional(integer(1, rateLimitMax.audio_seconds), "Transcribed seconds of audio per minute."),
+  characters: optional(integer(1, rateLimitMax.characters), "Spoken characters per minute."),
+  concurrency: optional(integer(1, rateLimitMax.concurrency), "Requests that may run at the same time."),
   budget_usd: optional(dollars(budgetNanosMax), "Spending limit in US dollars."),
   budget_period: optional(
-    choice(["hour", "day", "week", "month", "total"]),
+    choice(budgetPeriods),
     "The period of the budget, in UTC; a week begins on Monday.",
     "`total`",
   ),

@@ -16,6 +16,14 @@ export interface LimitFields extends RateLimitFields {
   readonly per_model?: readonly (RateLimitFields & { readonly model: string })[] | undefined;
 }
 
+/** The largest value of each limit, wherever it is given. */
+export const rateLimitMax = { rpm: 1e9, tpm: 1e12, audio_seconds: 1e9, characters: 1e12, concurrency: 1e6 } as const;
+
+/** Nine million dollars: up to there, billionths of a dollar are exact. */
+export const budgetNanosMax = 9e15;
+
+export const budgetPeriods = ["hour", "day", "week", "month", "total"] as const satisfies readonly BudgetPeriod[];
+
 export function limitsOf(fields: LimitFields): Limits {
   return {
     ...ratesOf(fields),

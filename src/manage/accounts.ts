@@ -1,4 +1,5 @@
 import type { Account, Actor, AdminToken, Role } from "../gateway/storage.ts";
+import { isoMoment, isoOrNull } from "../usage/time-text.ts";
 import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
 import { unguessableLength } from "./guessable.ts";
@@ -82,4 +83,14 @@ export async function createAdminToken(
 
 export async function revokeAdminToken({ storage }: ManageContext, name: string, actor: Actor): Promise<void> {
   await storage.accounts.revokeToken(name, actor);
+}
+
+/** An account under the field names of the admin API. */
+export function accountView({ name, role, createdMs, disabledMs }: Account) {
+  return { name, role, created_at: isoMoment(createdMs), disabled_at: isoOrNull(disabledMs) };
+}
+
+/** A token under the field names of the admin API, without its secret. */
+export function tokenView({ name, role, last4, createdMs, revokedMs }: AdminToken) {
+  return { name, role, last4, created_at: isoMoment(createdMs), revoked_at: isoOrNull(revokedMs) };
 }

@@ -1,15 +1,15 @@
 /**
- * A moment as people give it: a day (its first moment in UTC), a time with its zone, or how long ago it was, such as `24h` or
- * `7d`. In wall-clock milliseconds; null for what is none.
+ * Reads a moment in the past: a day (its first moment in UTC), a time with its zone, or how long ago it was, such as `24h` or
+ * `7d`. Returns wall-clock milliseconds, or null if the text is none of these.
  */
-export function momentFrom(text: string, nowMs: number): number | null {
+export function parsePastMoment(text: string, nowMs: number): number | null {
   const ago = /^(\d{1,6})([mhdw])$/.exec(text);
   if (ago !== null) return nowMs - Number(ago[1]) * (unitMs[ago[2] ?? ""] ?? 0);
-  return momentOf(text);
+  return parseMoment(text);
 }
 
-/** The same without the spans: what does not move with the clock. */
-export function momentOf(text: string): number | null {
+/** Reads a day or a time with its zone; not a span such as `24h`, whose meaning depends on the clock. */
+export function parseMoment(text: string): number | null {
   if (!/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text)) return null;
   const ms = Date.parse(text);
   // An engine may roll the 31st of February over into March.
@@ -19,3 +19,13 @@ export function momentOf(text: string): number | null {
 }
 
 const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 };
+
+/** ISO 8601 in UTC, as the admin API and `--json` write moments. A damaged row may hold a number that is no time. */
+export function isoMoment(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
+}
+
+export function isoOrNull(ms: number | null): string | null {
+  return ms === null ? null : isoMoment(ms);
+}

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { momentFrom, momentOf } from "../../usage/time-text.ts";
+import { parsePastMoment, parseMoment } from "../../usage/time-text.ts";
 import { invalid, type AdminError } from "../admin-error.ts";
 
 /** A moment in a body, which becomes wall-clock milliseconds. A date alone is its first moment in UTC. */
 export const momentField = z.string().transform((text, context) => {
-  const ms = momentOf(text);
+  const ms = parseMoment(text);
   if (ms !== null && ms >= 0) return ms;
   context.addIssue({ code: "custom", message: "must be a date such as 2027-01-01, or a time such as 2027-01-01T12:00:00Z" });
   return z.NEVER;
@@ -25,8 +25,8 @@ export function readSpan(
   query: { readonly since?: string | undefined; readonly until?: string | undefined },
   nowMs: number,
 ): Span | AdminError {
-  const sinceMs = query.since === undefined ? null : momentFrom(query.since, nowMs);
-  const untilMs = query.until === undefined ? null : momentFrom(query.until, nowMs);
+  const sinceMs = query.since === undefined ? null : parsePastMoment(query.since, nowMs);
+  const untilMs = query.until === undefined ? null : parsePastMoment(query.until, nowMs);
   if (sinceMs === null && query.since !== undefined) return notAMoment("since");
   if (untilMs === null && query.until !== undefined) return notAMoment("until");
   return { sinceMs, untilMs };

@@ -1,8 +1,15 @@
 import { z } from "zod";
-import type { Account, AdminToken } from "../../gateway/storage.ts";
-import { createAccount, createAdminToken, editAccount, removeAccount, revokeAdminToken } from "../../manage/accounts.ts";
+import {
+  accountView,
+  createAccount,
+  createAdminToken,
+  editAccount,
+  removeAccount,
+  revokeAdminToken,
+  tokenView,
+} from "../../manage/accounts.ts";
 import { ManageError } from "../../manage/error.ts";
-import { accountName, moment, momentOf, momentOrNull, password, role } from "../fields/scalars.ts";
+import { accountName, moment, password, role } from "../fields/scalars.ts";
 import { invalid, AdminError, adminErrorOf } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
 
@@ -18,7 +25,7 @@ export const accountsRoutes: readonly AdminRoute[] = [
     access: "admin",
     summary: "Lists the accounts.",
     answer: z.strictObject({ accounts: z.array(account) }),
-    handle: async ({ services }) => ({ accounts: (await services.storage.accounts.list()).map(shownAccount) }),
+    handle: async ({ services }) => ({ accounts: (await services.storage.accounts.list()).map(accountView) }),
   }),
   route({
     method: "POST",
@@ -30,7 +37,7 @@ export const accountsRoutes: readonly AdminRoute[] = [
     status: 201,
     handle: async ({ body, services, actor }) => {
       const created = await createAccount(services, body, actor);
-      return created instanceof ManageError ? adminErrorOf(created) : shownAccount(created);
+      return created instanceof ManageError ? adminErrorOf(created) : accountView(created);
     },
   }),
   route({
@@ -45,7 +52,7 @@ export const accountsRoutes: readonly AdminRoute[] = [
         return invalid(null, "Nothing to change: give role, password or disabled.");
       if (body.password !== undefined && caller.kind === "session" && caller.name === name) return ownPassword;
       const changed = await editAccount(services, name, body, actor);
-      return changed instanceof ManageError ? adminErrorOf(changed) : shownAccount(changed);
+      return changed instanceof ManageError ? adminErrorOf(changed) : accountView(changed);
     },
   }),
   route({
@@ -65,7 +72,7 @@ export const accountsRoutes: readonly AdminRoute[] = [
     access: "admin",
     summary: "Lists the admin tokens, without their secrets.",
     answer: z.strictObject({ tokens: z.array(token) }),
-    handle: async ({ services }) => ({ tokens: (await services.storage.accounts.tokens()).map(shownToken) }),
+    handle: async ({ services }) => ({ tokens: (await services.storage.accounts.tokens()).map(tokenView) }),
   }),
   route({
     method: "POST",
@@ -77,7 +84,7 @@ export const accountsRoutes: readonly AdminRoute[] = [
     status: 201,
     handle: async ({ body, services, actor }) => {
       const { created, secret } = await createAdminToken(services, body, actor);
-      return { ...shownToken(created), token: secret };
+      return { ...tokenView(created), token: secret };
     },
   }),
   route({
@@ -92,14 +99,6 @@ export const accountsRoutes: readonly AdminRoute[] = [
     },
   }),
 ];
-
-function shownAccount({ name, role, createdMs, disabledMs }: Account) {
-  return { name, role, created_at: momentOf(createdMs), disabled_at: momentOrNull(disabledMs) };
-}
-
-function shownToken({ name, role, last4, createdMs, revokedMs }: AdminToken) {
-  return { name, role, last4, created_at: momentOf(createdMs), revoked_at: momentOrNull(revokedMs) };
-}
 
 const ownPassword = new AdminError(
   400,

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { readSpan, spanQuery } from "../fields/moment-field.ts";
-import { line, moment, momentOf, nextOf, pageCursor, pageLimit } from "../fields/scalars.ts";
+import { isoMoment } from "../../usage/time-text.ts";
+import { line, moment, nextOf, pageCursor, pageLimit } from "../fields/scalars.ts";
 import { AdminError } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
 
@@ -40,7 +41,7 @@ export const auditRoutes: readonly AdminRoute[] = [
       return {
         entries: entries.map((entry) => ({
           id: entry.id,
-          done_at: momentOf(entry.atMs),
+          done_at: isoMoment(entry.atMs),
           actor: { kind: entry.actor.kind, name: entry.actor.name, address: entry.actor.address ?? null },
           action: entry.action,
           subject: entry.subject,

@@ -1,10 +1,12 @@
 import { z } from "zod";
 import { ManageError } from "../../manage/error.ts";
 import { keyById, keyPage } from "../../manage/key-search.ts";
+import { budgetSpending } from "../../manage/key-spending.ts";
+import { keyView, type KeyView } from "../../manage/key-view.ts";
 import { createKey, editKey, fileKeyPrefix, revokeKey, rotateKey, type KeyEdit, type KeyWithToken } from "../../manage/keys.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
-import { keyBudgets, keyBudgetsAnswer } from "../views/key-budgets.ts";
-import { keyAnswer, offOrSplit, operation, shownKey, type KeyView } from "../views/key-view.ts";
+import { keyBudgetsAnswer, shownBudgets } from "../views/key-budgets.ts";
+import { keyAnswer, offOrSplit, operation } from "../views/key-view.ts";
 import { limitsField } from "../fields/limits-field.ts";
 import { momentField } from "../fields/moment-field.ts";
 import { line, pageCursor, pageLimit, prose } from "../fields/scalars.ts";
@@ -48,7 +50,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     handle: async ({ query: { search, revoked, after, limit }, services }) => {
       const page = await keyPage(services, { search: search ?? null, revoked: revoked === "true", after: after ?? null, limit });
       const nowMs = services.wallMs();
-      return { keys: page.keys.map((known) => shownKey(known, nowMs)), next: page.next };
+      return { keys: page.keys.map((known) => keyView(known, nowMs)), next: page.next };
     },
   }),
   route({
@@ -59,7 +61,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     answer: keyAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await keyById(services, id);
-      return known === null ? notFound("key") : shownKey(known, services.wallMs());
+      return known === null ? notFound("key") : keyView(known, services.wallMs());
     },
   }),
   route({
@@ -70,7 +72,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     answer: keyBudgetsAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await keyById(services, id);
-      return known === null ? notFound("key") : keyBudgets(known.key, services);
+      return known === null ? notFound("key") : shownBudgets(known.key.id, await budgetSpending(services, known.key));
     },
   }),
   route({
@@ -163,7 +165,7 @@ function editOf(given: Fields): KeyEdit {
 }
 
 function stored({ wallMs }: Services, key: StoredKey): KeyView {
-  return shownKey({ source: "store", key }, wallMs());
+  return keyView({ source: "store", key }, wallMs());
 }
 
 function withTokenOf(services: Services, result: KeyWithToken | ManageError): (KeyView & { readonly token: string }) | AdminError {

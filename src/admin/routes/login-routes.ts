@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { accountName, moment, momentOf, password, role } from "../fields/scalars.ts";
+import { isoMoment } from "../../usage/time-text.ts";
+import { accountName, moment, password, role } from "../fields/scalars.ts";
 import type { Caller } from "../authorise.ts";
 import type { SessionCookie } from "../login/cookie.ts";
 import type { LoginGuard } from "../login/login-guard.ts";
@@ -79,7 +80,7 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
             name: account.name,
             role: account.role,
             csrf_token: opened.session.csrf,
-            expires_at: momentOf(opened.session.createdMs + sessionLifeMs),
+            expires_at: isoMoment(opened.session.createdMs + sessionLifeMs),
           };
           return new ResultWithHeaders(value, { "set-cookie": login.cookie.set(opened.secret, sessionLifeMs) });
         }),

@@ -4,7 +4,8 @@ import { rateNanosMax, type Price } from "../../usage/price.ts";
 import { ManageError } from "../../manage/error.ts";
 import { listPrices, removePrice, setPrice } from "../../manage/prices.ts";
 import { priceFieldNames, priceFields, ratesOfFields, type PriceField } from "../../usage/price-fields.ts";
-import { dollarsField, line, moment, momentOf, momentOrNull, prose } from "../fields/scalars.ts";
+import { isoMoment, isoOrNull } from "../../usage/time-text.ts";
+import { dollarsField, line, moment, prose } from "../fields/scalars.ts";
 import { momentField } from "../fields/moment-field.ts";
 import { adminErrorOf } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
@@ -113,11 +114,11 @@ function shownPrice(price: Price | StoredPrice, source: Source, inForce: boolean
     source,
     provider,
     model,
-    from_at: fromMs === 0 ? null : momentOf(fromMs),
+    from_at: fromMs === 0 ? null : isoMoment(fromMs),
     rates: { ...priceFields(price.rates) },
     in_force: inForce,
     note: "note" in price ? price.note : null,
-    created_at: momentOrNull("createdMs" in price ? price.createdMs : null),
+    created_at: isoOrNull("createdMs" in price ? price.createdMs : null),
   };
 }
 

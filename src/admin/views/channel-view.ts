@@ -3,7 +3,8 @@ import type { StoredChannel } from "../../gateway/storage.ts";
 import { learnedAnswer, shownLessons } from "./learned-view.ts";
 import type { ChannelStatus } from "../../manage/channel-context.ts";
 import { headersOf, hiddenValue } from "../../manage/channel-secrets.ts";
-import { moment, momentOf, momentOrNull } from "../fields/scalars.ts";
+import { isoMoment, isoOrNull } from "../../usage/time-text.ts";
+import { moment } from "../fields/scalars.ts";
 
 /** A channel as answers show it: what is said of it, how it is, and never what it is opened with. */
 export const channelAnswer = z.strictObject({
@@ -54,18 +55,18 @@ export function shownChannel(
     models: status?.models == null ? null : [...status.models],
     running: status?.running ?? 0,
     concurrency: status?.concurrencyMax ?? null,
-    cooling_until_at: cooling.length === 0 ? null : momentOf(Math.min(...cooling)),
+    cooling_until_at: cooling.length === 0 ? null : isoMoment(Math.min(...cooling)),
     troubles: (status?.troubles ?? []).map(({ scope, standing, cause, untilMs }) => ({
       scope,
       standing,
       cause,
-      until_at: momentOf(untilMs),
+      until_at: isoMoment(untilMs),
     })),
     learned: shownLessons(status?.learned ?? []),
     entry: stored === null ? null : shownEntry(stored.entry),
     secrets: (stored?.last4 ?? []).map((last4) => ({ last4 })),
-    created_at: momentOrNull(stored?.createdMs ?? null),
-    updated_at: momentOrNull(stored?.updatedMs ?? null),
+    created_at: isoOrNull(stored?.createdMs ?? null),
+    updated_at: isoOrNull(stored?.updatedMs ?? null),
     etag: stored === null ? null : tagOf(stored),
   };
 }

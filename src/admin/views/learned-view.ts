@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { ChannelLesson } from "../../manage/channel-context.ts";
-import { moment, momentOf } from "../fields/scalars.ts";
+import { isoMoment } from "../../usage/time-text.ts";
+import { moment } from "../fields/scalars.ts";
 
 export const learnedAnswer = z
   .array(
@@ -21,6 +22,6 @@ export function shownLessons(learned: readonly ChannelLesson[]): z.input<typeof 
     model,
     max_tokens: maxTokens,
     unsupported,
-    until_at: momentOf(untilMs),
+    until_at: isoMoment(untilMs),
   }));
 }

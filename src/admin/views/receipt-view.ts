@@ -2,7 +2,8 @@ import { z } from "zod";
 import { operations } from "../../operations/operation.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
-import { moment, momentOf } from "../fields/scalars.ts";
+import { isoMoment } from "../../usage/time-text.ts";
+import { moment } from "../fields/scalars.ts";
 
 const figures = {
   prompt_tokens: z.number().nullable(),
@@ -104,7 +105,7 @@ function head(receipt: Receipt, keyName: string | null) {
     status: receipt.status,
     state: receipt.state,
     error: receipt.error,
-    started_at: momentOf(receipt.startedMs),
+    started_at: isoMoment(receipt.startedMs),
     took_ms: receipt.tookMs,
     first_content_ms: receipt.firstContentMs,
     cost_usd: dollarsOrNull(receipt.billedNanos),

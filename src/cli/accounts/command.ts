@@ -1,15 +1,17 @@
 import type { Account, AdminToken } from "../../gateway/storage.ts";
 import {
   accountName,
+  accountView,
   createAccount,
   createAdminToken,
   editAccount,
   passwordProblem,
   removeAccount,
   revokeAdminToken,
+  tokenView,
 } from "../../manage/accounts.ts";
 import type { AccountsRequest } from "./arguments.ts";
-import { isoMoment, isoOrNull, json, localMinute } from "../shown-text.ts";
+import { json, localMinute } from "../shown-text.ts";
 import type { OpenStore, CommandContext } from "../command-context.ts";
 import { table } from "../table.ts";
 import { CommandError, exitCodes, orThrow } from "../command-error.ts";
@@ -23,26 +25,26 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
       const all = await accounts.list();
       if (all.length === 0 && !request.json)
         return terminal.say("There are no accounts. Create one with: sluice accounts create NAME --role admin");
-      return answer(all.map(accountJson), accountTable(all));
+      return answer(all.map(accountView), accountTable(all));
     }
     case "create": {
       const name = nameOf(request.name);
       if ((await accounts.list()).some((account) => account.name === name)) throw new CommandError(`Account ${name} already exists.`);
       const password = await newPassword(name, context);
       const created = orThrow(await createAccount(store, { name, role: request.role, password }, by));
-      return answer(accountJson(created), `Created account ${name} with role ${created.role}.`);
+      return answer(accountView(created), `Created account ${name} with role ${created.role}.`);
     }
     case "password": {
       const name = await existing(request.name, store);
       const changed = orThrow(await editAccount(store, name, { password: await newPassword(name, context) }, by));
-      return answer(accountJson(changed), `Changed the password of account ${name}, and ended its sessions.`);
+      return answer(accountView(changed), `Changed the password of account ${name}, and ended its sessions.`);
     }
     case "disable":
     case "enable": {
       const name = await existing(request.name, store);
       const disabled = request.act === "disable";
       const changed = orThrow(await editAccount(store, name, { disabled }, by));
-      return answer(accountJson(changed), disabled ? `Disabled account ${name}, and ended its sessions.` : `Enabled account ${name}.`);
+      return answer(accountView(changed), disabled ? `Disabled account ${name}, and ended its sessions.` : `Enabled account ${name}.`);
     }
     case "remove": {
       const name = await existing(request.name, store);
@@ -54,13 +56,13 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
     case "tokens": {
       const all = await accounts.tokens();
       if (all.length === 0 && !request.json) return terminal.say("There are no admin tokens.");
-      return answer(all.map(tokenJson), tokenTable(all));
+      return answer(all.map(tokenView), tokenTable(all));
     }
     case "create-token": {
       const name = nameOf(request.name);
       const { created, secret } = await createAdminToken(store, { name, role: request.role }, by);
       if (request.json) {
-        const { name: called, ...rest } = tokenJson(created);
+        const { name: called, ...rest } = tokenView(created);
         return terminal.print(json({ name: called, token: secret, ...rest }));
       }
       terminal.say(`Created token ${name} with role ${created.role}. It is shown only once; store it somewhere safe:\n`);
@@ -97,14 +99,6 @@ async function newPassword(name: string, { terminal }: CommandContext): Promise<
     throw new CommandError("The passwords do not match: nothing was changed.", exitCodes.usage);
   }
   return password;
-}
-
-function accountJson({ name, role, createdMs, disabledMs }: Account): Readonly<Record<string, unknown>> {
-  return { name, role, created_at: isoMoment(createdMs), disabled_at: isoOrNull(disabledMs) };
-}
-
-function tokenJson({ name, role, last4, createdMs, revokedMs }: AdminToken): Readonly<Record<string, unknown>> {
-  return { name, role, last4, created_at: isoMoment(createdMs), revoked_at: isoOrNull(revokedMs) };
 }
 
 function accountTable(accounts: readonly Account[]): string {

@@ -1,14 +1,14 @@
 import type { AuditEntry } from "../../gateway/storage.ts";
-import { momentFrom } from "../../usage/time-text.ts";
+import { isoMoment, parsePastMoment } from "../../usage/time-text.ts";
 import type { AuditRequest } from "./arguments.ts";
 import { keyByIdOrName } from "../../manage/key-search.ts";
-import { isoMoment, json, localMinute } from "../shown-text.ts";
+import { json, localMinute } from "../shown-text.ts";
 import type { OpenStore, CommandContext } from "../command-context.ts";
 import { table } from "../table.ts";
 
 export async function runAudit(request: AuditRequest, store: OpenStore, context: CommandContext): Promise<void> {
   const { action, actor, since, limit } = request;
-  const sinceMs = since === null ? null : momentFrom(since, context.wallMs());
+  const sinceMs = since === null ? null : parsePastMoment(since, context.wallMs());
   // The trail knows keys by their ids, and people know their names.
   const subject = request.subject === null ? null : ((await keyByIdOrName(store, request.subject))?.key.id ?? request.subject);
   const entries: AuditEntry[] = [];

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
 import type { KeyChange } from "../../keys/stored-key.ts";
+import { budgetNanosMax, budgetPeriods, rateLimitMax } from "../../limits/limit-fields.ts";
 import type { BudgetPeriod } from "../../limits/limits.ts";
 import { operations, type Operation } from "../../operations/operation.ts";
 import { rule, type LimitChange, type RuleChange } from "./limit-change.ts";
@@ -64,17 +65,14 @@ export function fieldsOf(options: FieldOptions): KeyFields {
   };
 }
 
-const budgetPeriods: readonly BudgetPeriod[] = ["hour", "day", "week", "month", "total"];
-/** Up to here, billionths of a dollar are exact. */
-const budgetNanosMax = 9e15;
 
 export function addLimitOptions(command: Command, lifts: boolean): Command {
   command
-    .option("--rpm <n>", "requests per minute", wholeNumber(1, 1e9))
-    .option("--tpm <n>", "tokens per minute, of prompts and answers together", wholeNumber(1, 1e12))
-    .option("--audio-seconds <n>", "seconds of audio to be transcribed, per minute", wholeNumber(1, 1e9))
-    .option("--characters <n>", "characters to be spoken, per minute", wholeNumber(1, 1e12))
-    .option("--concurrency <n>", "requests at the same time", wholeNumber(1, 1e6))
+    .option("--rpm <n>", "requests per minute", wholeNumber(1, rateLimitMax.rpm))
+    .option("--tpm <n>", "tokens per minute, of prompts and answers together", wholeNumber(1, rateLimitMax.tpm))
+    .option("--audio-seconds <n>", "seconds of audio to be transcribed, per minute", wholeNumber(1, rateLimitMax.audio_seconds))
+    .option("--characters <n>", "characters to be spoken, per minute", wholeNumber(1, rateLimitMax.characters))
+    .option("--concurrency <n>", "requests at the same time", wholeNumber(1, rateLimitMax.concurrency))
     .option("--budget <dollars>", "what it may spend", dollars(budgetNanosMax))
     .option("--budget-period <period>", `what it is counted over: ${budgetPeriods.join(", ")} (default: total)`, choice(budgetPeriods))
     .option("--unpriced <what>", "calls of unknown price under a budget: refuse or allow (default: refuse)", choice(["refuse", "allow"]))

@@ -1,47 +1,7 @@
-import { limitFields, type LimitFields, type RateLimitFields } from "../../limits/limit-fields.ts";
 import type { Budget, Limits, RateLimits } from "../../limits/limits.ts";
-import { dollarsNumber } from "../../usage/dollars.ts";
 import { keyState, type KnownKey } from "../../manage/key-search.ts";
-import { isoMoment, isoOrNull, localMinute, money, plural } from "../shown-text.ts";
+import { localMinute, money, plural } from "../shown-text.ts";
 import { facts, table } from "../table.ts";
-
-/** A key for programs, with the same names as in the admin API: everything but what opens it. */
-export function keyJson(known: KnownKey, nowMs: number): Readonly<Record<string, unknown>> {
-  const { key, source } = known;
-  const stored = known.source === "store" ? known.key : null;
-  return {
-    id: key.id,
-    name: key.name,
-    source,
-    state: keyState(known, nowMs),
-    owner: stored?.owner ?? null,
-    note: stored?.note ?? null,
-    models: key.models,
-    operations: key.operations,
-    channels: key.channels,
-    limits: limitsJson(key.limits),
-    long_audio: key.splits.audio ? "split" : "off",
-    long_input: key.splits.input ? "split" : "off",
-    expires_at: isoOrNull(key.expiresMs),
-    created_at: isoOrNull(stored?.createdMs ?? null),
-    revoked_at: isoOrNull(stored?.revokedMs ?? null),
-    last_used_at: isoOrNull(stored?.lastUsedMs ?? null),
-    tokens: (stored?.tokens ?? []).map(({ last4, createdMs, expiresMs }) => ({
-      last4,
-      created_at: isoMoment(createdMs),
-      expires_at: isoOrNull(expiresMs),
-    })),
-  };
-}
-
-export function limitsJson(limits: Limits): LimitFields {
-  const { per_model, ...words } = limitFields(limits);
-  return { ...inDollars(words), ...(per_model === undefined ? {} : { per_model: per_model.map(inDollars) }) };
-}
-
-function inDollars<Words extends RateLimitFields>(words: Words): Words {
-  return words.budget_usd === undefined ? words : { ...words, budget_usd: dollarsNumber(words.budget_usd) };
-}
 
 export function keyTable(keys: readonly KnownKey[], nowMs: number): string {
   return table<KnownKey>(

@@ -1,12 +1,13 @@
 import type { StoredKey } from "../../keys/stored-key.ts";
 import { parseToken } from "../../keys/token.ts";
 import { unlimited, type Limits } from "../../limits/limits.ts";
-import { periodStartMs } from "../../limits/period.ts";
 import { keyByIdOrName, keyPage, type KnownKey } from "../../manage/key-search.ts";
+import { budgetSpending, totalSpentNanos } from "../../manage/key-spending.ts";
+import { keyView, limitsView } from "../../manage/key-view.ts";
 import { createKey, editKey, keyInFile, revokeKey, rotateKey, type KeyEdit } from "../../manage/keys.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import type { KeyFields } from "./key-options.ts";
-import { budgetText, keyFacts, keyJson, keyTable, limitsFacts, limitsJson } from "./key-view.ts";
+import { budgetText, keyFacts, keyTable, limitsFacts } from "./key-view.ts";
 import type { KeysRequest } from "./keys-arguments.ts";
 import { changedLimits, type LimitChange } from "./limit-change.ts";
 import { json, localMinute, money, shown } from "../shown-text.ts";
@@ -69,7 +70,7 @@ async function list(
   }
   const keys = found.slice(0, limit);
   const nowMs = context.wallMs();
-  if (asJson) terminal.print(json(keys.map((key) => keyJson(key, nowMs))));
+  if (asJson) terminal.print(json(keys.map((key) => keyView(key, nowMs))));
   else if (keys.length > 0) terminal.print(keyTable(keys, nowMs));
   else terminal.say(search === null ? "There are no keys. Create one with: sluice keys create NAME" : "No key matches.");
   if (found.length > limit) terminal.say(`There are more keys: raise --limit (now ${limit}), or narrow the list with --search.`);
@@ -80,17 +81,16 @@ const pageMax = 200;
 async function show(request: KeysRequestOf<"show">, store: OpenStore, context: CommandContext): Promise<void> {
   const known = await knownKey(request.key, store);
   const nowMs = context.wallMs();
-  const nanos = await spent(known, store, nowMs);
-  if (request.json) return context.terminal.print(json({ ...keyJson(known, nowMs), spent: dollarsNumber(nanos) }));
+  const nanos = await spent(known, store);
+  if (request.json) return context.terminal.print(json({ ...keyView(known, nowMs), spent: dollarsNumber(nanos) }));
   const { budget } = known.key.limits;
   context.terminal.print(keyFacts(known, nowMs, budget === null ? null : `${money(nanos)} of ${budgetText(budget)}`));
 }
 
-/** In the period of its budget that is running; ever, where it has none. */
-async function spent({ key: { id, limits } }: KnownKey, { storage }: OpenStore, nowMs: number): Promise<number> {
-  const sinceMs = limits.budget === null ? null : periodStartMs(limits.budget.period, nowMs);
-  const [row] = await storage.receipts.usage({ by: [], sinceMs, untilMs: null, keyId: id, model: null, channel: null });
-  return row?.nanos ?? 0;
+/** Spent in the current period of the key's budget; in all, if it has no budget. */
+async function spent({ key }: KnownKey, store: OpenStore): Promise<number> {
+  const own = (await budgetSpending(store, key)).find(({ models }) => models === null);
+  return own?.spentNanos ?? totalSpentNanos(store, key);
 }
 
 async function rotate({ key, overlapMs, json: asJson }: KeysRequestOf<"rotate">, store: OpenStore, context: CommandContext): Promise<void> {
@@ -116,11 +116,11 @@ async function revoke({ key, yes, json: asJson }: KeysRequestOf<"revoke">, store
 async function limits({ key, change, json: asJson }: KeysRequestOf<"limits">, store: OpenStore, context: CommandContext): Promise<void> {
   if (change === null) {
     const known = await knownKey(key, store);
-    return context.terminal.print(asJson ? json(limitsJson(known.key.limits)) : limitsFacts(known.key.limits));
+    return context.terminal.print(asJson ? json(limitsView(known.key.limits)) : limitsFacts(known.key.limits));
   }
   const { id, limits: before } = await storedKey(key, store);
   const changed = orThrow(await editKey(store, id, { limits: limitsAfter(before, change) }, context.by));
-  context.terminal.print(asJson ? json(limitsJson(changed.limits)) : limitsFacts(changed.limits));
+  context.terminal.print(asJson ? json(limitsView(changed.limits)) : limitsFacts(changed.limits));
 }
 
 async function edit({ key, fields, json: asJson }: KeysRequestOf<"edit">, store: OpenStore, context: CommandContext): Promise<void> {
@@ -167,13 +167,13 @@ function limitsAfter(before: Limits, change: LimitChange | null): Limits {
 
 function tell(key: StoredKey, asJson: boolean, { terminal, wallMs }: CommandContext, words: string): void {
   // Lines were made safe where they were made; names in a sentence were not.
-  terminal.print(asJson ? json(keyJson({ source: "store", key }, wallMs())) : words.split("\n").map(shown).join("\n"));
+  terminal.print(asJson ? json(keyView({ source: "store", key }, wallMs())) : words.split("\n").map(shown).join("\n"));
 }
 
 /** The token alone goes to standard output, for scripts; people get words around it. */
 function showToken(key: StoredKey, token: string, asJson: boolean, { terminal, wallMs }: CommandContext, words: string): void {
   if (asJson) {
-    const { id, name, ...rest } = keyJson({ source: "store", key }, wallMs());
+    const { id, name, ...rest } = keyView({ source: "store", key }, wallMs());
     return terminal.print(json({ id, name, key: token, ...rest }));
   }
   terminal.say(`${shown(words)}\nThe key is shown only once; store it somewhere safe:\n`);

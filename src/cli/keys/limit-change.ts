@@ -1,4 +1,4 @@
-import { limitsOf, type RateLimitFields } from "../../limits/limit-fields.ts";
+import { budgetNanosMax, budgetPeriods, limitsOf, rateLimitMax, type RateLimitFields } from "../../limits/limit-fields.ts";
 import type { Budget, BudgetPeriod, Limits, ModelLimits, RateLimits } from "../../limits/limits.ts";
 import { nanosOf } from "../../usage/dollars.ts";
 
@@ -62,19 +62,17 @@ export function rule(text: string): RuleChange | string {
 const patternCharactersMax = 256;
 
 const wordReaders: Readonly<Record<string, (value: string) => number | string | null>> = {
-  rpm: count(1e9),
-  tpm: count(1e12),
-  audio_seconds: count(1e9),
-  characters: count(1e12),
-  concurrency: count(1e6),
+  rpm: count(rateLimitMax.rpm),
+  tpm: count(rateLimitMax.tpm),
+  audio_seconds: count(rateLimitMax.audio_seconds),
+  characters: count(rateLimitMax.characters),
+  concurrency: count(rateLimitMax.concurrency),
   budget_usd: (value) => {
     const nanos = nanosOf(value);
     return nanos !== null && nanos <= budgetNanosMax ? nanos : null;
   },
-  budget_period: (value) => (["hour", "day", "week", "month", "total"].includes(value) ? value : null),
+  budget_period: (value) => budgetPeriods.find((period) => period === value) ?? null,
 };
-
-const budgetNanosMax = 9e15;
 
 function count(max: number): (value: string) => number | null {
   return (value) => {

@@ -1,5 +1,5 @@
 import { csvOf } from "../../usage/csv.ts";
-import { momentFrom } from "../../usage/time-text.ts";
+import { parsePastMoment } from "../../usage/time-text.ts";
 import { knownNanos, type UsageColumn, type UsageRow } from "../../usage/usage-row.ts";
 import { usageHeadings, usageView, type UsageView } from "../../usage/usage-view.ts";
 import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
@@ -18,8 +18,8 @@ export async function runUsage(request: UsageRequest, store: OpenStore, context:
   const { by, model, channel } = request;
   const rows = await store.storage.receipts.usage({
     by,
-    sinceMs: request.since === null ? null : momentFrom(request.since, nowMs),
-    untilMs: request.until === null ? null : momentFrom(request.until, nowMs),
+    sinceMs: request.since === null ? null : parsePastMoment(request.since, nowMs),
+    untilMs: request.until === null ? null : parsePastMoment(request.until, nowMs),
     keyId: request.key === null ? null : await keyId(request.key, store, context),
     model,
     channel,
