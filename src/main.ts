@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { operatorTokenProblem } from "./admin/login/operator-token.ts";
-import type { App, Surroundings } from "./app/app.ts";
+import type { App, AppOptions } from "./app/app.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
 import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
@@ -10,10 +10,10 @@ import { holdHangup, type EarlyHangup } from "./cli/process/early-hangup.ts";
 import { listenProblem } from "./cli/process/listen-problem.ts";
 import { openFilesMax } from "./cli/process/open-files.ts";
 import { parentOf, type Parent } from "./cli/process/parent.ts";
-import { temporaryTrouble } from "./cli/process/temporary-directory.ts";
+import { temporaryDirectoryProblem } from "./cli/process/temporary-directory.ts";
 import type { Terminal } from "./cli/terminal.ts";
 import { wholeLines } from "./cli/whole-lines.ts";
-import { refusedCount, triedToListen, Workers } from "./cli/process/workers.ts";
+import { workerCountProblem, listenError, Workers } from "./cli/process/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
 import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
@@ -32,7 +32,7 @@ switch (invocation.command) {
   case "version":
     console.log(invocation.text);
     break;
-  case "mistake":
+  case "usage-error":
     console.error(invocation.text);
     process.exitCode = invocation.exitCode;
     break;
@@ -51,11 +51,11 @@ switch (invocation.command) {
 }
 
 /** Opens the gateway. If the store cannot be opened, prints why and how to fix it, and ends the process. */
-async function openApp(settings: Settings, surroundings: Surroundings): Promise<App> {
+async function openApp(settings: Settings, options: AppOptions): Promise<App> {
   try {
     // Imported here because the other commands start faster without it.
     const { App: TheApp } = await import("./app/app.ts");
-    return await TheApp.open(settings, surroundings);
+    return await TheApp.open(settings, options);
   } catch (error) {
     console.error(error instanceof Error ? error.message : String(error));
     console.error("The gateway was not started.");
@@ -148,7 +148,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   }
   if (given.worker === undefined) {
     for (const warning of result.warnings) console.error(`warning: ${renderProblem(file, warning)}`);
-    const trouble = temporaryTrouble();
+    const trouble = temporaryDirectoryProblem();
     if (trouble !== null) console.error(`warning: ${trouble}`);
   }
   const overrides = listenOverrides(given);
@@ -173,7 +173,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     adminToken,
     version: manifest.version,
     workers: parent === null ? 1 : workers,
-    leads: parent === null || given.worker === 1,
+    isLeader: parent === null || given.worker === 1,
   });
   const reload = oneAtATime(async () => {
     const next = await read(file);
@@ -227,12 +227,12 @@ function readAdminToken(): string | null {
 
 /** Starts this program several times on one port, and supervises the processes. */
 async function superviseWorkers(workers: number, { listen: place, logLevel }: Settings, early: EarlyHangup): Promise<void> {
-  const refused = refusedCount(workers, availableParallelism());
+  const refused = workerCountProblem(workers, availableParallelism());
   if (refused !== null) {
     console.error(refused);
     process.exit(64);
   }
-  const refusal = triedToListen(place);
+  const refusal = listenError(place);
   if (refusal !== null) {
     console.error(listenProblem(refusal, place, "--listen"));
     process.exit(1);

@@ -1,6 +1,6 @@
 import type { ManageError, ManageErrorCode } from "../manage/error.ts";
 
-/** What a request is refused with: an expected outcome, so handlers return it instead of throwing. The message names the mend. */
+/** Why a request is refused. It is an expected outcome, so handlers return it instead of throwing. The message says how to fix it. */
 export class AdminError {
   constructor(
     readonly status: number,
@@ -12,22 +12,22 @@ export class AdminError {
   ) {}
 }
 
-/** A field or parameter that is not what it must be. */
+/** A field or parameter with an invalid value. */
 export function invalid(param: string | null, message: string): AdminError {
   return new AdminError(400, "invalid_value", message, param);
 }
 
-/** One answer for what never was, what is gone and what is not for the asker to see. */
+/** The same answer for what never existed, what was removed and what the caller may not see. */
 export function notFound(what: string): AdminError {
   return new AdminError(404, "not_found", `There is no such ${what}.`);
 }
 
-/** A management action's error in the words of the API. */
+/** The error of a management action as an error of the API. */
 export function adminErrorOf({ code, message, field }: ManageError): AdminError {
   return new AdminError(manageStatuses[code], code, message, field);
 }
 
-/** The status of each error that a management action can end with. */
+/** The HTTP status of each error of a management action. */
 export const manageStatuses: Readonly<Record<ManageErrorCode, number>> = {
   invalid_value: 400,
   conflict: 409,

@@ -12,14 +12,14 @@ export interface AuthContext {
   readonly services: Services;
   readonly cookie: SessionCookie;
   readonly secure: boolean;
-  /** The digest of a token that came with the start, which is nobody's account and is in no store. */
+  /** The digest of the token in ADMIN_TOKEN_FILE, which is not in the store and belongs to no account. */
   readonly operatorTokenDigest: string | null;
 }
 
-/** Whether somebody may use a route, judged from the headers alone: no body is read for a stranger. Whatever is not granted is refused. */
+/** Decides from the headers alone who may use a route: no body is read for an unknown caller. What is not allowed is refused. */
 export async function authorise(headers: Headers, route: AdminRoute, auth: AuthContext): Promise<Caller | AdminError> {
-  // Even without a session: nobody's browser may be made to log in as somebody else.
-  if (route.access === "public") return (route.method === "GET" ? null : foreignOrigin(headers, auth.secure)) ?? { kind: "stranger" };
+  // Even without a session: another site must not be able to log a browser in with an account of its own (login CSRF).
+  if (route.access === "public") return (route.method === "GET" ? null : foreignOrigin(headers, auth.secure)) ?? { kind: "anonymous" };
   const caller = await identify(headers, auth);
   if (caller instanceof AdminError) return caller;
   if (caller.kind === "session" && route.method !== "GET") {
@@ -30,7 +30,7 @@ export async function authorise(headers: Headers, route: AdminRoute, auth: AuthC
   return allowed ? caller : forbidden;
 }
 
-/** A token is asked first: who sends one means it, while a cookie comes along by itself. */
+/** A token goes before a cookie: clients send a token on purpose, while browsers attach cookies to every request. */
 async function identify(headers: Headers, auth: AuthContext): Promise<KnownCaller | AdminError> {
   const header = headers.get("authorization");
   if (header !== null) return fromToken(header, auth);
@@ -47,7 +47,7 @@ async function fromToken(header: string, { services, operatorTokenDigest }: Auth
   const digest = services.adminDigest(given);
   if (operatorTokenDigest !== null && sameText(digest, operatorTokenDigest))
     return { kind: "token", name: "given at start", role: "admin" };
-  // A client's key, a mistyped token and noise do not reach the store.
+  // What does not have the form of an admin token is not looked up in the store.
   if (typeof parseToken(given, adminTokenPrefix) === "string") return unauthorized;
   const token = await services.storage.accounts.token(digest);
   return token === null || token.revokedMs !== null ? unauthorized : { kind: "token", name: token.name, role: token.role };
@@ -55,7 +55,7 @@ async function fromToken(header: string, { services, operatorTokenDigest }: Auth
 
 const challenge = { "www-authenticate": 'Bearer realm="sluice-admin"' };
 
-/** One answer for a missing, malformed, unknown and revoked token: whoever guesses learns nothing. */
+/** The same answer for a missing, malformed, unknown and revoked token, so that guessing reveals nothing. */
 const unauthorized = new AdminError(
   401,
   "invalid_api_key",
@@ -74,8 +74,8 @@ const sessionEnded = new AdminError(
 
 const forbidden = new AdminError(403, "forbidden", "This needs the role 'admin'.");
 
-/** Who is asking, once the door knows. */
-export type Caller = { readonly kind: "stranger" } | KnownCaller;
+/** Who sent a request. Only public routes have anonymous callers. */
+export type Caller = { readonly kind: "anonymous" } | KnownCaller;
 
 export type KnownCaller =
   /** A person with a browser. `digest` names the session in the store. */

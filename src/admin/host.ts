@@ -1,6 +1,6 @@
 /**
- * Which `Host` a request may name. A page of another site can make its own name lead to this machine and then call us from the
- * browser of somebody who may; such a request still names that site.
+ * Checks the `Host` of a request, against DNS rebinding: a web page can point its own name to this machine and then call the admin
+ * API from the browser of an operator, but such a request still has the name of that site as its host.
  */
 export function makeHostCheck(boundHost: string, names: readonly string[]): (header: string | null) => boolean {
   const allowed = new Set(
@@ -9,7 +9,7 @@ export function makeHostCheck(boundHost: string, names: readonly string[]): (hea
   const everywhere = boundHost === "0.0.0.0" || boundHost === "::";
   return (header) => {
     const [, name = ""] = /^(\[[\da-fA-F:.]+\]|[^:[\]/@,\s]+)(?::\d{1,5})?$/.exec(header ?? "") ?? [];
-    // Bound to every address of the machine, each of them is ours; and a bare address was not looked up, so nobody redirected it.
+    // Bound to all addresses of the machine, any address is allowed: no name was resolved, so there was nothing to rebind.
     return name !== "" && (allowed.has(name.toLowerCase()) || (everywhere && isAddress(name)));
   };
 }

@@ -18,25 +18,25 @@ import type { Services } from "./services.ts";
 
 export interface AdminOptions {
   readonly host: string;
-  /** 0 for any that is free. */
+  /** 0 for any free port. */
   readonly port: number;
   readonly services: Services;
   /** Usually `resourceRoutes`. */
   readonly routes: readonly AdminRoute[];
   readonly onBug: (error: unknown, requestId: string) => void;
-  /** Names beside the loopback's and the bound host under which people reach it, without a port. */
+  /** Further host names under which it is reached, without a port. */
   readonly hostNames?: readonly string[];
-  /** People reach it over TLS, which something in front of it ends. */
+  /** A proxy in front of it terminates TLS. */
   readonly secure?: boolean;
-  /** What `ADMIN_TOKEN_FILE` holds, after `operatorTokenProblem` had nothing to say. */
+  /** The token in `ADMIN_TOKEN_FILE`, which `operatorTokenProblem` has accepted. */
   readonly operatorToken?: string | null;
-  /** Where `prepareBootstrap` left its token. */
+  /** The file in which `prepareBootstrap` left its token. */
   readonly bootstrapFile?: string | null;
-  /** A clock that never jumps. */
+  /** A monotonic clock. */
   readonly nowMs?: () => number;
-  /** The longest an answer may take. */
+  /** The longest time for an answer. */
   readonly answerMs?: number;
-  /** The longest a request's body may take to arrive. */
+  /** The longest time for a request body. */
   readonly bodyMs?: number;
   /** Several processes share the port. */
   readonly reusePort?: boolean;
@@ -44,14 +44,14 @@ export interface AdminOptions {
 
 export interface AdminListener {
   readonly url: string;
-  /** Everything it serves, with the door's own routes. */
+  /** All routes, including those for the login and the OpenAPI document. */
   readonly routes: readonly AdminRoute[];
   /** Lets running requests finish. */
   stopListening(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The other door: one listener that finds the route, asks who it is, checks what came, and writes what the handler gave. */
+/** The listener of the admin API: it finds the route, authorises the caller, checks the input, and writes the result of the handler. */
 export function listenAdmin(options: AdminOptions): AdminListener {
   const { services, host, onBug } = options;
   const secure = options.secure ?? false;
@@ -80,7 +80,7 @@ export function listenAdmin(options: AdminOptions): AdminListener {
     port: options.port,
     reusePort: options.reusePort ?? false,
     idleTimeout: 60,
-    // Our own bound answers in the envelope.
+    // The limit of `readJsonBody` applies, which answers with an error object.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
     fetch: (request, self) => handle(request, self.requestIP(request)?.address ?? "unknown", parts),
@@ -119,14 +119,14 @@ async function handle(request: Request, address: string, parts: ListenerParts): 
   if (found.kind === "none") return errorResponse(unknownRoute(request.method, path), headers);
   if (found.kind === "method") {
     headers.set("allow", found.allow);
-    return errorResponse(wrongMethod(request.method, path), headers);
+    return errorResponse(wrongMethod(request.method, path, found.allow), headers);
   }
   const { route, params } = found;
   try {
     const caller = await authorise(request.headers, route, parts.auth);
     if (caller instanceof AdminError) return errorResponse(caller, headers);
     const ifMatch = request.headers.get("if-match");
-    if (ifMatch !== null && !route.conditional && route.method !== "GET") return errorResponse(unconditional, headers);
+    if (ifMatch !== null && !route.conditional && route.method !== "GET") return errorResponse(ifMatchUnsupported, headers);
     const input = await readInput(request, query, route, parts.bodyMs);
     if (input instanceof AdminError) return errorResponse(input, headers);
     const answering = route.handle({
@@ -134,7 +134,7 @@ async function handle(request: Request, address: string, parts: ListenerParts): 
       params,
       caller,
       ifMatch,
-      role: caller.kind === "stranger" ? null : caller.role,
+      role: caller.kind === "anonymous" ? null : caller.role,
       actor: { kind: "admin", name: nameOf(caller), address },
       services: parts.auth.services,
       requestId,
@@ -142,9 +142,9 @@ async function handle(request: Request, address: string, parts: ListenerParts): 
     });
     return respond(await within(answering, parts.answerMs, route), route.status, headers);
   } catch (error) {
-    const refusal = storageError(error);
-    if (refusal === null) parts.onBug(error, requestId);
-    return errorResponse(refusal ?? internalError, headers);
+    const expected = storageError(error);
+    if (expected === null) parts.onBug(error, requestId);
+    return errorResponse(expected ?? internalError, headers);
   }
 }
 
@@ -156,7 +156,7 @@ async function readInput(
 ): Promise<{ query: unknown; body: unknown } | AdminError> {
   const given = readQuery(query);
   if (given instanceof AdminError) return given;
-  const parameters = checkInput(route.query ?? nothing, given, "parameter");
+  const parameters = checkInput(route.query ?? noParameters, given, "parameter");
   if (parameters instanceof AdminError) return parameters;
   if (route.body === null) return { query: parameters.value, body: {} };
   const sent = await readJsonBody(request, bodyMs);
@@ -165,40 +165,40 @@ async function readInput(
   return body instanceof AdminError ? body : { query: parameters.value, body: body.value };
 }
 
-const nothing = z.strictObject({});
+const noParameters = z.strictObject({});
 
-/** The audit trail tells a token from an account of the same name. */
+/** The name in the audit log, which distinguishes a token from an account of the same name. */
 function nameOf(caller: Caller): string {
-  if (caller.kind === "stranger") return "stranger";
+  if (caller.kind === "anonymous") return "stranger";
   return caller.kind === "token" ? `token:${caller.name}` : caller.name;
 }
 
-/** A question that takes too long can be asked for less; a change that does may still happen. */
+/** Answers after a time limit. A query can be narrowed; a change that takes too long may still be made. */
 function within(
   answering: Promise<RouteResult<unknown>> | RouteResult<unknown>,
   answerMs: number,
   { method }: AdminRoute,
 ): Promise<RouteResult<unknown>> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(method === "GET" ? slowQuestion : slowChange), answerMs);
+    const timer = setTimeout(() => resolve(method === "GET" ? slowQuery : slowChange), answerMs);
     Promise.resolve(answering)
       .then(resolve, reject)
       .finally(() => clearTimeout(timer));
   });
 }
 
-const slowQuestion = new AdminError(
+const slowQuery = new AdminError(
   400,
   "query_too_slow",
-  "The answer takes too long. Ask for less: a shorter time, fewer groups, a smaller page.",
+  "The query takes too long. Ask for less: a shorter time range, fewer groups or a smaller page.",
 );
 const slowChange = new AdminError(
   504,
   "timed_out",
-  "The store takes too long. The change may or may not have happened: look before you repeat it.",
+  "The store takes too long. The change may or may not have been made: check before you repeat it.",
 );
 
-const unconditional = new AdminError(
+const ifMatchUnsupported = new AdminError(
   400,
   "invalid_value",
   "This route does not support 'If-Match': send the change without it.",
@@ -208,14 +208,14 @@ const unconditional = new AdminError(
 const hostNotAllowed = new AdminError(
   421,
   "host_not_allowed",
-  "This host name is not one of this admin listener's. Use the address it listens on, or add the name to its configuration.",
+  "The admin API is not available under this host name. Use the address it listens on, or add the name to `admin_names` in the configuration.",
 );
 
 function unknownRoute(method: string, path: string): AdminError {
   const shown = `${method.slice(0, 16)} ${path.slice(0, 200)}`;
-  return new AdminError(404, "unknown_route", `Unknown request URL: ${shown}. GET /admin/api/openapi.json lists what there is.`);
+  return new AdminError(404, "unknown_route", `Unknown request URL: ${shown}. GET /admin/api/openapi.json lists all routes.`);
 }
 
-function wrongMethod(method: string, path: string): AdminError {
-  return new AdminError(405, "method_not_allowed", `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}.`);
+function wrongMethod(method: string, path: string, allow: string): AdminError {
+  return new AdminError(405, "method_not_allowed", `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}: use ${allow}.`);
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { route, type AdminRoute } from "./route.ts";
 
-/** The OpenAPI 3.1 document of a table of routes: made from the very data the listener serves by, so it cannot say anything else. */
+/** The OpenAPI 3.1 document of a table of routes. The listener serves from the same table, so the two cannot differ. */
 export function openApiDocument(routes: readonly AdminRoute[], version: string): Readonly<Record<string, unknown>> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const each of routes) (paths[each.path] ??= {})[each.method.toLowerCase()] = operation(each);
@@ -18,7 +18,7 @@ export function openApiDocument(routes: readonly AdminRoute[], version: string):
           in: "cookie",
           name: "sluice_session",
           description:
-            "What POST /admin/api/login sets; behind TLS it is called `__Host-sluice_session`. Requests that change something also need the header `x-csrf-token`.",
+            "Set by POST /admin/api/login; behind TLS it is called `__Host-sluice_session`. Requests that change something also need the header `x-csrf-token`.",
         },
       },
       schemas: { Error: errorSchema },
@@ -26,7 +26,7 @@ export function openApiDocument(routes: readonly AdminRoute[], version: string):
   };
 }
 
-/** Serves the document of all routes, itself among them. */
+/** Serves the document of all routes, including its own. */
 export function openApiRoute(all: () => readonly AdminRoute[]): AdminRoute {
   return route({
     method: "GET",
@@ -84,7 +84,7 @@ const ifMatch = {
   in: "header",
   required: false,
   schema: { type: "string" },
-  description: "An `etag`, in quotes: the change is refused with 412 where something else is there now.",
+  description: "An `etag`, in quotes: the change is refused with 412 if the channel has changed since.",
 };
 
 function pathParameters(path: string): readonly object[] {
@@ -96,13 +96,13 @@ function queryParameters(query: z.ZodObject): readonly object[] {
   return Object.entries(properties).map(([name, schema]) => ({ name, in: "query", required: required.includes(name), schema }));
 }
 
-/** JSON Schema of 2020-12, which is what OpenAPI 3.1 speaks. */
+/** JSON Schema 2020-12, as OpenAPI 3.1 uses it. */
 function jsonSchema(schema: z.ZodType, io: "input" | "output"): z.core.JSONSchema.BaseSchema {
   const { $schema: _, "~standard": __, ...rest } = z.toJSONSchema(schema, { target: "draft-2020-12", io, unrepresentable: "any" });
   return rest;
 }
 
-/** `patchAccountsByName` of `PATCH /admin/api/accounts/{name}`. */
+/** For example `patchAccountsByName` for `PATCH /admin/api/accounts/{name}`. */
 function operationId({ method, path }: AdminRoute): string {
   const words = path
     .replace(/^\/(admin\/api\/)?/, "")

@@ -2,7 +2,7 @@ import { StorageTrouble } from "../gateway/storage.ts";
 import { AdminError } from "./admin-error.ts";
 import { ResultWithHeaders, TextResult, type RouteResult } from "./route.ts";
 
-/** The one place where an answer or a refusal becomes bytes. */
+/** Turns the result of a handler into a response. */
 export function respond(answer: RouteResult<unknown>, status: number, headers: Headers): Response {
   if (answer instanceof AdminError) return errorResponse(answer, headers);
   if (answer instanceof TextResult) {
@@ -17,11 +17,10 @@ export function respond(answer: RouteResult<unknown>, status: number, headers: H
   return json(answer, status, headers);
 }
 
-export function errorResponse(refusal: AdminError, headers: Headers): Response {
-  for (const [name, value] of Object.entries(refusal.headers)) headers.set(name, value);
-  const { message, code, param } = refusal;
-  const error = { message, type: typeOf(refusal.status), code, param, request_id: headers.get("x-request-id") ?? "" };
-  return json({ error }, refusal.status, headers);
+export function errorResponse({ message, code, param, status, headers: own }: AdminError, headers: Headers): Response {
+  for (const [name, value] of Object.entries(own)) headers.set(name, value);
+  const error = { message, type: typeOf(status), code, param, request_id: headers.get("x-request-id") ?? "" };
+  return json({ error }, status, headers);
 }
 
 function json(value: unknown, status: number, headers: Headers): Response {
@@ -37,7 +36,7 @@ function typeOf(status: number): string {
   return status >= 500 ? "api_error" : "invalid_request_error";
 }
 
-/** What the store could not do, in the words of the API; null for a bug. */
+/** An error of the store as an error of the API; null for a bug. */
 export function storageError(error: unknown): AdminError | null {
   if (!(error instanceof StorageTrouble)) return null;
   switch (error.kind) {
@@ -45,14 +44,14 @@ export function storageError(error: unknown): AdminError | null {
       return new AdminError(
         503,
         "store_unavailable",
-        "The store does not answer now. Nothing is known to have changed; try again soon.",
+        "The store cannot be reached at the moment. Try again soon. If this was a change, check first whether it was made.",
         null,
         {
           "retry-after": "1",
         },
       );
     case "full":
-      return new AdminError(507, "storage_full", "The store has no room left. Make some, then try again.");
+      return new AdminError(507, "storage_full", "The disk of the store is full. Free some space, then try again.");
     case "conflict":
       return new AdminError(409, "conflict", error.message);
     case "invalid":

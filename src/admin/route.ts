@@ -5,55 +5,55 @@ import type { AdminError } from "./admin-error.ts";
 import type { Services } from "./services.ts";
 
 /**
- * Who may ask. There is no default: a route without it does not compile. `public` routes look after themselves; a viewer reads;
- * whatever changes something needs an admin, except for what somebody does to their own session or password.
+ * Who may use a route. There is no default: a route without it does not compile. `public` routes check their callers themselves. A viewer
+ * may read; changes need an admin, except for changes of the caller's own session or password.
  */
 export type Access = "public" | "viewer" | "admin";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** One thing the admin API does. The router, the authority and the OpenAPI document all read this and nothing else. */
+/** One route of the admin API. Routing, authorisation and the OpenAPI document all use this description. */
 export interface AdminRoute {
   readonly method: Method;
-  /** Exact, except for a whole segment in braces: `/admin/api/keys/{id}`. */
+  /** Matched exactly, except for segments in braces: `/admin/api/keys/{id}`. */
   readonly path: string;
   readonly access: Access;
-  /** One sentence for the document. */
+  /** One sentence for the OpenAPI document. */
   readonly summary: string;
   readonly query: z.ZodObject | null;
   readonly body: z.ZodObject | null;
   readonly answer: z.ZodType;
-  /** Of an answer that is not a refusal. */
+  /** The status of a successful answer. */
   readonly status: number;
-  /** The media type of the `TextResult` it can give instead, such as `text/csv`. */
+  /** The media type of the `TextResult` that it can return instead, such as `text/csv`. */
   readonly text: string | null;
-  /** It changes something, but only of the caller's own: a viewer may. */
+  /** It only changes what belongs to the caller, so a viewer may use it. */
   readonly own: boolean;
-  /** It heeds `if-match`. Any other that changes something refuses that header: it promises what nobody would keep. */
+  /** It supports `if-match`. Other routes that change something reject this header, because they would ignore its condition. */
   readonly conditional: boolean;
   handle(context: Context<unknown, unknown, Readonly<Record<string, string>>>): Promise<RouteResult<unknown>> | RouteResult<unknown>;
 }
 
 export interface Context<Query, Body, Params> {
-  /** The segments in braces, percent-decoded; never empty. */
+  /** The values of the segments in braces, percent-decoded and never empty. */
   readonly params: Params;
-  /** As the schema gives it, after its defaults and changes. */
+  /** The output of the schema, with its defaults and transformations. */
   readonly query: Query;
   readonly body: Body;
-  /** Whom the audit trail will name. On a public route this is a stranger from an address. */
+  /** For the audit log. On a public route only the address is known. */
   readonly actor: Actor;
   /** Null on public routes only. */
   readonly role: Role | null;
   readonly caller: Caller;
-  /** The header `if-match`, on routes that heed it. */
+  /** The header `if-match`, on routes that support it. */
   readonly ifMatch: string | null;
   readonly services: Services;
   readonly requestId: string;
-  /** The other end of the connection. What proxies claim is not asked. */
+  /** The peer address of the connection. Headers such as `x-forwarded-for` are ignored, because anybody can send them. */
   readonly address: string;
 }
 
-/** What a handler gives: a value of its answer's schema, a refusal, or one of the two special forms below. */
+/** What a handler returns: a value of the answer's schema, an error, or one of the two special forms below. */
 export type RouteResult<Value> = Value | AdminError | TextResult | ResultWithHeaders<Value>;
 
 /** An answer that is not JSON. */
@@ -61,7 +61,7 @@ export class TextResult {
   constructor(
     readonly contentType: string,
     readonly text: string,
-    /** Browsers offer to save it under this name. Plain ASCII. */
+    /** The file name for browsers, in ASCII. */
     readonly fileName: string | null = null,
   ) {}
 }
@@ -75,7 +75,7 @@ export class ResultWithHeaders<Value> {
 }
 
 /**
- * Makes a route, with the types of its handler taken from its path and schemas:
+ * Makes a route. The types of its handler follow from its path and its schemas:
  *
  *     route({
  *       method: "PATCH", path: "/admin/api/keys/{id}", access: "admin", summary: "Changes a key.",
@@ -83,8 +83,8 @@ export class ResultWithHeaders<Value> {
  *       handle: async ({ params, body, actor, services }) => …,
  *     })
  *
- * Unknown fields of a body and unknown parameters are refused by name; for objects inside of a body use `z.strictObject`.
- * A parameter of a query arrives as one string; use `z.coerce.number()` and the like.
+ * Unknown fields of a body and unknown parameters are refused by name; for objects inside a body use `z.strictObject`.
+ * A query parameter arrives as a string; use `z.coerce.number()` and the like.
  */
 export function route<
   Path extends string,
@@ -105,7 +105,7 @@ export function route<
     text: definition.text ?? null,
     own: definition.own ?? false,
     conditional: definition.conditional ?? false,
-    // The listener has parsed both with the very schemas that gave these types.
+    // The listener has parsed both with the schemas that these types come from.
     handle: (context) => handle(context as Context<z.output<QuerySchema>, z.output<BodySchema>, PathParams<Path>>),
   };
 }
@@ -127,7 +127,7 @@ interface Definition<Path extends string, AnswerSchema extends z.ZodType, QueryS
   ) => Promise<RouteResult<z.input<AnswerSchema>>> | RouteResult<z.input<AnswerSchema>>;
 }
 
-/** The names in braces: `{ id: string }` of `/admin/api/keys/{id}`. */
+/** The names in braces: `{ id: string }` for `/admin/api/keys/{id}`. */
 type PathParams<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? { readonly [K in Name]: string } & PathParams<Rest>
   : unknown;

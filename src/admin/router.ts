@@ -5,7 +5,7 @@ export type RouteMatch =
   | { readonly kind: "method"; readonly allow: string }
   | { readonly kind: "none" };
 
-/** Finds the route of a path exactly as it was sent: no doubled slashes, no other case, no decoding before it is cut into segments. */
+/** Finds the route of a path exactly as it was sent. Segments are decoded after the path is split, so `%2F` is not a separator. */
 export class Router {
   private readonly paths: readonly PathRoutes[];
 
@@ -13,11 +13,11 @@ export class Router {
     const paths = new Map<string, { readonly segments: readonly string[]; readonly routes: Map<Method, AdminRoute> }>();
     for (const route of routes) {
       const entry = paths.get(route.path) ?? { segments: route.path.split("/"), routes: new Map<Method, AdminRoute>() };
-      if (entry.routes.has(route.method)) throw new Error(`${route.method} ${route.path} was believed to be one route, and is two.`);
+      if (entry.routes.has(route.method)) throw new Error(`two routes have the method and path ${route.method} ${route.path}`);
       entry.routes.set(route.method, route);
       paths.set(route.path, entry);
     }
-    // A path that is said in full comes before one with a name in it.
+    // A literal path goes before one with parameters.
     this.paths = [...paths.values()].toSorted((one, other) => named(one.segments) - named(other.segments));
   }
 

@@ -1,7 +1,4 @@
-/**
- * What every answer of the admin listener carries, whatever it says. There is no `access-control-*` header anywhere: no other
- * origin may read any of it.
- */
+/** The headers of every answer of the admin listener. There are no `access-control-*` headers, so no other origin can read an answer. */
 export function securityHeaders(requestId: string, secure: boolean): Headers {
   const headers = new Headers(prepared);
   headers.set("x-request-id", requestId);
@@ -32,7 +29,7 @@ const prepared = new Headers({
   "cross-origin-resource-policy": "same-origin",
 });
 
-/** The id of a request: the caller's own where it is harmless, else a new one. */
+/** The id of a request: the caller's own if it is safe to log, else a new one. */
 export function requestIdOf(given: string | null): string {
   if (given !== null && /^[\w.-]{1,64}$/.test(given)) return given;
   return `req_${crypto.randomUUID().replaceAll("-", "")}`;

@@ -2,55 +2,55 @@ import type { ChannelContext, ChannelLesson } from "../manage/channel-context.ts
 import type { Key } from "../keys/key.ts";
 import type { Operation } from "../operations/operation.ts";
 
-/** Everything the admin API needs from the rest, handed in by whoever builds the parts. */
+/** Everything that the admin API needs from the rest of the gateway. */
 export interface Services extends ChannelContext {
-  /** Of this program. */
+  /** The version of the gateway. */
   readonly version: string;
   readonly randomBytes: (count: number) => Uint8Array;
-  /** How the parts are. Never waits longer than a moment, and does not reject. */
+  /** The health of the parts. It answers quickly and does not reject. */
   readonly health: () => Promise<GatewayHealth>;
-  /** What would be done with a request now. Takes nothing and changes nothing. */
-  readonly explain: (ask: ExplainAsk) => Promise<Explained>;
+  /** A dry run of a request. It reserves nothing and changes nothing. */
+  readonly explain: (ask: ExplainRequest) => Promise<Explained>;
 }
 
 export interface GatewayHealth {
-  /** `degraded`: calls are served, but something needs a look. */
+  /** `degraded`: calls are served, but a part does not work. */
   readonly status: "ok" | "degraded" | "stopping";
   readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string | null };
   readonly state: { readonly kind: string; readonly ok: boolean; readonly detail: string | null };
   readonly journal: { readonly waitingBytes: number };
-  /** Plain HTTP on an address others can reach. */
+  /** Plain HTTP on an address that other machines can reach. */
   readonly insecureTransport: boolean;
 }
 
-export interface ExplainAsk {
+export interface ExplainRequest {
   readonly operation: Operation;
   readonly model: string;
-  /** Whose rights and limits apply; null for one that may do everything. It is neither revoked nor expired. */
+  /** The key whose permissions and limits apply, neither revoked nor expired; null for no restrictions. */
   readonly key: Key | null;
   readonly stream: boolean;
-  /** How long the prompt would be; null: short. */
+  /** The length of the prompt; null for a short one. */
   readonly promptTokens: number | null;
 }
 
 export interface Explained {
-  /** `wait`: it would wait its turn, as every channel is busy or cools down. */
+  /** `wait`: it would be queued, because all channels are busy or cool down. */
   readonly outcome: "serve" | "wait" | "refuse";
-  /** Everything that stands against it, what the client would be told first. Empty unless it is refused. */
+  /** All reasons to refuse it; the first is what the client would be told. Empty unless it is refused. */
   readonly refusals: readonly ExplainedRefusal[];
-  /** `last_resort`: nobody is well, and a few calls try all the same. Null where it does not come to a plan. */
+  /** `last_resort`: no candidate is healthy, and a few calls are sent nevertheless. Null if there is no plan. */
   readonly mode: "normal" | "last_resort" | null;
-  /** In the order in which they would be tried. Some of that order is drawn by lot. */
+  /** In the order in which they would be tried, which is partly random. */
   readonly candidates: readonly ExplainedCandidate[];
   readonly skipped: readonly ExplainedSkip[];
-  /** When somebody may be asked again, where nobody may now. */
+  /** When a candidate may be available again, if none is now. */
   readonly retryAfterMs: number | null;
-  /** What would be taken of the key's limits for it. */
+  /** What would be reserved of the key's limits. */
   readonly reserve: { readonly tokens: number; readonly nanos: number | null } | null;
 }
 
 export interface ExplainedRefusal {
-  /** What the client would get. */
+  /** The status of the response to the client. */
   readonly status: number;
   readonly code: string;
   readonly message: string;
@@ -63,7 +63,7 @@ export interface ExplainedCandidate {
   readonly model: string;
   readonly tier: number;
   readonly weight: number;
-  /** It is on trial after a trouble: this call would be its probe. */
+  /** The call would be a probe of a scope whose breaker was open. */
   readonly probe: boolean;
   /** Whether its price is known. */
   readonly priced: boolean;
@@ -72,9 +72,9 @@ export interface ExplainedCandidate {
 export interface ExplainedSkip {
   readonly channel: string;
   readonly model: string;
-  /** Such as `cooling`, `saturated`, `context_too_small`, or `key_channels`: the key is bound to others. */
+  /** Such as `cooling`, `saturated`, `context_too_small`, or `key_channels`: the key may only use other channels. */
   readonly because: string;
-  /** The scope that holds it back, and the kind of failure that did. */
+  /** The scope that cools down, and the kind of failure that caused it. */
   readonly scope: string | null;
   readonly cause: string | null;
   readonly forMs: number | null;

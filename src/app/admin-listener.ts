@@ -8,8 +8,8 @@ import { configExitCode, StartProblem } from "../cli/process/start-problem.ts";
 import type { Settings } from "../config/settings.ts";
 import type { Durable } from "./durable.ts";
 
-/** The admin API's door, open, and the file that holds the token for the first account, where there is none yet. */
-export interface StartedAdmin {
+/** The open listener of the admin API, and the file with the token for the first account, if there is no account yet. */
+export interface AdminServer {
   readonly listener: AdminListener;
   readonly bootstrap: string | null;
 }
@@ -18,18 +18,18 @@ export interface AdminStartOptions {
   readonly settings: Settings;
   readonly durable: Durable;
   readonly services: Services;
-  /** Opens the door, where the operator chose one. */
+  /** The token in ADMIN_TOKEN_FILE. */
   readonly token: string | null;
   readonly onBug: (error: unknown) => void;
 }
 
-/** Null where nobody wants it. What keeps it from opening keeps the gateway from starting. */
-export async function openAdmin({ settings, durable, services, token, onBug }: AdminStartOptions): Promise<StartedAdmin | null> {
+/** Null if the admin API is off. If it cannot be opened, the gateway does not start. */
+export async function openAdmin({ settings, durable, services, token, onBug }: AdminStartOptions): Promise<AdminServer | null> {
   const { admin, adminNames, adminSecure, dataDir } = settings;
   if (admin === null) return null;
   const { storage, masterKey, clock } = durable;
-  const barred = bindingProblem({ host: admin.host, accounts: await storage.accounts.count(), tokenGiven: token !== null });
-  if (barred !== null) throw new StartProblem(barred, configExitCode);
+  const problem = bindingProblem({ host: admin.host, accounts: await storage.accounts.count(), tokenGiven: token !== null });
+  if (problem !== null) throw new StartProblem(problem, configExitCode);
   const bootstrap = await prepareBootstrap({
     dataDir,
     accounts: storage.accounts,
@@ -51,6 +51,6 @@ export async function openAdmin({ settings, durable, services, token, onBug }: A
     });
     return { listener, bootstrap: bootstrapFile };
   } catch (error) {
-    throw new StartProblem(`The admin API could not start. ${listenProblem(error, admin, "--admin")} --admin off turns it off.`, 1);
+    throw new StartProblem(`The admin API could not start. ${listenProblem(error, admin, "--admin")} To turn it off, use --admin off.`, 1);
   }
 }

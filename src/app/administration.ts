@@ -1,4 +1,4 @@
-import type { ExplainAsk, Explained, ExplainedRefusal, GatewayHealth, Services } from "../admin/services.ts";
+import type { ExplainRequest, Explained, ExplainedRefusal, GatewayHealth, Services } from "../admin/services.ts";
 import { isLoopback } from "../admin/binding.ts";
 import { hashPassword } from "../admin/login/password.ts";
 import { dialects } from "../dialects/index.ts";
@@ -22,8 +22,8 @@ import { discoverModels } from "./discovery/discover.ts";
 import type { Price } from "../usage/price.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
 
-/** The parts that administration looks at, as they are at the moment. */
-export interface Administered {
+/** The parts of a running gateway that the admin API uses. */
+export interface AdministrationParts {
   readonly durable: Durable;
   readonly gateway: Gateway;
   readonly settings: () => Settings;
@@ -37,8 +37,8 @@ export interface Administered {
   readonly version: string;
 }
 
-/** What the admin API can ask of a running gateway. */
-export function administration(parts: Administered): Services {
+/** Connects the admin API to a running gateway. */
+export function administration(parts: AdministrationParts): Services {
   const { durable } = parts;
   const randomBytes = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));
   return {
@@ -74,28 +74,28 @@ export function administration(parts: Administered): Services {
   };
 }
 
-function healthOf({ durable, degraded, stopping, settings }: Administered): GatewayHealth {
-  const { lag, state } = durable.standing();
+function healthOf({ durable, degraded, stopping, settings }: AdministrationParts): GatewayHealth {
+  const { lag, state } = durable.status();
   const troubles = degraded();
   const { engine } = durable.database;
   const storeOk = !troubles.includes(engine);
   const hosts = [settings().listen.host, settings().admin?.host ?? "localhost"];
   return {
     status: stopping() ? "stopping" : troubles.length > 0 ? "degraded" : "ok",
-    store: { engine, ok: storeOk, detail: storeOk ? null : "the store does not answer; receipts wait in the journal" },
-    state: { kind: state.kind, ok: state.ok, detail: state.ok ? null : "limits are kept by each process alone" },
+    store: { engine, ok: storeOk, detail: storeOk ? null : "the store cannot be reached; receipts wait in the journal" },
+    state: { kind: state.kind, ok: state.ok, detail: state.ok ? null : "each process counts limits by itself" },
     journal: { waitingBytes: lag.bytes },
     insecureTransport: hosts.some((host) => !isLoopback(host)),
   };
 }
 
-function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durable }: Administered): ChannelStatus {
+function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durable }: AdministrationParts): ChannelStatus {
   const routes = [...snapshot().routes].filter(([, { tiers }]) => tiers.some((members) => members.some((one) => isOf(one, channel))));
   const candidates = routes.flatMap(([, { tiers }]) => tiers.flat().filter((one) => isOf(one, channel)));
   const nowMs = durable.clock.wallMs();
   const troubles = gateway.upstreams
     .troubles(candidates)
-    .map(({ scope, state, cause, forMs }) => ({ scope, standing: state, cause, untilMs: nowMs + forMs }));
+    .map(({ scope, state, cause, forMs }) => ({ scope, state, cause, untilMs: nowMs + forMs }));
   const anyModel = channel.models.kind === "any";
   const open = candidates.some((candidate) => gateway.upstreams.admits(candidate));
   const idle = candidates.length === 0 && !anyModel;
@@ -116,7 +116,7 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
   };
 }
 
-/** Long enough for every process to hear of it, also one that has lost the store for a moment. */
+/** Long enough to reach every process, even one that has lost the store for a moment. */
 const forgottenMs = 60_000;
 
 function lessonsOf(facts: readonly LearnedFact[], wallMs: number): readonly ChannelLesson[] {
@@ -127,8 +127,8 @@ function isOf({ deployment }: Candidate, { name }: ChannelSetting): boolean {
   return deployment.channel.name === name;
 }
 
-/** Asks for the list of models, which costs nothing. */
-async function testOf(name: string, { channels, gateway }: Administered): Promise<ChannelTest | null> {
+/** Requests the list of models, which is free of charge. */
+async function testOf(name: string, { channels, gateway }: AdministrationParts): Promise<ChannelTest | null> {
   const channel = channels().find((one) => one.name === name);
   if (channel === undefined) return null;
   const beganMs = performance.now();
@@ -138,7 +138,7 @@ async function testOf(name: string, { channels, gateway }: Administered): Promis
   return { ok: false, status: outcome.status, code: outcome.kind, tookMs };
 }
 
-function explained(asked: ExplainAsk, parts: Administered): Explained {
+function explained(asked: ExplainRequest, parts: AdministrationParts): Explained {
   const { gateway, snapshot } = parts;
   const ask = askOf(asked);
   const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.upstreams);
@@ -151,27 +151,27 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
     refusals.push({
       status: 403,
       code: "price_unknown",
-      message: `The price of the model '${asked.model}' is not known: sluice prices set.`,
+      message: `The price of the model '${asked.model}' is not known: set it with sluice prices set.`,
     });
   }
   const waits = snapshot().routing.waitMs > 0 || (plan?.ok === false && plan.kind === "saturated");
-  if (plan !== null && !plan.ok && !waits) refusals.push(shownAs(failure(plan.kind, "nobody may be asked now")));
+  if (plan !== null && !plan.ok && !waits) refusals.push(shownAs(failure(plan.kind, "no candidate is available")));
   const skipped = [
     ...(plan?.skipped ?? []).map(({ candidate, because, scope, cause, untilMs }) => ({
-      ...placeOf(candidate),
+      ...deploymentFields(candidate),
       because,
       scope,
       cause,
       forMs: untilMs === null ? null : Math.max(0, Math.round(untilMs - gateway.ports.nowMs())),
     })),
-    ...outOfBounds.map((candidate) => ({ ...placeOf(candidate), because: "key_channels", scope: null, cause: null, forMs: null })),
+    ...outOfBounds.map((candidate) => ({ ...deploymentFields(candidate), because: "key_channels", scope: null, cause: null, forMs: null })),
   ];
   return {
     outcome: refusals.length > 0 ? "refuse" : plan?.ok === false ? "wait" : "serve",
     refusals,
     mode: plan?.ok === true ? plan.mode : null,
     candidates: (plan?.ok === true ? plan.candidates : []).map(({ candidate, probe }) => ({
-      ...placeOf(candidate),
+      ...deploymentFields(candidate),
       learned: lessonsOf(
         gateway.upstreams.lessons.ofChannel(candidate.deployment.channel.name).filter(({ model }) => model === candidate.deployment.model),
         parts.durable.clock.wallMs(),
@@ -187,11 +187,11 @@ function explained(asked: ExplainAsk, parts: Administered): Explained {
   };
 }
 
-function placeOf({ deployment }: Candidate): { readonly channel: string; readonly model: string } {
+function deploymentFields({ deployment }: Candidate): { readonly channel: string; readonly model: string } {
   return { channel: deployment.channel.name, model: deployment.model };
 }
 
-function refusalOf(barrier: Barrier, { model, operation }: ExplainAsk): ExplainedRefusal {
+function refusalOf(barrier: Barrier, { model, operation }: ExplainRequest): ExplainedRefusal {
   switch (barrier.kind) {
     case "operation_not_allowed":
       return shownAs(forbiddenOperation(operation));
@@ -204,8 +204,8 @@ function refusalOf(barrier: Barrier, { model, operation }: ExplainAsk): Explaine
   }
 }
 
-/** The smallest request of its kind. */
-function askOf({ operation, model, stream, promptTokens }: ExplainAsk): CallRequest {
+/** A minimal request of the operation. */
+function askOf({ operation, model, stream, promptTokens }: ExplainRequest): CallRequest {
   const document = { start: 0, end: 0 };
   const body = new Uint8Array(0);
   switch (operation) {

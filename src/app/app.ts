@@ -1,5 +1,5 @@
 import { tmpdir } from "node:os";
-import { openAdmin, type StartedAdmin } from "./admin-listener.ts";
+import { openAdmin, type AdminServer } from "./admin-listener.ts";
 import { administration } from "./administration.ts";
 import { dialects } from "../dialects/index.ts";
 import { makeCutAudio } from "../engines/audio/split.ts";
@@ -30,9 +30,9 @@ import { KeyRing } from "../http/authenticate.ts";
 import { listen, type CurrentConfig, type Listener } from "../http/server.ts";
 import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
-import { KeyUse } from "./key-use.ts";
+import { LastUsedTimes } from "./last-used-times.ts";
 import { failure, isFailure, type FailureKind } from "../operations/failure.ts";
-import { RuntimeMade, type RuntimeRules } from "./stored-configuration.ts";
+import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { accessLine } from "../telemetry/access.ts";
 import type { Log } from "../telemetry/log.ts";
 import { discoverModels } from "./discovery/discover.ts";
@@ -42,7 +42,7 @@ import { makeSend } from "../net/client/send.ts";
 import { makePriceBook, priceOf, type PriceBook } from "../usage/price-book.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
 
-/** Every part of a running gateway, built and joined. Knows all, decides nothing. */
+/** A running gateway: builds the parts and connects them. It contains no rules. */
 export class App {
   private readonly gateway: Gateway;
   private readonly discovery: Discovery;
@@ -51,44 +51,44 @@ export class App {
   private readonly cutAudio: ReturnType<typeof makeCutAudio>;
   private readonly keyCache: KeyCache;
   private readonly follower: Follower;
-  private readonly keyUse: KeyUse;
-  private readonly runtimeMade: RuntimeMade;
+  private readonly lastUsedTimes: LastUsedTimes;
+  private readonly storedConfiguration: StoredConfiguration;
   private settings: Settings;
-  /** What each channel is opened with. They go with the channel: one that has moved or changed is another one. */
+  /** The credentials of each channel. A changed channel is a new object, so calls in flight keep those they began with. */
   private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
   private revision = 0;
   private priceBook: PriceBook;
   private modelTimes: ModelTimes | null = null;
   private current: CurrentConfig;
-  private rung: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
+  private cachedRing: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
   private listener: Listener | null = null;
-  private adminDoor: StartedAdmin | null = null;
+  private admin: AdminServer | null = null;
   private stopping = false;
   private storeReached = true;
   private pressure: ReturnType<typeof watchPressure> | null = null;
-  private tidying: ReturnType<typeof setInterval> | null = null;
+  private gcTimer: ReturnType<typeof setInterval> | null = null;
 
-  /** Opens the store first: without it nothing is started. */
-  static async open(settings: Settings, surroundings: Surroundings): Promise<App> {
+  /** Opens the store first, because nothing can start without it. */
+  static async open(settings: Settings, options: AppOptions): Promise<App> {
     const nowMs = (): number => performance.now();
     const timers = new Timers(nowMs);
     const hints: { hear: (scope: string, cause: string, forMs: number) => void } = { hear: () => {} };
     const durable = await openDurable({
       settings,
-      givenMasterKey: surroundings.masterKey,
-      several: surroundings.workers > 1,
-      log: surroundings.log,
+      givenMasterKey: options.masterKey,
+      hasWorkers: options.workers > 1,
+      log: options.log,
       timers,
       nowMs,
       onHint: (scope, cause, forMs) => hints.hear(scope, cause, forMs),
     });
-    const app = new App(settings, surroundings, durable, timers, nowMs);
+    const app = new App(settings, options, durable, timers, nowMs);
     hints.hear = (scope, cause, forMs) => {
       const { upstreams } = app.gateway;
       if (cause === forgetLessons) upstreams.lessons.forget(scope);
       else upstreams.hint(scope, cause as FailureKind, forMs);
     };
-    // What changes from here on is noticed.
+    // Changes from this revision on are noticed.
     app.revision = await durable.storage.revision();
     await app.readStored();
     app.rebuild();
@@ -97,21 +97,21 @@ export class App {
 
   private constructor(
     settings: Settings,
-    private readonly surroundings: Surroundings,
+    private readonly options: AppOptions,
     private readonly durable: Durable,
     timers: Timers,
     nowMs: () => number,
   ) {
-    const { log, engineEnvironment } = surroundings;
+    const { log, engineEnvironment } = options;
     this.settings = settings;
-    this.keepSecrets(settings);
-    this.runtimeMade = new RuntimeMade(
+    this.rememberSecrets(settings);
+    this.storedConfiguration = new StoredConfiguration(
       durable,
       log,
       () => this.runtimeRules(),
       (channel, secrets) => this.secrets.set(channel, secrets),
     );
-    this.keyUse = new KeyUse(durable, timers);
+    this.lastUsedTimes = new LastUsedTimes(durable, timers);
     this.priceBook = this.prices();
     this.engines = new Engines({
       start: (engine, socket) => engineCommand(engine, socket, settings.dataDir),
@@ -154,7 +154,7 @@ export class App {
     this.discovery = new Discovery(
       async (channel) => {
         const outcome = await discoverModels(channel, dialects.get(channel.dialect), ports.send);
-        // Nobody's request is in it.
+        // There is no client's request that the failure could repeat.
         return isFailure(outcome) ? sanitizedFailure(outcome, "", (text) => redact(channel, text)) : outcome;
       },
       (channel, outcome) => {
@@ -167,20 +167,20 @@ export class App {
       byDigest: (digest) => durable.storage.keys.byDigest(digest),
       nowMs,
       wallMs: durable.clock.wallMs,
-      used: (keyId) => this.keyUse.used(keyId),
+      used: (keyId) => this.lastUsedTimes.used(keyId),
     });
     this.follower = new Follower({
       storage: durable.storage,
       after,
       onKeys: (keys) => this.cancelRevoked(this.keyCache.changed(keys)),
-      // Calls under way do not ask for their key again, so those that were revoked must be found: they come first.
+      // Calls in flight do not look their key up again, so their keys are checked for revocation first.
       onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.unsure()],
       onRenewed: (keys) => this.cancelRevoked(this.keyCache.renewed(keys)),
       onChange: () => this.storeChanged(),
       onReach: (reached) => {
         this.storeReached = reached;
         if (reached) log.info("store_back", {});
-        else log.warn("store_lost", { detail: "keys that are known are served, others get 503" });
+        else log.warn("store_lost", { detail: "calls with known keys are served, others get 503" });
       },
     });
     this.current = this.build();
@@ -191,59 +191,59 @@ export class App {
     for (const id of keyIds) this.gateway.calls.cancelKey(id, revoked);
   }
 
-  /** Returns where it listens. */
+  /** Returns the URL of the listener. */
   async start(found: StartFacts): Promise<string> {
     await this.durable.recovered;
     await this.follower.start(this.revision);
     await this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
     this.rebuild();
     const { host, port } = this.settings.listen;
-    // Not sooner: how busy a start is says nothing about calls.
+    // Not earlier: the load of the start itself must not count as overload.
     const pressure = watchPressure(this.gateway.ports.nowMs, () => this.gateway.calls.size);
     this.pressure = pressure;
     this.listener = listen({
       host,
       port,
-      reusePort: this.surroundings.workers > 1,
+      reusePort: this.options.workers > 1,
       connectionsMax: connectionsMaxOf(openFilesMax()),
       gateway: this.gateway,
       serve: (call) => dispatch(call, this.gateway),
       current: () => this.current,
       ready: () => !this.stopping,
       degraded: () => this.degraded(),
-      authFailures: new AuthFailures(this.gateway.ports.nowMs, undefined, this.surroundings.workers),
-      unknownRoutes: new UnknownRoutes(this.gateway.ports.nowMs, (fact) => this.surroundings.log.warn("unknown_route", { ...fact })),
+      authFailures: new AuthFailures(this.gateway.ports.nowMs, undefined, this.options.workers),
+      unknownRoutes: new UnknownRoutes(this.gateway.ports.nowMs, (fact) => this.options.log.warn("unknown_route", { ...fact })),
       pressure: pressure.pressure,
       hasRoom: pressure.hasRoom,
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),
     });
-    this.keyUse.start();
-    this.tidying = gcAfterBursts(this.gateway.calls);
-    const { log, leads } = this.surroundings;
-    if (leads) await this.lead(this.listener.url, found);
-    const admin = this.adminDoor === null ? undefined : { admin: this.adminDoor.listener.url };
+    this.lastUsedTimes.start();
+    this.gcTimer = gcAfterBursts(this.gateway.calls);
+    const { log, isLeader } = this.options;
+    if (isLeader) await this.lead(this.listener.url, found);
+    const admin = this.admin === null ? undefined : { admin: this.admin.listener.url };
     log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
     log.flush();
     return this.listener.url;
   }
 
-  /** Speaks for all processes that serve together. */
+  /** What only one of several workers does: it opens the admin API, creates the first key, and prints the greeting. */
   private async lead(url: string, found: StartFacts): Promise<void> {
     const { durable, settings } = this;
-    this.adminDoor = await openAdmin({
+    this.admin = await openAdmin({
       settings,
       durable,
       services: this.administration(),
-      token: this.surroundings.adminToken,
+      token: this.options.adminToken,
       onBug: (error) => this.bug(error),
     });
-    // Not before both doors are open: a key that is shown in vain would be lost.
+    // After both listeners are open: a key that is shown by a failed start would be lost.
     const madeKey = settings.keys.length > 0 ? null : await firstKey(durable);
     const words = greeting({
       ...found,
       url,
-      admin: this.adminDoor === null ? null : { url: this.adminDoor.listener.url, bootstrap: this.adminDoor.bootstrap },
+      admin: this.admin === null ? null : { url: this.admin.listener.url, bootstrap: this.admin.bootstrap },
       madeKey,
       storedKeys: await durable.storage.keys.count(),
       keys: settings.keys,
@@ -254,9 +254,9 @@ export class App {
     process.stdout.write(`${words}\n`);
   }
 
-  /** Swaps in a new configuration. Calls under way keep the one they began with, and the secrets it needs. */
+  /** Swaps in a new configuration. Calls in flight keep the one they began with, and its secrets. */
   async reload(settings: Settings): Promise<void> {
-    const { log } = this.surroundings;
+    const { log } = this.options;
     const left = new Set(settings.keys.map(({ key }) => key.id));
     const gone = this.settings.keys.filter(({ key }) => !left.has(key.id));
     for (const [name, words] of readAtStart) {
@@ -265,9 +265,9 @@ export class App {
     }
     this.settings = settings;
     for (const { key } of gone) this.gateway.calls.cancelKey(key.id, revoked);
-    this.keepSecrets(settings);
+    this.rememberSecrets(settings);
     this.priceBook = this.prices();
-    // What may be reached, and by which names, may have changed for channels of the store as well.
+    // The rules for addresses and names may have changed for channels of the store as well.
     await this.readStored().catch(() => log.warn("store_lost", { detail: "channels of the store stay as they were" }));
     this.rebuild();
     const discovered = this.discoveredChannels();
@@ -277,49 +277,49 @@ export class App {
   }
 
   /**
-   * Goes down without hurting anyone: says so to the load balancer, takes calls until it has noticed, lets running
-   * ones finish, and tells the last ones in-band.
+   * Shuts down gracefully: reports to load balancers that it is not ready, takes calls until they have noticed, lets running calls
+   * finish, and ends the last streams with an error event.
    */
   async stop(lingers: boolean): Promise<void> {
     if (this.stopping) return;
     this.stopping = true;
     const { lingerMs, drainMs } = this.current.snapshot.service;
-    this.surroundings.log.info("stopping", { calls: this.gateway.calls.size });
+    this.options.log.info("stopping", { calls: this.gateway.calls.size });
     if (lingers) await sleep(lingerMs);
     const listenerEnded = this.listener?.stopListening();
     const noticeMs = Math.min(lastWordMs, drainMs);
     await Promise.race([this.gateway.calls.whenIdle(), sleep(drainMs - noticeMs)]);
     this.gateway.calls.cancelAll(failure("shutting_down", "the gateway is shutting down"));
     await Promise.race([this.gateway.calls.whenIdle(), sleep(noticeMs)]);
-    // A call has ended when its last bytes were handed over; they still have to leave.
+    // A call ends when its last bytes are handed to the connection, which still has to send them.
     await Promise.race([listenerEnded, sleep(lastBytesMs)]);
     await this.close();
   }
 
-  /** Ends everything that is left, and waits for the processes that were started. */
+  /** Stops all parts, and waits for the engine processes. */
   private async close(): Promise<void> {
-    this.letGo();
-    await this.keyUse.tell();
+    this.stopParts();
+    await this.lastUsedTimes.flush();
     await Promise.all([this.durable.stop(), this.engines.stop()]);
-    this.surroundings.log.info("stopped", {});
-    this.surroundings.log.flush();
+    this.options.log.info("stopped", {});
+    this.options.log.flush();
     void this.listener?.close();
-    void this.adminDoor?.listener.close();
+    void this.admin?.listener.close();
   }
 
-  /** Somebody does not want to wait. What calls cost is in the journal already. */
+  /** Ends at once, after a second signal. The cost of calls is in the journal already. */
   abandon(): void {
-    this.letGo();
+    this.stopParts();
     this.engines.kill();
-    this.surroundings.log.info("stopped", {});
-    this.surroundings.log.flush();
+    this.options.log.info("stopped", {});
+    this.options.log.flush();
   }
 
-  private letGo(): void {
+  private stopParts(): void {
     this.follower.stop();
     this.pressure?.stop();
-    if (this.tidying !== null) clearInterval(this.tidying);
-    this.keyUse.stop();
+    if (this.gcTimer !== null) clearInterval(this.gcTimer);
+    this.lastUsedTimes.stop();
     this.discovery.stop();
     this.cutAudio.stop();
     this.transcode.stop();
@@ -332,14 +332,14 @@ export class App {
     return { snapshot: { ...snapshot, modelTimes: this.modelTimes }, ring: this.ring() };
   }
 
-  /** Made anew only when the file has other keys: each of them is hashed for it. */
+  /** Rebuilt only when the keys of the file change, because it hashes each of them. */
   private ring(): KeyRing {
     const { keys } = this.settings;
-    if (this.rung?.keys !== keys) {
+    if (this.cachedRing?.keys !== keys) {
       const find = (digest: string, token: string): ReturnType<KeyCache["find"]> => this.keyCache.find(digest, token);
-      this.rung = { keys, ring: new KeyRing(keys, this.durable.masterKey.pepper, find) };
+      this.cachedRing = { keys, ring: new KeyRing(keys, this.durable.masterKey.pepper, find) };
     }
-    return this.rung.ring;
+    return this.cachedRing.ring;
   }
 
   private rebuild(): void {
@@ -347,10 +347,10 @@ export class App {
     this.gateway.upstreams.forgetStrangers(this.current.snapshot);
   }
 
-  /** Those of the file, and those of the store under names that the file does not use. */
+  /** The channels of the file, and those of the store whose names the file does not use. */
   private channels(): readonly ChannelSetting[] {
     const taken = new Set(this.settings.channels.map(({ name }) => name));
-    return [...this.settings.channels, ...this.runtimeMade.channels.filter(({ name }) => !taken.has(name))];
+    return [...this.settings.channels, ...this.storedConfiguration.channels.filter(({ name }) => !taken.has(name))];
   }
 
   private secretsOf(channel: Channel): readonly string[] {
@@ -358,25 +358,25 @@ export class App {
     return channel.credentials.map((credential) => known?.get(credential) ?? "");
   }
 
-  private keepSecrets({ channels, secrets }: Settings): void {
+  private rememberSecrets({ channels, secrets }: Settings): void {
     for (const channel of channels) this.secrets.set(channel, secrets);
   }
 
   private prices(): PriceBook {
-    return makePriceBook([shippedPrices(), this.runtimeMade.prices, this.settings.prices]);
+    return makePriceBook([shippedPrices(), this.storedConfiguration.prices, this.settings.prices]);
   }
 
   private async storeChanged(): Promise<void> {
-    // A new key is no reason to build all routes anew, or to ask upstreams for their models again.
+    // A change of keys needs no new routes and no discovery.
     if (!(await this.readStored())) return;
     this.rebuild();
-    // Nobody waits for upstreams here: the next change may be a revocation.
+    // Not awaited: the next change may be a revocation, which must not wait for upstreams.
     void this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
   }
 
-  /** Whether there are other channels than before. */
+  /** Returns whether the channels have changed. */
   private async readStored(): Promise<boolean> {
-    const changed = await this.runtimeMade.read();
+    const changed = await this.storedConfiguration.read();
     this.priceBook = this.prices();
     return changed;
   }
@@ -399,12 +399,12 @@ export class App {
       runtimeRules: () => this.runtimeRules(),
       degraded: () => this.degraded(),
       stopping: () => this.stopping,
-      version: this.surroundings.version,
+      version: this.options.version,
     });
   }
 
   private degraded(): readonly string[] {
-    const { lag, journalFull, state } = this.durable.standing();
+    const { lag, journalFull, state } = this.durable.status();
     return [
       ...(this.storeReached && !lag.degraded ? [] : [this.durable.database.engine]),
       ...(state.ok ? [] : [state.kind]),
@@ -413,7 +413,7 @@ export class App {
   }
 
   private bug(error: unknown): void {
-    this.surroundings.log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+    this.options.log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
   }
 
   private discoveredChannels(): readonly ChannelSetting[] {
@@ -421,22 +421,22 @@ export class App {
   }
 }
 
-/** What a gateway is told by whoever starts it, beside its settings. */
-export interface Surroundings {
+/** What a gateway needs besides its settings. */
+export interface AppOptions {
   readonly log: Log;
-  /** What the engines of this machine may know of ours. */
+  /** The environment for engine processes. */
   readonly engineEnvironment: Record<string, string>;
-  /** What the environment says of it. */
+  /** SLUICE_MASTER_KEY. */
   readonly masterKey: string | null;
-  /** Opens the admin API, where the operator chose one. */
+  /** The token in ADMIN_TOKEN_FILE. */
   readonly adminToken: string | null;
   readonly version: string;
-  /** How many processes of this machine serve together, and whether this one speaks for them. */
+  /** How many processes share the port, and whether this one opens the admin API for them. */
   readonly workers: number;
-  readonly leads: boolean;
+  readonly isLeader: boolean;
 }
 
-/** Settings that a running process does not change, and what the file calls them. */
+/** Settings that only a restart changes, and their names in the file. */
 const readAtStart = [
   ["listen", "listen"],
   ["admin", "admin"],
@@ -450,9 +450,9 @@ const readAtStart = [
   ["logLevel", "log.level"],
 ] as const;
 
-/** How long a start waits for channels to list their models; the rest arrives while it serves. */
+/** How long a start waits for channels to list their models; slower ones follow later. */
 const firstDiscoveryMs = 3000;
-/** What the last streams get to tell their clients that the gateway goes down. */
+/** The time for the last streams to send their error event. */
 const lastWordMs = 5000;
 const lastBytesMs = 500;
 

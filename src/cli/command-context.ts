@@ -3,25 +3,22 @@ import type { StoreMaintenance } from "../manage/backup.ts";
 import type { ManageContext } from "../manage/context.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What the commands on the store need beside the store. */
+/** What the store commands need besides the store. */
 export interface CommandContext {
   readonly terminal: Terminal;
-  /** Who gives the command, for the audit trail. */
-  readonly by: Actor;
+  /** Who gives the command, for the audit log. */
+  readonly actor: Actor;
   readonly wallMs: () => number;
-  /** What the configuration says: its file, or null where it is the environment. */
+  /** Null if the configuration comes from the environment. */
   readonly configFile: string | null;
   readonly maintenance: StoreMaintenance;
   /** Rejects with a `StorageTrouble` or a `CommandError`. */
   readonly open: () => Promise<OpenStore>;
 }
 
-/** A store that is open, with what management actions need beside it. */
+/** An open store, with everything that management actions need. */
 export interface OpenStore extends ManageContext {
-  /**
-   * Brings the receipts into the store that gateways of this data folder have written, and gives the number of bytes that are
-   * not in it yet.
-   */
+  /** Moves the receipts that gateways of this data folder have written into the store. Returns how many bytes are still missing. */
   readonly catchUp: () => Promise<number>;
   readonly close: () => Promise<void>;
 }

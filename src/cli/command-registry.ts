@@ -6,22 +6,22 @@ import type { KeysRequest } from "./keys/keys-arguments.ts";
 import type { PricesRequest } from "./prices/arguments.ts";
 import type { UsageRequest } from "./usage/arguments.ts";
 
-/** What is to be done with the store. */
+/** A command on the store. */
 export type StoreRequest = KeysRequest | UsageRequest | AuditRequest | PricesRequest | AccountsRequest | BackupRequest;
 
-/** Where commands are added, and what is called when one is given. */
+/** Where each group of commands adds its own. */
 export interface CommandRegistry {
   readonly program: Command;
-  readonly take: (config: string | undefined, request: StoreRequest) => void;
+  readonly onRequest: (config: string | undefined, request: StoreRequest) => void;
 }
 
 export const configOption = [
   "-c, --config <file>",
   "the configuration file, whose store is used (default: SLUICE_CONFIG, else the environment)",
 ] as const;
-export const jsonOption = ["--json", "print it as JSON"] as const;
+export const jsonOption = ["--json", "print the result as JSON"] as const;
 
-/** What every one of these commands can be told. */
+/** The options that all of these commands have. */
 export interface CommonOptions {
   readonly config?: string;
   readonly json?: boolean;

@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "commander";
 import { nanosOf } from "../usage/dollars.ts";
 import { parsePastMoment, parseMoment } from "../usage/time-text.ts";
 
-/** Readers of what stands behind an option. What they throw becomes a mistake of the command line. */
+/** Parsers for the values of options. What they throw becomes a usage error. */
 
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {
@@ -29,16 +29,16 @@ export function choice<const T extends string>(values: readonly T[]): (text: str
   };
 }
 
-/** Several of them, by commas or by repeating the option. An option that lifts it all, `--no-…`, leaves false before. */
+/** Reads several values, separated by commas or given by repeating the option. `before` is false after a `--no-…` option. */
 export function several<T>(read: (text: string) => T): (text: string, before: readonly T[] | false | undefined) => readonly T[] {
   return (text, before) => {
     const items = text.split(",").map((item) => item.trim());
-    if (items.includes("")) throw new InvalidArgumentError("An item between commas is empty.");
+    if (items.includes("")) throw new InvalidArgumentError("There is nothing before, after or between the commas: remove the extra one.");
     return [...new Set([...(Array.isArray(before) ? (before as readonly T[]) : []), ...items.map(read)])];
   };
 }
 
-/** One line that can be kept, looked for and shown. */
+/** One line of text, without control characters. */
 export function line(charactersMax: number): (text: string) => string {
   return (text) => {
     const trimmed = text.trim();
@@ -55,7 +55,7 @@ export function prose(charactersMax: number): (text: string) => string {
   };
 }
 
-/** A moment in the past. The text is kept: how long ago something was depends on when the command is carried out. */
+/** Checks a moment in the past. The text is kept, because `24h` depends on when the command is carried out. */
 export function past(text: string): string {
   if (parsePastMoment(text, 0) !== null) return text;
   throw new InvalidArgumentError(
@@ -63,14 +63,14 @@ export function past(text: string): string {
   );
 }
 
-/** A day, or a time with its zone, in wall-clock milliseconds. */
+/** Reads a day, or a time with its zone, as wall-clock milliseconds. */
 export function moment(text: string): number {
   const ms = parseMoment(text);
   if (ms !== null && ms >= 0) return ms;
   throw new InvalidArgumentError("Give a date such as 2027-01-31, or a time such as 2027-01-31T12:00:00Z.");
 }
 
-/** A moment to come: a date, or how long from now. */
+/** A moment in the future: a date, or how long from now. */
 export type Future = { readonly kind: "at"; readonly ms: number } | { readonly kind: "in"; readonly ms: number };
 
 export function future(text: string): Future {

@@ -1,21 +1,21 @@
 import { dollarsOf } from "../usage/dollars.ts";
 
 /**
- * Text from the store or the command line as a terminal may have it: what would move the cursor, change colours, be invisible or
- * turn the reading direction around is shown as an escape.
+ * Escapes text from the store or the command line for a terminal: characters that would move the cursor, change colours, be
+ * invisible or change the reading direction.
  */
 export function shown(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-/** JSON that any terminal and any reader takes: whoever reads it gets the same text back. */
+/** JSON that is safe for a terminal: such characters are written as JSON escapes, so a parser gets the same text back. */
 export function json(value: unknown): string {
   return JSON.stringify(value, null, 2).replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (character) =>
     [...Array(character.length).keys()].map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
   );
 }
 
-/** A moment on the clock of whoever reads it, such as `2027-01-31T14:05`. */
+/** A moment in the local time zone, such as `2027-01-31T14:05`. */
 export function localMinute(ms: number): string {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return String(ms);
@@ -24,8 +24,7 @@ export function localMinute(ms: number): string {
   return `${day}T${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
-
-/** Dollars for people: six digits behind the point are enough, and what is less than that is not nothing. */
+/** Dollars with at most six decimals. A smaller amount is not shown as zero. */
 export function money(nanos: number): string {
   if (nanos !== 0 && Math.abs(nanos) < microNanos / 2) return "<0.000001";
   return dollarsOf(Math.round(nanos / microNanos) * microNanos);

@@ -10,7 +10,7 @@ import type { OpenStore, CommandContext } from "./command-context.ts";
 import { CommandError, exitCodes } from "./command-error.ts";
 import { runUsage } from "./usage/command.ts";
 
-/** Carries out a command on the store and gives the code to exit with. Results go to standard output, everything else to standard error. */
+/** Carries out a command on the store and returns the exit code. Results go to standard output, everything else to standard error. */
 export async function runStoreCommand(request: StoreRequest, context: CommandContext): Promise<number> {
   try {
     if (request.on === "backup") await runBackup(request, context);

@@ -1,29 +1,29 @@
 import { CommandError, exitCodes } from "./command-error.ts";
 
-/** Where a command is given: what it prints to, and whom it can ask. */
+/** Standard input and output of a command. */
 export interface Terminal {
-  /** Somebody is there who can be asked. */
-  readonly asks: boolean;
-  /** Results, and nothing else. */
+  /** A person is there, who can answer questions. */
+  readonly isInteractive: boolean;
+  /** Writes a result to standard output. */
   print(text: string): void;
-  /** Words around them. */
+  /** Writes anything else to standard error. */
   say(text: string): void;
-  /** A line that the next one replaces; not for logs. */
+  /** Shows a line that the next one replaces; nothing where the output is not a terminal. */
   progress(line: string | null): void;
   confirm(question: string): Promise<boolean>;
-  /** One line that nobody is to see: typed without an echo where somebody is there, else all of standard input. */
+  /** Reads a secret: typed without echo at a terminal, otherwise all of standard input. */
   secret(prompt: string): Promise<string>;
 }
 
 export function processTerminal(): Terminal {
-  const asks = process.stdin.isTTY && process.stderr.isTTY;
+  const isInteractive = process.stdin.isTTY && process.stderr.isTTY;
   let isLineOpen = false;
   const clear = (): void => {
     if (isLineOpen) process.stderr.write("\r\u001B[K");
     isLineOpen = false;
   };
   return {
-    asks,
+    isInteractive,
     print: (text) => {
       clear();
       console.log(text);
@@ -38,15 +38,15 @@ export function processTerminal(): Terminal {
       process.stderr.write(line.slice(0, (process.stderr.columns || 80) - 1));
       isLineOpen = true;
     },
-    confirm: async (question) => /^\s*y(es)?\s*$/i.test(await typed(`${question} [y/N] `, true)),
-    secret: async (prompt) => (asks ? typed(prompt, false) : piped()),
+    confirm: async (question) => /^\s*y(es)?\s*$/i.test(await readTyped(`${question} [y/N] `, true)),
+    secret: async (prompt) => (isInteractive ? readTyped(prompt, false) : readPiped()),
   };
 }
 
 /** Longer than any password or key. */
 const secretBytesMax = 64 * 1024;
 
-async function piped(): Promise<string> {
+async function readPiped(): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of process.stdin as AsyncIterable<Uint8Array>) {
@@ -57,7 +57,7 @@ async function piped(): Promise<string> {
   return oneLine(Buffer.concat(chunks));
 }
 
-/** What came on standard input, as the one line it has to be. */
+/** Decodes standard input, which must be one line. */
 export function oneLine(bytes: Uint8Array): string {
   const text = decoded(bytes).replace(/\r?\n$/, "");
   if (text === "") throw new CommandError("Standard input is empty: send the value there, or run this in a terminal.", exitCodes.usage);
@@ -73,10 +73,10 @@ function decoded(bytes: Uint8Array): string {
   }
 }
 
-/** A line from the keyboard. Without an echo the terminal gives us every key as it is pressed, so we edit the line ourselves. */
-async function typed(prompt: string, echo: boolean): Promise<string> {
+/** Reads a line from the keyboard. Without echo the terminal is in raw mode, so the line is edited here. */
+async function readTyped(prompt: string, echo: boolean): Promise<string> {
   const { stdin, stderr } = process;
-  // First of all, so that not even what is typed ahead can be seen.
+  // Before the prompt, so that keys typed ahead are not echoed either.
   stdin.setRawMode(true);
   stdin.resume();
   stderr.write(prompt);
@@ -90,17 +90,17 @@ async function typed(prompt: string, echo: boolean): Promise<string> {
     else if (line.length < secretBytesMax && !/\p{Cc}/u.test(key)) line += key;
   };
   const decoder = new TextDecoder();
-  const hear = (chunk: Uint8Array): void => {
+  const onData = (chunk: Uint8Array): void => {
     const before = line;
     for (const key of decoder.decode(chunk, { stream: true })) press(key);
     if (echo && line !== before) stderr.write(`\r\u001B[K${prompt}${line}`);
   };
-  stdin.on("data", hear);
+  stdin.on("data", onData);
   stdin.on("end", () => done.resolve(line));
   try {
     return await done.promise;
   } finally {
-    stdin.off("data", hear);
+    stdin.off("data", onData);
     stdin.setRawMode(false);
     stdin.pause();
     stderr.write("\n");

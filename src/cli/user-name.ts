@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { userInfo } from "node:os";
 
-/** Who gives a command, for the audit trail: by the system's list of users, because the environment says what it is told to. */
+/** Who gives a command, for the audit log. It is read from the system's list of users, because the environment can be changed. */
 export function userName(): string {
   const { uid, username } = userInfo();
   try {
@@ -9,7 +9,7 @@ export function userName(): string {
     const name = entries.map((entry) => entry.split(":")).find(([, , id]) => id === String(uid))?.[0];
     if (name !== undefined && name !== "") return name;
   } catch {
-    // Not every system has one.
+    // Not every system has this file.
   }
   return username === "unknown" ? `user ${uid}` : username;
 }

@@ -1,7 +1,4 @@
-/**
- * Processes that write to one pipe do not cut into each other's lines as long as each write is small enough for the system to
- * take it in one piece.
- */
+/** Splits output into writes that the system makes atomic (pipe(7), PIPE_BUF), so that processes on one pipe do not mix their lines. */
 export function wholeLines(write: (bytes: Uint8Array) => number, bytesMax = pipeBytes): (bytes: Uint8Array) => number {
   return (bytes) => {
     let at = 0;
@@ -15,7 +12,7 @@ export function wholeLines(write: (bytes: Uint8Array) => number, bytesMax = pipe
   };
 }
 
-/** After the last line that fits, or after the first one where none does. */
+/** The end of the last line that fits; of the first line, if none fits. */
 function endOfPiece(bytes: Uint8Array, from: number, bytesMax: number): number {
   if (bytes.length - from <= bytesMax) return bytes.length;
   const last = bytes.lastIndexOf(newline, from + bytesMax - 1);
@@ -26,5 +23,5 @@ function endOfPiece(bytes: Uint8Array, from: number, bytesMax: number): number {
 
 const newline = "\n".charCodeAt(0);
 
-/** What Linux keeps together; elsewhere it may be 512, which is about a line. */
+/** PIPE_BUF of Linux; elsewhere it may be 512, which is about a line. */
 const pipeBytes = 4_096;

@@ -4,10 +4,10 @@ import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
 import { unguessableLength } from "./guessable.ts";
 
-/** Names of accounts and tokens, in lower case: harmless wherever they are shown. */
+/** Names of accounts and tokens, in lower case, of characters that are safe wherever they are shown. */
 export const accountNamePattern = /^[a-z0-9][a-z0-9._@+-]{0,63}$/;
 
-/** The name as the store keeps it, or null if it cannot be one. */
+/** The name as it is stored, or null if it is invalid. */
 export function accountName(text: string): string | null {
   const name = text.trim().toLowerCase();
   return accountNamePattern.test(name) ? name : null;
@@ -15,7 +15,7 @@ export function accountName(text: string): string | null {
 
 const passwordCharactersMin = 12;
 const passwordCharactersMax = 1024;
-/** Characters that must be left once names, well-known words and rows are taken out. */
+/** Characters that must be left without names, well-known words and sequences. */
 const unguessableMin = 6;
 
 /** Why an account may not use a password. */
@@ -70,7 +70,7 @@ export async function removeAccount({ storage }: ManageContext, name: string, ac
   await storage.accounts.remove(name, actor);
 }
 
-/** `secret` is what the machine sends. Nobody can show it again later. */
+/** `secret` is the token itself, which cannot be shown again later. */
 export async function createAdminToken(
   { storage, makeAdminToken, adminDigest }: ManageContext,
   { name, role }: { readonly name: string; readonly role: Role },

@@ -1,20 +1,20 @@
 import type { Actor } from "../gateway/storage.ts";
 import { ManageError } from "./error.ts";
 
-/** What can be done with a store that no gateway uses, handed in by whoever knows the kind of store. */
+/** Backups and the master key of a store. */
 export interface StoreMaintenance {
   readonly dataDir: string;
-  /** The master key is given by the environment, and not in the data folder. */
+  /** The master key comes from the environment, not from the data folder. */
   readonly masterKeyGiven: boolean;
   readonly backup: (to: BackupTarget, onProgress: (progress: MaintenanceProgress) => void) => Promise<{ readonly bytes: number }>;
   readonly restore: (from: BackupSource, onProgress: (progress: MaintenanceProgress) => void) => Promise<RestoreResult>;
   /** A gateway of this machine uses the data folder. */
   readonly isInUse: () => boolean;
-  /** `next`: the new one where it is not kept in the data folder. */
+  /** `next` is the new master key if it is not kept in the data folder. */
   readonly rotateMasterKey: (next: string | null, by: Actor, onProgress: (done: number, of: number) => void) => Promise<void>;
 }
 
-/** The file to be written, and what it is encrypted with. */
+/** The file to write, and how it is encrypted. */
 export interface BackupTarget {
   readonly file: string;
   readonly protection:
@@ -32,7 +32,7 @@ export interface BackupSource {
 
 export interface RestoreResult {
   readonly replaced: string | null;
-  /** Whether the master key that is here is the one that the store needs; else where that one is, as far as that is known. */
+  /** Whether the present master key is the one that the restored store needs; if not, where that one is, if that is known. */
   readonly masterKey:
     | { readonly kind: "fits" }
     | { readonly kind: "replaced"; readonly file: string }
@@ -46,7 +46,7 @@ export interface MaintenanceProgress {
   readonly totalBytes: number;
 }
 
-/** A gateway that runs would go on encrypting with the old key, so none of this machine may use the store. */
+/** A running gateway would go on encrypting with the old key, so no gateway of this machine may use the store. */
 export function inUseProblem({ isInUse, dataDir }: StoreMaintenance): ManageError | null {
   return isInUse() ? new ManageError("conflict", `A gateway is using ${dataDir}. Stop all gateways of this store first.`) : null;
 }

@@ -5,20 +5,20 @@ export interface ChannelContext extends ManageContext {
   readonly channels: RunningChannels;
 }
 
-/** The channels of this process, handed in by whoever builds the parts. */
+/** The channels of this process. */
 export interface RunningChannels {
-  /** Why the gateway could not use an entry, as the configuration file would hold it. Each problem says how to fix it. */
+  /** Why the gateway cannot use the settings of a channel. Each problem says how to fix it. */
   readonly check: (
     entry: Readonly<Record<string, unknown>>,
     secrets: readonly string[],
   ) => Promise<readonly { readonly path: string; readonly message: string }[]>;
   /** Encrypts the secrets of a channel for the store. */
   readonly seal: (channel: string, secrets: readonly string[]) => string;
-  /** Every channel there is now, also those of the file, with its state. */
+  /** All channels, including those of the file, with their state. */
   readonly status: () => readonly ChannelStatus[];
-  /** Sends a small request to the upstream. Null: this process has no such channel. It ends by itself, and does not reject. */
+  /** Sends a small request to the upstream. Null if this process has no such channel. It has a time limit and does not reject. */
   readonly test: (name: string) => Promise<ChannelTest | null>;
-  /** Forgets the lessons of a channel, here and, within moments, in other processes. Returns how many there were here. */
+  /** Forgets the lessons of a channel, here and soon after in other processes. Returns how many there were here. */
   readonly forget: (name: string) => number;
 }
 
@@ -26,31 +26,31 @@ export interface ChannelStatus {
   readonly name: string;
   readonly source: "file" | "store";
   readonly provider: string | null;
-  /** Where it leads, without anything secret. */
+  /** Without anything secret. */
   readonly baseUrl: string;
   readonly tier: number;
   readonly weight: number;
   readonly tags: readonly string[];
-  /** As clients name them; null: it takes any. */
+  /** As clients name them; null if it takes any model. */
   readonly models: readonly string[] | null;
-  /** `ready`: all of it; `impaired`: some of its scopes cool down; `cooling`: nobody is sent there; `idle`: it serves no model. */
+  /** `impaired`: some of its scopes cool down; `cooling`: all of them do; `idle`: it serves no model. */
   readonly state: "ready" | "impaired" | "cooling" | "idle";
-  /** What is not well of it: hosts, credentials, deployments, quotas. */
+  /** Its hosts, credentials, deployments and quota groups whose breaker is not closed. */
   readonly troubles: readonly ChannelTrouble[];
-  /** What refusals of its upstream taught this process. */
+  /** What this process learned from refusals of its upstream. */
   readonly learned: readonly ChannelLesson[];
-  /** Calls in flight, and how many there may be. */
+  /** Calls in flight, and the most there may be. */
   readonly running: number;
   readonly concurrencyMax: number;
 }
 
-/** What a model is asked for no more, because its upstream refused it. */
+/** What a model is not asked for any more, because its upstream refused it. */
 export interface ChannelLesson {
-  /** The upstream's name of it. */
+  /** The upstream's name of the model. */
   readonly model: string;
-  /** The most output tokens that it is asked for. */
+  /** The most output tokens that the model is asked for. */
   readonly maxTokens: number | null;
-  /** An option that the gateway does not add to requests for it. */
+  /** An option that the gateway does not add to requests for the model. */
   readonly unsupported: string | null;
   /** On the wall clock. */
   readonly untilMs: number;
@@ -59,20 +59,20 @@ export interface ChannelLesson {
 export interface ChannelTrouble {
   /** Such as `host api.example.com:443`. */
   readonly scope: string;
-  /** `half_open`: single requests try whether it is back. */
-  readonly standing: "half_open" | "open";
-  /** The kind of failure that did it. */
+  /** `half_open`: single requests probe whether it works again. */
+  readonly state: "half_open" | "open";
+  /** The kind of failure that opened the breaker. */
   readonly cause: string;
   /** On the wall clock. */
   readonly untilMs: number;
 }
 
-/** What came of a test. Nothing an upstream wrote is in it. */
+/** The result of a test. It contains no text of the upstream. */
 export interface ChannelTest {
   readonly ok: boolean;
-  /** The upstream's status; null where it did not come to that. */
+  /** The upstream's status; null if there was no response. */
   readonly status: number | null;
-  /** `ok`, or the kind of failure, in our own words. */
+  /** `ok`, or the kind of failure. */
   readonly code: string;
   readonly tookMs: number;
 }

@@ -3,7 +3,7 @@ import { ManageError } from "./error.ts";
 
 export type StoredChannelEntry = StoredChannel["entry"];
 
-/** Stands for a header's value when a channel is shown; sent back in a change, it means the value that is there. */
+/** Shown instead of a header's value. Sent back in a change, it means the stored value. */
 export const hiddenValue = "****";
 
 export function headersOf(entry: StoredChannelEntry): Readonly<Record<string, unknown>> | null {
@@ -11,7 +11,7 @@ export function headersOf(entry: StoredChannelEntry): Readonly<Record<string, un
   return typeof headers === "object" && headers !== null && !Array.isArray(headers) ? (headers as Record<string, unknown>) : null;
 }
 
-/** An entry that was shown and sent back means the header values that were hidden. */
+/** Replaces hidden header values, in settings that were shown and sent back, with the stored ones. */
 export function withHiddenHeaders(before: StoredChannelEntry, entry: StoredChannelEntry): StoredChannelEntry {
   const [old, given] = [headersOf(before), headersOf(entry)];
   if (old === null || given === null) return entry;
@@ -19,25 +19,33 @@ export function withHiddenHeaders(before: StoredChannelEntry, entry: StoredChann
   return { ...entry, headers: Object.fromEntries(kept) };
 }
 
-/** A header whose value is still hidden has no value that anybody knows. */
+/** A hidden value that stands for no stored one. */
 export function hiddenHeaderProblem(entry: StoredChannelEntry): ManageError | null {
   const hidden = Object.entries(headersOf(entry) ?? {}).find(([, value]) => value === hiddenValue);
   if (hidden === undefined) return null;
-  return new ManageError("invalid_value", `The field 'entry.headers': give a value instead of ${hiddenValue}.`, "entry.headers");
+  return new ManageError(
+    "invalid_value",
+    `The field 'entry.headers' must contain the value of a header instead of ${hiddenValue}.`,
+    "entry.headers",
+  );
 }
 
-/** A key in the entry would be readable for everybody, so keys and the name have fields of their own. */
+/** Viewers can read the entry, so keys must be given as `secrets`. The name is a field of its own too. */
 export function misplacedProblem(entry: StoredChannelEntry): ManageError | null {
   if (Object.hasOwn(entry, "name")) {
-    return new ManageError("invalid_value", "The field 'entry.name': the name is given beside the entry, and cannot change.", "entry.name");
+    return new ManageError(
+      "invalid_value",
+      "The field 'entry.name' is not allowed: the name is a field of its own, and cannot be changed.",
+      "entry.name",
+    );
   }
   const key = ["api_key", "api_keys", "api_key_file"].find((setting) => Object.hasOwn(entry, setting));
   if (key === undefined) return null;
-  return new ManageError("invalid_channel", `The field 'entry.${key}': this cannot be set here. Give keys as 'secrets'.`, `entry.${key}`);
+  return new ManageError("invalid_channel", `The field 'entry.${key}' is not allowed: give keys as 'secrets'.`, `entry.${key}`);
 }
 
 /**
- * Whoever may change a channel can read neither its secrets nor its headers, and must not be able to have them sent to another
+ * An operator who may change a channel cannot read its secrets and headers, and must not be able to have them sent to another
  * address either: with a new address they must be given again.
  */
 export function redirectedSecretsProblem(before: StoredChannel, entry: StoredChannelEntry, edit: ChannelEdit): ManageError | null {
@@ -72,12 +80,12 @@ export interface ChannelEdit {
 
 const addressSettings = ["base_url", "provider", "resource", "region", "api_version", "dialect", "auth_header"];
 
-/** Stand-ins for stored secrets that nobody can read: as many, and no two alike, so that the rest of a channel can be checked. */
+/** Placeholders for the stored secrets, as many and all different, with which the other settings of a channel can be checked. */
 export function placeholderSecrets({ last4 }: StoredChannel): readonly string[] {
   return last4.map((end, at) => `kept-${at}-${end.replaceAll(/[^\x21-\x7e]/g, "")}`);
 }
 
-/** What may be shown of a secret. The end of a short one would be too much of it. */
+/** The end of a secret, which may be shown; of a short secret, nothing. */
 export function secretEnd(secret: string): string {
   return secret.length < shownFromCharacters ? "****" : secret.slice(-4);
 }

@@ -12,7 +12,7 @@ import {
 } from "./channel-secrets.ts";
 import { ManageError } from "./error.ts";
 
-/** Every process uses it within moments. */
+/** Adds a channel, which every process uses soon after. */
 export async function addChannel(
   context: ChannelContext,
   { name, entry, secrets }: { readonly name: string; readonly entry: StoredChannelEntry; readonly secrets: readonly string[] },
@@ -25,7 +25,7 @@ export async function addChannel(
   return problem ?? context.storage.channels.create({ name, entry, ...sealed(context, name, secrets) }, actor);
 }
 
-/** `isExpected` is asked with the revision that would be changed: whoever read an older one may want to decide anew. */
+/** `isExpected` gets the current revision, and returns whether the change is meant for it. */
 export async function editChannel(
   context: ChannelContext,
   name: string,
@@ -53,9 +53,9 @@ export async function editChannel(
   return changed ?? problem ?? noSuchChannel;
 }
 
-/** Calls that are under way on it go on. */
+/** Removes a channel. Its running calls continue. */
 export async function removeChannel(context: ChannelContext, name: string, actor: Actor): Promise<ManageError | null> {
-  // A stored channel that one of the file hides can be removed.
+  // A channel of the store with the same name as one of the file can be removed.
   if (isInFile(context, name) && (await context.storage.channels.get(name)) === null) return channelInFile(context);
   await context.storage.channels.remove(name, actor);
   return null;
@@ -65,7 +65,7 @@ export async function testChannel({ channels, storage }: ChannelContext, name: s
   const outcome = await channels.test(name);
   if (outcome !== null) return outcome;
   if ((await storage.channels.get(name)) === null) return noSuchChannel;
-  return new ManageError("not_in_use", "The gateway does not use this channel: it was just added, or cannot be used as it is.");
+  return new ManageError("not_in_use", "The gateway does not use this channel: it was just added, or its settings cannot be used.");
 }
 
 /** Returns how many lessons of the channel this process had. */
@@ -81,7 +81,7 @@ export function channelStatus({ channels }: ChannelContext, name: string): Chann
   return channels.status().find((status) => status.name === name) ?? null;
 }
 
-/** It changes with the channel. It is a keyed hash, because the channel holds what viewers may not see. */
+/** A hash that changes with the channel. It is keyed, because the channel contains what viewers may not see. */
 export function channelRevision({ adminDigest }: ChannelContext, channel: StoredChannel): string {
   return adminDigest(`channel ${JSON.stringify(channel)}`).slice(0, revisionCharacters);
 }

@@ -11,8 +11,8 @@ export type ManageErrorCode =
   | "not_in_use";
 
 /**
- * An expected outcome, so actions return it instead of throwing. What the store itself cannot do still rejects with a
- * `StorageTrouble`. The message is one that both a user of the API and one of the command line can act on.
+ * An expected outcome, so actions return it instead of throwing. Errors of the store itself reject with a `StorageTrouble`. The message
+ * must make sense in the admin API and on the command line.
  */
 export class ManageError {
   constructor(

@@ -1,6 +1,6 @@
 /**
- * What is left of a text once everything that a guesser tries first is taken out: well-known words, rows of the keyboard and of the
- * alphabet, repetitions, and names that the asker knows. A secret must be long enough in what is left.
+ * The length of a secret without what an attacker tries first: well-known words, sequences of the keyboard and the alphabet, repetitions,
+ * and known names.
  */
 export function unguessableLength(text: string, knownNames: readonly string[] = []): number {
   let rest = text.toLowerCase();
@@ -10,7 +10,7 @@ export function unguessableLength(text: string, knownNames: readonly string[] = 
   return withoutRuns(withoutRepetition(rest)).length;
 }
 
-/** Values that tools of this kind shipped with, that documents use as examples, and that lists of leaked passwords begin with. */
+/** Default values of similar programs, examples in documentation, and the most common leaked passwords. */
 const wellKnown = [
   ..."change_me change-me changeme passphrase password passw0rd p@ssw0rd letmein welcome qwertyuiop qwerty qwertz asdfgh zxcvbn".split(" "),
   ..."administrator admin root secret token example default your-key your_key your-token your_token master test sluice gateway".split(" "),
@@ -19,7 +19,7 @@ const wellKnown = [
   ),
 ];
 
-/** `abcabcabc` says no more than `abc`. */
+/** `abcabcabc` counts as `abc`. */
 function withoutRepetition(text: string): string {
   for (let length = 1; length <= text.length / 2; length++) {
     const unit = text.slice(0, length);
@@ -28,7 +28,7 @@ function withoutRepetition(text: string): string {
   return text;
 }
 
-/** A character counts unless it goes on with a row: `aaa`, `abc` and `321` say no more than their first two. */
+/** Leaves out characters that continue a sequence: `aaa`, `abc` and `321` count as their first two characters. */
 function withoutRuns(text: string): string {
   let rest = "";
   let stepBefore = Number.NaN;

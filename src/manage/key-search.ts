@@ -6,7 +6,7 @@ import type { ManageContext } from "./context.ts";
 /** A key, and whether it is defined in the configuration or kept in the store. */
 export type KnownKey = { readonly source: "store"; readonly key: StoredKey } | { readonly source: "file"; readonly key: Key };
 
-/** The configuration is asked first, as it is when a client calls. */
+/** Looks in the configuration first, as for calls of clients. */
 export async function keyById({ fileKeys, storage }: ManageContext, id: string): Promise<KnownKey | null> {
   const inFile = fileKeys().find((key) => key.id === id);
   if (inFile !== undefined) return { source: "file", key: inFile };
@@ -29,7 +29,7 @@ export function keyState(known: KnownKey, nowMs: number): "active" | "expired" |
   return expiresMs !== null && expiresMs <= nowMs ? "expired" : "active";
 }
 
-/** The names of keys by id; a key that no longer exists has none. At most `max` are looked up in the store. */
+/** The names of keys by id. A key that no longer exists has none. At most `max` are looked up in the store. */
 export async function keyNames(context: ManageContext, ids: Iterable<string>, max: number): Promise<ReadonlyMap<string, string>> {
   const names = new Map(context.fileKeys().map(({ id, name }) => [id, name]));
   const unknown = [...new Set(ids)].filter((id) => !names.has(id)).slice(0, max);
@@ -42,7 +42,7 @@ export async function keyNames(context: ManageContext, ids: Iterable<string>, ma
 
 const concurrentLookups = 16;
 
-/** A damaged key has no name, and must not hide the usage of all the others. */
+/** A damaged row must not hide the usage of all other keys, so its key has no name. */
 function readableKey({ reports }: ManageContext, id: string): Promise<StoredKey | null> {
   return reports.keys.get(id).catch((error: unknown) => {
     if (error instanceof StorageTrouble && error.kind === "damaged") return null;
@@ -51,10 +51,11 @@ function readableKey({ reports }: ManageContext, id: string): Promise<StoredKey 
 }
 
 export interface KeyPageQuery {
-  /** Part of a name, an owner, a note or an id, in any case, taken literally. */
+  /** Part of a name, an owner, a note or an id; case is ignored. */
   readonly search: string | null;
+  /** Includes revoked keys. */
   readonly revoked: boolean;
-  /** The `next` of the page before. */
+  /** The `next` of the previous page. */
   readonly after: string | null;
   readonly limit: number;
 }

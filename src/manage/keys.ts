@@ -11,13 +11,13 @@ export interface KeyEdit extends Omit<KeyChange, "splits"> {
   readonly splits?: Partial<Splits>;
 }
 
-/** A key and the token that opens it, which nobody can show again later. */
+/** A key and its token, which cannot be shown again later. */
 export interface KeyWithToken {
   readonly key: StoredKey;
   readonly token: string;
 }
 
-/** `readImport` gives the token of a key that clients use already. It is only called when the rest is valid, as it may ask a person. */
+/** `readImport` returns a token that clients already use. It may ask a person, so it is called after everything else is valid. */
 export async function createKey(
   context: ManageContext,
   fields: KeyEdit & { readonly name: string },
@@ -26,10 +26,10 @@ export async function createKey(
 ): Promise<KeyWithToken | ManageError> {
   const problem = nameProblem(context, fields.name) ?? expiryProblem(context, fields);
   if (problem !== null) return problem;
-  const opened = readImport === null ? context.makeKeyToken() : importedToken(context, await readImport());
-  if (opened instanceof ManageError) return opened;
+  const token = readImport === null ? context.makeKeyToken() : importedToken(context, await readImport());
+  if (token instanceof ManageError) return token;
   const key = { ...defaultKey, ...changeOf(fields, defaultKey.splits), name: fields.name };
-  return { key: await context.storage.keys.create(opened.publicId, key, markOf(context, opened.token), actor), token: opened.token };
+  return { key: await context.storage.keys.create(token.publicId, key, markOf(context, token.token), actor), token: token.token };
 }
 
 export async function editKey(context: ManageContext, id: string, edit: KeyEdit, actor: Actor): Promise<StoredKey | ManageError> {
@@ -42,7 +42,7 @@ export async function editKey(context: ManageContext, id: string, edit: KeyEdit,
   return context.storage.keys.change(id, changeOf(edit, before?.splits ?? defaultKey.splits), actor);
 }
 
-/** The old token opens the key for `overlapMs` more, so that clients can be moved to the new one. */
+/** The old token keeps working for `overlapMs`, so that clients can be moved to the new one. */
 export async function rotateKey(context: ManageContext, id: string, overlapMs: number, actor: Actor): Promise<KeyWithToken | ManageError> {
   const problem = fileKeyProblem(context, id);
   if (problem !== null) return problem;
@@ -54,7 +54,7 @@ export async function revokeKey(context: ManageContext, id: string, actor: Actor
   return fileKeyProblem(context, id) ?? context.storage.keys.revoke(id, actor);
 }
 
-/** Ids of keys in the configuration begin with it, so that no name in the store can be mistaken for one. */
+/** The prefix of the ids of keys in the configuration. Names in the store must not begin with it. */
 export const fileKeyPrefix = "file:";
 
 function fileKeyProblem(context: ManageContext, id: string): ManageError | null {
@@ -70,7 +70,7 @@ export function keyInFile({ configName }: ManageContext, { name }: Key): ManageE
   );
 }
 
-/** Why a name would not tell two keys apart. The store looks after the names of its own keys. */
+/** Why a name cannot be used. The store itself rejects names that another of its keys has. */
 function nameProblem({ fileKeys }: ManageContext, name: string): ManageError | null {
   if (name.startsWith(fileKeyPrefix)) {
     return new ManageError(

@@ -6,7 +6,7 @@ import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
 
 export interface PriceInput extends Omit<Price, "fromMs"> {
-  /** The day it holds from; null is today, in UTC. */
+  /** The first day on which it applies; null for today, in UTC. */
   readonly fromMs: number | null;
   readonly note: string | null;
 }
@@ -20,12 +20,12 @@ export async function setPrice(context: ManageContext, input: PriceInput, actor:
   return context.storage.prices.set({ ...input, fromMs }, actor);
 }
 
-/** Only prices of the store have an id. The price that it had replaced holds again. */
+/** Removes a price of the store. The price that it had overridden applies again. */
 export async function removePrice({ storage }: ManageContext, id: string, actor: Actor): Promise<void> {
   await storage.prices.remove(id, actor);
 }
 
-/** The prices of each source. The file overrides the store, and the store overrides what is shipped. */
+/** The prices of each source. The file overrides the store, and the store overrides the shipped prices. */
 export interface PriceSources {
   readonly shipped: readonly Price[];
   readonly store: readonly StoredPrice[];

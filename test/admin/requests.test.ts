@@ -1,6 +1,6 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
-import type { ExplainAsk, Explained } from "../../src/admin/services.ts";
+import type { ExplainRequest, Explained } from "../../src/admin/services.ts";
 import type { AttemptReceipt } from "../../src/usage/receipt.ts";
 import { codeOf, newKey, startAdmin, tester, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
@@ -110,7 +110,7 @@ describe("a dry run", () => {
   };
 
   test("asks the gateway with the key that is meant, and tells what it said", async () => {
-    const asked: ExplainAsk[] = [];
+    const asked: ExplainRequest[] = [];
     const { world, explain } = await rig({
       services: {
         fileKeys: () => [{ ...newKey, id: "file:ci", name: "ci" }],

@@ -372,7 +372,10 @@ test("mistakes are refused before anything is opened", () => {
     "accounts create ada --role owner",
     "backup",
   ]) {
-    expect([line, parseArguments(line.split(" "), "1.2.3")]).toEqual([line, expect.objectContaining({ command: "mistake", exitCode: 64 })]);
+    expect([line, parseArguments(line.split(" "), "1.2.3")]).toEqual([
+      line,
+      expect.objectContaining({ command: "usage-error", exitCode: 64 }),
+    ]);
   }
 });
 

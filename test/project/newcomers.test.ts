@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { listenProblem } from "../../src/cli/process/listen-problem.ts";
-import { temporaryTrouble } from "../../src/cli/process/temporary-directory.ts";
+import { temporaryDirectoryProblem } from "../../src/cli/process/temporary-directory.ts";
 import { modelTimes } from "../../src/gateway/snapshot.ts";
 import { errorEvent, shownAs } from "../../src/http/errors.ts";
 import { baseUrlMistake, servedRoutes } from "../../src/http/routes.ts";
@@ -197,8 +197,8 @@ describe("a start that fails says what to do", () => {
   });
 
   test("and a temporary directory that can be written gives no cause for words", () => {
-    expect(temporaryTrouble()).toBeNull();
-    expect(temporaryTrouble("/proc")).toContain("TMPDIR");
+    expect(temporaryDirectoryProblem()).toBeNull();
+    expect(temporaryDirectoryProblem("/proc")).toContain("TMPDIR");
   });
 });
 

@@ -110,7 +110,7 @@ export class CommandLine {
 
 /** Nobody is there to be asked, as in a script. */
 class Recorder implements Terminal {
-  readonly asks = false;
+  readonly isInteractive = false;
   out = "";
   err = "";
 

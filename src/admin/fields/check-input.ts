@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { AdminError } from "../admin-error.ts";
 
-/** A value as its schema understands it, or a refusal that names the first thing wrong with it. Values are never repeated. */
+/** Parses input with its schema, or returns an error that names the first problem. The error never repeats the value, which may be secret. */
 export function checkInput(schema: z.ZodObject, value: unknown, what: "field" | "parameter"): { readonly value: unknown } | AdminError {
   const result = schema.safeParse(value);
   if (result.success) return { value: result.data };
@@ -12,20 +12,18 @@ export function checkInput(schema: z.ZodObject, value: unknown, what: "field" | 
       .filter((part) => part !== "")
       .join(".")
       .slice(0, shownMax);
-    const known = path === "" ? `; there are: ${Object.keys(schema.shape).join(", ")}` : "";
-    return new AdminError(400, `unknown_${what}`, `Unknown ${what} '${name}'${known}.`, name);
+    const names = Object.keys(schema.shape);
+    const known = path !== "" ? "" : names.length === 0 ? ` This route has no ${what}s.` : ` Known ${what}s: ${names.join(", ")}.`;
+    return new AdminError(400, `unknown_${what}`, `Unknown ${what} '${name}'.${known}`, name);
   }
   const name = path.slice(0, shownMax);
-  const message = (issue?.message ?? "not as it must be").slice(0, shownMax * 3);
-  return new AdminError(
-    400,
-    "invalid_value",
-    name === "" ? `${message}.` : `The ${what} '${name}': ${message}.`,
-    name === "" ? null : name,
-  );
+  const message = (issue?.message ?? "invalid").slice(0, shownMax * 3);
+  const isPredicate = /^(?:must|needs) /.test(message);
+  const sentence = name === "" ? `${message}.` : `The ${what} '${name}'${isPredicate ? "" : ":"} ${message}.`;
+  return new AdminError(400, "invalid_value", sentence, name === "" ? null : name);
 }
 
-/** The parameters of a query, each given once. */
+/** Reads the parameters of a query. Each may be given once. */
 export function readQuery(query: string): Readonly<Record<string, string>> | AdminError {
   const found = new Map<string, string>();
   for (const [name, value] of new URLSearchParams(query)) {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { parsePastMoment, parseMoment } from "../../usage/time-text.ts";
 import { invalid, type AdminError } from "../admin-error.ts";
 
-/** A moment in a body, which becomes wall-clock milliseconds. A date alone is its first moment in UTC. */
+/** A moment in a body, parsed into wall-clock milliseconds. A date alone means its first moment in UTC. */
 export const momentField = z.string().transform((text, context) => {
   const ms = parseMoment(text);
   if (ms !== null && ms >= 0) return ms;
@@ -10,10 +10,10 @@ export const momentField = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-/** `since` and `until` of a question. */
+/** The parameters `since` and `until`. */
 export const spanQuery = {
-  since: z.string().max(64).optional().describe("From this moment on: a date, a time with its zone, or how long ago, such as 24h or 7d."),
-  until: z.string().max(64).optional().describe("Up to this moment, in the same words."),
+  since: z.string().max(64).optional().describe("From this time on: a date, a time with its zone, or how long ago, such as 24h or 7d."),
+  until: z.string().max(64).optional().describe("Before this time, in the same format."),
 };
 
 export interface Span {
@@ -35,6 +35,6 @@ export function readSpan(
 function notAMoment(param: string): AdminError {
   return invalid(
     param,
-    `The parameter '${param}': must be a date such as 2027-01-01, a time such as 2027-01-01T12:00:00Z, or how long ago, such as 24h or 7d.`,
+    `The parameter '${param}' must be a date such as 2027-01-01, a time such as 2027-01-01T12:00:00Z, or how long ago, such as 24h or 7d.`,
   );
 }

@@ -2,14 +2,14 @@ import { z } from "zod";
 import { nanosOf } from "../../usage/dollars.ts";
 import { accountNamePattern } from "../../manage/accounts.ts";
 
-/** One line of text that can be kept, looked for and shown: no control characters, no halves of characters. */
+/** One line of text, without control characters and unpaired surrogates. */
 export function line(charactersMax: number): z.ZodString {
   return z
     .string()
     .trim()
     .min(1, "must not be empty")
     .max(charactersMax, `must have at most ${charactersMax} characters`)
-    .refine((text) => text.isWellFormed() && !/\p{Cc}/u.test(text), "must not hold line breaks or other control characters");
+    .refine((text) => text.isWellFormed() && !/\p{Cc}/u.test(text), "must not contain line breaks or other control characters");
 }
 
 /** Text of several lines. */
@@ -17,10 +17,10 @@ export function prose(charactersMax: number): z.ZodString {
   return z
     .string()
     .max(charactersMax, `must have at most ${charactersMax} characters`)
-    .refine((text) => text.isWellFormed() && !/[^\P{Cc}\n\r\t]/u.test(text), "must not hold control characters");
+    .refine((text) => text.isWellFormed() && !/[^\P{Cc}\n\r\t]/u.test(text), "must not contain control characters");
 }
 
-/** An amount of US dollars, as a number or as decimal text, which becomes whole billionths. Nothing is lost on the way: 0.1 is a tenth. */
+/** An amount of US dollars as a number or a decimal string, parsed exactly into billionths: 0.1 is a tenth. */
 export function dollarsField(nanosMax: number) {
   return z.union([z.number(), z.string()]).transform((dollars, context) => {
     const nanos = nanosOf(dollars);
@@ -32,17 +32,17 @@ export function dollarsField(nanosMax: number) {
 
 export const pageRowsMax = 200;
 
-/** How many of a list come at once. */
+/** How many rows a page has. */
 export const pageLimit = z.coerce.number().int().min(1).max(pageRowsMax).default(50);
 
-/** Where a list goes on: what the page before gave as `next`. */
+/** Where the next page begins: the `next` of the previous page. */
 export const pageCursor = z
   .string()
   .min(1)
   .max(256)
-  .refine((text) => !text.includes("\0"), "must be the `next` of the page before");
+  .refine((text) => !text.includes("\0"), "must be the `next` of the previous page");
 
-/** What to ask for the next page with; null at the end. A page that is full may be followed by an empty one. */
+/** The cursor of the next page; null at the end. A full page may be followed by an empty one. */
 export function nextOf<Row>(rows: readonly Row[], limit: number, cursorOf: (last: Row) => string): string | null {
   const last = rows.at(-1);
   return last === undefined || rows.length < limit ? null : cursorOf(last);
@@ -50,7 +50,6 @@ export function nextOf<Row>(rows: readonly Row[], limit: number, cursorOf: (last
 
 /** How the admin API shows a moment: ISO 8601 in UTC, in fields called `…_at`. */
 export const moment = z.iso.datetime();
-
 
 export const accountName = z
   .string()
@@ -60,5 +59,5 @@ export const accountName = z
 
 export const role = z.enum(["admin", "viewer"]);
 
-/** Its rules are checked where the name is known too. */
+/** The rules for passwords are checked in `passwordProblem`, which also knows the name. */
 export const password = z.string().min(1).max(4096);

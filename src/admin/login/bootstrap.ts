@@ -5,8 +5,8 @@ import type { AccountStorage } from "../../gateway/storage.ts";
 export const bootstrapLifeMs = 60 * 60_000;
 
 /**
- * While there is no account, leaves a token in a file that only its owner can read. Whoever shows it within the hour makes the first
- * account. Each start replaces it, so of several processes over one folder only one may call this.
+ * While there is no account, writes a token to a file that only its owner can read. With this token the first account can be created
+ * within an hour. Each start replaces it, so only one of several processes with the same folder may call this.
  */
 export async function prepareBootstrap(needs: {
   readonly dataDir: string;
@@ -21,7 +21,7 @@ export async function prepareBootstrap(needs: {
     return null;
   }
   const token = Buffer.from(needs.random(32)).toString("base64url");
-  // The store first: should the file fail, there is a digest of what nobody has. A new file, for one that is there may be open to others.
+  // The store comes first: if writing the file fails, nobody has the token. A new file is written, because others may be able to read an old one.
   await needs.accounts.setBootstrap(needs.digest(token), needs.wallMs() + bootstrapLifeMs);
   await mkdir(needs.dataDir, { recursive: true, mode: 0o700 });
   const draft = `${path}.new`;
@@ -32,7 +32,7 @@ export async function prepareBootstrap(needs: {
   return { path };
 }
 
-/** What it held opens nothing any more, so a file that cannot be removed does no harm. */
+/** Its token no longer works, so a file that cannot be removed does no harm. */
 export async function removeBootstrap(path: string): Promise<void> {
   await rm(path, { force: true }).catch(() => undefined);
 }

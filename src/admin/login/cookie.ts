@@ -1,10 +1,10 @@
 /**
- * The session's cookie. Behind TLS it bears the prefix by which browsers refuse to take it from anybody else or send it in the clear.
- * That prefix needs `Secure`, which not every browser grants to plain HTTP on the loopback, so there it goes without. Scripts never
- * see it, and no request that another site began carries it.
+ * The session cookie. Behind TLS it has the prefix `__Host-`, with which browsers accept it only from this host and send it only over
+ * TLS. The prefix needs `Secure`, which not every browser accepts on plain HTTP to loopback, so there it is left out. Scripts cannot
+ * read the cookie (`HttpOnly`), and requests from other sites do not carry it (`SameSite=Strict`).
  */
 export interface SessionCookie {
-  /** The one session a request names; null when there is none, or two that contradict each other. */
+  /** The session of a request; null if there is none, or two different ones. */
   read(header: string | null): string | null;
   set(value: string, lifeMs: number): string;
   clear(): string;
@@ -28,5 +28,5 @@ export function makeSessionCookie(secure: boolean): SessionCookie {
   };
 }
 
-/** 32 bytes in base64 for URLs; nothing else is worth a look into the store. */
+/** 32 bytes in base64url. Nothing else is looked up in the store. */
 const wellFormed = /^[\w-]{43}$/;

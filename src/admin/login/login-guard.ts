@@ -1,8 +1,8 @@
 import { clientNetwork } from "../../net/server/client-network.ts";
+
 /**
- * How often somebody may try to get in: five times a minute from one network, and, once guesses fail from many networks, one at a time
- * with growing pauses for all. Sessions and tokens that exist are not touched by it. Attempts count when they begin, so many at once
- * do not slip through.
+ * Limits login attempts: to five a minute from one network, and, once many attempts have failed from anywhere, to one at a time with
+ * growing pauses. Existing sessions and tokens are not affected. Attempts are counted when they begin, so concurrent ones count too.
  */
 export class LoginGuard {
   private readonly networks = new Map<string, number[]>();
@@ -16,7 +16,7 @@ export class LoginGuard {
   /** Null when the attempt may be made, after which `leave` must be called; else how long to wait. */
   enter(address: string): number | null {
     const now = this.nowMs();
-    // Each one costs much memory and time on purpose.
+    // Verifying a password takes much memory and time on purpose.
     if (this.underWay >= underWayMax) return 1000;
     const pauseMs = this.pauseMs(now);
     if (now - this.lastTryMs < pauseMs) return this.lastTryMs + pauseMs - now;
@@ -25,7 +25,7 @@ export class LoginGuard {
     const oldest = recent[0];
     if (oldest !== undefined && recent.length >= attemptsMax) return oldest + windowMs - now;
     recent.push(now);
-    // Last in the order of the map is who came last; the first ones go when there are too many.
+    // The map is kept in the order of the last attempt, and the oldest entries are dropped first.
     this.networks.delete(network);
     this.networks.set(network, recent);
     this.forgetOld();
@@ -34,7 +34,7 @@ export class LoginGuard {
     return null;
   }
 
-  /** A success halves what is held against everybody: with an account of their own, a guesser must not wipe it out. */
+  /** A success only halves the count of failures: an attacker with an account of their own must not be able to reset it. */
   leave(succeeded: boolean): void {
     this.underWay--;
     if (succeeded) {
@@ -62,7 +62,7 @@ export class LoginGuard {
 const attemptsMax = 5;
 const underWayMax = 8;
 const windowMs = 60_000;
-/** Failures of all together before the pauses begin. */
+/** Failures from anywhere before the pauses begin. */
 const failuresFree = 20;
 const pauseMaxMs = 15_000;
 const calmMs = 10 * 60_000;

@@ -2,7 +2,7 @@ import { isBearerToken } from "../../keys/bearer.ts";
 import { tokenPrefix } from "../../keys/token.ts";
 import { unguessableLength } from "../../manage/guessable.ts";
 
-/** Why a token that the owner chose may not open the admin API, or null. The text is for whoever starts the program. */
+/** Why the token in ADMIN_TOKEN_FILE may not be used; null if it may. The text is for the operator. */
 export function operatorTokenProblem(token: string): string | null {
   const fix = "Create one with `openssl rand -hex 32`.";
   if (token.length < charactersMin) return `The admin token is shorter than ${charactersMin} characters. ${fix}`;
@@ -15,7 +15,7 @@ export function operatorTokenProblem(token: string): string | null {
 }
 
 const charactersMin = 32;
-/** A little under the whole, since a random token may happen to hold a short row. */
+/** Less than the whole length, because a random token may contain a short sequence by chance. */
 const unguessableMin = 24;
 /** Of 32 random hexadecimal digits, about fourteen are different. */
 const distinctMin = 8;

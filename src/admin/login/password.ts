@@ -1,26 +1,26 @@
-/** Passwords are chosen by people, so they are stored in a way that is slow to guess: argon2id with OWASP's least cost. */
+/** People choose passwords, so they are stored with a slow hash: argon2id with the minimum parameters that OWASP recommends. */
 const cost = { algorithm: "argon2id", memoryCost: 19_456, timeCost: 2 } as const;
 
 export function hashPassword(password: string): Promise<string> {
   return Bun.password.hash(password, cost);
 }
 
-/** Takes as long for somebody who does not exist: it is compared with the hash of nothing anybody knows. */
+/** An account that does not exist takes as long: the password is compared with a dummy hash. */
 export async function verifyPassword(password: string, hash: string | null): Promise<boolean> {
-  nobody ??= hashPassword(crypto.randomUUID());
+  dummyHash ??= hashPassword(crypto.randomUUID());
   try {
-    const matches = await Bun.password.verify(password, hash ?? (await nobody));
+    const matches = await Bun.password.verify(password, hash ?? (await dummyHash));
     return matches && hash !== null;
   } catch {
-    // A hash of an unknown form opens nothing.
+    // The hash has an unknown format.
     return false;
   }
 }
 
-let nobody: Promise<string> | undefined;
+let dummyHash: Promise<string> | undefined;
 
-/** Makes the hash for strangers beforehand, so that not even the first guess takes longer. */
+/** Makes the dummy hash beforehand, so that the first attempt does not take longer than others. */
 export async function prepareVerification(): Promise<void> {
-  nobody ??= hashPassword(crypto.randomUUID());
-  await nobody;
+  dummyHash ??= hashPassword(crypto.randomUUID());
+  await dummyHash;
 }

@@ -3,16 +3,16 @@ import type { Services } from "../services.ts";
 
 export const sessionIdleMs = 30 * 60_000;
 export const sessionLifeMs = 12 * 60 * 60_000;
-/** How stale the store's idea of the last request may be: not every one is worth a write. */
+/** The time of the last request is written at most this often. */
 const seenGrainMs = 60_000;
 
 export interface OpenedSession {
-  /** What the cookie holds, and nobody else: the store knows its keyed hash. */
+  /** The value of the cookie. The store has only its keyed hash. */
   readonly secret: string;
   readonly session: Session;
 }
 
-/** A new session with a new name, whatever the browser had before. The occasion serves to forget the dead ones. */
+/** Opens a session with a new secret, whatever cookie the browser had before (session fixation). Also removes expired sessions. */
 export async function openSession(account: Account, services: Services): Promise<OpenedSession> {
   const now = services.wallMs();
   await services.storage.accounts.sweepSessions(now - sessionIdleMs, now - sessionLifeMs);
@@ -29,7 +29,7 @@ export async function openSession(account: Account, services: Services): Promise
   return { secret, session };
 }
 
-/** The session a cookie names, if it lives. Finding it keeps it alive. */
+/** The session of a cookie, unless it has expired. Every use extends it. */
 export async function findSession(secret: string, services: Services): Promise<Session | null> {
   const { accounts } = services.storage;
   const digest = services.adminDigest(secret);
@@ -44,7 +44,7 @@ export async function findSession(secret: string, services: Services): Promise<S
   return session;
 }
 
-/** A store that can be read but not written to must not lock its owner out. */
+/** A store that is read-only or full must not lock operators out. */
 async function unlessTroubled(writing: Promise<void>): Promise<void> {
   try {
     await writing;

@@ -17,7 +17,7 @@ const account = z.strictObject({ name: z.string(), role, created_at: moment, dis
 const token = z.strictObject({ name: z.string(), role, last4: z.string(), created_at: moment, revoked_at: moment.nullable() });
 const removed = z.strictObject({ removed: z.string() });
 
-/** Who may use this API: people by accounts, machines by tokens. */
+/** Accounts for people, and tokens for machines. */
 export const accountsRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",

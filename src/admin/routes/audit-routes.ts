@@ -5,17 +5,17 @@ import { line, moment, nextOf, pageCursor, pageLimit } from "../fields/scalars.t
 import { AdminError } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
 
-/** Who did what. */
+/** The audit log. */
 export const auditRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/audit",
     access: "viewer",
-    summary: "Lists what was done to keys, channels, prices and accounts, the newest first.",
+    summary: "Lists the changes of keys, channels, prices and accounts, newest first.",
     query: z.strictObject({
       action: line(100).optional().describe("Such as `key.create`."),
-      subject: line(200).optional().describe("The id or name of what it was done to."),
-      actor: line(200).optional().describe("The name of who did it."),
+      subject: line(200).optional().describe("The id or name of what was changed."),
+      actor: line(200).optional().describe("The name of who changed it."),
       since: spanQuery.since,
       before: pageCursor.optional(),
       limit: pageLimit,

@@ -20,16 +20,16 @@ import type { Services } from "../services.ts";
 const channelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "must be up to 64 letters, digits, dots, dashes and underscores");
 const entry = z
   .record(z.string().max(64), z.unknown())
-  .describe("What the configuration file would say of the channel, without its name and its keys.");
+  .describe("The settings of the channel, as in the configuration file, without its name and its keys.");
 const secrets = z.array(z.string().min(1).max(8192)).max(100).describe("The upstream's keys. They are never shown again.");
 
-/** Where calls go. */
+/** Channels: those of the configuration file can be read, those of the store also changed. */
 export const channelsRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/channels",
     access: "viewer",
-    summary: "Lists the channels, and how each of them is in this process.",
+    summary: "Lists the channels, with their state in this process.",
     answer: z.strictObject({ channels: z.array(channelAnswer) }),
     handle: async ({ services }) => {
       const running = services.channels.status();
@@ -48,7 +48,7 @@ export const channelsRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/channels/{name}",
     access: "viewer",
-    summary: "One channel.",
+    summary: "Shows one channel.",
     answer: channelAnswer,
     handle: async ({ params: { name }, services }) => {
       const status = channelStatus(services, name);
@@ -72,8 +72,8 @@ export const channelsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/channels/{name}",
     access: "admin",
     summary:
-      "Changes a channel. Of `entry`, settings that are not given stay, and null removes one; `secrets` replaces all of them. " +
-      "With `if-match`, only if it is still what that names.",
+      "Changes a channel. Settings that are not in `entry` stay as they are, and null removes one; `secrets` replaces all secrets. " +
+      "With `if-match`, only if the channel has not changed since.",
     conditional: true,
     body: z.strictObject({ entry: entry.optional(), secrets: secrets.optional() }),
     answer: channelAnswer,
@@ -86,7 +86,7 @@ export const channelsRoutes: readonly AdminRoute[] = [
     method: "DELETE",
     path: "/admin/api/channels/{name}",
     access: "admin",
-    summary: "Removes a channel. Calls that are under way on it go on.",
+    summary: "Removes a channel. Its running calls continue.",
     answer: z.strictObject({ removed: z.string() }),
     handle: async ({ params: { name }, services, actor }) => {
       const problem = await removeChannel(services, name, actor);
@@ -99,8 +99,8 @@ export const channelsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/channels/{name}/learned",
     access: "admin",
     summary:
-      "Forgets what refusals of the channel's upstream taught, such as the most output tokens of a model: in every process within moments.",
-    answer: z.strictObject({ forgotten: z.int().describe("How much it was in this process.") }),
+      "Forgets what was learned from refusals of the channel's upstream, such as the most output tokens of a model, in all processes.",
+    answer: z.strictObject({ forgotten: z.int().describe("How many lessons this process had.") }),
     handle: async ({ params: { name }, services, actor }) => {
       const forgotten = await forgetChannelLessons(services, name, actor);
       return forgotten instanceof ManageError ? adminErrorOf(forgotten) : { forgotten };
@@ -110,7 +110,7 @@ export const channelsRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/channels/{name}/test",
     access: "admin",
-    summary: "Asks the upstream of a channel for something small, and says how that went. Nothing it writes is shown.",
+    summary: "Sends a small request to the upstream of a channel, and reports the outcome. The upstream's text is not shown.",
     body: z.strictObject({}),
     answer: z.strictObject({ ok: z.boolean(), status: z.int().nullable(), code: z.string(), took_ms: z.int() }),
     handle: async ({ params: { name }, services }) => {
@@ -120,13 +120,13 @@ export const channelsRoutes: readonly AdminRoute[] = [
   }),
 ];
 
-/** Whether a change is meant for what is there now, by the header `if-match`: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1 */
+/** Whether the condition of `if-match` holds: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1 */
 function matches(ifMatch: string | null, revision: string): boolean {
   if (ifMatch === null || ifMatch.trim() === "*") return true;
   return ifMatch.split(",").some((one) => one.trim() === `"${revision}"`);
 }
 
-/** Where the file has the name, a channel of the store with the same name is not used, and not shown. */
+/** A channel of the store with the same name as one of the file is not used, and not shown. */
 function ownRow(status: ChannelStatus | null, stored: StoredChannel | null): StoredChannel | null {
   return status?.source === "file" ? null : stored;
 }
@@ -144,7 +144,7 @@ function tagged(view: ChannelView): ResultWithHeaders<ChannelView> {
   return new ResultWithHeaders(view, view.etag === null ? {} : { etag: `"${view.etag}"` });
 }
 
-/** Whatever the test found, only a status and a code of ours are shown. */
+/** Shows only a status and a code of ours, never text of the upstream. */
 function shownTest({ ok, status, code, tookMs }: ChannelTest) {
   return {
     ok,

@@ -3,13 +3,13 @@ import { route, TextResult, type AdminRoute } from "../route.ts";
 
 const part = z.strictObject({ kind: z.string(), ok: z.boolean(), detail: z.string().nullable() });
 
-/** Whether it runs, for anybody; how it is, for those who may know. */
+/** A liveness check for anybody, and the health of the parts for viewers. */
 export const healthRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/healthz",
     access: "public",
-    summary: "Says `ok` while the process runs.",
+    summary: "Answers `ok` while the process runs.",
     answer: z.string(),
     text: "text/plain",
     handle: () => new TextResult("text/plain", "ok\n"),
@@ -18,7 +18,7 @@ export const healthRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/health",
     access: "viewer",
-    summary: "How the gateway and its parts are.",
+    summary: "Shows the health of the gateway and its parts.",
     answer: z.strictObject({
       status: z.enum(["ok", "degraded", "stopping"]),
       version: z.string(),

@@ -24,16 +24,16 @@ const fields = {
   models: patterns.optional().describe("The models it may use, patterns with `*`; null means every model."),
   operations: z.array(operation).min(1).max(operation.options.length).nullable().optional(),
   channels: patterns.optional().describe("The channels it may use, by name or tag, patterns with `*`; null means every one."),
-  limits: limitsField.optional().describe("What it may use. Replaced as a whole; `{}` is without limits."),
+  limits: limitsField.optional().describe("Its limits, replaced as a whole; `{}` means no limits."),
   long_audio: offOrSplit.optional(),
   long_input: offOrSplit.optional(),
-  expires_at: momentField.nullable().optional().describe("When the key stops working; null is never."),
+  expires_at: momentField.nullable().optional().describe("When the key stops working; null means never."),
 };
 const withToken = keyAnswer.extend({
   token: z.string().nullable().describe("What clients send. It is shown only once, and not at all if it was imported."),
 });
 
-/** Who may call. */
+/** Client keys. */
 export const keysRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
@@ -57,7 +57,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/keys/{id}",
     access: "viewer",
-    summary: "One key.",
+    summary: "Shows one key.",
     answer: keyAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await keyById(services, id);
@@ -68,7 +68,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/keys/{id}/standing",
     access: "viewer",
-    summary: "What is spent of the budgets of a key, as far as its receipts have arrived.",
+    summary: "Shows what was spent of the budgets of a key, as far as its receipts are in the store.",
     answer: keyBudgetsAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await keyById(services, id);
@@ -141,7 +141,7 @@ export const keysRoutes: readonly AdminRoute[] = [
 
 type Fields = z.output<z.ZodObject<Omit<typeof fields, "name">>> & { readonly name?: string | undefined };
 
-/** Only the given fields: `null` clears one, and an absent one stays as it is. */
+/** The given fields only: null clears a field, and an absent one stays as it is. */
 function editOf(given: Fields): KeyEdit {
   const { name, owner, note, models, operations, channels, limits, long_audio, long_input, expires_at } = given;
   return {

@@ -11,26 +11,26 @@ import { invalid, AdminError, adminErrorOf } from "../admin-error.ts";
 import { ResultWithHeaders, route, type AdminRoute } from "../route.ts";
 import { openSession, sessionIdleMs, sessionLifeMs } from "../login/sessions.ts";
 
-/** What the routes of the login share beside the services. */
+/** What the login routes share besides the services. */
 export interface LoginParts {
   readonly guard: LoginGuard;
   readonly cookie: SessionCookie;
-  /** Is told that the first account was made: the file with the token has served. */
+  /** Called when the first account was created: the file with the token is no longer needed. */
   readonly onBootstrapped: () => Promise<void>;
 }
 
 const session = z.strictObject({
   name: z.string(),
   role,
-  /** Goes into the header `x-csrf-token` of every request that changes something. */
+  /** To be sent in the header `x-csrf-token` of every request that changes something. */
   csrf_token: z.string(),
-  /** At the latest; half an hour without a request ends it too. */
+  /** The latest end; half an hour without a request ends it too. */
   expires_at: moment,
 });
 
 const done = z.strictObject({ done: z.literal(true) });
 
-/** How people come in and go out again. */
+/** Login, logout, passwords, and the first account. */
 export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
   return [
     route({
@@ -69,7 +69,7 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
           const found = await accounts.passwordHash(name);
           const matches = await verifyPassword(body.password, found?.hash ?? null);
           if (!matches || found === null || found.account.disabledMs !== null) {
-            // People type passwords into the wrong field, so only a name that exists is written down.
+            // People sometimes type a password into the field of the name, so only existing names are logged.
             await audit.note("login.failed", found?.account.name ?? "unknown", {}, actor);
             return wrongPassword;
           }
@@ -90,7 +90,7 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       path: "/admin/api/logout",
       access: "viewer",
       own: true,
-      summary: "Ends the session that asks.",
+      summary: "Ends the caller's session.",
       answer: done,
       handle: async ({ caller, services, actor }) => {
         if (caller.kind !== "session") return onlySessions;
@@ -125,7 +125,7 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       method: "GET",
       path: "/admin/api/me",
       access: "viewer",
-      summary: "Who is asking, and the session's token against forged requests.",
+      summary: "Shows who the caller is, and the CSRF token of the session.",
       answer: z.strictObject({
         kind: z.enum(["account", "token"]),
         name: z.string(),
@@ -139,14 +139,14 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
 }
 
 function describe(caller: Caller) {
-  if (caller.kind === "stranger") throw new Error("A route for viewers was believed to have a known caller.");
+  if (caller.kind === "anonymous") throw new Error("a route for viewers was called anonymously");
   const { name, role } = caller;
   return caller.kind === "session"
     ? { kind: "account" as const, name, role, csrf_token: caller.csrf, idle_seconds: sessionIdleMs / 1000 }
     : { kind: "token" as const, name, role, csrf_token: null, idle_seconds: null };
 }
 
-/** Lets an attempt through the guard, and tells the guard how it went. What breaks on our side is held against nobody. */
+/** Makes an attempt if the guard allows it, and reports its outcome. An error on our side does not count as a failed attempt. */
 async function guarded<Value>(guard: LoginGuard, address: string, attempt: () => Promise<Value | AdminError>): Promise<Value | AdminError> {
   const waitMs = guard.enter(address);
   if (waitMs !== null) return tooManyAttempts(waitMs);
@@ -167,16 +167,16 @@ function tooManyAttempts(waitMs: number): AdminError {
   });
 }
 
-/** The same for a name that does not exist, a wrong password and an account that was disabled. */
+/** The same for an unknown name, a wrong password and a disabled account. */
 const wrongPassword = new AdminError(401, "invalid_login", "The name or the password is wrong.");
 const wrongCurrent = invalid("current", "The current password is wrong.");
 const invalidBootstrap = new AdminError(
   401,
   "invalid_bootstrap_token",
-  "The bootstrap token is wrong, used or older than an hour. While there is no account, each start writes a new one.",
+  "The bootstrap token is wrong, was used, or is older than an hour. While there is no account, each start writes a new one.",
 );
 const onlySessions = new AdminError(
   400,
   "not_a_session",
-  "This is for people who are logged in; a token has neither a session nor a password.",
+  "This route needs a login session: an admin token has neither a session nor a password.",
 );

@@ -16,22 +16,20 @@ const rates = z
     ...(Object.fromEntries(priceFieldNames.map((word) => [word, rate])) as Record<Exclude<PriceField, "long_above_tokens">, typeof rate>),
     long_above_tokens: z.int().min(1).max(1e9).optional().describe("A prompt of more tokens than this has the `long_…` rates."),
   })
-  .describe(
-    "Dollars per million tokens or characters, per second and per call. What is not given is not known, which is not the same as free.",
-  );
+  .describe("Dollars per million tokens or characters, per second and per call. A rate that is not given is unknown, not free.");
 
 const shownRates = z.strictObject(
   Object.fromEntries(priceFieldNames.map((word) => [word, z.number().optional()])) as Record<PriceField, z.ZodOptional<z.ZodNumber>>,
 );
 
 const priceAnswer = z.strictObject({
-  id: z.string().nullable().describe("What it is removed by; null where it is not in the store."),
-  source: z.enum(["shipped", "store", "file"]).describe("The file goes before the store, and the store before what is shipped."),
+  id: z.string().nullable().describe("The id to remove it by; null if it is not in the store."),
+  source: z.enum(["shipped", "store", "file"]).describe("The file overrides the store, and the store overrides the shipped prices."),
   provider: z.string().nullable(),
   model: z.string(),
   from_at: moment.nullable(),
   rates: shownRates,
-  in_force: z.boolean().describe("Whether no other entry for the same provider and name goes before it now."),
+  in_force: z.boolean().describe("Whether no other price for the same provider and model overrides it now."),
   note: z.string().nullable(),
   created_at: moment.nullable(),
 });
@@ -39,13 +37,13 @@ const priceAnswer = z.strictObject({
 type PriceView = z.input<typeof priceAnswer>;
 type Source = PriceView["source"];
 
-/** What models cost. */
+/** The prices of models. */
 export const pricesRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/prices",
     access: "viewer",
-    summary: "Lists all prices: those that are shipped, those of the store and those of the configuration file.",
+    summary: "Lists all prices: the shipped ones, those of the store and those of the configuration file.",
     query: z.strictObject({
       search: line(200).optional().describe("Part of a model's or a provider's name, in any case, taken literally."),
       source: z.enum(["shipped", "store", "file"]).optional(),
@@ -74,9 +72,9 @@ export const pricesRoutes: readonly AdminRoute[] = [
     access: "admin",
     summary: "Sets the price of a model from a day on. One for the same provider, model and day is replaced.",
     body: z.strictObject({
-      provider: line(64).nullable().optional().describe("As in a channel's `provider`; null: whoever serves the model."),
+      provider: line(64).nullable().optional().describe("As in a channel's `provider`; null means any provider."),
       model: line(200).describe("The upstream's name of the model, or a pattern with `*`."),
-      from: momentField.optional().describe("The day it holds from; today, in UTC, unless it is given."),
+      from: momentField.optional().describe("The first day it applies; the default is today, in UTC."),
       rates,
       note: prose(10_000).nullable().optional(),
     }),
@@ -98,7 +96,7 @@ export const pricesRoutes: readonly AdminRoute[] = [
     method: "DELETE",
     path: "/admin/api/prices/{id}",
     access: "admin",
-    summary: "Removes a price of the store. What it had replaced counts again.",
+    summary: "Removes a price of the store. The price that it had overridden applies again.",
     answer: z.strictObject({ removed: z.string() }),
     handle: async ({ params: { id }, services, actor }) => {
       await removePrice(services, id, actor);
@@ -122,7 +120,7 @@ function shownPrice(price: Price | StoredPrice, source: Source, inForce: boolean
   };
 }
 
-/** Of entries for one provider and name: of those that have begun, the latest of the strongest source. Weaker sources come first. */
+/** For each provider and model, of the prices that have begun: the latest of the strongest source. Weaker sources come first in the list. */
 function strongest(all: readonly { readonly price: Price; readonly source: Source }[], nowMs: number): ReadonlySet<Price> {
   const best = new Map<string, { readonly price: Price; readonly source: Source }>();
   for (const entry of all) {

@@ -13,7 +13,7 @@ const explainAnswer = z.strictObject({
   outcome: z.enum(["serve", "wait", "refuse"]),
   refusals: z
     .array(z.strictObject({ status: z.int(), code: z.string(), message: z.string() }))
-    .describe("Everything that stands against it, what the client would be told first."),
+    .describe("All reasons to refuse it; the first is what the client would be told."),
   mode: z.enum(["normal", "last_resort"]).nullable(),
   candidates: z
     .array(
@@ -22,12 +22,12 @@ const explainAnswer = z.strictObject({
         model: z.string(),
         tier: z.int(),
         weight: z.number(),
-        probe: z.boolean().describe("It is on trial after a trouble."),
+        probe: z.boolean().describe("The call would be a probe, which tries whether it works again."),
         priced: z.boolean(),
         learned: learnedAnswer,
       }),
     )
-    .describe("In the order in which they would be tried. Some of that order is drawn by lot, anew for each call."),
+    .describe("In the order in which they would be tried. The order is partly random for each call."),
   skipped: z.array(
     z.strictObject({
       channel: z.string(),
@@ -42,20 +42,21 @@ const explainAnswer = z.strictObject({
   reserve: z
     .strictObject({ tokens: z.number(), cost_usd: z.number().nullable() })
     .nullable()
-    .describe("What would be taken of the key's limits for it."),
+    .describe("What would be reserved of the key's limits."),
 });
 
-/** Why a call went as it did, and how one would go. */
+/** One call in detail, and a dry run of a call. */
 export const requestsRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/requests/{id}",
     access: "viewer",
-    summary: "One call in full, by its request id or the id of its receipt: who was asked, who was not and why, and what it cost.",
+    summary:
+      "Shows one call in full, by its request id or the id of its receipt: which channels were tried, which were not and why, and the cost.",
     answer: receiptAnswer.extend({
       namesakes: z
         .array(z.string())
-        .describe("The ids of other calls whose clients chose the same request id, newest first: ask for each by its own id."),
+        .describe("The ids of other calls whose clients chose the same request id, newest first. Each can be requested by its own id."),
     }),
     handle: async ({ params: { id }, services }) => {
       const { receipts } = services.reports;
@@ -69,11 +70,11 @@ export const requestsRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/explain",
     access: "admin",
-    summary: "What would be done with a request now. Nothing is sent and nothing is counted.",
+    summary: "Shows what would be done with a request now. Nothing is sent and nothing is counted.",
     body: z.strictObject({
       model: line(512),
       operation,
-      key: line(200).optional().describe("The id or the name of a key; without it, rights and limits are left out."),
+      key: line(200).optional().describe("The id or the name of a key; without it, no permissions and limits apply."),
       stream: z.boolean().default(false),
       prompt_tokens: z.int().min(0).max(1e9).optional(),
     }),
@@ -96,7 +97,7 @@ export const requestsRoutes: readonly AdminRoute[] = [
   }),
 ];
 
-/** A key that has ended opens nothing, so there is no more to say. */
+/** A revoked or expired key is refused before anything else is checked. */
 function endOf(known: KnownKey, nowMs: number): ExplainedRefusal | null {
   const state = keyState(known, nowMs);
   if (state === "active") return null;
@@ -137,6 +138,6 @@ function shown(explained: Explained): z.input<typeof explainAnswer> {
 const noSuchRequest = new AdminError(
   404,
   "not_found",
-  "There is no such request. A receipt arrives a moment after its call has ended, and is kept as long as `receipts.keep` says.",
+  "There is no such request. Receipts are stored a moment after their call has ended, and removed after the time in `receipts.keep`.",
 );
-const noSuchKey = invalid("key", "The field 'key': there is no such key.");
+const noSuchKey = invalid("key", "The field 'key' names no key: give the id or the name of one.");

@@ -8,7 +8,7 @@ import { requestsRoutes } from "./requests-routes.ts";
 import type { AdminRoute } from "../route.ts";
 import { usageRoutes } from "./usage-routes.ts";
 
-/** What the admin API has beside its own door (log-in and document, which the listener adds): each resource in its file. */
+/** The resources of the admin API. The listener adds the routes for the login and the OpenAPI document. */
 export const resourceRoutes: readonly AdminRoute[] = [
   ...healthRoutes,
   ...accountsRoutes,

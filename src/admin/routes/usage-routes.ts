@@ -11,7 +11,7 @@ import { route, TextResult, type AdminRoute } from "../route.ts";
 import type { Services } from "../services.ts";
 
 const figures = Object.fromEntries(usageFigures.map((name) => [name, z.number()])) as Record<(typeof usageFigures)[number], z.ZodNumber>;
-const cost = z.number().nullable().describe("What is known of the cost; null where the price of no call is known.");
+const cost = z.number().nullable().describe("The cost of the calls with a known price; null if there is none.");
 const text = z.string().nullable().optional();
 const row = z.strictObject({
   ...(Object.fromEntries(usageColumns.map((column) => [column, text])) as Record<(typeof usageColumns)[number], typeof text>),
@@ -27,19 +27,19 @@ const filters = {
   ...spanQuery,
 };
 
-/** What was used and what it cost: in sums, and call by call. */
+/** Usage and cost, summed and call by call. */
 export const usageRoutes: readonly AdminRoute[] = [
   route({
     method: "GET",
     path: "/admin/api/usage",
     access: "viewer",
-    summary: "What was used, in sums, grouped by what `by` names. The time is widened to whole hours.",
+    summary: "Sums usage and cost, grouped by the columns in `by`. The time range is extended to whole hours.",
     query: z.strictObject({
       by: z
         .string()
         .max(100)
         .optional()
-        .describe(`Columns with commas between them: ${usageColumns.join(", ")}.`),
+        .describe(`Columns, separated by commas: ${usageColumns.join(", ")}.`),
       ...filters,
       format: z.enum(["json", "csv"]).default("json"),
     }),
@@ -47,7 +47,7 @@ export const usageRoutes: readonly AdminRoute[] = [
     text: "text/csv",
     handle: async ({ query, services }) => {
       const by = readUsageColumns(query.by ?? "");
-      if ("unknown" in by) return invalid("by", `The parameter 'by': there is no such column; there are ${usageColumns.join(", ")}.`);
+      if ("unknown" in by) return invalid("by", `The parameter 'by' names an unknown column: use ${usageColumns.join(", ")}.`);
       const filter = await readFilters(query, services);
       if (filter instanceof AdminError) return filter;
       const found = await services.reports.receipts.usage({ by, ...filter });
@@ -66,7 +66,7 @@ export const usageRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/receipts",
     access: "viewer",
-    summary: "Lists calls, the newest first.",
+    summary: "Lists calls, newest first.",
     query: z.strictObject({
       ...filters,
       state: z.enum(["complete", "failed", "interrupted", "abandoned", "unknown"]).optional(),
@@ -100,7 +100,7 @@ interface Filters {
   readonly untilMs: number | null;
 }
 
-/** A key that is gone, or never was, is looked for by what was given: its receipts may be there. */
+/** An unknown key is taken for an id, because the receipts of a removed key stay. */
 async function readFilters(query: z.output<z.ZodObject<typeof filters>>, services: Services): Promise<Filters | AdminError> {
   const span = readSpan(query, services.wallMs());
   if (span instanceof AdminError) return span;
@@ -108,14 +108,14 @@ async function readFilters(query: z.output<z.ZodObject<typeof filters>>, service
   return { keyId, model: query.model ?? null, channel: query.channel ?? null, ...span };
 }
 
-/** Keys beyond so many are shown without their names. */
+/** The names of at most this many keys are looked up. */
 const namesMax = 2_000;
 
-/** Writing more of them at once would be felt by calls. */
+/** Writing more rows at once would delay calls. */
 const rowsMax = 20_000;
 const tooMany = new AdminError(
   400,
   "answer_too_large",
-  `The answer has more than ${rowsMax} rows: ask for a shorter time, one key or model, or fewer columns.`,
+  `The answer has more than ${rowsMax} rows: ask for a shorter time range, one key or model, or fewer columns.`,
   "by",
 );

@@ -6,32 +6,35 @@ import { headersOf, hiddenValue } from "../../manage/channel-secrets.ts";
 import { isoMoment, isoOrNull } from "../../usage/time-text.ts";
 import { moment } from "../fields/scalars.ts";
 
-/** A channel as answers show it: what is said of it, how it is, and never what it is opened with. */
+/** A channel in answers: its settings and its state, without its secrets. */
 export const channelAnswer = z.strictObject({
   name: z.string(),
   source: z.enum(["file", "store"]).describe("Where it is kept. Channels of the configuration file are changed there."),
   state: z
     .enum(["ready", "impaired", "cooling", "idle", "absent"])
-    .describe("`absent`: this process does not have it, because it was made a moment ago or cannot be used as it is."),
+    .describe("`absent`: this process does not use it, because it was just created or its settings cannot be used."),
   provider: z.string().nullable(),
   base_url: z.string().nullable(),
   tier: z.number().nullable(),
   weight: z.number().nullable(),
   tags: z.array(z.string()),
-  models: z.array(z.string()).nullable().describe("As clients name them; null: it takes any, or is absent."),
+  models: z.array(z.string()).nullable().describe("As clients name them; null if it takes any model, or is absent."),
   running: z.int().describe("Calls in flight in this process."),
   concurrency: z.int().nullable(),
   cooling_until_at: moment.nullable(),
   troubles: z.array(z.strictObject({ scope: z.string(), standing: z.enum(["half_open", "open"]), cause: z.string(), until_at: moment })),
   learned: learnedAnswer,
-  entry: z.record(z.string(), z.unknown()).nullable().describe("In the words of the configuration file; null for those that stand there."),
+  entry: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .describe("The settings as in the configuration file; null for channels of that file."),
   secrets: z.array(z.strictObject({ last4: z.string() })),
   created_at: moment.nullable(),
   updated_at: moment.nullable(),
   etag: z
     .string()
     .nullable()
-    .describe("Changes with the channel. Send it as `if-match`, in quotes, with a change that is meant for this state of it and no other."),
+    .describe("Changes with the channel. Send it as `if-match`, in quotes, to make a change only if the channel has not changed since."),
 });
 
 export type ChannelView = z.input<typeof channelAnswer>;
@@ -56,9 +59,9 @@ export function shownChannel(
     running: status?.running ?? 0,
     concurrency: status?.concurrencyMax ?? null,
     cooling_until_at: cooling.length === 0 ? null : isoMoment(Math.min(...cooling)),
-    troubles: (status?.troubles ?? []).map(({ scope, standing, cause, untilMs }) => ({
+    troubles: (status?.troubles ?? []).map(({ scope, state, cause, untilMs }) => ({
       scope,
-      standing,
+      standing: state,
       cause,
       until_at: isoMoment(untilMs),
     })),
@@ -71,7 +74,7 @@ export function shownChannel(
   };
 }
 
-/** Headers may carry what opens an upstream, so their values are not shown. */
+/** Headers may contain credentials, so their values are not shown. */
 function shownEntry(entry: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const headers = headersOf(entry);
   if (headers === null) return { ...entry };

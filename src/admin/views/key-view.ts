@@ -10,7 +10,7 @@ export const offOrSplit = z.enum(["off", "split"]);
 export const keyAnswer = z.strictObject({
   id: z.string(),
   name: z.string(),
-  source: z.enum(["store", "file"]).describe("Where it is kept. Keys of the configuration file are changed there."),
+  source: z.enum(["store", "file"]).describe("Where it is defined. Keys of the configuration file can only be changed there."),
   state: z.enum(["active", "expired", "revoked"]),
   owner: z.string().nullable(),
   note: z.string().nullable(),

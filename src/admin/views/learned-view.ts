@@ -7,15 +7,15 @@ export const learnedAnswer = z
   .array(
     z.strictObject({
       model: z.string().describe("The upstream's name."),
-      max_tokens: z.int().nullable().describe("The most output tokens it is asked for: requests for more are lowered to it."),
+      max_tokens: z.int().nullable().describe("The most output tokens it is asked for: larger requests are lowered to this."),
       unsupported: z
         .string()
         .nullable()
-        .describe("An option that the gateway does not add to requests for it, or formats that it makes itself of another one."),
+        .describe("An option that the gateway does not add to requests for it, or formats that the gateway converts itself."),
       until_at: moment,
     }),
   )
-  .describe("What refusals of the upstream taught this process, each confirmed by a call that was served by it, and for an hour.");
+  .describe("What this process learned from refusals of the upstream. A lesson is kept for an hour, once a call has confirmed it.");
 
 export function shownLessons(learned: readonly ChannelLesson[]): z.input<typeof learnedAnswer> {
   return learned.map(({ model, maxTokens, unsupported, untilMs }) => ({

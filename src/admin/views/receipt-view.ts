@@ -22,7 +22,7 @@ export const receiptSummaryAnswer = z.strictObject({
   key_name: z.string().nullable(),
   operation: z.enum(operations),
   model: z.string(),
-  channel: z.string().nullable().describe("Who answered; null where nobody did."),
+  channel: z.string().nullable().describe("The channel that answered; null if none did."),
   upstream_model: z.string().nullable(),
   stream: z.boolean(),
   status: z.int(),
@@ -32,11 +32,11 @@ export const receiptSummaryAnswer = z.strictObject({
   took_ms: z.number(),
   first_content_ms: z.number().nullable(),
   ...figures,
-  cost_usd: z.number().nullable().describe("What upstreams will charge for it, over all attempts; null where a price is unknown."),
-  cost_uncertain: z.boolean().describe("An upstream may have charged for an attempt whose figures never came."),
-  estimated: z.boolean().describe("Some figure is our own estimate."),
-  partial: z.boolean().describe("The answer is not whole: cut, or its client left."),
-  warning: z.string().nullable().describe("Why the answer may be less than expected: `truncated_audio`, the upload had been cut off."),
+  cost_usd: z.number().nullable().describe("What upstreams will charge for all attempts; null if a price is unknown."),
+  cost_uncertain: z.boolean().describe("An upstream may have charged for an attempt without reporting its usage."),
+  estimated: z.boolean().describe("Some figures are estimates of the gateway."),
+  partial: z.boolean().describe("The answer is incomplete, because the stream broke off or the client left."),
+  warning: z.string().nullable().describe("Why the answer may be less than expected: `truncated_audio`, the upload was incomplete."),
   attempts: z.int(),
 });
 
@@ -49,7 +49,7 @@ const attempt = z.strictObject({
   status: z.int().nullable(),
   error: z.string().nullable(),
   blame: z.enum(["client", "channel", "gateway"]).nullable().describe("Who must act."),
-  hedge: z.boolean().describe("It was started beside one that was slow."),
+  hedge: z.boolean().describe("It was started while a slow attempt was still running."),
   ...figures,
   cost_usd: z.number().nullable(),
   cost_uncertain: z.boolean(),
@@ -60,19 +60,19 @@ const step = z.strictObject({
   channel: z.string(),
   model: z.string(),
   tier: z.int().nullable(),
-  verdict: z.string().describe("`taken`, `probed`, `ready` (not needed), or why it was passed over."),
-  cause: z.string().nullable().describe("What it was cooling for."),
-  for_ms: z.number().nullable().describe("How long it still was, when the call began."),
+  verdict: z.string().describe("`taken`, `probed`, `ready` (not needed), or why it was skipped."),
+  cause: z.string().nullable().describe("The kind of failure that it cooled down for."),
+  for_ms: z.number().nullable().describe("How long the cool-down still lasted when the call began."),
 });
 
 /** A call in full. */
 export const receiptAnswer = receiptSummaryAnswer.omit({ ...keysOf(figures), attempts: true }).extend({
   delivered: z.strictObject(figures).describe("What reached the client."),
-  generated_tokens: z.number().nullable().describe("Output tokens that upstreams made for it, over all attempts, delivered or not."),
-  billed_usd: z.number().nullable().describe("What upstreams will charge for it, over all attempts; null where a price is unknown."),
-  hedge_waste_usd: z.number().describe("Of that, what attempts cost that lost a race."),
+  generated_tokens: z.number().nullable().describe("Output tokens of all attempts, delivered or not."),
+  billed_usd: z.number().nullable().describe("What upstreams will charge for all attempts; null if a price is unknown."),
+  hedge_waste_usd: z.number().describe("The part of it that hedged attempts cost which did not answer."),
   attempts: z.array(attempt),
-  plan: z.array(step).nullable().describe("Who could have been asked, and why they were or were not; null where there was no choice."),
+  plan: z.array(step).nullable().describe("The possible deployments, and why each was tried or not; null if there was no choice."),
 });
 
 export function shownSummary(receipt: Receipt, keyName: string | null): z.input<typeof receiptSummaryAnswer> {

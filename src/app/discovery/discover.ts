@@ -3,7 +3,7 @@ import type { Channel } from "../../channels/channel.ts";
 import type { Send } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 
-/** Asks a channel which models it has. */
+/** Requests the list of models of a channel. */
 export async function discoverModels(channel: Channel, dialect: Dialect | undefined, send: Send): Promise<readonly string[] | Failure> {
   const path = dialect?.models?.path(channel.address) ?? null;
   if (path === null || dialect?.models === undefined) {

@@ -2,8 +2,8 @@ import type { Channel } from "../../channels/channel.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 
 /**
- * Keeps the models of discovered channels known: all are asked at once when they appear, again every so often, and
- * sooner while one has not answered. What was once known stays known when a later question fails.
+ * Keeps the lists of models of discovered channels: all channels are asked when they appear, then regularly, and sooner while one of
+ * them has not answered. A list stays known when a later request fails.
  */
 export class Discovery {
   private readonly known = new Map<string, readonly string[]>();
@@ -25,7 +25,7 @@ export class Discovery {
     return this.failures.get(channel) ?? null;
   }
 
-  /** Follows these channels from now on. Resolves when each was asked once, or after a while. */
+  /** Follows these channels from now on. Resolves when each was asked once, or after `withinMs`. */
   async follow(channels: readonly Channel[], withinMs: number): Promise<void> {
     this.channels = channels;
     this.generation++;

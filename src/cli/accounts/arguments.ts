@@ -13,9 +13,9 @@ export type AccountsRequest = { readonly on: "accounts"; readonly json: boolean 
   | { readonly act: "revoke-token"; readonly name: string }
 );
 
-const roleOption = ["--role <role>", "admin may change things, viewer may only read", choice<Role>(["admin", "viewer"])] as const;
+const roleOption = ["--role <role>", "admin (may change things) or viewer (may only read)", choice<Role>(["admin", "viewer"])] as const;
 
-export function addAccounts({ program, take }: CommandRegistry): void {
+export function addAccounts({ program, onRequest }: CommandRegistry): void {
   const accounts = program.command("accounts").description("manage who may use the admin API").addHelpText("after", accountsExamples);
   const command = (parent: Command, name: string, description: string, isDefault = false): Command =>
     parent
@@ -26,14 +26,14 @@ export function addAccounts({ program, take }: CommandRegistry): void {
       .addHelpText("after", parent === accounts ? accountsExamples : tokensExamples);
 
   command(accounts, "list", "list the accounts", true).action(({ config, json = false }: CommonOptions) =>
-    take(config, { on: "accounts", act: "list", json }),
+    onRequest(config, { on: "accounts", act: "list", json }),
   );
 
   command(accounts, "create", "create an account; its password is prompted for, or read from standard input")
     .argument("<name>", "letters, digits and . _ @ + -")
     .requiredOption(...roleOption)
     .action((name: string, { config, json = false, role }: CommonOptions & { role: Role }) =>
-      take(config, { on: "accounts", act: "create", json, name, role }),
+      onRequest(config, { on: "accounts", act: "create", json, name, role }),
     );
 
   for (const [act, description] of [
@@ -43,32 +43,34 @@ export function addAccounts({ program, take }: CommandRegistry): void {
   ] as const) {
     command(accounts, act, description)
       .argument("<name>")
-      .action((name: string, { config, json = false }: CommonOptions) => take(config, { on: "accounts", act, json, name }));
+      .action((name: string, { config, json = false }: CommonOptions) => onRequest(config, { on: "accounts", act, json, name }));
   }
 
   command(accounts, "remove", "remove an account, and end its sessions")
     .argument("<name>")
     .option("-y, --yes", "do not ask for confirmation")
     .action((name: string, { config, json = false, yes = false }: CommonOptions & { yes?: boolean }) =>
-      take(config, { on: "accounts", act: "remove", json, name, yes }),
+      onRequest(config, { on: "accounts", act: "remove", json, name, yes }),
     );
 
   const tokens = accounts.command("tokens").description("manage the admin tokens of machines").addHelpText("after", tokensExamples);
 
   command(tokens, "list", "list the tokens, without their secrets", true).action(({ config, json = false }: CommonOptions) =>
-    take(config, { on: "accounts", act: "tokens", json }),
+    onRequest(config, { on: "accounts", act: "tokens", json }),
   );
 
   command(tokens, "create", "create a token; it is printed only once")
     .argument("<name>", "letters, digits and . _ @ + -")
     .requiredOption(...roleOption)
     .action((name: string, { config, json = false, role }: CommonOptions & { role: Role }) =>
-      take(config, { on: "accounts", act: "create-token", json, name, role }),
+      onRequest(config, { on: "accounts", act: "create-token", json, name, role }),
     );
 
   command(tokens, "revoke", "revoke a token for good")
     .argument("<name>")
-    .action((name: string, { config, json = false }: CommonOptions) => take(config, { on: "accounts", act: "revoke-token", json, name }));
+    .action((name: string, { config, json = false }: CommonOptions) =>
+      onRequest(config, { on: "accounts", act: "revoke-token", json, name }),
+    );
 }
 
 const accountsExamples = `

@@ -18,7 +18,7 @@ import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 
 export async function runAccounts(request: AccountsRequest, store: OpenStore, context: CommandContext): Promise<void> {
   const { accounts } = store.storage;
-  const { terminal, by } = context;
+  const { terminal, actor } = context;
   const answer = (value: unknown, words: string): void => terminal.print(request.json ? json(value) : words);
   switch (request.act) {
     case "list": {
@@ -31,26 +31,26 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
       const name = nameOf(request.name);
       if ((await accounts.list()).some((account) => account.name === name)) throw new CommandError(`Account ${name} already exists.`);
       const password = await newPassword(name, context);
-      const created = orThrow(await createAccount(store, { name, role: request.role, password }, by));
+      const created = orThrow(await createAccount(store, { name, role: request.role, password }, actor));
       return answer(accountView(created), `Created account ${name} with role ${created.role}.`);
     }
     case "password": {
       const name = await existing(request.name, store);
-      const changed = orThrow(await editAccount(store, name, { password: await newPassword(name, context) }, by));
+      const changed = orThrow(await editAccount(store, name, { password: await newPassword(name, context) }, actor));
       return answer(accountView(changed), `Changed the password of account ${name}, and ended its sessions.`);
     }
     case "disable":
     case "enable": {
       const name = await existing(request.name, store);
       const disabled = request.act === "disable";
-      const changed = orThrow(await editAccount(store, name, { disabled }, by));
+      const changed = orThrow(await editAccount(store, name, { disabled }, actor));
       return answer(accountView(changed), disabled ? `Disabled account ${name}, and ended its sessions.` : `Enabled account ${name}.`);
     }
     case "remove": {
       const name = await existing(request.name, store);
-      if (!request.yes && terminal.asks && !(await terminal.confirm(`Remove account ${name}?`)))
+      if (!request.yes && terminal.isInteractive && !(await terminal.confirm(`Remove account ${name}?`)))
         throw new CommandError("Nothing was changed.");
-      await removeAccount(store, name, by);
+      await removeAccount(store, name, actor);
       return answer({ removed: name }, `Removed account ${name}.`);
     }
     case "tokens": {
@@ -60,7 +60,7 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
     }
     case "create-token": {
       const name = nameOf(request.name);
-      const { created, secret } = await createAdminToken(store, { name, role: request.role }, by);
+      const { created, secret } = await createAdminToken(store, { name, role: request.role }, actor);
       if (request.json) {
         const { name: called, ...rest } = tokenView(created);
         return terminal.print(json({ name: called, token: secret, ...rest }));
@@ -73,7 +73,7 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
       if (!(await accounts.tokens()).some((token) => token.name === name)) {
         throw new CommandError(`There is no token ${name}. See sluice accounts tokens list.`);
       }
-      await revokeAdminToken(store, name, by);
+      await revokeAdminToken(store, name, actor);
       return answer({ revoked: name }, `Revoked token ${name}.`);
     }
   }
@@ -91,11 +91,11 @@ async function existing(text: string, { storage }: OpenStore): Promise<string> {
   throw new CommandError(`There is no account ${name}. See sluice accounts list.`);
 }
 
-/** Asked twice where somebody types it: a mistyped one would open nothing. */
+/** Asked twice at a terminal, because a typing mistake would lock the account out. */
 async function newPassword(name: string, { terminal }: CommandContext): Promise<string> {
   const password = await terminal.secret(`Password for ${name} (not shown): `);
   orThrow(passwordProblem(password, name));
-  if (terminal.asks && (await terminal.secret("Repeat it: ")) !== password) {
+  if (terminal.isInteractive && (await terminal.secret("Repeat it: ")) !== password) {
     throw new CommandError("The passwords do not match: nothing was changed.", exitCodes.usage);
   }
   return password;

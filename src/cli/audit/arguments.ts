@@ -11,11 +11,11 @@ export interface AuditRequest {
   readonly limit: number;
 }
 
-export function addAudit({ program, take }: CommandRegistry): void {
+export function addAudit({ program, onRequest }: CommandRegistry): void {
   program
     .command("audit")
     .description("show who changed what, newest first")
-    .option("--since <when>", "from this moment on: a date, a time, or how long ago, such as 24h or 7d", past)
+    .option("--since <when>", "from this time on: a date, a time, or how long ago, such as 24h or 7d", past)
     .option("--action <name>", "only this action, such as key.create", line(200))
     .option("--subject <what>", "only of this subject: a key by id or name, a channel, an account", line(200))
     .option("--actor <name>", "only by this account, token or user", line(200))
@@ -25,7 +25,7 @@ export function addAudit({ program, take }: CommandRegistry): void {
     .addHelpText("after", auditExamples)
     .action((options: CommonOptions & Omit<Partial<AuditRequest>, "on"> & { limit: number }) => {
       const { config, json = false, since = null, action = null, subject = null, actor = null, limit } = options;
-      take(config, { on: "audit", json, since, action, subject, actor, limit });
+      onRequest(config, { on: "audit", json, since, action, subject, actor, limit });
     });
 }
 

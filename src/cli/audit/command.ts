@@ -9,7 +9,7 @@ import { table } from "../table.ts";
 export async function runAudit(request: AuditRequest, store: OpenStore, context: CommandContext): Promise<void> {
   const { action, actor, since, limit } = request;
   const sinceMs = since === null ? null : parsePastMoment(since, context.wallMs());
-  // The trail knows keys by their ids, and people know their names.
+  // The audit log has the ids of keys, and people use their names.
   const subject = request.subject === null ? null : ((await keyByIdOrName(store, request.subject))?.key.id ?? request.subject);
   const entries: AuditEntry[] = [];
   while (entries.length < limit) {

@@ -20,7 +20,7 @@ export type BackupRequest = { readonly on: "backup" } & (
   | { readonly act: "rotate"; readonly yes: boolean }
 );
 
-export function addBackup({ program, take }: CommandRegistry): void {
+export function addBackup({ program, onRequest }: CommandRegistry): void {
   program
     .command("backup")
     .description("copy the store to a file, encrypted, also while gateways run")
@@ -31,7 +31,7 @@ export function addBackup({ program, take }: CommandRegistry): void {
     .option(...configOption)
     .addHelpText("after", backupExamples)
     .action((file: string, { config, json = false, plain = false, passphraseFile }: BackupCommandOptions) =>
-      take(config, { on: "backup", act: "backup", file, json, plain, passphraseFile: passphraseFile ?? null }),
+      onRequest(config, { on: "backup", act: "backup", file, json, plain, passphraseFile: passphraseFile ?? null }),
     );
 
   program
@@ -45,7 +45,7 @@ export function addBackup({ program, take }: CommandRegistry): void {
     .option(...configOption)
     .addHelpText("after", restoreExamples)
     .action((file: string, { config, json = false, yes = false, check: checkOnly = false, passphraseFile }: RestoreCommandOptions) =>
-      take(config, { on: "backup", act: "restore", file, json, yes, checkOnly, passphraseFile: passphraseFile ?? null }),
+      onRequest(config, { on: "backup", act: "restore", file, json, yes, checkOnly, passphraseFile: passphraseFile ?? null }),
     );
 
   const masterKey = program
@@ -58,7 +58,7 @@ export function addBackup({ program, take }: CommandRegistry): void {
     .option("-y, --yes", "do not ask for confirmation")
     .option(...configOption)
     .addHelpText("after", masterKeyExamples)
-    .action(({ config, yes = false }: CommonOptions & { yes?: boolean }) => take(config, { on: "backup", act: "rotate", yes }));
+    .action(({ config, yes = false }: CommonOptions & { yes?: boolean }) => onRequest(config, { on: "backup", act: "rotate", yes }));
 }
 
 interface BackupCommandOptions extends CommonOptions {
@@ -78,9 +78,9 @@ Examples:
   $ sluice backup --config /etc/sluice.yaml --passphrase-file /run/secrets/backup /backups/sluice.backup
   $ sluice backup --plain sluice.db && age -R recipients.txt -o sluice.db.age sluice.db
 
-It is encrypted with the master key. The backup does not hold that, and without it neither opens nor can keys and secrets in
-it be used: keep a copy of data_dir/master-key, or of SLUICE_MASTER_KEY, in another place. A PostgreSQL is backed up with
-pg_dump.
+The backup is encrypted with the master key, which it does not contain. Without the master key neither the backup nor the
+keys and secrets in it can be used: keep a copy of data_dir/master-key, or of SLUICE_MASTER_KEY, in another place. To back
+up a PostgreSQL store, use pg_dump.
 `;
 
 const restoreExamples = `
@@ -88,8 +88,8 @@ Examples:
   $ sluice restore /backups/sluice-2027-01-31.backup
   $ sluice restore /backups/sluice-2027-01-31.backup --check
 
-What it replaces is kept beside it. The store needs the master key it was made with (data_dir/master-key or
-SLUICE_MASTER_KEY).
+The previous store is kept in the same folder. The restored store needs the master key that it had when the backup was
+made (data_dir/master-key or SLUICE_MASTER_KEY).
 `;
 
 const masterKeyExamples = `
@@ -97,6 +97,6 @@ Examples:
   $ sluice master-key rotate
   $ openssl rand -hex 32 > next && sluice master-key rotate --yes < next     where SLUICE_MASTER_KEY is set
 
-Keys of clients go on working. Make a copy of the new data_dir/master-key: backups do not hold it, and backups from
-before need the old one: it is kept in the data folder as master-key.replaced-…
+Client keys keep working. Copy the new data_dir/master-key to another place: backups do not contain it. Older backups
+need the old master key, which is kept in the data folder as master-key.replaced-…
 `;

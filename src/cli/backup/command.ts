@@ -38,7 +38,7 @@ async function backup({ file, json: asJson, plain, passphraseFile }: BackupReque
       ? json({ file: resolve(file), bytes, encrypted_with: plain ? null : protection.kind })
       : `Backed up the store to ${resolve(file)} (${plural(bytes, "byte")}, ${how}).`,
   );
-  if (passphrase !== null) terminal.say("Nobody can open it without the passphrase: keep that in another place.");
+  if (passphrase !== null) terminal.say("The backup cannot be opened without the passphrase: keep that in another place.");
   terminal.say(
     `The backup does not contain the master key, and is useless without it: keep a copy of ${masterKeyPlace(context)} in another place.`,
   );
@@ -73,47 +73,48 @@ async function restore(
   terminal.say(masterKeyWarning(masterKey, context) ?? `Its master key is the one here, ${masterKeyPlace(context)}.`);
 }
 
-/** What is to be done before a gateway can be started on a restored store; null where its master key is here. */
+/** What to do before a gateway can start on a restored store; null if its master key is here. */
 function masterKeyWarning(masterKey: RestoreResult["masterKey"], context: CommandContext): string | null {
   const place = masterKeyPlace(context);
-  const put = context.maintenance.masterKeyGiven ? `set ${place} to that one` : `put that one there, or set SLUICE_MASTER_KEY,`;
-  const before = "before a gateway is started on it: it refuses to start with another.";
+  const put = context.maintenance.masterKeyGiven ? `set ${place} to it` : `put it there, or set SLUICE_MASTER_KEY,`;
+  const before = "before you start a gateway, which refuses to start with another one.";
   switch (masterKey.kind) {
     case "fits":
       return null;
     case "replaced": {
       const copy = context.maintenance.masterKeyGiven ? `set ${place} to what is in that file` : `copy that file to ${place}`;
-      return `warning: the store in it needs the master key that has been replaced since, and is kept as ${masterKey.file}: ${copy} ${before}`;
+      return `warning: this backup needs the previous master key, which is kept as ${masterKey.file}: ${copy} ${before}`;
     }
     case "other":
-      return `warning: the store in it needs another master key than ${place}, the one it had when the backup was made: ${put} ${before}`;
+      return `warning: this backup needs the master key that the store had when it was made, and ${place} is another one: ${put} ${before}`;
     case "missing":
-      return `warning: the store in it needs the master key it had when the backup was made, and there is none as ${place}: ${put} ${before}`;
+      return `warning: this backup needs the master key that the store had when it was made, and there is none in ${place}: ${put} ${before}`;
   }
 }
 
 async function rotate({ yes }: BackupRequestOf<"rotate">, context: CommandContext): Promise<void> {
-  const { terminal, maintenance, by } = context;
+  const { terminal, maintenance, actor } = context;
   orThrow(inUseProblem(maintenance));
   await agreed(yes, "Replace the master key? All gateways of this store must be stopped, on other machines too.", context);
-  // What comes by the environment cannot be replaced by us.
+  // A master key in the environment can only be replaced by the operator.
   const next = maintenance.masterKeyGiven ? (await terminal.secret("New master key (not shown): ")).trim() : null;
-  await maintenance.rotateMasterKey(next, by, (done, of) => terminal.progress(`Encrypting secrets: ${done} of ${of}`));
+  await maintenance.rotateMasterKey(next, actor, (done, of) => terminal.progress(`Encrypting secrets: ${done} of ${of}`));
   terminal.print("Replaced the master key.");
   terminal.say(
     next === null
-      ? `Make a copy of ${masterKeyPlace(context)}, and give it to other machines of this store: backups do not hold it.`
-      : "Set SLUICE_MASTER_KEY to the new one wherever a gateway of this store is started, and keep a copy: backups do not hold it.",
+      ? `Copy ${masterKeyPlace(context)} to another place, and to the other machines of this store: backups do not contain it.`
+      : "Set SLUICE_MASTER_KEY to the new one wherever a gateway of this store is started, and keep a copy: backups do not contain it.",
   );
   terminal.say(
-    "Backups from before need the old one. One that was in the data folder is kept there as master-key.replaced-…: delete it when no such backup is left.",
+    "Older backups need the old one. If it was in the data folder, it is kept there as master-key.replaced-…: delete it when you have no such backup left.",
   );
 }
 
-/** Asks where somebody is there; otherwise the answer must have been given with the command. */
+/** Asks at a terminal; a script has to give `--yes`. */
 async function agreed(yes: boolean, question: string, { terminal }: CommandContext): Promise<void> {
   if (yes) return;
-  if (!terminal.asks) throw new CommandError("There is no terminal to ask for confirmation: give --yes to go ahead.", exitCodes.usage);
+  if (!terminal.isInteractive)
+    throw new CommandError("There is no terminal to ask for confirmation: give --yes to go ahead.", exitCodes.usage);
   if (!(await terminal.confirm(question))) throw new CommandError("Nothing was changed.");
 }
 

@@ -1,12 +1,15 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { CommandError, exitCodes } from "../command-error.ts";
 
-/** The passphrase that is the one line of a file, which may be a pipe. It is in no argument, where other users could see it. */
+/**
+ * Reads the passphrase, which is the only line of a file or a pipe. It is not an argument of the command, because other users of
+ * the machine can see those.
+ */
 export function readPassphrase(file: string): string {
   const text = readStart(file);
   const passphrase = text.replace(/\r?\n$/, "");
   if (passphrase !== "" && text.length <= charactersMax && passphrase.isWellFormed() && !/\p{Cc}/u.test(passphrase)) return passphrase;
-  throw new CommandError(`${file} must hold one line with the passphrase, of at most ${charactersMax} characters.`, exitCodes.usage);
+  throw new CommandError(`${file} must contain the passphrase as its only line, of at most ${charactersMax} characters.`, exitCodes.usage);
 }
 
 function readStart(file: string): string {
@@ -27,8 +30,8 @@ function readStart(file: string): string {
   try {
     return strict.decode(bytes.subarray(0, length));
   } catch {
-    // What is not text would all become the same character, and count for nothing.
-    throw new CommandError(`${file} is not a text in UTF-8, as a passphrase must be.`, exitCodes.usage);
+    // A lenient decoder would turn all invalid bytes into one character, so that different files gave the same passphrase.
+    throw new CommandError(`${file} is not valid UTF-8: a passphrase must be text.`, exitCodes.usage);
   }
 }
 

@@ -6,7 +6,7 @@ import { operations, type Operation } from "../../operations/operation.ts";
 import { rule, type LimitChange, type RuleChange } from "./limit-change.ts";
 import { choice, dollars, future, line, prose, several, wholeNumber, type Future } from "../option-values.ts";
 
-/** What may be said of a key beside its limits; what is not there stays as it is. */
+/** The fields of a key besides its limits. An absent field stays as it is. */
 export interface KeyFields extends Pick<KeyChange, "name" | "owner" | "note" | "models" | "operations" | "channels"> {
   readonly expires?: Future | null;
   readonly longAudio?: boolean;
@@ -15,8 +15,8 @@ export interface KeyFields extends Pick<KeyChange, "name" | "owner" | "note" | "
 
 const severalWords = "; separate several with commas, or repeat the option";
 
-/** `lifts`: each can be taken back with `--no-…`, which makes sense for a key that exists. */
-export function addFieldOptions(command: Command, lifts: boolean): Command {
+/** `clearable`: adds `--no-…` options, which clear a field of an existing key. */
+export function addFieldOptions(command: Command, clearable: boolean): Command {
   command
     .option("--owner <text>", "who it belongs to", line(200))
     .option("--note <text>", "a note for operators", prose(10_000))
@@ -26,14 +26,14 @@ export function addFieldOptions(command: Command, lifts: boolean): Command {
     .option("--expires <when>", "when it stops working: a date, or how long from now, such as 30d", future)
     .option("--long-audio", "split recordings that are too long for one request, and join the results")
     .option("--long-input", "split texts that are too long for one speech request, and join the audio");
-  if (!lifts) return command;
+  if (!clearable) return command;
   return command
-    .option("--no-owner", "without an owner")
-    .option("--no-note", "without a note")
-    .option("--no-model", "every model")
-    .option("--no-operation", "every operation")
-    .option("--no-channel", "every channel")
-    .option("--no-expires", "never expires")
+    .option("--no-owner", "remove the owner")
+    .option("--no-note", "remove the note")
+    .option("--no-model", "allow every model")
+    .option("--no-operation", "allow every operation")
+    .option("--no-channel", "allow every channel")
+    .option("--no-expires", "never expire")
     .option("--no-long-audio", "reject recordings that are too long")
     .option("--no-long-input", "reject texts that are too long");
 }
@@ -65,31 +65,35 @@ export function fieldsOf(options: FieldOptions): KeyFields {
   };
 }
 
-
-export function addLimitOptions(command: Command, lifts: boolean): Command {
+/** `clearable`: adds `--no-…` options, which remove a limit of an existing key. */
+export function addLimitOptions(command: Command, clearable: boolean): Command {
   command
     .option("--rpm <n>", "requests per minute", wholeNumber(1, rateLimitMax.rpm))
     .option("--tpm <n>", "tokens per minute, of prompts and answers together", wholeNumber(1, rateLimitMax.tpm))
     .option("--audio-seconds <n>", "seconds of audio to be transcribed, per minute", wholeNumber(1, rateLimitMax.audio_seconds))
     .option("--characters <n>", "characters to be spoken, per minute", wholeNumber(1, rateLimitMax.characters))
     .option("--concurrency <n>", "requests at the same time", wholeNumber(1, rateLimitMax.concurrency))
-    .option("--budget <dollars>", "what it may spend", dollars(budgetNanosMax))
-    .option("--budget-period <period>", `what it is counted over: ${budgetPeriods.join(", ")} (default: total)`, choice(budgetPeriods))
-    .option("--unpriced <what>", "calls of unknown price under a budget: refuse or allow (default: refuse)", choice(["refuse", "allow"]))
+    .option("--budget <dollars>", "how much it may spend", dollars(budgetNanosMax))
+    .option("--budget-period <period>", `the period of the budget: ${budgetPeriods.join(", ")} (default: total)`, choice(budgetPeriods))
+    .option(
+      "--unpriced <what>",
+      "with a budget, refuse or allow calls whose price is unknown (default: refuse)",
+      choice(["refuse", "allow"]),
+    )
     .option(
       "--per-model <rule>",
       "limits for matching models, such as 'large-*:rpm=10,budget_usd=5,budget_period=day'; may be repeated",
       (text: string, before: RulesOption) => rules(rule(text), before),
     );
-  if (!lifts) return command;
+  if (!clearable) return command;
   return command
-    .option("--no-rpm", "any number of requests")
-    .option("--no-tpm", "any number of tokens")
-    .option("--no-audio-seconds", "any length of audio")
-    .option("--no-characters", "any number of characters")
-    .option("--no-concurrency", "any number at the same time")
-    .option("--no-budget", "no budget")
-    .option("--no-per-model", "no limits per model; remove a single rule with --per-model 'large-*:off'");
+    .option("--no-rpm", "remove the limit on requests")
+    .option("--no-tpm", "remove the limit on tokens")
+    .option("--no-audio-seconds", "remove the limit on seconds of audio")
+    .option("--no-characters", "remove the limit on characters")
+    .option("--no-concurrency", "remove the limit on requests at the same time")
+    .option("--no-budget", "remove the budget")
+    .option("--no-per-model", "remove all limits per model; a single rule with --per-model 'large-*:off'");
 }
 
 export interface LimitOptions {
@@ -116,7 +120,7 @@ function rulesOf(option: RulesOption): LimitChange["rules"] {
   return option === undefined || option === false ? { clears: option === false, changes: [] } : option;
 }
 
-/** Null where nothing is to be changed. */
+/** Null if no limit is given. */
 export function limitsGiven(options: LimitOptions): LimitChange | null {
   const { rpm, tpm, audioSeconds, characters, concurrency, budget, budgetPeriod, unpriced, perModel } = options;
   const given = [rpm, tpm, audioSeconds, characters, concurrency, budget, budgetPeriod, unpriced, perModel];

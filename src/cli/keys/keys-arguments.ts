@@ -30,7 +30,7 @@ export type KeysRequest = { readonly on: "keys"; readonly json: boolean } & (
 
 const dayMs = 86_400_000;
 
-export function addKeys({ program, take }: CommandRegistry): void {
+export function addKeys({ program, onRequest }: CommandRegistry): void {
   const keys = program.command("keys").description("create, list, rotate and revoke client keys").addHelpText("after", keysExamples);
   const command = (name: string, description: string): Command =>
     keys
@@ -47,7 +47,7 @@ export function addKeys({ program, take }: CommandRegistry): void {
     .addHelpText("after", createExamples)
     .action((name: string, options: CommonOptions & FieldOptions & LimitOptions & { import?: boolean }) => {
       const { config, json = false, import: imports = false } = options;
-      take(config, { on: "keys", act: "create", json, name, fields: fieldsOf(options), limits: limitsGiven(options), imports });
+      onRequest(config, { on: "keys", act: "create", json, name, fields: fieldsOf(options), limits: limitsGiven(options), imports });
     });
 
   command("list", "list keys")
@@ -57,14 +57,14 @@ export function addKeys({ program, take }: CommandRegistry): void {
     .option(...jsonOption)
     .addHelpText("after", listExamples)
     .action(({ config, json = false, search, revoked = false, limit }: CommonOptions & ListOptions) =>
-      take(config, { on: "keys", act: "list", json, search: search ?? null, revoked, limit }),
+      onRequest(config, { on: "keys", act: "list", json, search: search ?? null, revoked, limit }),
     );
 
   command("show", "show everything about a key except its token")
     .argument(...whose)
     .option(...jsonOption)
     .addHelpText("after", showExamples)
-    .action((key: string, { config, json = false }: CommonOptions) => take(config, { on: "keys", act: "show", json, key }));
+    .action((key: string, { config, json = false }: CommonOptions) => onRequest(config, { on: "keys", act: "show", json, key }));
 
   command("rotate", "give a key a new token, printed only once; the old one keeps working for a while")
     .argument(...whose)
@@ -72,7 +72,7 @@ export function addKeys({ program, take }: CommandRegistry): void {
     .option(...jsonOption)
     .addHelpText("after", rotateExamples)
     .action((key: string, { config, json = false, overlap = dayMs }: CommonOptions & { overlap?: number }) =>
-      take(config, { on: "keys", act: "rotate", json, key, overlapMs: overlap }),
+      onRequest(config, { on: "keys", act: "rotate", json, key, overlapMs: overlap }),
     );
 
   command("revoke", "revoke a key for good, and end its calls")
@@ -81,14 +81,14 @@ export function addKeys({ program, take }: CommandRegistry): void {
     .option(...jsonOption)
     .addHelpText("after", revokeExamples)
     .action((key: string, { config, json = false, yes = false }: CommonOptions & { yes?: boolean }) =>
-      take(config, { on: "keys", act: "revoke", json, key, yes }),
+      onRequest(config, { on: "keys", act: "revoke", json, key, yes }),
     );
 
   addLimitOptions(command("limits", "show the limits of a key, or change some of them").argument(...whose), true)
     .option(...jsonOption)
     .addHelpText("after", limitsExamples)
     .action((key: string, options: CommonOptions & LimitOptions) =>
-      take(options.config, { on: "keys", act: "limits", json: options.json ?? false, key, change: limitsGiven(options) }),
+      onRequest(options.config, { on: "keys", act: "limits", json: options.json ?? false, key, change: limitsGiven(options) }),
     );
 
   addFieldOptions(
@@ -100,7 +100,7 @@ export function addKeys({ program, take }: CommandRegistry): void {
     .option(...jsonOption)
     .addHelpText("after", editExamples)
     .action((key: string, options: CommonOptions & FieldOptions) =>
-      take(options.config, { on: "keys", act: "edit", json: options.json ?? false, key, fields: fieldsOf(options) }),
+      onRequest(options.config, { on: "keys", act: "edit", json: options.json ?? false, key, fields: fieldsOf(options) }),
     );
 }
 

@@ -44,8 +44,8 @@ async function create(request: KeysRequestOf<"create">, store: OpenStore, contex
     );
   }
   const edit = { ...editOf(fields, context.wallMs()), name, limits: limitsAfter(unlimited, request.limits) };
-  const { key, token } = orThrow(await createKey(store, edit, imports ? () => readImport(context) : null, context.by));
-  if (imports) return tell(key, request.json, context, `Imported key ${key.name} (${key.id}).`);
+  const { key, token } = orThrow(await createKey(store, edit, imports ? () => readImport(context) : null, context.actor));
+  if (imports) return printKey(key, request.json, context, `Imported key ${key.name} (${key.id}).`);
   showToken(key, token, request.json, context, `Created key ${key.name} (${key.id}).`);
 }
 
@@ -61,7 +61,7 @@ async function list(
   const { terminal } = context;
   const found: KnownKey[] = [];
   let after: string | null = null;
-  // One more than is asked for tells whether there are more.
+  // One more than the limit shows whether there are more.
   while (found.length <= limit) {
     const page = await keyPage(store, { search, revoked, after, limit: Math.min(pageMax, limit + 1 - found.length) });
     found.push(...page.keys);
@@ -95,7 +95,7 @@ async function spent({ key }: KnownKey, store: OpenStore): Promise<number> {
 
 async function rotate({ key, overlapMs, json: asJson }: KeysRequestOf<"rotate">, store: OpenStore, context: CommandContext): Promise<void> {
   const { id } = await storedKey(key, store);
-  const { key: rotated, token } = orThrow(await rotateKey(store, id, overlapMs, context.by));
+  const { key: rotated, token } = orThrow(await rotateKey(store, id, overlapMs, context.actor));
   const old =
     overlapMs === 0 ? "The old token no longer works." : `The old token works until ${localMinute(context.wallMs() + overlapMs)}.`;
   showToken(rotated, token, asJson, context, `Rotated key ${rotated.name} (${rotated.id}). ${old}`);
@@ -103,14 +103,14 @@ async function rotate({ key, overlapMs, json: asJson }: KeysRequestOf<"rotate">,
 
 async function revoke({ key, yes, json: asJson }: KeysRequestOf<"revoke">, store: OpenStore, context: CommandContext): Promise<void> {
   const { id, name, revokedMs } = await storedKey(key, store);
-  if (revokedMs === null && !yes && context.terminal.asks) {
+  if (revokedMs === null && !yes && context.terminal.isInteractive) {
     const agreed = await context.terminal.confirm(
       `Revoke key ${shown(name)} (${shown(id)})? Its running calls end, and this cannot be undone.`,
     );
     if (!agreed) throw new CommandError("Nothing was changed.");
   }
-  const revoked = orThrow(await revokeKey(store, id, context.by));
-  tell(revoked, asJson, context, revokedMs === null ? `Revoked key ${name} (${id}).` : `Key ${name} (${id}) is already revoked.`);
+  const revoked = orThrow(await revokeKey(store, id, context.actor));
+  printKey(revoked, asJson, context, revokedMs === null ? `Revoked key ${name} (${id}).` : `Key ${name} (${id}) is already revoked.`);
 }
 
 async function limits({ key, change, json: asJson }: KeysRequestOf<"limits">, store: OpenStore, context: CommandContext): Promise<void> {
@@ -119,7 +119,7 @@ async function limits({ key, change, json: asJson }: KeysRequestOf<"limits">, st
     return context.terminal.print(asJson ? json(limitsView(known.key.limits)) : limitsFacts(known.key.limits));
   }
   const { id, limits: before } = await storedKey(key, store);
-  const changed = orThrow(await editKey(store, id, { limits: limitsAfter(before, change) }, context.by));
+  const changed = orThrow(await editKey(store, id, { limits: limitsAfter(before, change) }, context.actor));
   context.terminal.print(asJson ? json(limitsView(changed.limits)) : limitsFacts(changed.limits));
 }
 
@@ -128,8 +128,8 @@ async function edit({ key, fields, json: asJson }: KeysRequestOf<"edit">, store:
     throw new CommandError("Nothing to change: give an option, such as --name. See sluice keys edit --help", exitCodes.usage);
   }
   const { id } = await storedKey(key, store);
-  const changed = orThrow(await editKey(store, id, editOf(fields, context.wallMs()), context.by));
-  tell(changed, asJson, context, keyFacts({ source: "store", key: changed }, context.wallMs(), null));
+  const changed = orThrow(await editKey(store, id, editOf(fields, context.wallMs()), context.actor));
+  printKey(changed, asJson, context, keyFacts({ source: "store", key: changed }, context.wallMs(), null));
 }
 
 async function knownKey(idOrName: string, store: OpenStore): Promise<KnownKey> {
@@ -138,7 +138,7 @@ async function knownKey(idOrName: string, store: OpenStore): Promise<KnownKey> {
   throw new CommandError(`There is no key ${JSON.stringify(shown(idOrName))}. See sluice keys list --revoked.`);
 }
 
-/** A key that can be changed here. */
+/** Finds a key that can be changed: one of the store. */
 async function storedKey(idOrName: string, store: OpenStore): Promise<StoredKey> {
   const known = await knownKey(idOrName, store);
   return orThrow(known.source === "store" ? known.key : keyInFile(store, known.key));
@@ -165,18 +165,18 @@ function limitsAfter(before: Limits, change: LimitChange | null): Limits {
   return after;
 }
 
-function tell(key: StoredKey, asJson: boolean, { terminal, wallMs }: CommandContext, words: string): void {
-  // Lines were made safe where they were made; names in a sentence were not.
-  terminal.print(asJson ? json(keyView({ source: "store", key }, wallMs())) : words.split("\n").map(shown).join("\n"));
+function printKey(key: StoredKey, asJson: boolean, { terminal, wallMs }: CommandContext, text: string): void {
+  // Tables are escaped already; a sentence with a name in it is not.
+  terminal.print(asJson ? json(keyView({ source: "store", key }, wallMs())) : text.split("\n").map(shown).join("\n"));
 }
 
-/** The token alone goes to standard output, for scripts; people get words around it. */
-function showToken(key: StoredKey, token: string, asJson: boolean, { terminal, wallMs }: CommandContext, words: string): void {
+/** Prints the token alone to standard output, for scripts, and the text for people to standard error. */
+function showToken(key: StoredKey, token: string, asJson: boolean, { terminal, wallMs }: CommandContext, text: string): void {
   if (asJson) {
     const { id, name, ...rest } = keyView({ source: "store", key }, wallMs());
     return terminal.print(json({ id, name, key: token, ...rest }));
   }
-  terminal.say(`${shown(words)}\nThe key is shown only once; store it somewhere safe:\n`);
+  terminal.say(`${shown(text)}\nThe key is shown only once; store it somewhere safe:\n`);
   terminal.print(token);
   terminal.say("\nA running gateway accepts it within a second.");
 }

@@ -2,7 +2,7 @@ import { budgetNanosMax, budgetPeriods, limitsOf, rateLimitMax, type RateLimitFi
 import type { Budget, BudgetPeriod, Limits, ModelLimits, RateLimits } from "../../limits/limits.ts";
 import { nanosOf } from "../../usage/dollars.ts";
 
-/** What is to become of a key's limits; what is not there stays as it is, and null lifts it. */
+/** A change of a key's limits: null removes one, and an absent one stays as it is. */
 export interface LimitChange {
   readonly rates: Partial<RateLimits>;
   readonly budgetNanos?: number | null;
@@ -11,20 +11,20 @@ export interface LimitChange {
   readonly rules: { readonly clears: boolean; readonly changes: readonly RuleChange[] };
 }
 
-/** The limits for models that fit a pattern, or null to lift them. */
+/** The limits for models that match a pattern, or null to remove them. */
 export interface RuleChange {
   readonly pattern: string;
   readonly limits: ModelLimits | null;
 }
 
-/** The limits as they become; in words, why they cannot. */
+/** Returns the changed limits, or a message that says why they cannot be changed. */
 export function changedLimits(limits: Limits, change: LimitChange): Limits | string {
   const budget = changedBudget(limits.budget, change);
   if (typeof budget === "string") return budget;
   let models = change.rules.clears ? [] : limits.models;
   for (const { pattern, limits: rule } of change.rules.changes) {
     const at = models.findIndex((known) => known.pattern === pattern);
-    if (rule === null && at === -1) return `There are no limits for ${pattern}: see sluice keys limits, without options.`;
+    if (rule === null && at === -1) return `There are no limits for ${pattern}. To see the limits of a key, run sluice keys limits KEY.`;
     if (rule === null) models = models.toSpliced(at, 1);
     else models = at === -1 ? [...models, rule] : models.with(at, rule);
   }
@@ -37,7 +37,7 @@ function changedBudget(before: Budget | null, { budgetNanos, budgetPeriod }: Lim
   return budgetPeriod === undefined ? null : "A budget period needs a budget: give --budget too.";
 }
 
-/** Reads `large-*:rpm=10,tpm=1000` or `large-*:off`; in words, what is wrong with it. Names of models may hold colons. */
+/** Reads `large-*:rpm=10,tpm=1000` or `large-*:off`. Returns a message if that is not possible. Names of models may contain colons. */
 export function rule(text: string): RuleChange | string {
   const colon = text.lastIndexOf(":");
   const pattern = text.slice(0, Math.max(0, colon)).trim();
@@ -45,23 +45,23 @@ export function rule(text: string): RuleChange | string {
     return "Give it as PATTERN:NAME=VALUE,…, such as 'large-*:rpm=10,budget_usd=5'.";
   }
   if (text.slice(colon + 1).trim() === "off") return { pattern, limits: null };
-  const words: Record<string, number | string> = {};
+  const fields: Record<string, number | string> = {};
   for (const part of text.slice(colon + 1).split(",")) {
     const [name = "", value = ""] = part.split("=", 2).map((side) => side.trim());
-    const read = wordReaders[name];
-    if (read === undefined) return `There is no limit of that name: use one of ${Object.keys(wordReaders).join(", ")}.`;
-    const meant = read(value);
-    if (meant === null) return `The value of ${name} is invalid.`;
-    words[name] = meant;
+    const read = fieldReaders[name];
+    if (read === undefined) return `There is no such limit: use ${Object.keys(fieldReaders).join(", ")}.`;
+    const parsed = read(value);
+    if (parsed === null) return `The value of ${name} is invalid: use ${allowedValues(name)}.`;
+    fields[name] = parsed;
   }
-  if (words["budget_period"] !== undefined && words["budget_usd"] === undefined) return "budget_period needs budget_usd too.";
-  const [limits] = limitsOf({ per_model: [{ ...(words as RateLimitFields), model: pattern }] }).models;
+  if (fields["budget_period"] !== undefined && fields["budget_usd"] === undefined) return "budget_period needs budget_usd too.";
+  const [limits] = limitsOf({ per_model: [{ ...(fields as RateLimitFields), model: pattern }] }).models;
   return limits === undefined ? "The rule sets no limit." : { pattern, limits };
 }
 
 const patternCharactersMax = 256;
 
-const wordReaders: Readonly<Record<string, (value: string) => number | string | null>> = {
+const fieldReaders: Readonly<Record<string, (value: string) => number | string | null>> = {
   rpm: count(rateLimitMax.rpm),
   tpm: count(rateLimitMax.tpm),
   audio_seconds: count(rateLimitMax.audio_seconds),
@@ -73,6 +73,12 @@ const wordReaders: Readonly<Record<string, (value: string) => number | string | 
   },
   budget_period: (value) => budgetPeriods.find((period) => period === value) ?? null,
 };
+
+function allowedValues(name: string): string {
+  if (name === "budget_period") return budgetPeriods.join(", ");
+  if (name === "budget_usd") return `an amount of dollars of at most ${budgetNanosMax / 1e9}`;
+  return `a whole number from 1 to ${rateLimitMax[name as keyof typeof rateLimitMax]}`;
+}
 
 function count(max: number): (value: string) => number | null {
   return (value) => {

@@ -7,11 +7,11 @@ import { shownBytes } from "../../../packages/embedded/src/addons/shown-bytes.ts
 export interface ShownModel {
   readonly id: string;
   readonly operation: string;
-  /** On the disk. */
+  /** The size on disk. */
   readonly bytes: number;
-  /** Over the network; 0 for what is built in. */
+  /** The size of the download; 0 for a built-in model. */
   readonly fetchBytes: number;
-  /** `missing`: built in, but its package was not installed. `incomplete`: adding it was begun. `unsupported`: not on this machine. */
+  /** `missing`: built in, but its package is not installed. `incomplete`: partly downloaded. `unsupported`: not for this machine. */
   readonly state: "built in" | "missing" | "added" | "available" | "incomplete" | "unsupported";
   readonly licence: string;
   readonly description: string;
@@ -32,7 +32,7 @@ export function shownModels(addons: readonly Addon[], dataDir: string): readonly
   ];
 }
 
-/** A table, and what to do with it. */
+/** A table, and how to add a model. */
 export function renderModels(models: readonly ShownModel[]): string {
   const rows = [
     ["ID", "OPERATION", "SIZE", "STATE", "LICENCE"],

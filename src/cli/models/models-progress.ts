@@ -1,7 +1,7 @@
 import type { Progress } from "../../../packages/embedded/src/addons/progress.ts";
 import { shownBytes } from "../../../packages/embedded/src/addons/shown-bytes.ts";
 
-/** Where progress is shown. */
+/** Where progress is written to, such as standard error. */
 export interface Screen {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -10,11 +10,11 @@ export interface Screen {
 
 export interface ProgressDisplay {
   readonly show: (progress: Progress) => void;
-  /** Leaves a clean line. */
+  /** Clears the line. */
   readonly end: () => void;
 }
 
-/** On a terminal one line that changes; elsewhere, as in a log, a line for each step and every few seconds of fetching. */
+/** Updates one line on a terminal. Elsewhere, as in a log, writes a line for each step and every few seconds of a download. */
 export function progressDisplay(screen: Screen, nowMs: () => number): ProgressDisplay {
   let speed = speedometer();
   const onTerminal = screen.isTTY === true;
@@ -60,7 +60,7 @@ function inWords(progress: Progress, bytesPerSecond: number | null): string {
       return `Fetching ${progress.what}: ${shownBytes(progress.bytes)} of ${shownBytes(progress.bytesTotal)}, ${percent} %${rate}`;
     }
     case "packing":
-      return `Fetching ${progress.what} with npm, which tells no progress (fetching it directly failed: ${progress.reason})`;
+      return `Fetching ${progress.what} with npm, which shows no progress (the direct download failed: ${progress.reason})`;
     case "checking":
       return `Checking ${progress.what}`;
     case "unpacking":
@@ -68,12 +68,12 @@ function inWords(progress: Progress, bytesPerSecond: number | null): string {
   }
 }
 
-/** The speed of the last few seconds; `null` until there is something to measure. */
+/** Measures the speed over the last few seconds; `null` until there is enough to measure. */
 function speedometer(): (bytes: number, atMs: number) => number | null {
   let marks: readonly { readonly bytes: number; readonly atMs: number }[] = [];
   return (bytes, atMs) => {
     const last = marks.at(-1);
-    // Chunks come by the thousand: a mark in every quarter of a second is enough.
+    // Thousands of chunks arrive: one mark every quarter of a second is enough.
     if (last === undefined || atMs - last.atMs >= markMs)
       marks = [...marks.filter((mark) => atMs - mark.atMs <= windowMs), { bytes, atMs }];
     const [first] = marks;

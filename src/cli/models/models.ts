@@ -9,19 +9,19 @@ import { usageExitCode, type ModelsRequest } from "../arguments.ts";
 import { renderModels, shownModels } from "./models-list.ts";
 import { progressDisplay } from "./models-progress.ts";
 
-/** What the commands on models need of the context. */
-export interface ModelsWorld {
+/** What the model commands need. */
+export interface ModelsContext {
   readonly dataDir: string;
-  /** What npm is run with. */
+  /** The environment for npm. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The known word that a mistyped one was probably meant to be. */
+  /** The known name that is most similar to a mistyped one. */
   readonly nearest: (word: string, known: readonly string[]) => string | null;
   readonly addons?: readonly Addon[];
   readonly freeBytes?: NonNullable<AddOptions["freeBytes"]>;
 }
 
-/** Carries out `sluice models …` and gives the code to exit with. Results go to standard output, everything else to standard error. */
-export async function runModels(request: ModelsRequest, context: ModelsWorld): Promise<number> {
+/** Carries out `sluice models …` and returns the exit code. Results go to standard output, everything else to standard error. */
+export async function runModels(request: ModelsRequest, context: ModelsContext): Promise<number> {
   const table = context.addons ?? addons;
   if (request.act === "list") {
     const models = shownModels(table, context.dataDir);
@@ -46,14 +46,14 @@ export async function runModels(request: ModelsRequest, context: ModelsWorld): P
 }
 
 const failureExitCode = 1;
-/** What a shell makes of a program that an interrupt ended. */
+/** The exit code that a shell reports for a program that SIGINT ended. */
 const interruptExitCode = 130;
 
-async function add(addon: Addon, { dataDir, env, freeBytes }: ModelsWorld): Promise<number> {
+async function add(addon: Addon, { dataDir, env, freeBytes }: ModelsContext): Promise<number> {
   const interrupt = new AbortController();
   const display = progressDisplay(process.stderr, () => performance.now());
   const onInterrupt = (): void => {
-    // Whoever insists need not wait for npm to end.
+    // A second signal does not wait for npm.
     if (interrupt.signal.aborted) process.exit(interruptExitCode);
     interrupt.abort();
   };
@@ -71,13 +71,13 @@ async function add(addon: Addon, { dataDir, env, freeBytes }: ModelsWorld): Prom
     if (!isProblem(added)) {
       console.log(
         added.wasThere
-          ? `${modelId(addon)} is there already, in ${added.directory}.`
-          : `Added ${modelId(addon)} (${shownBytes(keptBytes(addon))}) in ${added.directory}. A running gateway knows it after a reload (SIGHUP).`,
+          ? `${modelId(addon)} is already installed, in ${added.directory}.`
+          : `Added ${modelId(addon)} (${shownBytes(keptBytes(addon))}) in ${added.directory}. A running gateway uses it after a reload (SIGHUP).`,
       );
       return 0;
     }
     if (interrupt.signal.aborted) {
-      console.error(`Stopped. What was fetched is kept: sluice models add ${addon.name} goes on from there.`);
+      console.error(`Stopped. The partial download is kept: to continue it, run sluice models add ${addon.name} again.`);
       return interruptExitCode;
     }
     console.error(`${modelId(addon)} was not added. ${added.message}`);
@@ -89,23 +89,23 @@ async function add(addon: Addon, { dataDir, env, freeBytes }: ModelsWorld): Prom
   }
 }
 
-async function remove(addon: Addon, { dataDir }: ModelsWorld): Promise<number> {
+async function remove(addon: Addon, { dataDir }: ModelsContext): Promise<number> {
   try {
     if (await removeAddon(addon, dataDir)) {
-      console.log(`Removed ${modelId(addon)}. A running gateway forgets it after a reload (SIGHUP).`);
+      console.log(`Removed ${modelId(addon)}. A running gateway stops using it after a reload (SIGHUP).`);
       return 0;
     }
-    console.error(`${modelId(addon)} is not added, so there is nothing to remove.`);
+    console.error(`${modelId(addon)} is not installed, so there is nothing to remove.`);
   } catch (error) {
     console.error(`${modelId(addon)} was not removed: ${error instanceof Error ? error.message : String(error)}`);
   }
   return failureExitCode;
 }
 
-function refuseUnknown(name: string, table: readonly Addon[], { nearest }: ModelsWorld): number {
+function refuseUnknown(name: string, table: readonly Addon[], { nearest }: ModelsContext): number {
   const known = table.map((addon) => addon.name);
   const meant = nearest(name, [...known, ...catalog.map(({ upstream }) => upstream)]);
   console.error(`There is no model ${JSON.stringify(name.slice(0, 100))}.${meant === null ? "" : ` Did you mean ${meant}?`}`);
-  console.error(`To be added: ${known.join(", ")}. See sluice models list.`);
+  console.error(`You can add ${known.join(", ")}. See sluice models list.`);
   return usageExitCode;
 }

@@ -9,7 +9,7 @@ export type PricesRequest = { readonly on: "prices"; readonly json: boolean } & 
       readonly act: "set";
       readonly model: string;
       readonly provider: string | null;
-      /** Null: from today on. */
+      /** Null for today. */
       readonly fromMs: number | null;
       readonly rates: PriceRates;
       readonly note: string | null;
@@ -19,44 +19,44 @@ export type PricesRequest = { readonly on: "prices"; readonly json: boolean } & 
 
 const perMillion = "dollars per million";
 
-/** What each rate is for. */
+/** The description of each rate. */
 const rateMeanings: { readonly [W in PriceField]: string } = {
   input: `${perMillion} prompt tokens`,
-  cached_input: `${perMillion} of those that came from a cache (default: as input)`,
-  cache_write: `${perMillion} of those that were put into a cache (default: as input)`,
-  output: `${perMillion} tokens of answers`,
-  reasoning: `${perMillion} of those that were reasoning (default: as output)`,
+  cached_input: `${perMillion} prompt tokens read from a cache (default: as input)`,
+  cache_write: `${perMillion} prompt tokens written to a cache (default: as input)`,
+  output: `${perMillion} completion tokens`,
+  reasoning: `${perMillion} reasoning tokens (default: as output)`,
   audio_input: `${perMillion} audio tokens of prompts (default: as input)`,
   audio_output: `${perMillion} audio tokens of answers (default: as output)`,
-  characters: `${perMillion} characters that are spoken`,
-  second: "dollars per second that is transcribed",
+  characters: `${perMillion} characters of speech`,
+  second: "dollars per second of transcribed audio",
   call: "dollars per call",
-  long_above_tokens: "a prompt of more tokens is long, and has the rates below",
+  long_above_tokens: "the --long-… rates apply to prompts of more tokens than this",
   long_input: `${perMillion} prompt tokens of a long prompt`,
-  long_cached_input: `${perMillion} of those that came from a cache`,
-  long_cache_write: `${perMillion} of those that were put into a cache`,
-  long_output: `${perMillion} tokens of answers to a long prompt`,
+  long_cached_input: `${perMillion} tokens of a long prompt read from a cache`,
+  long_cache_write: `${perMillion} tokens of a long prompt written to a cache`,
+  long_output: `${perMillion} completion tokens for a long prompt`,
 };
 
-export function addPrices({ program, take }: CommandRegistry): void {
+export function addPrices({ program, onRequest }: CommandRegistry): void {
   const prices = program.command("prices").description("show and set what models cost").addHelpText("after", pricesExamples);
 
   prices
     .command("list", { isDefault: true })
     .description("list the prices in force, and where they come from")
-    .argument("[model]", "only of this model; a * stands for any run of characters", line(200))
+    .argument("[model]", "only this model; * matches any characters", line(200))
     .option("--all", "include expired and overridden prices")
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", pricesExamples)
     .action((model: string | undefined, { config, json = false, all = false }: CommonOptions & { all?: boolean }) =>
-      take(config, { on: "prices", act: "list", json, model: model ?? null, all }),
+      onRequest(config, { on: "prices", act: "list", json, model: model ?? null, all }),
     );
 
   const set = prices
     .command("set")
     .description("set what a model costs; overrides the shipped prices")
-    .argument("<model>", "the upstream's name of the model; a * stands for any run of characters", line(200))
+    .argument("<model>", "the upstream's name of the model; * matches any characters", line(200))
     .option("--provider <name>", "only for this provider (default: any provider)", line(64))
     .option("--from <date>", "the first day it applies (default: today)", moment)
     .option("--note <text>", "a note for operators", prose(10_000));
@@ -72,19 +72,19 @@ export function addPrices({ program, take }: CommandRegistry): void {
       const { config, json = false, provider = null, from = null, note = null } = options;
       const rates = ratesOfFields(Object.fromEntries(priceFieldNames.map((word) => [word, options[attributeOf(word)]])));
       if (Object.keys(rates).length === 0) set.error("error: no rate is given: name at least one, such as --input 0.15");
-      take(config, { on: "prices", act: "set", json, model, provider, fromMs: from, rates, note });
+      onRequest(config, { on: "prices", act: "set", json, model, provider, fromMs: from, rates, note });
     });
 
   prices
     .command("remove")
     .description("remove a price that was set")
     .argument("<price>", "its id, or the name of its model", line(200))
-    .option("--provider <name>", "the one for this provider", line(64))
+    .option("--provider <name>", "the price for this provider", line(64))
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", removeExamples)
     .action((price: string, { config, json = false, provider }: CommonOptions & { provider?: string }) =>
-      take(config, { on: "prices", act: "remove", json, price, provider: provider ?? null }),
+      onRequest(config, { on: "prices", act: "remove", json, price, provider: provider ?? null }),
     );
 }
 
@@ -92,7 +92,7 @@ type SetOptions = { readonly provider?: string; readonly from?: number; readonly
   readonly [A in Attribute<PriceField>]?: number;
 };
 
-/** As the reader of the command line calls an option. */
+/** The name that commander gives to an option, such as `cachedInput` for `--cached-input`. */
 type Attribute<Word extends string> = Word extends `${infer First}_${infer Rest}` ? `${First}${Capitalize<Attribute<Rest>>}` : Word;
 
 function attributeOf<Word extends PriceField>(word: Word): Attribute<Word> {
@@ -106,7 +106,7 @@ Examples:
   $ sluice prices set large --input 2.50 --cached-input 0.25 --output 10
   $ sluice prices remove large
 
-A price of the configuration file goes before one that is set here, and that before the ones that come along.
+A price in the configuration file overrides one that is set here, which overrides the shipped prices.
 `;
 
 const setExamples = `
@@ -116,8 +116,8 @@ Examples:
   $ sluice prices set hearing --second 0.0001
   $ sluice prices set 'home-*' --input 0 --output 0
 
-Rates that are not given are unknown, not zero. A price for the same model, provider and day is replaced. Costs of calls
-that are over stay as they are.
+A rate that is not given is unknown, not zero. A price for the same model, provider and day is replaced. The cost of past
+calls does not change.
 `;
 
 const removeExamples = `

@@ -31,7 +31,7 @@ interface Listed {
   readonly id: string | null;
   readonly note: string | null;
   readonly createdMs: number | null;
-  /** `hidden`: another one goes before it. */
+  /** `hidden`: another price overrides it. */
   readonly state: "now" | "later" | "over" | "hidden";
 }
 
@@ -48,7 +48,7 @@ async function list({ model, all, json: asJson }: PricesRequestOf<"list">, store
   );
 }
 
-/** Every price of every source, and what becomes of it. */
+/** Every price of every source, with its state. */
 function priceStates({ shipped, store, file }: PriceSources, nowMs: number): readonly Listed[] {
   const book = makePriceBook([shipped, store, file]);
   const state = ({ provider, model, fromMs, rates }: Price): Listed["state"] => {
@@ -120,7 +120,7 @@ function isLong({ price }: Listed): boolean {
   return price.rates.longAboveTokens !== undefined;
 }
 
-/** That there are other rates for long prompts; which ones, JSON tells. */
+/** Shows that a price has other rates for long prompts. The rates themselves are in the JSON output. */
 const longColumn: Column<Listed> = { title: "LONG", cell: (one) => (isLong(one) ? `>${one.price.rates.longAboveTokens}` : "-") };
 
 const rateColumns = [
@@ -140,7 +140,7 @@ async function set(
   store: OpenStore,
   context: CommandContext,
 ): Promise<void> {
-  const kept = orThrow(await setPrice(store, { model, provider, fromMs, rates, note }, context.by));
+  const kept = orThrow(await setPrice(store, { model, provider, fromMs, rates, note }, context.actor));
   const state = priceStates(await listPrices(store), context.wallMs()).find(({ id }) => id === kept.id)?.state ?? "now";
   const listed: Listed = { price: kept, source: "store", id: kept.id, note, createdMs: kept.createdMs, state };
   context.terminal.print(asJson ? json(priceJson(listed)) : priceTable([listed]));
@@ -162,7 +162,7 @@ async function remove(
     const ids = named.map((one) => `  ${one.id}  ${one.provider ?? "any provider"}, from ${isoMoment(one.fromMs).slice(0, 10)}`);
     throw new CommandError(`There are several prices for this model: give the id of one.\n${ids.join("\n")}`, exitCodes.usage);
   }
-  await removePrice(store, found.id, context.by);
+  await removePrice(store, found.id, context.actor);
   context.terminal.print(asJson ? json({ removed: found.id }) : `Removed the price of ${shown(found.model)} (${found.id}).`);
 }
 

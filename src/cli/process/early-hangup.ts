@@ -1,10 +1,10 @@
-/** The wish for a reload, as it is heard before anybody can carry it out. */
+/** A SIGHUP that arrives during the start, before a reload is possible. */
 export interface EarlyHangup {
-  /** Leaves the signal to somebody else, who is listening already, and says whether it came. */
+  /** Stops listening, once another handler is installed. Returns whether the signal came. */
   release(): boolean;
 }
 
-/** From here on SIGHUP no longer ends the process. */
+/** From here on SIGHUP does not end the process. */
 export function holdHangup(own: Pick<NodeJS.Process, "on" | "off">): EarlyHangup {
   let came = false;
   const note = (): void => {

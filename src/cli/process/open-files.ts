@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** How many files this process may have open: the bound under all bounds on connections. */
+/** How many files this process may have open, which limits its connections. */
 export function openFilesMax(): number {
   try {
     const limit = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
@@ -10,10 +10,10 @@ export function openFilesMax(): number {
   }
 }
 
-/** The customary soft limit, where the system does not tell. */
+/** The usual soft limit, if the system does not tell. */
 const fallback = 1024;
 
-/** Each connection of a client may need one to an upstream; what the process needs for itself comes first. */
+/** Each connection of a client may need one to an upstream. Some files are reserved for the process itself. */
 export function connectionsMaxOf(nofile: number): number {
   return Math.max(connectionsLeast, Math.floor((nofile - ownFiles) / 2));
 }

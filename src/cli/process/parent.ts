@@ -1,24 +1,24 @@
 import { aliveEveryMs, isWorkerOrder, type WorkerAlive, type WorkerOrder, type WorkerReady } from "./worker-messages.ts";
 
-/** The parent, as a worker sees it. */
+/** The parent process, as a worker sees it. */
 export interface Parent {
-  /** Says that calls are taken, and from then on, now and then, that this process still does something. */
+  /** Reports that this process takes calls, and from then on regularly that its event loop still runs. */
   ready(port: number): void;
-  /** What it was told, and what it will be. A parent that is gone wants everything to come to its end. */
-  onOrder(obey: (order: WorkerOrder) => void): void;
+  /** Receives the orders so far, and later ones. If the parent is gone, the worker shuts down. */
+  onOrder(handle: (order: WorkerOrder) => void): void;
 }
 
-/** Null where nobody started this process as a worker. Before anybody obeys, orders are kept. */
+/** Null if this process is not a worker. Orders are kept until a handler is set. */
 export function parentOf(own: NodeJS.Process): Parent | null {
   if (own.send === undefined) return null;
   const early: WorkerOrder[] = [];
-  let obey = (order: WorkerOrder): void => {
+  let handle = (order: WorkerOrder): void => {
     early.push(order);
   };
   own.on("message", (message) => {
-    if (isWorkerOrder(message)) obey(message);
+    if (isWorkerOrder(message)) handle(message);
   });
-  own.on("disconnect", () => obey("hurry"));
+  own.on("disconnect", () => handle("hurry"));
   return {
     ready: (port) => {
       const tell = (message: WorkerReady | WorkerAlive): void => {
@@ -28,7 +28,7 @@ export function parentOf(own: NodeJS.Process): Parent | null {
       setInterval(() => tell("alive"), aliveEveryMs).unref();
     },
     onOrder: (then) => {
-      obey = then;
+      handle = then;
       for (const order of early.splice(0)) then(order);
     },
   };

@@ -1,7 +1,7 @@
 /** EX_CONFIG of sysexits.h. */
 export const configExitCode = 78;
 
-/** Why nothing can be started, in words for whoever tried, and what to exit with. */
+/** Why the gateway cannot start, for the operator, and the exit code. */
 export class StartProblem extends Error {
   constructor(
     message: string,

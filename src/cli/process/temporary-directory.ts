@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /**
- * What is wrong with the directory for temporary files, in words; null where it can be written. Without it chats are served all the same,
- * so it does not stop a start, but whoever starts must learn of it before their first upload does.
+ * Why the directory for temporary files cannot be used; null if it can. Chat works without it, so this is only a warning at the start.
  */
-export function temporaryTrouble(directory = tmpdir()): string | null {
+export function temporaryDirectoryProblem(directory = tmpdir()): string | null {
   let made: string | null = null;
   try {
     made = mkdtempSync(join(directory, "sluice-"));
@@ -15,8 +14,8 @@ export function temporaryTrouble(directory = tmpdir()): string | null {
   } catch (error) {
     const code = (error as { code?: string }).code ?? String(error);
     return (
-      `the temporary directory ${directory} cannot be written (${code}): uploads, long audio, slow readers and the models of this machine need it\n` +
-      "  set TMPDIR to a directory that this user can write, such as TMPDIR=/var/tmp, or mount one there"
+      `the temporary directory ${directory} is not writable (${code}): uploads, long audio, slow clients and local models need it\n` +
+      "  set TMPDIR to a directory that this user can write to, such as TMPDIR=/var/tmp"
     );
   } finally {
     if (made !== null) rmSync(made, { recursive: true, force: true });

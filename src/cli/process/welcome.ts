@@ -1,4 +1,4 @@
-/** What a person reads when the gateway has started: where it is, who may use it, what it can reach, what to do next. */
+/** The text that the gateway prints when it has started: its address, keys and channels, and what to do next. */
 export function welcome(facts: WelcomeFacts): string {
   return [
     `Sluice is listening on ${facts.url}/v1`,
@@ -14,11 +14,11 @@ export function welcome(facts: WelcomeFacts): string {
 export interface WelcomeFacts {
   readonly url: string;
   readonly configFile: string | null;
-  /** A key made because there was none; shown this once. */
+  /** The token of a key that was created because there was none. It is shown only here. */
   readonly madeKey: string | null;
-  /** Where the admin API listens, and the file with the token that makes its first account. */
+  /** The address of the admin API, and the file with the token that creates its first account. */
   readonly admin: { readonly url: string; readonly bootstrap: string | null } | null;
-  /** Keys of the configuration, and how many there are beside them. */
+  /** The keys of the configuration, and how many the store has. */
   readonly keyNames: readonly string[];
   readonly storedKeys: number;
   readonly channels: readonly {
@@ -27,18 +27,18 @@ export interface WelcomeFacts {
     readonly models: number | null;
     readonly trouble: string | null;
   }[];
-  /** Environment variables that would have made a channel. */
+  /** Environment variables that would add a channel. */
   readonly variables: readonly string[];
   readonly firstModel: string | null;
-  /** Only the small models of this machine answer: no provider is configured. */
+  /** No provider is configured: only the local models answer. */
   readonly onlyLocal: boolean;
-  /** A model to try for each operation, where there is one. */
+  /** A model to try for each operation, if there is one. */
   readonly tryModels: { readonly transcription: string | null; readonly speech: string | null };
 }
 
 function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): string[] {
-  // Without the file, a command would work on the store of another place.
-  const given = configFile === null ? "" : ` --config ${inShell(configFile)}`;
+  // Without this option, a command would use the store of the default data folder.
+  const given = configFile === null ? "" : ` --config ${shellQuoted(configFile)}`;
   if (madeKey === null) {
     const stored =
       storedKeys === 0
@@ -47,7 +47,7 @@ function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): 
             `${storedKeys >= 1000 ? "1000 keys or more" : plural(storedKeys, "key")} in the store (npm run --silent sluice -- keys list${given})`,
           ];
     return [
-      `Keys: ${[...someOf(keyNames), ...stored].join(", ")}`,
+      `Keys: ${[...firstFew(keyNames), ...stored].join(", ")}`,
       `Create another with: npm run --silent sluice -- keys create NAME${given}`,
       "",
     ];
@@ -62,13 +62,13 @@ function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): 
   ];
 }
 
-/** A word as a shell takes it. */
-function inShell(text: string): string {
+/** Quotes an argument for a shell. */
+function shellQuoted(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** As many as a person reads. */
-function someOf(all: readonly string[], indent = ""): readonly string[] {
+/** The first items of a list, and how many more there are. */
+function firstFew(all: readonly string[], indent = ""): readonly string[] {
   return all.length <= shownMax ? all : [...all.slice(0, shownMax), `${indent}and ${all.length - shownMax} more`];
 }
 
@@ -91,8 +91,8 @@ function channelLines({ channels, configFile, onlyLocal }: WelcomeFacts): string
       : onlyLocal
         ? "Channels:"
         : "Channels, from the provider keys in your environment:",
-    // What does not work is what one wants to see.
-    ...someOf(
+    // Channels with a problem come first.
+    ...firstFew(
       channels
         .toSorted((one, other) => Number(other.trouble !== null) - Number(one.trouble !== null))
         .map(
@@ -139,7 +139,7 @@ function audioLines(url: string, { speech, transcription }: WelcomeFacts["tryMod
   return lines;
 }
 
-/** The models of this machine are small. What to do for large ones is worth a line. */
+/** The local models are small, so this says how to add larger ones. */
 function providerLines(variables: readonly string[]): string[] {
   const [example, ...others] = variables;
   return [

@@ -1,15 +1,15 @@
-/** What a parent tells its workers to do. `stop` waits for load balancers, `hurry` does not, `end` waits for nobody. */
+/** What a parent tells its workers. `stop` waits for load balancers and calls, `hurry` for calls only, `end` for nothing. */
 export type WorkerOrder = "stop" | "hurry" | "end" | "reload";
 
-/** What a worker tells its parent: it takes calls, on this port. */
+/** What a worker tells its parent once it takes calls on this port. */
 export interface WorkerReady {
   readonly port: number;
 }
 
-/** What a worker that takes calls says again and again: its event loop turns. */
+/** What a worker sends regularly while its event loop runs. */
 export type WorkerAlive = "alive";
 
-/** Cheap, and often enough to be told from silence soon. */
+/** Often enough to notice soon when a worker hangs. */
 export const aliveEveryMs = 1_000;
 
 export function isWorkerAlive(message: unknown): message is WorkerAlive {

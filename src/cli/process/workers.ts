@@ -2,13 +2,13 @@ import { isWorkerAlive, isWorkerReady, type WorkerOrder } from "./worker-message
 
 export interface WorkersOptions {
   readonly count: number;
-  /** What starts one of them; the port is the one that the first of them got, and null for the first. */
+  /** The command that starts a worker. The port is the one that the first worker got, and null for the first. */
   readonly command: (number: number, port: number | null) => readonly string[];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly log: WorkersLog;
-  /** Further waits after a worker that died soon are twice as long as the one before, up to a bound. */
+  /** The wait before a worker is restarted. It doubles, up to a limit, each time the worker dies soon after its start. */
   readonly pauseMs?: number;
-  /** A worker that took calls and has said nothing for so long hangs. */
+  /** After this time without a message, a worker counts as hanging. */
   readonly silentMs?: number;
 }
 
@@ -17,15 +17,15 @@ export interface WorkersLog {
   warn(event: string, fields: Readonly<Record<string, unknown>>): void;
 }
 
-/** Why so many are not started; null where they are. */
-export function refusedCount(count: number, cores: number): string | null {
+/** Why this number of workers is not allowed; null if it is. */
+export function workerCountProblem(count: number, cores: number): string | null {
   const max = cores * perCoreMax;
   if (Number.isInteger(count) && count >= 1 && count <= max) return null;
-  return `--workers takes a whole number from 1 to ${max}: more than ${perCoreMax} for each of the ${cores} cores would only take turns`;
+  return `--workers must be a whole number from 1 to ${max}, which is ${perCoreMax} for each of the ${cores} cores`;
 }
 
-/** Why nobody can listen there; null where one can. Workers would not notice that it is taken: they share a port with whoever is willing to. */
-export function triedToListen({ host, port }: { readonly host: string; readonly port: number }): unknown {
+/** The error of listening on an address; null if that works. Workers would not notice a port in use, because they listen with SO_REUSEPORT. */
+export function listenError({ host, port }: { readonly host: string; readonly port: number }): unknown {
   if (port === 0) return null;
   try {
     Bun.listen({ hostname: host, port, exclusive: true, socket: { data() {} } }).stop(true);
@@ -36,14 +36,13 @@ export function triedToListen({ host, port }: { readonly host: string; readonly 
 }
 
 /**
- * Processes of this program that share a port, and their parent, which serves nothing itself: it starts them, starts them
- * again when they die or hang, and passes on what it is told. The first one is up before the others begin: what it cannot do, they
- * could not either, and then nothing stays started.
+ * The parent of worker processes that share a port. It serves nothing itself: it starts the workers, restarts those that die or
+ * hang, and passes signals on. The others start after the first one is ready, so a start that fails, fails once.
  */
 export class Workers {
-  /** Resolves with the exit code for the parent when all of them have ended. */
+  /** Resolves with the exit code for the parent when all workers have ended. */
   readonly ended: Promise<number>;
-  private readonly places: Place[];
+  private readonly slots: WorkerSlot[];
   private readonly end: (code: number) => void;
   private port: number | null = null;
   private stopping = false;
@@ -53,34 +52,34 @@ export class Workers {
     const { promise, resolve } = Promise.withResolvers<number>();
     this.ended = promise;
     this.end = resolve;
-    this.places = Array.from({ length: options.count }, (_, at) => ({
+    this.slots = Array.from({ length: options.count }, (_, at) => ({
       number: at + 1,
       child: null,
       timer: null,
-      pauses: 0,
+      earlyDeaths: 0,
       ready: false,
-      unheard: 0,
+      missedChecks: 0,
     }));
-    this.begin(this.places[0]!);
-    const looks = setInterval(() => this.lookForSilence(), this.silentMs / looksMax);
-    void promise.then(() => clearInterval(looks));
+    this.begin(this.slots[0]!);
+    const checks = setInterval(() => this.killSilent(), this.silentMs / silentChecksMax);
+    void promise.then(() => clearInterval(checks));
   }
 
-  /** The first time they may finish what they do, the second time they may not. */
+  /** The first call lets workers finish their calls, the second ends them at once. */
   stop(lingers: boolean): void {
     const order: WorkerOrder = this.stopping ? "end" : lingers ? "stop" : "hurry";
     this.stopping = true;
-    for (const place of this.places) {
-      if (place.timer !== null) clearTimeout(place.timer);
-      place.timer = null;
-      this.tell(place, order);
+    for (const slot of this.slots) {
+      if (slot.timer !== null) clearTimeout(slot.timer);
+      slot.timer = null;
+      this.tell(slot, order);
     }
     if (order === "end") setTimeout(() => this.kill(), endMs).unref();
     this.endIfOver();
   }
 
   reload(): void {
-    for (const place of this.places) this.tell(place, "reload");
+    for (const slot of this.slots) this.tell(slot, "reload");
   }
 
   private get silentMs(): number {
@@ -88,104 +87,104 @@ export class Workers {
   }
 
   /**
-   * Ends those that were not heard of for many looks in a row; like others that end, they are started again. Looks are counted, and
-   * not time: where the whole machine stood still, its clock went on, and nobody hangs for that.
+   * Kills workers that sent nothing for many checks in a row, so that they are restarted. It counts checks instead of time, because
+   * after a suspend of the machine the clock has moved on although no worker hangs.
    */
-  private lookForSilence(): void {
-    for (const place of this.places) {
-      if (place.child === null || !place.ready) continue;
-      place.unheard += 1;
-      if (place.unheard <= looksMax) continue;
-      const { number, child } = place;
-      const detail = "it hangs: it is ended and started again";
+  private killSilent(): void {
+    for (const slot of this.slots) {
+      if (slot.child === null || !slot.ready) continue;
+      slot.missedChecks += 1;
+      if (slot.missedChecks <= silentChecksMax) continue;
+      const { number, child } = slot;
+      const detail = "the worker hangs: it is killed and restarted";
       this.options.log.warn("worker_silent", { worker: number, pid: child.pid, silent_ms: this.silentMs, detail });
-      place.unheard = 0;
+      slot.missedChecks = 0;
       child.kill("SIGKILL");
     }
   }
 
-  private begin(place: Place): void {
-    place.timer = null;
-    place.ready = false;
-    place.unheard = 0;
+  private begin(slot: WorkerSlot): void {
+    slot.timer = null;
+    slot.ready = false;
+    slot.missedChecks = 0;
     const beganMs = performance.now();
-    const child = Bun.spawn([...this.options.command(place.number, this.port)], {
+    const child = Bun.spawn([...this.options.command(slot.number, this.port)], {
       env: this.options.environment,
       stdio: ["ignore", "inherit", "inherit"],
       serialization: "json",
       ipc: (message) => {
-        if (isWorkerReady(message)) this.isReady(place, message.port);
-        else if (isWorkerAlive(message)) place.unheard = 0;
+        if (isWorkerReady(message)) this.isReady(slot, message.port);
+        else if (isWorkerAlive(message)) slot.missedChecks = 0;
       },
     });
-    place.child = child;
-    this.options.log.info("worker_started", { worker: place.number, pid: child.pid });
+    slot.child = child;
+    this.options.log.info("worker_started", { worker: slot.number, pid: child.pid });
     void child.exited.then(() => {
-      place.child = null;
-      this.hasEnded(place, child.exitCode, child.signalCode, performance.now() - beganMs);
+      slot.child = null;
+      this.hasEnded(slot, child.exitCode, child.signalCode, performance.now() - beganMs);
     });
   }
 
-  private isReady(place: Place, port: number): void {
-    place.ready = true;
-    this.options.log.info("worker_ready", { worker: place.number, pid: place.child?.pid });
+  private isReady(slot: WorkerSlot, port: number): void {
+    slot.ready = true;
+    this.options.log.info("worker_ready", { worker: slot.number, pid: slot.child?.pid });
     if (this.port !== null) return;
     this.port = port;
-    for (const other of this.places) if (other !== place && !this.stopping) this.begin(other);
+    for (const other of this.slots) if (other !== slot && !this.stopping) this.begin(other);
   }
 
-  private hasEnded(place: Place, code: number | null, signal: NodeJS.Signals | number | null, livedMs: number): void {
+  private hasEnded(slot: WorkerSlot, code: number | null, signal: NodeJS.Signals | number | null, livedMs: number): void {
     if (this.stopping || this.port === null) {
       this.failed ||= code !== 0;
-      // Nobody has served anything yet, and it has said why.
+      // The first worker could not start, and has printed why.
       if (!this.stopping) return this.end(code ?? 1);
       return this.endIfOver();
     }
-    place.pauses = place.ready && livedMs > steadyMs ? 0 : place.pauses + 1;
-    const pauseMs = Math.min((this.options.pauseMs ?? pauseMsDefault) * 2 ** Math.max(0, place.pauses - 1), pauseMsMax);
-    this.options.log.warn("worker_ended", { worker: place.number, code, signal, again_in_ms: pauseMs });
-    place.timer = setTimeout(() => this.begin(place), pauseMs);
+    slot.earlyDeaths = slot.ready && livedMs > steadyMs ? 0 : slot.earlyDeaths + 1;
+    const pauseMs = Math.min((this.options.pauseMs ?? pauseMsDefault) * 2 ** Math.max(0, slot.earlyDeaths - 1), pauseMsMax);
+    this.options.log.warn("worker_ended", { worker: slot.number, code, signal, again_in_ms: pauseMs });
+    slot.timer = setTimeout(() => this.begin(slot), pauseMs);
   }
 
   private endIfOver(): void {
-    if (this.places.some(({ child }) => child !== null)) return;
+    if (this.slots.some(({ child }) => child !== null)) return;
     this.options.log.info("workers_ended", {});
     this.end(this.failed ? 1 : 0);
   }
 
-  private tell({ child }: Place, order: WorkerOrder): void {
+  private tell({ child }: WorkerSlot, order: WorkerOrder): void {
     try {
       child?.send(order);
     } catch {
-      // It is just ending.
+      // The worker is ending.
     }
   }
 
   private kill(): void {
-    for (const { child } of this.places) child?.kill("SIGKILL");
+    for (const { child } of this.slots) child?.kill("SIGKILL");
   }
 }
 
-interface Place {
+interface WorkerSlot {
   readonly number: number;
   child: Bun.Subprocess | null;
-  /** Begins it again. */
+  /** Restarts the worker. */
   timer: ReturnType<typeof setTimeout> | null;
-  /** How often in a row it died before it was of much use. */
-  pauses: number;
+  /** How often in a row it died soon after its start. */
+  earlyDeaths: number;
   ready: boolean;
-  /** How often it was looked after since it said something. */
-  unheard: number;
+  /** Checks since its last message. */
+  missedChecks: number;
 }
 
 const perCoreMax = 4;
 const pauseMsDefault = 100;
 const pauseMsMax = 10_000;
-/** One that lived for so long did not die of how it was started. */
+/** A worker that ran for this long did not fail to start. */
 const steadyMs = 10_000;
-/** Far longer than anything a worker does in one go, also on a machine that is short of everything. */
+/** Far longer than any blocking work of a worker, even on an overloaded machine. */
 const silentMsDefault = 30_000;
-/** How often a silent worker is looked after before it counts as one that hangs. */
-const looksMax = 10;
-/** A worker that was told to end at once and is still there by then hangs. */
+/** After this many checks without a message, a worker counts as hanging. */
+const silentChecksMax = 10;
+/** A worker that was told to end at once and still runs after this time is killed. */
 const endMs = 2_000;

@@ -15,16 +15,16 @@ export interface UsageRequest {
   readonly channel: string | null;
 }
 
-export function addUsage({ program, take }: CommandRegistry): void {
+export function addUsage({ program, onRequest }: CommandRegistry): void {
   const usage = program
     .command("usage")
     .description("show what was used and what it cost")
-    .option("--by <columns>", `grouped by any of ${usageColumns.join(", ")}; several by commas`, columns)
-    .option("--since <when>", "from this moment on: a date, a time, or how long ago, such as 24h or 7d", past)
-    .option("--until <when>", "up to and without this moment", past)
-    .option("--key <key>", "only of this key, by id or name", line(200))
-    .option("--model <name>", "only of this model, as clients name it", line(512))
-    .option("--channel <name>", "only of this channel", line(200))
+    .option("--by <columns>", `group by ${usageColumns.join(", ")}; separate several with commas`, columns)
+    .option("--since <when>", "from this time on: a date, a time, or how long ago, such as 24h or 7d", past)
+    .option("--until <when>", "before this time", past)
+    .option("--key <key>", "only this key, by id or name", line(200))
+    .option("--model <name>", "only this model, as clients name it", line(512))
+    .option("--channel <name>", "only this channel", line(200))
     .option("--json", "print rows as JSON")
     .option("--csv", "print rows as CSV")
     .option(...configOption)
@@ -33,7 +33,7 @@ export function addUsage({ program, take }: CommandRegistry): void {
     const { config, json = false, csv = false, by = [] } = options;
     if (json && csv) usage.error("error: --json and --csv are both given: choose one");
     const { since = null, until = null, key = null, model = null, channel = null } = options;
-    take(config, { on: "usage", as: json ? "json" : csv ? "csv" : "table", by, since, until, key, model, channel });
+    onRequest(config, { on: "usage", as: json ? "json" : csv ? "csv" : "table", by, since, until, key, model, channel });
   });
 }
 
@@ -55,13 +55,13 @@ function columns(text: string, before: readonly UsageColumn[] = []): readonly Us
 
 const usageExamples = `
 Examples:
-  $ sluice usage                                       everything there ever was
+  $ sluice usage                                       the sum of everything
   $ sluice usage --since 24h --by key,model
   $ sluice usage --since 2027-01-01 --until 2027-02-01 --by day --csv
   $ sluice usage --json --by key,model,channel,day --since 7d
   $ sluice usage --key laptop --by hour --since 24h
 
-Days and hours are those of UTC, and times are widened to whole hours. The cost is what is known of it: calls without a
-known price are counted as unpriced and are not in it, and where that is all of them it is unknown (null). Figures of
-which some are estimates are counted as estimated.
+Days and hours are in UTC, and the time range is extended to whole hours. The cost is the sum of the calls with a known
+price; the others are counted as unpriced. If no call has a known price, the cost is unknown (null). Calls with
+estimated figures are counted as estimated.
 `;

@@ -12,7 +12,7 @@ export async function runUsage(request: UsageRequest, store: OpenStore, context:
   const { terminal } = context;
   const waitingBytes = await store.catchUp();
   if (waitingBytes > 0) {
-    terminal.say(`note: ${plural(waitingBytes, "byte")} of receipts are not in the store yet, and not in these figures: try again later.`);
+    terminal.say(`note: ${plural(waitingBytes, "byte")} of receipts are not in the store yet, nor in these figures: try again later.`);
   }
   const nowMs = context.wallMs();
   const { by, model, channel } = request;
@@ -38,24 +38,24 @@ export async function runUsage(request: UsageRequest, store: OpenStore, context:
   }
 }
 
-/** Keys beyond so many are shown by their ids. */
+/** The names of at most this many keys are looked up; the others are shown by their ids. */
 const namesMax = 5_000;
 
 function safeCells(view: UsageView): UsageView {
   return Object.fromEntries(Object.entries(view).map(([name, cell]) => [name, typeof cell === "string" ? shown(cell) : cell]));
 }
 
-/** Receipts outlive keys of the configuration file, so a key that is not known may still have used something. */
+/** Receipts stay when a key is removed from the configuration file, so an unknown key may still have usage. */
 async function keyId(idOrName: string, store: OpenStore, context: CommandContext): Promise<string> {
   const known = await keyByIdOrName(store, idOrName);
   if (known !== null) return known.key.id;
   context.terminal.say(
-    `note: there is no key ${JSON.stringify(shown(idOrName))} now; these are the receipts of that id. See sluice keys list.`,
+    `note: there is no key ${JSON.stringify(shown(idOrName))} (see sluice keys list); this is the usage recorded under that id.`,
   );
   return idOrName;
 }
 
-/** Figures that are zero in every row are left out, but for those that everybody looks for. */
+/** Figures that are zero in every row are left out, except for the most common ones. */
 function usageTable(by: readonly UsageColumn[], rows: readonly UsageRow[], names: ReadonlyMap<string, string>): string {
   const total = rows.reduce(sum);
   const all = rows.length > 1 && by.length > 0 ? [...rows, total] : rows;

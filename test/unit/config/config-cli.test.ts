@@ -48,7 +48,7 @@ describe("the command line", () => {
     ["accounts tokens create x --role king", /See sluice accounts tokens create --help$/],
   ])("«%s» is a mistake, told in words and with exit code 64", (line, words) => {
     const invocation = parse(line);
-    expect(invocation).toMatchObject({ command: "mistake", exitCode: 64 });
+    expect(invocation).toMatchObject({ command: "usage-error", exitCode: 64 });
     expect(invocation.command === "mistake" ? invocation.text : "").toMatch(words);
   });
 

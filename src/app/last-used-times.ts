@@ -1,8 +1,8 @@
 import type { Timers } from "../clock/timers.ts";
 import type { Durable } from "./durable.ts";
 
-/** When keys were last used, told to the store by the minute. */
-export class KeyUse {
+/** Collects when keys were last used, and writes it to the store every minute. */
+export class LastUsedTimes {
   private lastUsed = new Map<string, number>();
   private disarm: () => void = () => {};
 
@@ -16,18 +16,18 @@ export class KeyUse {
   }
 
   start(): void {
-    this.disarm = this.timers.after(everyMs, () => void this.tell().then(() => this.start()));
+    this.disarm = this.timers.after(everyMs, () => void this.flush().then(() => this.start()));
   }
 
   stop(): void {
     this.disarm();
   }
 
-  async tell(): Promise<void> {
+  async flush(): Promise<void> {
     if (this.lastUsed.size === 0) return;
     const told = this.lastUsed;
     this.lastUsed = new Map();
-    // Only a convenience: a store that is away does not get it later.
+    // This is only informative, so nothing is repeated if the store cannot be reached.
     await this.durable.storage.keys.used(told).catch(() => {});
   }
 }
