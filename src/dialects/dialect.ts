@@ -8,10 +8,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { SpeechRequest } from "../operations/speech/speech-request.ts";
 import type { TranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 
-/**
- * A dialect: how to ask an upstream and how to read its answer. Everything here is pure; one `send` elsewhere does
- * the talking. A dialect may lack operations.
- */
+/** How a request to an upstream is written and its answer is read. All of it is pure; `send` does the I/O. A dialect may lack operations. */
 export interface Dialect {
   readonly name: string;
   readonly chat?: Codec<ChatRequest>;
@@ -20,7 +17,7 @@ export interface Dialect {
   readonly models?: ModelsCodec;
 }
 
-/** The request in the dialect of its target. A channel whose dialect lacks the operation is never chosen. */
+/** Writes a request in the dialect of its target. A channel whose dialect lacks the operation is never chosen. */
 export function encode(dialect: Dialect | undefined, request: CallRequest, target: Target): EncodedRequest | Failure {
   switch (request.operation) {
     case "chat":
@@ -34,14 +31,14 @@ export function encode(dialect: Dialect | undefined, request: CallRequest, targe
 
 export function codecOf<O extends Operation>(dialect: Dialect | undefined, operation: O): NonNullable<Dialect[O]> {
   const codec = dialect?.[operation];
-  if (codec === undefined) throw new Error(`a channel was chosen whose dialect has no ${operation}: ${dialect?.name ?? "unknown"}`);
+  if (codec === undefined) throw new Error(`the dialect ${dialect?.name ?? "(none)"} of the chosen channel has no ${operation}`);
   return codec;
 }
 
 export interface Codec<A> {
-  /** The request for one target, or why this target cannot be asked for it. */
+  /** The request for one target, or why this target cannot serve it. */
   encode(ask: A, target: Target): EncodedRequest | Failure;
-  explain(refusal: ErrorResponse): Failure;
+  explain(response: ErrorResponse): Failure;
 }
 
 export interface Target {
@@ -52,9 +49,9 @@ export interface Target {
   readonly ceiling: number | null;
   /** Ask for usage in a stream even if the client did not. */
   readonly meterStream: boolean;
-  /** False: it was asked for `srt` or `vtt` before and gave something else, without times. */
+  /** False if it answered an earlier request for `srt` or `vtt` with something else, without times. */
   readonly subtitles?: boolean;
-  /** The client's headers that may travel on to this channel. */
+  /** The client's headers that are forwarded to this channel. */
   readonly forwarded: Readonly<Record<string, string>>;
 }
 
@@ -65,25 +62,22 @@ export interface UpstreamRequest {
   readonly body: Uint8Array | StreamedBody | null;
 }
 
-/** A body that is not held in memory: read when it is sent, and once more if it has to be sent again. */
+/** A body that is not in memory: it is read when it is sent, and again for another attempt. */
 export interface StreamedBody {
   readonly length: number;
-  /**
-   * The bytes from the beginning, in parts of a size that is good to send. Each part is the reader's own, to be freed once
-   * it was sent. It throws when they cannot be read.
-   */
+  /** The bytes from the beginning, in parts. Each part belongs to the caller, who frees it after sending. Throws on a read error. */
   parts(): AsyncIterable<Uint8Array>;
 }
 
 export interface EncodedRequest {
   readonly request: UpstreamRequest;
-  /** How the answer to this very request is read. */
+  /** How the answer to this request is read. */
   readonly answer: ExpectedAnswer;
-  /** The number of tokens that was put in place of the client's, or null when nothing was clamped. */
+  /** The number of tokens that replaced the client's; null if none did. */
   readonly clampedTo: number | null;
-  /** The voice that was put in place of the client's, or null when none was. */
+  /** The voice that replaced the client's; null if none did. */
   readonly voice: string | null;
-  /** The fields of the request that the dialect could not carry. */
+  /** The fields of the request that the dialect does not support. */
   readonly dropped?: readonly string[];
   /** It asks for `srt` or `vtt`, which could also be made of another format. */
   readonly subtitles?: boolean;
@@ -93,15 +87,15 @@ export type ExpectedAnswer = ExpectedWhole | ExpectedStream;
 
 export interface ExpectedWhole {
   readonly kind: "whole";
-  /** Reads a body that came with a status of success. */
+  /** Reads the body of a successful response. */
   readonly read: (body: Uint8Array, head: UpstreamHead) => WholeAnswer | Failure;
 }
 
 export interface ExpectedStream {
   readonly kind: "stream";
-  /** Begins to read a body that came with a status of success. */
+  /** Makes a reader for the body of a successful response. */
   reader(head: UpstreamHead, tools: ReaderTools): StreamReader | Failure | Promise<StreamReader | Failure>;
-  /** Reads JSON that came where a stream was asked for: an error in disguise, or the whole answer after all. */
+  /** Reads JSON that was sent instead of a stream: an error with status 200, or an answer that is not streamed. */
   instead(body: Uint8Array, head: UpstreamHead): WholeAnswer | Failure;
 }
 
@@ -110,30 +104,30 @@ export interface UpstreamHead {
   readonly header: (name: string) => string | null;
 }
 
-/** What a reader may need of the world. */
+/** What a reader may need from outside. */
 export interface ReaderTools {
   readonly transcoder: MakeTranscoder;
 }
 
-/** Reads one stream. Stateful by nature, but it sees bytes only. */
+/** Reads one stream. It is stateful, and does no I/O. */
 export interface StreamReader {
-  /** The media type of what it gives. */
+  /** The media type of the frames. */
   readonly type: string;
-  /** What a failure after the first output looks like: `events` are told in-band, of `bytes` only a broken connection tells. */
+  /** How a failure after the first output is reported: `events` in-band, `bytes` only by closing the connection. */
   readonly shape: "events" | "bytes";
-  /** The emissions of the next bytes, in order. A failure is an error the upstream sent in-band, or nonsense. */
+  /** The emissions of the next bytes, in order. A failure is an error that the upstream sent in-band, or an unreadable stream. */
   push(chunk: Uint8Array): Emissions | Promise<Emissions>;
-  /** What the end of the body means: the missing end, or a failure because the stream was cut. */
+  /** The body has ended: the missing end event, or a failure if the stream is incomplete. */
   close(): Emissions | Promise<Emissions>;
-  /** How long the body says it is, where that is worth knowing: it is complete somewhere, and can be read whole before any of it leaves. */
+  /** The declared length of the body, if it may be read as a whole before the first byte is relayed. */
   readonly declaredBytes?: number | null;
-  /** What it was given holds more than was good to give at once: pushing nothing gives the next of it, before the body is read on. */
+  /** There is more output of the bytes so far than was returned at once: pushing an empty chunk returns the next part. */
   readonly hasMore?: boolean;
-  /** Everything that counts has been said: only usage and an end mark may follow. */
+  /** The output is complete: only usage and an end mark may follow. */
   readonly finished: boolean;
-  /** A failure that came in one push with good emissions: they were given, and it comes next. */
+  /** A failure that came in the same push as good emissions, which were returned first. */
   readonly pending: Failure | null;
-  /** It will not be read on. */
+  /** No more will be read. */
   destroy(): void;
 }
 
@@ -141,28 +135,28 @@ export type Emissions = readonly Emission[] | Failure;
 
 /** Reads the events of a stream one by one; `EventReader` makes a reader of it. */
 export interface EventDecoder {
-  /** The emissions of one event, in order. A failure is an error the upstream sent in-band. */
+  /** The emissions of one event, in order. A failure is an error that the upstream sent in-band. */
   read(event: SseEvent): Emissions;
-  /** What the end of the body means: the missing end event, or a failure because the stream was cut. */
+  /** The body has ended: the missing end event, or a failure if the stream is incomplete. */
   close(): Emissions;
   readonly finished: boolean;
-  /** What the next events will probably look like: those that do are not read. Null where that is not known. */
+  /** The expected form of the next events: those that match it are not parsed. Null if it is not known. */
   readonly familiar?: FamiliarDelta | null;
 }
 
-/** An event that says nothing new but its words. */
+/** Matches events that differ from an earlier one in nothing but their text. */
 export interface FamiliarDelta {
   readonly output: Output;
-  /** The words are said; otherwise they are only thought. */
+  /** The text is content; otherwise it is reasoning. */
   readonly said: boolean;
-  /** Where the frame ends that begins here and is one of these; 0 where none does. */
+  /** The end of the matching frame that begins at `start`; 0 if none does. */
   end(bytes: Uint8Array, start: number): number;
-  /** Where the words of that frame lie. */
+  /** Where the text of that frame lies. */
   readonly from: number;
   readonly to: number;
 }
 
-/** One server-sent event: its payload, and the same as one canonical frame (`data: …` and a blank line). */
+/** One server-sent event: its payload, and its canonical frame (`data: …` and a blank line). */
 export interface SseEvent {
   /** The `event:` field, or an empty string. */
   readonly name: string;
@@ -170,7 +164,7 @@ export interface SseEvent {
   readonly frame: Uint8Array;
 }
 
-/** An answer with a status that is not success, read to its end (bounded). */
+/** A response with an error status. Its body is read up to a limit. */
 export interface ErrorResponse {
   readonly status: number;
   readonly header: (name: string) => string | null;

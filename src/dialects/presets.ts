@@ -2,26 +2,26 @@ import type { Address, Capabilities, Quirks, Voices } from "../channels/channel.
 import type { Operation } from "../operations/operation.ts";
 
 /**
- * What is known about a provider before its operator says anything: where it is, how it takes a key, what it can do.
- * This is the one index of providers by name. Everything else reads these facts and never asks who a provider is.
+ * The defaults for a provider: its address, how it takes a key, what it supports. This is the only index of providers by name; all other
+ * code reads these facts and never compares a provider's name.
  */
 export interface Preset {
   readonly name: string;
   readonly dialect: string;
-  /** May hold `{resource}` or `{region}`, which the channel then has to give. */
+  /** May contain `{resource}` or `{region}`, which the channel then has to set. */
   readonly baseUrl: string;
   readonly paths: Paths;
-  /** `null` where the provider has no list of what a key may call: the channel then names its models. */
+  /** Null if the provider has no list of models: the channel then has to name them. */
   readonly modelsPath: string | null;
-  /** What every name in that list begins with, and no client writes. */
+  /** A prefix of all names in that list, which clients do not write. */
   readonly listedPrefix: string;
-  /** The older, dated way in, chosen by giving an `api_version`; `null` where there is none. */
+  /** The older API with an `api_version`; null if there is none. */
   readonly dated: DatedAddress | null;
   readonly authHeader: string;
-  /** What stands before the key in it. */
+  /** The text before the key in that header. */
   readonly authPrefix: string;
   readonly needsKey: boolean;
-  /** It runs on this machine, in processes of the gateway's own. */
+  /** It runs on this machine, in engine processes of the gateway. */
   readonly local: boolean;
   readonly tier: number;
   readonly operations: readonly Operation[];
@@ -34,7 +34,7 @@ export interface Preset {
   readonly audioSecondsMax: number | null;
   readonly voices: Voices | null;
   readonly quirks: Quirks;
-  /** Client headers that mean something to this provider, lower case. */
+  /** Client headers that this provider understands, in lower case. */
   readonly forwardHeaders: readonly string[];
   readonly environment: PresetEnvironment;
   /** Worth knowing before use; for the documentation. */
@@ -43,7 +43,7 @@ export interface Preset {
   readonly warning: string | null;
 }
 
-/** Where each operation is, below the base address. */
+/** The path of each operation, relative to the base URL. */
 export type Paths = Pick<Address, "chatPath" | "transcriptionPath" | "translationPath" | "speechPath">;
 
 export const defaultPaths: Paths = {
@@ -58,17 +58,17 @@ export interface DatedAddress {
   readonly paths: Paths;
 }
 
-/** The variables that make a channel of this provider where there is no configuration file. */
+/** The environment variables that add a channel of this provider if there is no configuration file. */
 export interface PresetEnvironment {
-  /** Variables that carry its key; the first that is set counts. */
+  /** Variables for its key; the first that is set counts. */
   readonly key: readonly string[];
-  /** Variables that carry its address, to which `addressPath` is added. */
+  /** Variables for its address, to which `addressPath` is appended. */
   readonly address: readonly string[];
   readonly addressPath: string;
   readonly region: readonly string[];
 }
 
-/** Where a provider reports the usage of a stream in its last delta, also unasked. */
+/** The field in which a provider reports the usage of a stream in its last delta, even if it was not requested. */
 export const usageExtension = "x_groq";
 
 /** The dialect of most providers here, and of a channel that names only an address. */
@@ -137,7 +137,7 @@ export const presets: readonly Preset[] = [
   hosted("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", {
     listedPrefix: "models/",
     environment: { key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"], address: [], addressPath: "", region: [] },
-    remark: "the provider's compatible door",
+    remark: "the provider's OpenAI-compatible endpoint",
   }),
   hosted("bedrock", "https://bedrock-mantle.{region}.api.aws/openai/v1", "AWS_BEARER_TOKEN_BEDROCK", {
     environment: {
@@ -179,14 +179,14 @@ export const presets: readonly Preset[] = [
   selfHosted("llama.cpp", "http://127.0.0.1:8080/v1"),
   selfHosted("embedded", "engine://local/v1", {
     local: true,
-    // Whatever else has a model of the same name answers first.
+    // Any other channel with a model of the same name is preferred.
     tier: 1000,
     operations: everything,
     modelsPath: null,
     transcriptionFormats: [{ prefix: "", formats: ["json", "verbose_json"] }],
     speechFormats: ["pcm", "wav"],
     speechEvents: [],
-    // What takes longer to hear than a call may last is not begun.
+    // Longer audio would take more time than a call may last.
     audioSecondsMax: 900,
     remark: "small models that come with the gateway and run on this machine; see docs/embedded.md",
   }),
@@ -208,12 +208,12 @@ export interface PresetOptions {
 
 export type PresetOption = "resource" | "region";
 
-/** The options without which this provider has no address. */
+/** The options that the address of this provider needs. */
 export function optionsOf(preset: Preset): readonly PresetOption[] {
   return (["resource", "region"] as const).filter((option) => preset.baseUrl.includes(`{${option}}`));
 }
 
-/** Where this provider's requests go, or the option that is missing to say so. An explicit base URL always wins. */
+/** The address of this provider, or the option that is missing. An explicit base URL always wins. */
 export function presetAddress(preset: Preset, options: PresetOptions): Omit<Address, "host"> | { readonly missing: PresetOption } {
   const dated = options.apiVersion === null ? null : preset.dated;
   const missing = options.baseUrl === null ? optionsOf(preset).find((option) => options[option] === null) : undefined;

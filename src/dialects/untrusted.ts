@@ -1,9 +1,8 @@
 import { type JsonLimits, scanJson } from "../operations/json.ts";
 
 /**
- * Parses what an upstream sent, or returns `undefined`. The engine's own parser is the quickest there is on ordinary
- * answers and takes seconds on hostile nesting, so a long text has its depth checked first, in linear time, where it lies
- * in the bytes it came in.
+ * Parses JSON of an upstream, or returns `undefined`. `JSON.parse` is the fastest parser for usual answers, but takes seconds for hostile
+ * nesting, so the depth of a long text is checked first, in linear time.
  */
 export function parseUntrusted(text: string, bytes: Uint8Array, from = 0, to = bytes.length): unknown {
   if (text.length > trustedLength && !scanJson(bytes.subarray(from, to), limits).ok) return undefined;
@@ -16,5 +15,5 @@ export function parseUntrusted(text: string, bytes: Uint8Array, from = 0, to = b
 
 const trustedLength = 32 * 1024;
 
-/** Answers may hold many log probabilities; only their depth needs a bound. */
+/** Answers may contain many log probabilities, so only their depth is limited. */
 const limits: JsonLimits = { depthMax: 512, membersMax: Infinity, tokensMax: Infinity };

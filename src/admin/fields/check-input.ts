@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { AdminError } from "../admin-error.ts";
 
-/** Parses input with its schema, or returns an error that names the first problem. The error never repeats the value, which may be secret. */
+/** Parses input with its schema, or returns an error that names the first problem. It never repeats the value, which may be secret. */
 export function checkInput(schema: z.ZodObject, value: unknown, what: "field" | "parameter"): { readonly value: unknown } | AdminError {
   const result = schema.safeParse(value);
   if (result.success) return { value: result.data };

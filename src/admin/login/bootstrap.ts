@@ -21,7 +21,7 @@ export async function prepareBootstrap(needs: {
     return null;
   }
   const token = Buffer.from(needs.random(32)).toString("base64url");
-  // The store comes first: if writing the file fails, nobody has the token. A new file is written, because others may be able to read an old one.
+  // The store comes first: if writing the file fails, nobody has the token. The file is new, because others may be able to read an old one.
   await needs.accounts.setBootstrap(needs.digest(token), needs.wallMs() + bootstrapLifeMs);
   await mkdir(needs.dataDir, { recursive: true, mode: 0o700 });
   const draft = `${path}.new`;

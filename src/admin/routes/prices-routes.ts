@@ -120,7 +120,7 @@ function shownPrice(price: Price | StoredPrice, source: Source, inForce: boolean
   };
 }
 
-/** For each provider and model, of the prices that have begun: the latest of the strongest source. Weaker sources come first in the list. */
+/** For each provider and model, of the prices that have begun: the latest of the strongest source. Weaker sources come first in `all`. */
 function strongest(all: readonly { readonly price: Price; readonly source: Source }[], nowMs: number): ReadonlySet<Price> {
   const best = new Map<string, { readonly price: Price; readonly source: Source }>();
   for (const entry of all) {

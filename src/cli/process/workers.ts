@@ -24,7 +24,7 @@ export function workerCountProblem(count: number, cores: number): string | null 
   return `--workers must be a whole number from 1 to ${max}, which is ${perCoreMax} for each of the ${cores} cores`;
 }
 
-/** The error of listening on an address; null if that works. Workers would not notice a port in use, because they listen with SO_REUSEPORT. */
+/** The error of listening on an address; null if it works. Workers would not notice a port in use, as they listen with SO_REUSEPORT. */
 export function listenError({ host, port }: { readonly host: string; readonly port: number }): unknown {
   if (port === 0) return null;
   try {

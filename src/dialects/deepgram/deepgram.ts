@@ -1,7 +1,7 @@
 import type { Dialect } from "../dialect.ts";
 import { deepgramTranscription } from "./transcription.ts";
 
-/** Deepgram. Its keys are presented as `Authorization: Token …`, and its audio goes up bare. */
+/** Deepgram. It takes keys as `Authorization: Token …`, and audio as the bare request body. */
 export const deepgram: Dialect = {
   name: "deepgram",
   transcription: deepgramTranscription,

@@ -36,7 +36,7 @@ function encode(ask: TranscriptionRequest, target: Target): EncodedRequest | Fai
   };
 }
 
-/** A body of JSON would be read as the address of a recording, which the upstream then fetches: only audio is called what it is. */
+/** The client's type is used for audio only: a JSON body could name a URL, which the upstream would fetch. */
 function audioType({ file }: TranscriptionRequest): string {
   const type = typeOf(file);
   return /^(?:audio|video)\//i.test(type) ? type : unknownType;

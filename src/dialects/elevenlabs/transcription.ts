@@ -65,9 +65,9 @@ function readElevenLabs(body: Uint8Array, asked: string | null): Transcript | Fa
   return {
     text: answer["text"],
     language,
-    // Its last word is not the end of the recording, and what is billed is the recording.
+    // The end of the last word would be too short: the whole recording is billed.
     duration: Number.isNaN(duration) ? null : duration,
-    // Made here, because only here the upstream's own spaces between words are known.
+    // Made here, because only this dialect knows the upstream's own spaces between words.
     segments: pieces === null || !pieces.every(isTimed) ? null : grouped(pieces, !isUnspaced(language)),
     words: pieces?.map(({ word, start, end, speaker }) => ({ word, start, end, speaker })) ?? null,
     usage: null,

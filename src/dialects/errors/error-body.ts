@@ -1,19 +1,17 @@
 import type { JsonObject } from "../../operations/json.ts";
-/**
- * What an upstream's error body says, in whichever of the many shapes it says it. The words are the upstream's own:
- * before they are repeated to a client or a log, they must pass through `presentable`.
- */
+
+/** An error body of an upstream, read from any of the usual formats. Its text must pass through `presentable` before it is shown or logged. */
 export interface ErrorBody {
-  /** An empty string where there was nothing to read. */
+  /** Empty if there is none. */
   readonly message: string;
   readonly type: string | null;
   readonly code: string | null;
   /** The parameter the upstream points at. Some upstreams put a whole sentence here. */
   readonly param: string | null;
-  /** A status the body states of itself, in words or in digits. */
+  /** A status inside the body, as a name or a number. */
   readonly status: string | null;
   readonly details: ErrorDetails;
-  /** A page of markup comes from whatever stands before the upstream, so its words prove nothing. */
+  /** A page of markup comes from a proxy in front of the upstream, so its text is no evidence. */
   readonly form: "json" | "text" | "markup" | "empty";
 }
 
@@ -24,7 +22,7 @@ export interface ErrorDetails {
   readonly quotas: readonly string[];
 }
 
-/** A total function: any text gives a body, and nothing in it can make this throw or take long. */
+/** Never throws, and takes linear time for any text. */
 export function errorBody(text: string): ErrorBody {
   const bounded = text.slice(0, textMaxChars).trim();
   if (bounded === "") return { ...nothing, form: "empty" };
@@ -34,11 +32,11 @@ export function errorBody(text: string): ErrorBody {
   return body ?? { ...nothing, message: cutBetweenTokens(bounded, plainMaxChars), form: "text" };
 }
 
-/** The same for an error that has been parsed already: the error itself, or the object around it. */
+/** The same for a parsed error: the error itself, or the object that contains it. */
 export function errorIn(value: unknown): ErrorBody | null {
   const error = read(value);
   if (error === null) return null;
-  // A reseller quotes the error of the upstream behind it, which knows more than "the provider returned an error".
+  // A reseller quotes the error of the provider behind it, which is more specific than its own.
   const quoted = error.quoted === null ? undefined : (parse(error.quoted) ?? error.quoted);
   const inner = quoted === undefined ? null : read(quoted);
   if (inner === null) return error.body;
@@ -52,34 +50,31 @@ export function errorIn(value: unknown): ErrorBody | null {
   };
 }
 
-/**
- * The upstream's words made fit to be repeated: no control characters, nothing that looks like a secret or names an
- * account, no echo of the request, and a bound.
- */
+/** Makes the text of an upstream safe to show: without control characters, secrets, account names and echoes of the request, and shortened. */
 export function presentable(text: string, charsMax: number): string {
   const bounded = cutBetweenTokens(text, presentedMaxChars);
   const shown = redacted(withoutEcho(withoutControls(bounded)))
     .replace(/ {2,}/g, " ")
     .trim();
-  // Secrets that are known by their values are taken out later, and half of one would not be recognised.
+  // Known secrets are removed later, by value. A secret that is cut in half would not be recognised, so this cuts between tokens.
   return cutBetweenTokens(shown, charsMax).toWellFormed();
 }
 
 /**
- * Validators quote the input they reject, and that input is a prompt. It must not reach a log, and it must not be
- * taken for the upstream's own words: a client could write "incorrect API key" and have a channel closed.
+ * Validators quote the input that they reject, which is a prompt. It must not be logged, and must not be taken for the upstream's own
+ * text: a client could write "incorrect API key" into a prompt and have a channel cooled down.
  */
 export function withoutEcho(text: string): string {
   const at = text.search(/'input':|"input":|\\"input\\":|input_value=/);
   return at === -1 ? text : `${text.slice(0, at)}…`;
 }
 
-/** Far above any honest error, and little enough to parse and search without thinking about it. */
+/** Larger than any real error, and small enough to parse and search quickly. */
 const textMaxChars = 64 * 1024;
 const plainMaxChars = 500;
-/** Several times what is ever shown, because taking secrets out makes a text shorter. */
+/** Several times what is shown, because removing secrets makes a text shorter. */
 const presentedMaxChars = 8 * 1024;
-/** Honest errors nest four or five levels. */
+/** Real errors nest four or five levels. */
 const depthMax = 64;
 const itemsMax = 8;
 
@@ -94,7 +89,7 @@ const nothing: Omit<ErrorBody, "form"> = {
   details: noDetails,
 };
 
-/** An error, and the text of the error behind it where it quotes one. */
+/** An error, and the text of another error that it quotes. */
 interface ParsedError {
   readonly body: ErrorBody;
   readonly quoted: string | null;
@@ -196,7 +191,7 @@ function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value.slice(0, itemsMax) : [];
 }
 
-/** A non-empty string, or a number in its place: codes come as both. */
+/** A non-empty string, or a number as a string: codes are sent as either. */
 function word(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value.trim() !== "" ? value : null;
@@ -215,7 +210,7 @@ function parse(text: string | null): unknown {
   }
 }
 
-/** Counts brackets outside strings, so that no parser is handed something to recurse into. */
+/** Counts brackets outside strings, to protect the parser from deep nesting. */
 function isDeep(text: string): boolean {
   let depth = 0;
   let quoted = false;
@@ -232,7 +227,7 @@ function isDeep(text: string): boolean {
   return false;
 }
 
-/** Some upstreams refuse a streamed request with an event although the status is an error. */
+/** Some upstreams answer a streamed request with an error status and an event as the body. */
 function firstEventData(text: string): string | null {
   const at = text.startsWith("data:") ? 0 : text.indexOf("\ndata:") + 1;
   if (at === 0 && !text.startsWith("data:")) return null;
@@ -244,7 +239,7 @@ function isMarkup(text: string): boolean {
   return /^<[a-z!?]/i.test(text);
 }
 
-/** By hand, because a pattern for tags is quadratic on a page of opening brackets. */
+/** Not a regular expression, which would take quadratic time for a page of opening brackets. */
 function withoutTags(text: string): string {
   const words: string[] = [];
   let at = 0;
@@ -264,7 +259,7 @@ function withoutTags(text: string): string {
     .trim();
 }
 
-/** Never cuts inside a token: half a secret is too short to look like one, and half of it is out. */
+/** Never cuts inside a token: half of a secret is too short to be recognised as one. */
 function cutBetweenTokens(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text;
   let end = charsMax;
@@ -276,14 +271,14 @@ function isTokenCode(code: number): boolean {
   return code > 0x20 && code < 0x7f && code !== 0x2c && code !== 0x3b && code !== 0x3e;
 }
 
-/** Line breaks become spaces; control and format characters, which can forge or hide log lines, disappear. */
+/** Replaces line breaks with spaces, and removes control and format characters, which can forge or hide log lines. */
 function withoutControls(text: string): string {
   return text.replace(/[\t\n\v\f\r\u0085\u2028\u2029]/g, " ").replace(/[\p{Cc}\p{Cf}]/gu, "");
 }
 
 const mark = "[redacted]";
 
-/** Every quantifier is bounded or stands alone, so that the time is linear whatever the text. */
+/** Every quantifier is bounded or not nested, so that this takes linear time. */
 function redacted(text: string): string {
   return text
     .replace(/\b(bearer)\s{1,8}\S+/gi, `$1 ${mark}`)
@@ -295,8 +290,8 @@ function redacted(text: string): string {
 }
 
 /**
- * Tells `max_completion_tokens`, `example-chat-20241022` and `ResponsiblePolicyViolation` from a key. Names are made of
- * words and small numbers; twenty random characters are not.
+ * Distinguishes names such as `max_completion_tokens`, `example-chat-20241022` and `ResponsiblePolicyViolation` from keys: names consist
+ * of words and short numbers.
  */
 function isReadable(token: string): boolean {
   return token.split(/[-_/+=]/).every((part) => {

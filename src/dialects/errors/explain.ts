@@ -4,51 +4,50 @@ import { errorBody, errorIn, presentable, withoutEcho, type ErrorBody } from "./
 import { retryAfterMs, waitInWords, waitMaxMs } from "./retry-after.ts";
 
 /**
- * What a refusal means. The evidence is weighed in this order: codes the upstream chose for machines, then what its
- * message says, then the status, because upstreams report a bad key or an empty account with the same 400 as a
- * mistake of the client's.
+ * Classifies an error response: by its codes, then by its message, then by its status, because many upstreams report a bad key or an
+ * empty account with the same 400 as a mistake of the client.
  *
- * Without `wallNowMs`, a date in the answer is read only against the answer's own `Date`.
+ * Without `wallNowMs`, a date in the response is only compared with the response's own `Date`.
  */
 export function explain(refusal: ErrorResponse, wallNowMs: number = Number.NaN): Failure {
   const body = errorBody(refusal.body);
-  return told({
+  return failureFrom({
     ...evidence(body),
     status: refusal.status,
     isInBand: false,
     retryAfterMs: retryAfterMs(refusal.header, body, wallNowMs),
-    toldMs: retryAfterMs(refusal.header, { ...body, message: "" }, wallNowMs),
+    statedWaitMs: retryAfterMs(refusal.header, { ...body, message: "" }, wallNowMs),
   });
 }
 
 /**
- * The same for an error inside an answer that began as a success: the top-level `error` of a JSON body, or of an
- * event. Its type or code stands in for the status it should have had.
+ * The same for an error inside a successful response: the top-level `error` of a JSON body or of an event. Its type or code is used
+ * instead of the status.
  */
 export function explainInBand(error: unknown): Failure {
   const body = errorIn(error) ?? errorBody("");
-  return told({
+  return failureFrom({
     ...evidence(body),
     status: statedStatus(body),
     isInBand: true,
     retryAfterMs: retryAfterMs(() => null, body, Number.NaN),
-    toldMs: retryAfterMs(() => null, { ...body, message: "" }, Number.NaN),
+    statedWaitMs: retryAfterMs(() => null, { ...body, message: "" }, Number.NaN),
   });
 }
 
 interface Evidence {
   readonly body: ErrorBody;
-  /** Null where an error in-band does not say. */
+  /** Null if an error in-band states none. */
   readonly status: number | null;
   readonly isInBand: boolean;
   readonly retryAfterMs: number | null;
-  /** The same, but for what the message says. */
-  readonly toldMs: number | null;
+  /** The same without what the message says. */
+  readonly statedWaitMs: number | null;
   /** Every code, type, status and reason of the body, in one spelling. */
   readonly codes: ReadonlySet<string>;
-  /** What it says, in lower case. Empty for a page of markup. */
+  /** The message in lower case. Empty for a page of markup. */
   readonly text: string;
-  /** The same without anything quoted in it, and empty if it points at a parameter of the request. */
+  /** The same without quotations, and empty if the error is about a parameter of the request. */
   readonly ownText: string;
 }
 
@@ -57,19 +56,19 @@ interface Explanation {
   readonly scope?: FailureScope;
   readonly param?: string | null;
   readonly ceiling?: number;
-  /** The upstream's words that it rests on. */
+  /** The part of the upstream's text that it is based on. */
   readonly basis?: string | null;
 }
 
-function told(seen: Evidence): Failure {
-  const verdict =
-    firstOf(codeRules, seen) ??
-    firstOf(requestRules, seen) ??
-    ceilingVerdict(seen) ??
-    firstOf(channelRules, seen) ??
-    firstOf(refusalRules, seen) ??
-    statusVerdict(seen);
-  const { kind, ceiling, scope = null, basis = null } = verdict;
+function failureFrom(seen: Evidence): Failure {
+  const explanation =
+    firstMatch(codeRules, seen) ??
+    firstMatch(requestRules, seen) ??
+    ceilingExplanation(seen) ??
+    firstMatch(channelRules, seen) ??
+    firstMatch(refusalRules, seen) ??
+    statusExplanation(seen);
+  const { kind, ceiling, scope = null, basis = null } = explanation;
   const sentence = presentable(seen.body.message, summaryMaxChars);
   const plain = failure(kind, sentence === "" ? `${label(seen)}: no message (${seen.body.form})` : label(seen), {
     status: seen.status,
@@ -77,11 +76,11 @@ function told(seen: Evidence): Failure {
     ...(scope !== null && { scope }),
     ...(ceiling !== undefined && { ceiling }),
   });
-  if (plain.blame === "client") return { ...plain, ...clientsShare(plain, verdict, seen) };
-  // A failure of one request cools nothing down.
+  if (plain.blame === "client") return { ...plain, ...clientFacts(plain, explanation, seen) };
+  // A failure of a single request causes no cool-down.
   if (plain.scope === "request") return plain;
   const waits = waitMs(kind, seen);
-  const otherwiseMs = waitMs(kind, { ...seen, text: "", retryAfterMs: seen.toldMs });
+  const otherwiseMs = waitMs(kind, { ...seen, text: "", retryAfterMs: seen.statedWaitMs });
   if (waits === otherwiseMs) return { ...plain, retryAfterMs: waits };
   const words = [...(waitInWords(seen.body.message)?.words ?? []), perDay];
   return { ...plain, retryAfterMs: waits, upstreamWords: { sentence, basis, wait: { words, otherwiseMs } } };
@@ -89,12 +88,12 @@ function told(seen: Evidence): Failure {
 
 const perDay = "per day";
 
-/** Only what a client did wrong is explained to it in the upstream's words, because it needs them to fix it. */
-function clientsShare(plain: Failure, verdict: Explanation, { body }: Evidence): Partial<Failure> {
+/** Clients see the upstream's text only for their own mistakes, because they need it to fix them. */
+function clientFacts(plain: Failure, explanation: Explanation, { body }: Evidence): Partial<Failure> {
   const message = body.form === "markup" ? "" : presentable(body.message, messageMaxChars);
   const type = identifier(body.type);
   const code = identifier(body.code);
-  const param = identifier(verdict.param ?? body.param);
+  const param = identifier(explanation.param ?? body.param);
   if (plain.kind === "context_length") {
     // A widely used client recognises an overflow by this text alone.
     const isRecognisable = message === "" || /context_length_exceeded|maximum context length/.test(message);
@@ -106,7 +105,7 @@ function clientsShare(plain: Failure, verdict: Explanation, { body }: Evidence):
 
 function waitMs(kind: FailureKind, { body, text, retryAfterMs }: Evidence): number | null {
   if (kind !== "rate_limited") return retryAfterMs;
-  // A delay of seconds next to a daily quota is about the next minute, and would have us knock all day.
+  // With a daily quota, a delay of seconds is about another limit, and would cause requests all day.
   if (body.details.quotas.some((quota) => quota.includes("PerDay"))) return waitMaxMs;
   return retryAfterMs ?? (text.includes(perDay) ? waitMaxMs : null);
 }
@@ -115,13 +114,13 @@ const messageMaxChars = 1000;
 const summaryMaxChars = 300;
 const evidenceMaxChars = 4096;
 
-/** For our own log: what is the upstream's own beyond doubt. Its sentence follows when it is known not to repeat the request. */
+/** For the log: what cannot be an echo of the request. The upstream's sentence is added once it is known not to repeat the request. */
 function label({ body, status, isInBand }: Evidence): string {
   const parts = [isInBand ? "in-band" : null, status, identifier(body.code) ?? identifier(body.type)];
   return parts.filter((each) => each !== null && each !== "").join(" ");
 }
 
-/** A type, code or parameter that can be repeated as it is; anything else is dropped, as is a bare status. */
+/** A type, code or parameter that is safe to show; null for anything else, and for a bare status. */
 function identifier(text: string | null): string | null {
   if (text === null || !/^[\w.[\]/:-]{1,100}$/.test(text) || /^\d+$/.test(text)) return null;
   return presentable(text, 100) === text ? text : null;
@@ -145,8 +144,8 @@ function spelled(code: string): string {
 }
 
 /**
- * Removes everything between the first opening quote and the last closing one. Upstreams quote what the client sent,
- * and a client must not be able to close a channel by having `credit balance is too low` quoted back at it.
+ * Removes everything between the first opening quote and the last closing one. Upstreams quote what the client sent, and a client must
+ * not be able to cool a channel down by having `credit balance is too low` quoted.
  */
 function withoutQuotes(text: string): string {
   const open = /(?<!\w)["'`]/.exec(text);
@@ -155,13 +154,13 @@ function withoutQuotes(text: string): string {
   return close === open.index ? text : `${text.slice(0, open.index)} ${text.slice(close + 1)}`;
 }
 
-/** A rule holds if all of its conditions do. The first rule that holds decides. */
+/** A rule matches if all of its conditions do. The first matching rule decides. */
 interface Rule extends Explanation {
   /** Any of these codes, in any spelling; `*` stands for any beginning. */
   readonly codes?: readonly string[];
-  /** Any of these phrases, in lower case; a list is a phrase in several pieces. */
+  /** Any of these phrases, in lower case; a list is a phrase in several parts. */
   readonly says?: readonly Phrase[];
-  /** The same, where the upstream speaks for itself: needed before anything but the request is charged. */
+  /** The same without quotations. Required if the failure is charged to anything but the request. */
   readonly saysItself?: readonly Phrase[];
   readonly unless?: readonly Phrase[];
   readonly statuses?: readonly number[];
@@ -170,7 +169,7 @@ interface Rule extends Explanation {
 
 type Phrase = string | readonly string[];
 
-function firstOf(rules: readonly Rule[], seen: Evidence): Explanation | null {
+function firstMatch(rules: readonly Rule[], seen: Evidence): Explanation | null {
   const rule = rules.find((each) => holds(each, seen));
   if (rule === undefined) return null;
   const { kind, scope } = rule;
@@ -179,7 +178,7 @@ function firstOf(rules: readonly Rule[], seen: Evidence): Explanation | null {
   return { kind, param, basis, ...(scope !== undefined && { scope }) };
 }
 
-/** The phrase that made a rule hold; of one in several pieces the longest, because the others are words that any text may have. */
+/** The phrase that made a rule match; of several parts the longest, because the others are common words. */
 function basisOf({ says, saysItself }: Rule, { text, ownText }: Evidence): string | null {
   const phrase = saysItself?.find((each) => includesAny(ownText, [each])) ?? says?.find((each) => includesAny(text, [each]));
   if (phrase === undefined || typeof phrase === "string") return phrase ?? null;
@@ -220,7 +219,7 @@ const rateCodes = [
   "model_not_ready_exception",
 ];
 
-/** A parameter that is refused only in this combination is known to the upstream. */
+/** A parameter that is refused only in a combination is supported in general. */
 const conditions: readonly Phrase[] = ["only allowed when", "only be used when", "only supported when", "unless stream"];
 
 const badRequest = [400, 422];
@@ -353,7 +352,7 @@ const codeRules: readonly Rule[] = [
   { kind: "too_large", codes: ["request_too_large", "payload_too_large"] },
 ];
 
-/** What is wrong with this one request: nothing but the request is charged, so quoted words count as well. */
+/** Problems of this request alone: nothing else is charged, so quoted text counts as well. */
 const requestRules: readonly Rule[] = [
   {
     kind: "context_length",
@@ -383,7 +382,7 @@ const requestRules: readonly Rule[] = [
       ["inputs", "max_new_tokens", "must be <="],
     ],
   },
-  // Before the rules below, because these sentences repeat a name the client made up, often without quotes.
+  // Before the rules below, because these sentences repeat a name that the client chose, often without quotes.
   {
     kind: "unsupported",
     statuses: badRequest,
@@ -424,10 +423,10 @@ const emptyAccount: readonly Phrase[] = [
   ["usage limit", "exceeded"],
 ];
 
-/** What is wrong with the channel, its account or its model, said by the upstream itself. */
+/** Problems of the channel, its account or its model, stated by the upstream itself. */
 const channelRules: readonly Rule[] = [
   { kind: "quota_exhausted", statuses: [400, 401, 403, 422], saysItself: emptyAccount },
-  // An upstream that says when to come back is limiting us, whatever it says about plans and billing besides.
+  // An upstream that says when to retry is limiting the rate, whatever else it says about plans and billing.
   { kind: "quota_exhausted", statuses: [429], saysItself: emptyAccount, givesNoWait: true },
   {
     kind: "unauthorized",
@@ -468,7 +467,7 @@ const channelRules: readonly Rule[] = [
   },
 ];
 
-/** What the upstream does for no client. */
+/** Requests that the upstream refuses for every client. */
 const refusalRules: readonly Rule[] = [
   {
     kind: "content_policy",
@@ -522,7 +521,7 @@ const refusalRules: readonly Rule[] = [
   },
 ];
 
-/** Parameters worth recognising in a sentence where the upstream does not name one in its own field. */
+/** Parameters that are recognised in a message without a `param`. */
 const parameters = [
   "parallel_tool_calls",
   "tool_choice",
@@ -546,8 +545,8 @@ const parameters = [
 ];
 
 /**
- * `stream_options` gets the most care: the gateway adds it on its own account, and must learn from this where not to.
- * A fault inside it (`stream_options.other`) is the client's and teaches nothing.
+ * `stream_options` is recognised with most care: the gateway adds it by itself, and learns here where not to. A problem inside it
+ * (`stream_options.other`) is the client's own.
  */
 function unsupportedParam({ body, text }: Evidence): string | null {
   const { param } = body;
@@ -556,10 +555,10 @@ function unsupportedParam({ body, text }: Evidence): string | null {
   return parameters.find((name) => text.includes(name)) ?? null;
 }
 
-/** How upstreams call the limit on output tokens, which the client knows under one of two names. */
+/** The names that upstreams have for the limit on output tokens. */
 const outputTokens = /max_(?:completion_|output_|new_)?tokens|max(?:output)?tokens|max(?:imum)? tokens|(?:completion|output) tokens/;
 
-/** Where the number stands that an upstream allows at most. The first form that matches gives it. */
+/** The forms in which upstreams state the largest allowed number. The first that matches counts. */
 const ceilings: readonly { readonly form: RegExp; readonly isExclusive?: true }[] = [
   { form: /\bat most ["'`]?(\d[\d,]{0,12})/ },
   { form: /(?:less than or equal to|lower than or equal to|<=|≤) ?["'`]?(\d[\d,]{0,12})/ },
@@ -575,10 +574,10 @@ const ceilings: readonly { readonly form: RegExp; readonly isExclusive?: true }[
 ];
 
 /**
- * A request for more output than the model can give, with the number it can. The number is learned for everyone who
- * uses the deployment, so it must be about output tokens beyond doubt: in a list of complaints, each is read alone.
+ * A request for more output tokens than the model allows, with the number that it allows. The number is learned for all users of the
+ * deployment, so it must certainly be about output tokens: in a list of problems, each is read alone.
  */
-function ceilingVerdict({ status, body, text }: Evidence): Explanation | null {
+function ceilingExplanation({ status, body, text }: Evidence): Explanation | null {
   if (![...badRequest, 416].includes(status ?? 400)) return null;
   const param = body.param?.toLowerCase() ?? null;
   const isNamed = param !== null && outputTokens.test(param);
@@ -606,14 +605,14 @@ function clientsName(text: string): string {
   return newer !== -1 && (older === -1 || newer < older) ? "max_completion_tokens" : "max_tokens";
 }
 
-/** What a status means on its own. */
-function statusVerdict(seen: Evidence): Explanation {
-  const verdict = plainStatusVerdict(seen);
-  // An upstream tells its client what it did wrong in words for programs. A page comes from a proxy in front of it, and no client can fix that.
-  return verdict.kind === "invalid_request" && seen.body.form === "markup" ? { kind: "bad_response" } : verdict;
+/** What a status means by itself. */
+function statusExplanation(seen: Evidence): Explanation {
+  const explanation = explanationOfStatus(seen);
+  // Upstreams report a client's mistakes as JSON. A page of markup comes from a proxy, and no client can fix that.
+  return explanation.kind === "invalid_request" && seen.body.form === "markup" ? { kind: "bad_response" } : explanation;
 }
 
-function plainStatusVerdict(seen: Evidence): Explanation {
+function explanationOfStatus(seen: Evidence): Explanation {
   const { status } = seen;
   if (status === null) return { kind: "bad_response" };
   if (status === 403) return denied(seen);
@@ -623,15 +622,13 @@ function plainStatusVerdict(seen: Evidence): Explanation {
   return { kind: statusKinds[status] ?? statusClasses[Math.floor(status / 100)] ?? "bad_response" };
 }
 
-/**
- * The other end does not speak for the upstream: for example a web server to which plain HTTP was sent where it expects TLS.
- */
+/** The address of the channel is wrong: for example plain HTTP was sent to a port that expects TLS. */
 function isMisdirected({ status, body }: Evidence): boolean {
   if (status !== 400 || (body.form !== "markup" && body.form !== "text")) return false;
   return includesAny(body.message.slice(0, pageOpeningChars).toLowerCase(), wrongPort);
 }
 
-/** A page says what is wrong at its top; further down it may repeat what a client sent. */
+/** A page states the problem at its top; further down it may repeat what a client sent. */
 const pageOpeningChars = 300;
 const wrongPort: readonly Phrase[] = [
   "plain http request was sent to https port",
@@ -657,7 +654,7 @@ const statusKinds: Readonly<Record<number, FailureKind>> = {
   451: "content_policy",
   498: "overloaded",
   501: "model_missing",
-  // A proxy in front of the upstream gave up waiting, and the upstream may still be at work.
+  // A proxy in front of the upstream timed out, and the upstream may still be working.
   504: "timed_out",
   524: "timed_out",
 };
@@ -671,20 +668,20 @@ const statusClasses: Readonly<Record<number, FailureKind>> = {
 };
 
 function denied({ body, text }: Evidence): Explanation {
-  // A firewall in front of the upstream judges single requests: that must not close a credential for everybody.
+  // A firewall in front of the upstream refuses single requests: that must not cool the credential down.
   if (body.form === "markup" || (body.form === "text" && /^error code: \d{3,4}$/.test(text.trim()))) {
     return { kind: "misconfigured", scope: "request" };
   }
   return { kind: includesAny(text, ["model", "deployment"]) ? "model_missing" : "unauthorized" };
 }
 
-/** Something is missing: the model, a thing the client referred to, or the path we were told to use. */
+/** The model, something that the client referred to, or the configured path does not exist. */
 function notFound({ body, isInBand, text, ownText }: Evidence): Explanation {
   if (isInBand) return { kind: "model_missing" };
   if (body.form === "markup" || body.form === "empty") return { kind: "misconfigured" };
-  // Some servers say so of a path that they do not have.
+  // Some servers answer like this for an unknown path.
   if (/^file not found(?: \(.*\))?$/.test(ownText.trim())) return { kind: "misconfigured", scope: "deployment" };
-  // A client can name any file it likes; that must not be held against a host.
+  // A client can name any file, so this must not be charged to a host.
   const isReference = includesAny(text, ["no such file", "file not found", "no file found", "audio with id", "previous_response"]);
   if (isReference || (body.param !== null && body.param !== "model")) return { kind: "invalid_request" };
   const isPath = includesAny(ownText, ["url", "cannot post", "cannot get", "route", "page not found"]);
@@ -696,7 +693,7 @@ function isPassing({ codes, text }: Evidence): boolean {
   return includesAny([...codes, text].join(" "), ["lock", "conflict", "retry", "try again"]);
 }
 
-/** The status an error should have had: a number it states, or what its code or type stands for. */
+/** The status that an in-band error stands for: a number in it, or the meaning of its code or type. */
 function statedStatus(body: ErrorBody): number | null {
   const stated = [body.code, body.status, body.type, ...body.details.reasons].filter((each) => each !== null);
   const numbers = stated.filter((each) => /^[45]\d\d$/.test(each)).map(Number);

@@ -1,12 +1,12 @@
 import type { ErrorBody } from "./error-body.ts";
 
 /**
- * How long an upstream asked us to stay away, in any of the ways upstreams say it, or null where it said nothing
- * usable. What it asks for this very refusal (headers first, then the body) is preferred to headers that describe its
- * limits in general, because those count until a limit is full again rather than until it has room.
+ * How long an upstream asks to wait, in any of the ways in which upstreams say it; null if it says nothing usable. What is stated for
+ * this response (headers first, then the body) goes before headers that describe limits in general, because those tell when a limit is
+ * reset completely, not when there is room again.
  *
- * Dates are read against the response's own `Date`, so that a clock that is wrong at either end does no harm. Without
- * one, `wallNowMs` stands in; where that is not a number either, dates are left unread.
+ * Dates are compared with the response's own `Date`, so that a wrong clock does no harm. Without it, `wallNowMs` is used; if that is NaN,
+ * dates are ignored.
  */
 export function retryAfterMs(header: Header, body: ErrorBody | null, wallNowMs: number): number | null {
   const nowMs = httpDateMs(header("date"), wallNowMs) ?? wallNowMs;
@@ -23,7 +23,7 @@ export function retryAfterMs(header: Header, body: ErrorBody | null, wallNowMs: 
 
 type Header = (name: string) => string | null;
 
-/** An upstream cannot send us away for longer than this, whatever it says. */
+/** The longest wait, whatever the upstream says. */
 export const waitMaxMs = 3_600_000;
 
 /** A header or a number longer than this is not a time. */
@@ -31,8 +31,8 @@ const textMaxChars = 64;
 const messageMaxChars = 4096;
 
 /**
- * Headers that say when a limit resets, each with the one that says how much is left of it. An upstream that puts its
- * own name before these is read through a `header` that puts it there too: the name belongs to that dialect's file.
+ * Headers that say when a limit is reset, each with the one that says how much is left. For an upstream that puts its own name before
+ * these, its dialect passes a `header` that adds the name.
  */
 const resets: readonly { readonly reset: string; readonly remaining: string }[] = [
   { reset: "x-ratelimit-reset-requests", remaining: "x-ratelimit-remaining-requests" },
@@ -50,8 +50,8 @@ const resets: readonly { readonly reset: string; readonly remaining: string }[] 
 ];
 
 /**
- * These headers come with every answer, so a reset counts only if its limit is used up: then we wait for the last of
- * them. Where nothing says what is left, the soonest is the least wrong guess: coming back early costs one refusal.
+ * These headers come with every answer, so a reset counts only if its limit is used up; the latest of those is the wait. If nothing says
+ * what is left, the soonest reset is used, because retrying too early costs only one refusal.
  */
 function resetMs(header: Header, nowMs: number): number | null {
   const readings = resets.map((pair) => ({
@@ -74,7 +74,7 @@ function momentMs(text: string | null, nowMs: number): number | null {
   return number * 1000;
 }
 
-/** The one gate every reading passes: a real number, not in the past, and not beyond the bound. */
+/** Accepts a finite number that is not negative, up to the longest wait. */
 function wait(ms: number | null): number | null {
   return ms !== null && Number.isFinite(ms) && ms >= 0 ? Math.min(Math.round(ms), waitMaxMs) : null;
 }
@@ -88,7 +88,7 @@ function difference(thenMs: number | null, nowMs: number): number | null {
   return thenMs === null ? null : thenMs - nowMs;
 }
 
-/** A number of nothing in particular: no sign, and none of the spellings only a programming language knows. */
+/** A plain decimal number, without sign, hexadecimal and the like. */
 function amount(text: string | null): number | null {
   const trimmed = bounded(text);
   return /^\d+(?:\.\d*)?(?:e\d{1,3})?$/i.test(trimmed) ? Number(trimmed) : null;
@@ -117,7 +117,7 @@ function durationMs(text: string | null): number | null {
   return found !== null && found.end === trimmed.length ? found.ms : null;
 }
 
-/** The duration a text begins with, also in words: `20s`, `1m3.2s`, `6 seconds`, `1 minute and 5 seconds`. */
+/** The duration at the beginning of a text: `20s`, `1m3.2s`, `6 seconds`, `1 minute and 5 seconds`. */
 function leadingDuration(text: string): { readonly ms: number; readonly end: number } | null {
   const part = /(?:,? and |,? )?(\d{1,12}(?:\.\d{1,12})?) ?([a-zµμ]{1,12})/y;
   let ms = 0;
@@ -131,7 +131,7 @@ function leadingDuration(text: string): { readonly ms: number; readonly end: num
   return end === 0 ? null : { ms, end };
 }
 
-/** What a message asks for in words, and in which: that may be an echo of the request. */
+/** The wait that a message asks for, with its words, which may be an echo of the request. */
 export function waitInWords(message: string): { readonly ms: number; readonly words: readonly string[] } | null {
   const asked = /(?:try again|retry|retrying) (?:in|after) (?=\d)/g;
   const text = message.slice(0, messageMaxChars).toLowerCase();
@@ -160,7 +160,7 @@ function httpDateMs(text: string | null, nowMs: number): number | null {
   return null;
 }
 
-/** Two digits that would lie more than fifty years ahead mean the past, says the same section. */
+/** A year of two digits that would be more than fifty years ahead is in the past, by the same section. */
 function fullYear(digits: string, nowMs: number): number {
   if (digits.length === 4) return Number(digits);
   const thisYear = Number.isFinite(nowMs) ? Math.floor(1970 + nowMs / 31_556_952_000) : 2000;

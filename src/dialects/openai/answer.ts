@@ -6,8 +6,8 @@ import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 /**
- * Judges an answer that came with status 200. Truncated JSON, an error in disguise or an answer without choices is a
- * failure of the channel, to be retried elsewhere; a sound answer keeps its bytes.
+ * Reads an answer with status 200. Truncated JSON, an error or an answer without choices is a failure of the channel, which can be
+ * retried elsewhere. A valid answer keeps its bytes.
  */
 export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");

@@ -3,26 +3,26 @@ import type { FamiliarDelta } from "../dialect.ts";
 import { elementsOf, membersOf, scanJson, type JsonMember, type JsonSpan } from "../../operations/json.ts";
 
 /**
- * The shape of an event that others will resemble. The deltas of a chat are the same to the byte but for their words, and
- * an event that is the same but for some plain strings says the same but for those strings: so it need not be parsed.
+ * The template of an event. The deltas of a chat are identical except for their text, so an event that differs from a parsed one only in
+ * some plain strings need not be parsed.
  */
 export class FamiliarShape implements FamiliarDelta {
-  /** Where the words of the event lie that was recognised last. */
+  /** Where the text of the last matching event lies. */
   from = 0;
   to = 0;
 
   private constructor(
-    /** The bytes between the strings that may differ, from the first of the frame to its last. */
+    /** The bytes between the strings that may differ, over the whole frame. */
     private readonly literals: readonly Uint8Array[],
-    /** Which of those strings has the words. */
+    /** The index of the string that is the text. */
     private readonly words: number,
     readonly output: Output,
     readonly said: boolean,
   ) {}
 
   /**
-   * Of a frame with one choice, where `key` of its delta has the words; null where that is not so plain. What else may differ
-   * is a string that some upstreams add to hide how long the words are.
+   * The template of a frame with one choice, where `key` of its delta is the text; null if the frame has another form. Only the padding
+   * may differ as well, which some upstreams add to hide the length of the text.
    */
   static of(frame: Uint8Array, key: string, output: Output): FamiliarShape | null {
     const body = frame.subarray(prefixLength, -suffixLength);
@@ -43,7 +43,7 @@ export class FamiliarShape implements FamiliarDelta {
     return new FamiliarShape(literals, holes.indexOf(words), output, key === "content");
   }
 
-  /** Where the frame ends that begins here and has this shape; 0 where none does. */
+  /** The end of the matching frame that begins at `start`; 0 if there is none. */
   end(bytes: Uint8Array, start: number): number {
     const { literals } = this;
     let at = start;
@@ -68,12 +68,12 @@ function isSame(bytes: Uint8Array, at: number, literal: Uint8Array): boolean {
   return true;
 }
 
-/** A character that stands for itself in a string, and is one byte. */
+/** An ASCII character that needs no escape in a JSON string. */
 function isPlain(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x20 && byte < 0x7f && byte !== quote && byte !== backslash;
 }
 
-/** Every name on the way stands there once: what is read twice could be read in two ways. */
+/** Every key on the path must occur once, because parsers differ on duplicates. */
 function wordsIn(body: Uint8Array, members: readonly JsonMember[], key: string): JsonSpan | null {
   const choices = only(members, "choices");
   if (choices?.kind !== "array") return null;

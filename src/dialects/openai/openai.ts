@@ -12,10 +12,7 @@ import { openaiSpeech } from "./speech.ts";
 import { OpenAiStream } from "./stream.ts";
 import { openaiTranscription } from "./transcription.ts";
 
-/**
- * The dialect of the OpenAI API. Nothing is translated: the client's bytes go out with a few values spliced in place,
- * and the upstream's bytes come back.
- */
+/** The dialect of the OpenAI API. Nothing is translated: the client's bytes are sent with a few values replaced, and the answer is passed on. */
 export const openai: Dialect = {
   name: "openai",
   chat: { encode: encodeChat, explain },
@@ -46,7 +43,7 @@ function encodeChat(ask: ChatRequest, target: Target): EncodedRequest {
   };
 }
 
-/** One list for all requests: encoding never waits, and most change nothing. */
+/** One list for all requests, to avoid an allocation: encoding is synchronous, and most requests need no change. */
 const changes: Splice[] = [];
 
 const wholeAnswer: ExpectedWhole = { kind: "whole", read: readAnswer };
@@ -63,7 +60,7 @@ class StreamedChat implements ExpectedStream {
     return new EventReader(new OpenAiStream(this));
   }
 
-  /** A good answer that is not streamed is not what was asked for either. */
+  /** A valid answer that is not streamed is a failure too. */
   instead(body: Uint8Array, { status }: UpstreamHead): WholeAnswer | Failure {
     const whole = readAnswer(body);
     return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
@@ -72,7 +69,7 @@ class StreamedChat implements ExpectedStream {
 
 function headersOf(accept: string, { forwarded, channel }: Target): Readonly<Record<string, string>> {
   for (const _ in forwarded) return { ...usualHeaders(accept), ...forwarded, ...channel.headers };
-  // Without anything of the client's own they are the same for every request of a channel.
+  // Without forwarded headers they are the same for every request of a channel.
   let known = knownHeaders.get(channel);
   if (known === undefined) knownHeaders.set(channel, (known = new Map<string, Readonly<Record<string, string>>>()));
   let headers = known.get(accept);
@@ -86,7 +83,7 @@ function usualHeaders(accept: string): Readonly<Record<string, string>> {
 
 const knownHeaders = new WeakMap<Channel, Map<string, Readonly<Record<string, string>>>>();
 
-/** Made once for each address, unless it holds the model's name. */
+/** Cached for each address, unless it contains the model's name. */
 function chatUrl(address: Address, model: string): string {
   const known = chatUrls.get(address);
   if (known !== undefined) return known;
@@ -99,7 +96,7 @@ function chatUrl(address: Address, model: string): string {
 
 const chatUrls = new WeakMap<Address, string>();
 
-/** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
+/** Every duplicate is renamed: an upstream that reads the first one must not see a model that the key may not use. */
 function renameModel(ask: ChatRequest, target: Target, splices: Splice[]): void {
   let count = 0;
   for (const { key } of ask.members) if (key === "model") count++;
@@ -107,7 +104,7 @@ function renameModel(ask: ChatRequest, target: Target, splices: Splice[]): void 
   for (const { key, start, end } of ask.members) if (key === "model") splices.push({ start, end, text: JSON.stringify(target.model) });
 }
 
-/** A true minimum: a value within the ceiling keeps its bytes, an absent one stays absent. */
+/** Lowers values above the ceiling. Others keep their bytes, and an absent value stays absent. */
 function clamp(ask: ChatRequest, target: Target, splices: Splice[]): number | null {
   const { ceiling } = target;
   if (ceiling === null) return null;
@@ -120,7 +117,7 @@ function clamp(ask: ChatRequest, target: Target, splices: Splice[]): number | nu
   return clampedTo;
 }
 
-/** Asks for usage on our own account. Returns whether the client must not see it. */
+/** Requests usage in the stream. Returns whether it must be hidden from the client, who did not ask for it. */
 function meter(ask: ChatRequest, target: Target, splices: Splice[]): boolean {
   if (!ask.stream || ask.wantsUsage || !target.meterStream) return false;
   const options = lastMember(ask.members, "stream_options");

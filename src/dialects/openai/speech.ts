@@ -9,7 +9,7 @@ import { explain, explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
 import { voiceFor } from "../../channels/voice.ts";
 
-/** Speech in the dialect of the OpenAI API: the client's bytes go out with the model, the voice and the format in place. */
+/** Speech in the dialect of the OpenAI API: the client's bytes are sent with the model, the voice and the format replaced. */
 export const openaiSpeech: Codec<SpeechRequest> = { encode, explain };
 
 function encode(ask: SpeechRequest, target: Target): EncodedRequest | Failure {
@@ -18,7 +18,7 @@ function encode(ask: SpeechRequest, target: Target): EncodedRequest | Failure {
   if (isFailure(chosen)) return chosen;
   const asked = formatFor(channel.capabilities.speechFormats, ask.format);
   const sendsEvents = channel.capabilities.speechEvents?.some((prefix) => target.model.startsWith(prefix)) ?? true;
-  const wish = { asked, wanted: ask.format, events: ask.events, characters: ask.characters };
+  const conversion = { asked, wanted: ask.format, events: ask.events, characters: ask.characters };
   return {
     request: {
       method: "POST",
@@ -31,16 +31,13 @@ function encode(ask: SpeechRequest, target: Target): EncodedRequest | Failure {
         ...(ask.events && !sendsEvents ? setEvery(ask, "stream_format", "audio") : []),
       ]),
     },
-    answer: { kind: "stream", reader: (head, tools) => audioReader(wish, head, tools), instead: readInstead },
+    answer: { kind: "stream", reader: (head, tools) => audioReader(conversion, head, tools), instead: readInstead },
     clampedTo: null,
     voice: chosen.reported,
   };
 }
 
-/**
- * What to ask a channel for that does not speak the client's format: whatever loses least on the way, and needs the
- * least work.
- */
+/** The format to request from a channel that does not support the client's: the one that loses least and is easiest to convert. */
 export function formatFor(spoken: readonly AudioFormat[] | null, wanted: AudioFormat): AudioFormat {
   if (spoken === null || spoken.includes(wanted)) return wanted;
   return byLoss.find((format) => spoken.includes(format)) ?? wanted;
@@ -57,13 +54,13 @@ function speechUrl({ baseUrl, speechPath, query }: Address, model: string): stri
   return baseUrl + speechPath.replace("{model}", encodeURIComponent(model)) + query;
 }
 
-/** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
+/** Every duplicate is renamed: an upstream that reads the first one must not see a model that the key may not use. */
 function modelSplices(ask: SpeechRequest, model: string): readonly Splice[] {
   const isRepeated = ask.members.filter(({ key }) => key === "model").length > 1;
   return model === ask.model && !isRepeated ? [] : setEvery(ask, "model", model);
 }
 
-/** JSON is never audio: an error in disguise, or nonsense. */
+/** JSON is never audio: it is an error, or an unusable answer. */
 function readInstead(body: Uint8Array): Failure {
   const answer = parseUntrusted(decoder.decode(body), body) as { readonly error?: unknown } | null | undefined;
   const error = typeof answer === "object" ? answer?.error : undefined;

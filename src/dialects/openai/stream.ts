@@ -8,16 +8,16 @@ import { usageExtension } from "../presets.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 /**
- * Looks at the events of a chat stream without changing them. It knows three things the transport cannot tell: when
- * the first output came, whether every choice was finished, and so whether the end of the body is an end or a cut.
+ * Reads the events of a chat stream without changing them. It finds out what the transport cannot tell: when the first output came,
+ * whether every choice is finished, and so whether the stream is complete at the end of the body.
  */
 export class OpenAiStream implements EventDecoder {
   /** For each choice seen: 1 while it is open, 2 once it has its finish_reason. */
   private readonly choices: (1 | 2)[] = [];
   private openCount = 0;
   private doneCount = 0;
-  private spoke = false;
-  /** What an end mark may close without a finish_reason: an answer in words. */
+  private hasOutput = false;
+  /** There is an answer in text, which an end mark completes even without a finish_reason. */
   private answered = false;
   private calledTools = false;
   private ended = false;
@@ -50,14 +50,14 @@ export class OpenAiStream implements EventDecoder {
     let finishes = false;
     for (const choice of choices ?? []) {
       if (typeof choice !== "object" || choice === null) continue;
-      const found = this.look(choice);
+      const found = this.readChoice(choice);
       if (found === "failed") return failure("model_failed", "the stream's finish_reason is error before any output");
       output ??= found;
       if (typeof choice.delta?.["content"] === "string") text += choice.delta["content"];
       if (found !== null && found !== "text" && found !== "finish") unsaid += unsaidOf(choice.delta);
       finishes ||= typeof choice.finish_reason === "string";
     }
-    if (output !== null) this.spokeOf(output);
+    if (output !== null) this.noteOutput(output);
     const plain = { kind: "delta", frame: event.frame, output, text, finishes } as const;
     const delta: Emission = unsaid === "" ? plain : { ...plain, unsaid };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
@@ -65,12 +65,12 @@ export class OpenAiStream implements EventDecoder {
     return [delta];
   }
 
-  /** From the second one on, deltas are worth knowing by sight: those that are alike change nothing of what is kept here. */
+  /** Learns the form of deltas from the second one on. Events that match it change no state here. */
   private learn(frame: Uint8Array, delta: Readonly<Record<string, unknown>>, output: Output | null, text: string): void {
     if (this.learned >= learnedMax || (output !== "text" && (output !== "reasoning" || text !== ""))) return;
     const key = output === "text" ? "content" : filled(delta["reasoning_content"]) ? "reasoning_content" : "reasoning";
     const words = delta[key];
-    // A delta like the others, but with words that have to be read, is no other shape.
+    // A delta whose text needs decoding does not replace the template.
     if (typeof words !== "string" || !plainWords.test(words)) return;
     this.plainDeltas++;
     if (this.plainDeltas < 2) return;
@@ -84,12 +84,12 @@ export class OpenAiStream implements EventDecoder {
     return this.broken(failure("bad_response", "the stream ended before its first output"), "the stream ended without a finish_reason");
   }
 
-  /** What one choice carries, while keeping count of the choices that are still open. */
-  private look(choice: ChunkChoice): Output | "failed" | null {
+  /** The output of one choice. Counts the choices that are still open. */
+  private readChoice(choice: ChunkChoice): Output | "failed" | null {
     const index = typeof choice.index === "number" && choice.index < choicesMax ? choice.index : 0;
     const output = outputOf(choice.delta);
     if (typeof choice.finish_reason === "string") {
-      if (choice.finish_reason === "error" && !this.spoke && output === null) return "failed";
+      if (choice.finish_reason === "error" && !this.hasOutput && output === null) return "failed";
       if (this.choices[index] === 1) this.openCount--;
       if (this.choices[index] !== 2) this.doneCount++;
       this.choices[index] = 2;
@@ -103,18 +103,18 @@ export class OpenAiStream implements EventDecoder {
     return output;
   }
 
-  private spokeOf(output: Output): void {
-    this.spoke = true;
+  private noteOutput(output: Output): void {
+    this.hasOutput = true;
     if (output === "tool_call") this.calledTools = true;
     else if (output !== "reasoning") this.answered = true;
   }
 
   /**
-   * An end mark closes a stream that said something; alone it is no answer. A finish_reason is never invented. Without one,
-   * a text may still be whole, but the arguments of a tool call must not be acted on, and reasoning alone answers nothing.
+   * An end mark completes a stream that had output. A missing finish_reason is not invented: a text may be complete without it, but a
+   * tool call may have incomplete arguments, and reasoning alone is no answer.
    */
   private end(frame: Uint8Array): readonly Emission[] | Failure {
-    if (!this.spoke && !this.finished) return failure("bad_response", "the stream ended before its first output");
+    if (!this.hasOutput && !this.finished) return failure("bad_response", "the stream ended before its first output");
     if (!this.finished && this.calledTools) return cutAfter("a tool call");
     if (this.finish === null && !this.answered) return cutAfter("reasoning alone");
     this.ended = true;
@@ -122,9 +122,9 @@ export class OpenAiStream implements EventDecoder {
     return [{ kind: "end", frame, finish: this.finish }];
   }
 
-  /** Before the first output a failure keeps its kind, so that it can be judged; after it, the answer was interrupted. */
+  /** Before the first output a failure keeps its kind, so that the attempt can be retried; after it, the answer was interrupted. */
   private broken(cause: Failure, detail = cause.detail): Failure {
-    return this.spoke ? failure("interrupted", detail, { status: cause.status, upstreamWords: cause.upstreamWords }) : cause;
+    return this.hasOutput ? failure("interrupted", detail, { status: cause.status, upstreamWords: cause.upstreamWords }) : cause;
   }
 }
 
@@ -141,9 +141,9 @@ interface ChunkChoice {
   readonly finish_reason?: unknown;
 }
 
-/** The OpenAI API allows 128; an index beyond any sense is read as the first choice. */
+/** The OpenAI API allows 128. A larger index is treated as the first choice. */
 const choicesMax = 1024;
-/** Where deltas take turns, as those of several choices do, learning stops. */
+/** Learning stops if the form of deltas alternates, as with several choices. */
 const learnedMax = 4;
 const plainWords = /^[ !#-[\]-~]+$/;
 const none: readonly Emission[] = [];
@@ -162,7 +162,7 @@ function isError(chunk: ChatChunk, eventName: string): boolean {
   return (chunk.error !== undefined && chunk.error !== null) || eventName === "error";
 }
 
-/** The first kind of output found, the rarer kinds first: a frame with text and a tool call is a tool call. */
+/** The kind of output, the rarer kinds first: a frame with text and a tool call counts as a tool call. */
 function outputOf(delta: ChunkChoice["delta"]): Output | null {
   if (typeof delta !== "object" || delta === null) return null;
   if (filled(delta["tool_calls"]) || filled(delta["function_call"])) return "tool_call";
@@ -172,7 +172,7 @@ function outputOf(delta: ChunkChoice["delta"]): Output | null {
   return filled(delta["content"]) ? "text" : null;
 }
 
-/** What a model made of a delta that is not said: it counts, and is billed, like what is. */
+/** Output of a delta that is not content: reasoning, a refusal or tool calls. It is counted and billed like content. */
 function unsaidOf(delta: ChunkChoice["delta"]): string {
   if (typeof delta !== "object" || delta === null) return "";
   const thought = filled(delta["reasoning_content"]) ? delta["reasoning_content"] : delta["reasoning"];

@@ -10,21 +10,21 @@ import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 /**
- * Looks at the events of a streamed transcription. Those of the OpenAI API pass unchanged; two other formats that
- * compatible servers send here (chunks like those of a chat, and events of another name) are turned into it. A stream is
- * whole once its `transcript.text.done` came, or an end mark after text; anything else that ends was cut.
+ * Reads the events of a streamed transcription. Those of the OpenAI API pass unchanged; two other formats of compatible servers (chunks
+ * like those of a chat, and events of another name) are converted. A stream is complete after `transcript.text.done`, or after an end
+ * mark that follows text.
  */
 export class OpenAiTranscriptStream implements EventDecoder {
-  private spoke = false;
+  private hasOutput = false;
   private done = false;
   private ended = false;
-  /** A chunk like that of a chat said that it was the last. It proves no end, but that silence is an answer. */
+  /** A chunk like that of a chat had a finish_reason. It does not prove the end, but makes an empty transcript valid. */
   private stopped = false;
   private said = "";
   private saidInSegments = "";
   private usage: MeteredUsage | null = null;
 
-  /** The length of the upload is what is metered where the stream says nothing of it. */
+  /** The length of the upload is metered if the stream does not report it. */
   constructor(private readonly seconds: number | null = null) {}
 
   get finished(): boolean {
@@ -72,7 +72,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
     }
   }
 
-  /** Only an end mark ends such a stream: a long recording is cut into pieces, and each piece has its last chunk. */
+  /** Only an end mark ends such a stream: a long recording is split, and every part has a last chunk. */
   private chunk(data: JsonObject): readonly Emission[] {
     this.usage = transcriptionUsage(data["usage"], null) ?? this.usage;
     const [choice] = list(data["choices"]);
@@ -82,19 +82,19 @@ export class OpenAiTranscriptStream implements EventDecoder {
   }
 
   private text(text: string, frame: Uint8Array): readonly Emission[] {
-    if (text !== "") this.spoke = true;
+    if (text !== "") this.hasOutput = true;
     this.said += text;
     return [{ kind: "delta", frame, output: text === "" ? null : "text", text, finishes: false }];
   }
 
   private segment(text: string, frame: Uint8Array): readonly Emission[] {
-    if (text !== "") this.spoke = true;
+    if (text !== "") this.hasOutput = true;
     this.saidInSegments += text;
     return [{ kind: "delta", frame, output: text === "" ? null : "text", text: "", finishes: false }];
   }
 
   private finish(frame: Uint8Array, usage: MeteredUsage | null): readonly Emission[] {
-    this.spoke = true;
+    this.hasOutput = true;
     this.done = true;
     const last: Emission = { kind: "delta", frame, output: "finish", text: "", finishes: true };
     const metered = meteredLength(usage, this.seconds);
@@ -105,22 +105,22 @@ export class OpenAiTranscriptStream implements EventDecoder {
     return doneFrame(text, this.usage === null ? null : transcriptTokenUsage(this.usage));
   }
 
-  /** An end mark closes a stream that said something; alone it is no answer. */
+  /** An end mark completes a stream that had output. */
   private end(): Emissions {
-    if (!this.spoke && !this.stopped) return failure("bad_response", "the stream ended before its first output");
+    if (!this.hasOutput && !this.stopped) return failure("bad_response", "the stream ended before its first output");
     const text = this.said === "" ? this.saidInSegments.trim() : this.said;
     const last = this.done ? none : this.finish(this.doneFrame(text), this.usage);
     this.ended = true;
     return [...last, { kind: "end", frame: endFrame, finish: null }];
   }
 
-  /** Before the first output a failure keeps its kind, so that it can be judged; after it, the answer was interrupted. */
+  /** Before the first output a failure keeps its kind, so that the attempt can be retried; after it, the answer was interrupted. */
   private broken(cause: Failure, detail = cause.detail): Failure {
-    return this.spoke ? failure("interrupted", detail, { status: cause.status, upstreamWords: cause.upstreamWords }) : cause;
+    return this.hasOutput ? failure("interrupted", detail, { status: cause.status, upstreamWords: cause.upstreamWords }) : cause;
   }
 }
 
 const none: readonly Emission[] = [];
 
-/** A day of speech is a hundredth of it. */
+/** A hundred times the text of a day of speech. */
 const textLengthMax = 64 * 1024 * 1024;

@@ -14,8 +14,8 @@ import { list, seconds } from "../transcripts/transcript-fields.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
 /**
- * Judges a transcription that came with status 200 in answer to a request for `format`. A sound one in the format that the
- * client asked for keeps its bytes; any other is read and written anew, and what cannot be read is a failure of the channel.
+ * Reads a transcription with status 200 that was requested in `format`. A valid one in the client's format keeps its bytes; any other is
+ * parsed and rendered. What cannot be read is a failure of the channel.
  */
 export function readTranscription(
   body: Uint8Array,
@@ -43,7 +43,7 @@ const decoder = new TextDecoder();
 
 const nothing: Transcript = { text: "", language: null, duration: null, segments: null, words: null, usage: null };
 
-/** An upstream that ignores the format answers a request for text with JSON, which is as good. */
+/** An upstream that ignores the format answers a request for text with JSON, which can be used as well. */
 function readObject(body: Uint8Array, text: string, ask: TranscriptionRequest, format: TranscriptFormat): WholeAnswer | Failure {
   const answer = answerIn(body, text);
   if (isFailure(answer)) return answer;
@@ -62,7 +62,7 @@ function readObject(body: Uint8Array, text: string, ask: TranscriptionRequest, f
   };
 }
 
-/** Whether something was said, and no word of it has a time. Dots and notes of music are no words. */
+/** Whether there is text but no word with a time. Punctuation and symbols are not words. */
 function isWordless({ text, words }: Transcript): boolean {
   return (words === null || words.length === 0) && /[\p{L}\p{N}]/u.test(text);
 }
@@ -70,7 +70,7 @@ function isWordless({ text, words }: Transcript): boolean {
 /** Another channel may have them. */
 function wordsUnsupported(): Failure {
   return failure("unsupported", "the answer has no times of words", {
-    message: "Timestamps of words cannot be served: no channel for this model has them.",
+    message: "No channel for this model supports word timestamps.",
     status: 400,
     type: "invalid_request_error",
     code: "unsupported_value",
@@ -78,7 +78,7 @@ function wordsUnsupported(): Failure {
   });
 }
 
-/** The object of an answer that says it is one, with its text; or the error it really is. */
+/** The object with its text, or the error that it contains. */
 function answerIn(body: Uint8Array, text: string): TranscriptionAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
   const answer = parseUntrusted(text, body);
@@ -92,7 +92,7 @@ function answerIn(body: Uint8Array, text: string): TranscriptionAnswer | Failure
 
 type TranscriptionAnswer = JsonObject & { readonly text: string };
 
-/** Whether an answer is what it was asked to be, and has nothing in it that a client could stumble over. */
+/** Whether an answer has the requested format and values that clients can use. */
 function isPassable(answer: TranscriptionAnswer, transcript: Transcript, format: TranscriptFormat): boolean {
   switch (format) {
     case "json":
@@ -106,7 +106,7 @@ function isPassable(answer: TranscriptionAnswer, transcript: Transcript, format:
   }
 }
 
-/** Nothing but what was said: a missing time is NaN, which the renderer handles. */
+/** A missing time is NaN, which the renderer handles. */
 function transcriptIn(answer: TranscriptionAnswer, ask: TranscriptionRequest): Transcript {
   const language = typeof answer["language"] === "string" ? languageCode(answer["language"]) : null;
   const duration = seconds(answer["duration"]);
@@ -120,7 +120,7 @@ function transcriptIn(answer: TranscriptionAnswer, ask: TranscriptionRequest): T
   };
 }
 
-/** Some servers have them within each segment. */
+/** Some servers put the words into the segments. */
 function wordsIn(answer: TranscriptionAnswer): readonly TranscriptWord[] | null {
   if (Array.isArray(answer["words"])) return list(answer["words"]).map(wordIn);
   const segments = Array.isArray(answer["segments"]) ? list(answer["segments"]) : [];
@@ -150,16 +150,16 @@ function wordIn(word: JsonObject): TranscriptWord {
 const own: ReadonlySet<string> = new Set(["id", "type", "start", "end", "text", "speaker", "words"]);
 const scores: ReadonlySet<string> = new Set(["seek", "temperature", "avg_logprob", "compression_ratio", "no_speech_prob"]);
 
-/** Clients calculate with these without a second look. */
+/** Clients calculate with these values without checking them. */
 function isUsable(key: string, value: unknown): boolean {
   if (scores.has(key) || typeof value === "number") return typeof value === "number" && Number.isFinite(value);
   return key !== "tokens" || Array.isArray(value);
 }
 
-/** What is wrong with an answer that should be text of this kind. An empty transcript is valid only with a content type of text. */
+/** Why an answer is not text in this format. An empty transcript is valid only with a text content type. */
 function textFault(text: string, format: TranscriptFormat, head: UpstreamHead): string | null {
   const type = head.header("content-type") ?? "";
-  // Some servers call plain text that; what is in it tells.
+  // Some servers send plain text as HTML, so the content decides.
   if (/^text\/html/i.test(type) && /<\/?[a-z][^>]*>/i.test(text.slice(0, 1024))) return "the answer is a page of markup";
   if (text === "" && !/^(?:text\/|application\/x-subrip)/i.test(type)) return "the answer is empty";
   if (format === "vtt" && !text.startsWith("WEBVTT")) return "the answer is not a WebVTT file";

@@ -11,16 +11,16 @@ import { multipartBody } from "../transcripts/multipart-body.ts";
 import { OpenAiTranscriptStream } from "./transcript-stream.ts";
 import { readTranscription } from "./transcription-answer.ts";
 import { formatUnsupported } from "../transcripts/rendered-transcript.ts";
-import { soundBound, transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
+import { audioSecondsLimit, transcriptionHeaders, transcriptionUrl } from "../transcripts/transcription-request-head.ts";
 
 /**
- * Transcriptions in the dialect of the OpenAI API. The client's form goes on as it is, with a few values changed; the answer
- * comes back in its own bytes unless the upstream had to be asked for another format than the client.
+ * Transcriptions in the dialect of the OpenAI API. The client's form is sent with a few values changed. The answer keeps its bytes,
+ * unless another format than the client's had to be requested.
  */
 export const openaiTranscription: Codec<TranscriptionRequest> = { encode, explain };
 
 function encode(ask: TranscriptionRequest, target: Target): EncodedRequest | Failure {
-  // Another dialect may know it.
+  // Another dialect may support this language.
   if (ask.language === null && spokenLanguage(ask.fields) !== null) return { ...languageUnknown(), kind: "unsupported" };
   const streams = ask.stream && target.channel.capabilities.transcriptionStream;
   const format = askedFormat(ask, target, streams);
@@ -32,7 +32,7 @@ function encode(ask: TranscriptionRequest, target: Target): EncodedRequest | Fai
       url: transcriptionUrl(ask.task, target),
       headers: {
         ...transcriptionHeaders(streams ? "text/event-stream" : "application/json, text/plain", type, target),
-        ...soundBound(ask, target),
+        ...audioSecondsLimit(ask, target),
       },
       body,
     },
@@ -51,7 +51,7 @@ function streamOf(ask: TranscriptionRequest, format: TranscriptFormat): Expected
   };
 }
 
-/** What the upstream is asked for: the same as the client asks for, or else the richest it has that holds all of it. */
+/** The format to request: the client's own, or else the richest one of the upstream that contains everything. */
 function askedFormat(ask: TranscriptionRequest, { channel, model, subtitles }: Target, streams: boolean): TranscriptFormat | null {
   const has = transcriptionFormatsOf(channel, model);
   const mayHave = (format: TranscriptFormat): boolean => has === null || has.includes(format);
@@ -66,7 +66,7 @@ function sourcesOf({ format, wantsWords }: TranscriptionRequest, streams: boolea
   switch (format) {
     case "json":
     case "text":
-      // The events are the same for both, and an upstream that does not stream after all answers JSON, which tells it apart.
+      // The events are the same for both, and an upstream that does not stream answers with JSON, which can be recognised.
       return streams ? ["json", "text"] : [format, "verbose_json", "json", "text", "diarized_json"];
     case "srt":
     case "vtt":
@@ -78,7 +78,7 @@ function sourcesOf({ format, wantsWords }: TranscriptionRequest, streams: boolea
   }
 }
 
-/** Every duplicate is renamed: an upstream that reads the first one must not see a model the key may not use. */
+/** Every duplicate is renamed: an upstream that reads the first one must not see a model that the key may not use. */
 function fieldsFor(ask: TranscriptionRequest, model: string, format: TranscriptFormat, streams: boolean): readonly FormField[] {
   const fields = inOneSpelling(ask.fields).flatMap(({ name, value }): readonly FormField[] => {
     switch (name) {
@@ -91,7 +91,7 @@ function fieldsFor(ask: TranscriptionRequest, model: string, format: TranscriptF
       case "stream":
         return streams || value.trim().toLowerCase() === "false" ? [{ name, value }] : [];
       case "language":
-        // Names and regions are ours to understand; an empty one is no language at all.
+        // Names and regions are converted to codes here, and an empty value is left out.
         return ask.language === null ? [] : [{ name, value: ask.language }];
       default:
         return [{ name, value }];
@@ -101,7 +101,7 @@ function fieldsFor(ask: TranscriptionRequest, model: string, format: TranscriptF
   return isSaid ? fields : [...fields, { name: "response_format", value: format }];
 }
 
-/** Lists as everybody reads them, `name[]` for each value: many a server ignores any other spelling without a word. */
+/** Writes lists as `name[]` for each value: many servers silently ignore any other form. */
 function inOneSpelling(fields: readonly FormField[]): readonly FormField[] {
   const written = new Set<string>();
   return fields.flatMap((field) => {

@@ -1,22 +1,22 @@
 import { failure, type Failure } from "../../operations/failure.ts";
 import type { UpstreamHead, Emissions, StreamReader, ReaderTools } from "../dialect.ts";
-import { audioShape, AudioTrack, type AudioWish } from "./audio-track.ts";
+import { audioShape, AudioTrack, type AudioConversion } from "./audio-track.ts";
 import { SpeechEventReader } from "./speech-event-reader.ts";
 
-/** Reads spoken audio, whether it comes as bytes or as events, and gives it as the client asked for it. */
-export function audioReader(wish: AudioWish, head: UpstreamHead, tools: ReaderTools): StreamReader | Failure {
+/** Reads speech, sent as bytes or as events, and converts it to what the client asked for. */
+export function audioReader(conversion: AudioConversion, head: UpstreamHead, tools: ReaderTools): StreamReader | Failure {
   const type = head.header("content-type")?.toLowerCase() ?? "";
-  if (type.startsWith("text/event-stream")) return new SpeechEventReader(wish, tools);
+  if (type.startsWith("text/event-stream")) return new SpeechEventReader(conversion, tools);
   const hasOthers = hasOtherSamples(type);
-  if (wish.asked === "pcm" && hasOthers) {
+  if (conversion.asked === "pcm" && hasOthers) {
     return failure("bad_response", "the answer is samples of another rate or of more than one channel");
   }
-  // Samples have no mark of their own: where they were not asked for, only what they are called tells them.
+  // PCM has no header: if it was not requested, only the content type identifies it.
   const samples = !hasOthers && isSamples(type);
-  return new AudioReader(samples ? { ...wish, asked: "pcm" } : wish, tools, declaredBytes(head));
+  return new AudioReader(samples ? { ...conversion, asked: "pcm" } : conversion, tools, declaredBytes(head));
 }
 
-/** Audio as it is: every byte of the body belongs to it, and the body's end is its own. */
+/** Reads audio that is the whole body. */
 class AudioReader implements StreamReader {
   readonly type: string;
   readonly shape: StreamReader["shape"];
@@ -25,12 +25,12 @@ class AudioReader implements StreamReader {
   private readonly track: AudioTrack;
 
   constructor(
-    wish: AudioWish,
+    conversion: AudioConversion,
     tools: ReaderTools,
     readonly declaredBytes: number | null,
   ) {
-    ({ type: this.type, shape: this.shape } = audioShape(wish));
-    this.track = new AudioTrack(wish, tools, true);
+    ({ type: this.type, shape: this.shape } = audioShape(conversion));
+    this.track = new AudioTrack(conversion, tools, true);
   }
 
   get hasMore(): boolean {
@@ -61,7 +61,7 @@ function declaredBytes(head: UpstreamHead): number | null {
   return length !== null && /^\d+$/.test(length) ? Number(length) : null;
 }
 
-/** Samples say nothing of themselves; at another rate than that of the OpenAI API they would play too slowly or too fast. */
+/** PCM has no header; at another rate than that of the OpenAI API it would be played too slowly or too fast. */
 function hasOtherSamples(type: string): boolean {
   const rate = /;\s*(?:sample-?)?rate\s*=\s*"?(\d+)/.exec(type)?.[1];
   const channels = /;\s*channels\s*=\s*"?(\d+)/.exec(type)?.[1];

@@ -7,56 +7,55 @@ import { speechDeltaFrame, speechDoneFrame } from "../../operations/speech/speec
 import { nothingCounted, type TokenUsage } from "../../operations/usage.ts";
 import type { Emissions, ReaderTools, StreamReader } from "../dialect.ts";
 
-/** What an upstream was asked for, and what the client is to get of it. */
-export interface AudioWish {
+/** The format that an upstream was asked for, and the one that the client gets. */
+export interface AudioConversion {
   readonly asked: AudioFormat;
   readonly wanted: AudioFormat;
   /** The client wants events with base64 audio instead of bytes. */
   readonly events: boolean;
-  /** Of the text that is spoken, for the bill. */
+  /** The length of the text, which is billed. */
   readonly characters: number;
 }
 
-/** A run of audio, with the event it came in. Where audio comes bare, there is none. */
+/** A piece of audio, with the event that contained it; null if the audio is the body itself. */
 export interface AudioPiece {
   readonly audio: Uint8Array;
   readonly frame: Uint8Array | null;
 }
 
 export interface TrackEnd {
-  /** What the upstream counted, if it did. */
+  /** The usage that the upstream reported. */
   readonly usage: TokenUsage | null;
-  /** Its own end event, where that can be passed on as it is. */
+  /** Its own end event, if that can be passed on. */
   readonly frame: Uint8Array | null;
 }
 
 /**
- * The audio of one answer, on its way from whatever an upstream sends to what the client asked for. Nothing is let
- * through before the first frame of audio has proved what it is: until then another channel can take over. Audio in the
- * format asked for keeps its bytes; all other goes through a transcoder.
+ * The audio of one answer, converted from the upstream's format to the client's. Nothing is passed on before the first frame of audio has
+ * shown the format: until then another channel can take over. Audio in the client's format keeps its bytes.
  */
 export class AudioTrack {
-  /** What came before it was recognised. */
+  /** The bytes before the format is recognised. */
   private held: HeldAudio | null = { bytes: nothing, length: 0, cost: 0, events: [] };
   private format: AudioFormat | null = null;
   private end: AudioEnd | null = null;
   private transcoding: Promise<Transcoder | null> | null = null;
-  /** The transcoder may have more of what it was given: pushing nothing gives it. */
+  /** The transcoder may have more output: pushing nothing returns it. */
   hasMore = false;
-  private told: TrackEnd | null = null;
-  private spoke = false;
+  private trackEnd: TrackEnd | null = null;
+  private hasOutput = false;
   private destroyed = false;
 
   constructor(
-    private readonly wish: AudioWish,
+    private readonly conversion: AudioConversion,
     private readonly tools: ReaderTools,
-    /** A little audio can decode to very much. A caller that asks for the rest with `hasMore` need not hold all of it. */
+    /** A little audio can decode to very much. A caller that supports `hasMore` gets it in steps, and need not hold all of it. */
     private readonly inSteps = false,
   ) {}
 
   push(pieces: readonly AudioPiece[]): Emissions | Promise<Emissions> {
-    if (this.destroyed) return givenUp;
-    if (this.told !== null) return this.drained(nothing, this.told);
+    if (this.destroyed) return abandoned;
+    if (this.trackEnd !== null) return this.drained(nothing, this.trackEnd);
     if (this.held === null) return this.pass(pieces);
     for (const piece of pieces) {
       if (!hold(this.held, piece)) return failure("bad_response", "the answer says too much before its audio");
@@ -68,7 +67,7 @@ export class AudioTrack {
 
   /** The body of the upstream has ended. */
   close(told: TrackEnd): Emissions | Promise<Emissions> {
-    if (this.destroyed) return givenUp;
+    if (this.destroyed) return abandoned;
     let last: readonly AudioPiece[] = [];
     if (this.held !== null) {
       const found = this.recognised(this.held, true);
@@ -76,7 +75,7 @@ export class AudioTrack {
       if (isFailure(found)) return found;
       last = found;
     }
-    // What never left is judged as a whole, so that a short body can still be asked for elsewhere.
+    // Audio that was not sent yet is checked as a whole, so that an incomplete body can be retried elsewhere.
     const wrong = this.watch(last) ?? this.end!.short();
     if (wrong !== null) return failure("bad_response", wrong);
     if (this.transcodes) return this.drained(joined(last), told);
@@ -87,18 +86,18 @@ export class AudioTrack {
     if (this.destroyed) return;
     this.destroyed = true;
     this.held = null;
-    // It may still be in the making. What it throws is dealt with where it is used.
+    // It may still be starting. Its errors are handled where it is used.
     this.transcoding?.then((transcoder) => transcoder?.destroy()).catch(() => {});
   }
 
   private get transcodes(): boolean {
-    return this.format !== this.wish.wanted;
+    return this.format !== this.conversion.wanted;
   }
 
-  /** What was held, once it is known to be audio; from then on nothing is. */
+  /** The held bytes, once the format is recognised; from then on nothing is held. */
   private recognised(held: HeldAudio, ended: boolean): readonly AudioPiece[] | "more" | Failure {
     const head = held.bytes.subarray(0, held.length);
-    const found: Recognised = recognise(head, { ended, bare: this.wish.asked === "pcm" });
+    const found: Recognised = recognise(head, { ended, bare: this.conversion.asked === "pcm" });
     if (found === "more") return "more";
     if (typeof found !== "string") return failure("bad_response", found.wrong);
     this.held = null;
@@ -123,18 +122,18 @@ export class AudioTrack {
 
   private unchanged(pieces: readonly AudioPiece[]): readonly Emission[] {
     return pieces.flatMap((piece) => {
-      if (this.wish.events && piece.frame !== null) return [this.delta(piece.frame, piece.audio.length > 0)];
+      if (this.conversion.events && piece.frame !== null) return [this.delta(piece.frame, piece.audio.length > 0)];
       return this.made(piece.audio);
     });
   }
 
   private made(audio: Uint8Array): readonly Emission[] {
     if (audio.length === 0) return none;
-    return [this.delta(this.wish.events ? speechDeltaFrame(audio) : audio, true)];
+    return [this.delta(this.conversion.events ? speechDeltaFrame(audio) : audio, true)];
   }
 
   private delta(frame: Uint8Array, isAudio: boolean): Emission {
-    if (isAudio) this.spoke = true;
+    if (isAudio) this.hasOutput = true;
     return { kind: "delta", frame, output: isAudio ? "audio" : null, text: "", finishes: false };
   }
 
@@ -154,21 +153,21 @@ export class AudioTrack {
 
   private async drained(audio: Uint8Array, told: TrackEnd): Promise<Emissions> {
     return this.attempted(async (transcoder) => {
-      this.told = told;
+      this.trackEnd = told;
       const first = await this.worked(transcoder, audio);
       if (this.hasMore) return first;
       const rest = this.made(await transcoder.end());
-      if (!this.spoke) return failure("bad_response", "the answer holds no audio");
+      if (!this.hasOutput) return failure("bad_response", "the answer holds no audio");
       return [...first, ...rest, ...this.closing(told)];
     });
   }
 
   private async attempted(work: (transcoder: Transcoder) => Promise<Emissions>): Promise<Emissions> {
     try {
-      this.transcoding ??= this.tools.transcoder(this.format!, this.wish.wanted);
+      this.transcoding ??= this.tools.transcoder(this.format!, this.conversion.wanted);
       const transcoder = await this.transcoding;
-      if (this.destroyed) return givenUp;
-      return transcoder === null ? withoutCodecs(this.wish) : await work(transcoder);
+      if (this.destroyed) return abandoned;
+      return transcoder === null ? withoutCodecs(this.conversion) : await work(transcoder);
     } catch (error) {
       this.destroy();
       const detail = `the audio could not be transcoded: ${error instanceof Error ? error.message : String(error)}`;
@@ -177,7 +176,7 @@ export class AudioTrack {
   }
 
   private closing({ usage, frame }: TrackEnd): readonly Emission[] {
-    const { events, characters } = this.wish;
+    const { events, characters } = this.conversion;
     return [
       { kind: "usage", frame: null, usage: { ...(usage ?? nothingCounted), characters } },
       { kind: "end", frame: events ? (frame ?? speechDoneFrame(usage)) : nothing, finish: "stop" },
@@ -188,7 +187,7 @@ export class AudioTrack {
 interface HeldAudio {
   bytes: Uint8Array;
   length: number;
-  /** Of the audio and of the events around it. */
+  /** The size of the audio and the events around it. */
   cost: number;
   events: AudioPiece[];
 }
@@ -197,7 +196,7 @@ interface HeldAudio {
 const heldBytesMax = 4 * lookAheadBytesMax;
 
 function hold(held: HeldAudio, piece: AudioPiece): boolean {
-  // A single large piece is looked at; many that say nothing are not collected.
+  // A single large piece is examined; many pieces without recognisable audio are not collected.
   if (held.cost > heldBytesMax) return false;
   held.cost += piece.audio.length + (piece.frame?.length ?? 0);
   if (piece.frame !== null) held.events.push(piece);
@@ -228,15 +227,15 @@ function joined(pieces: readonly AudioPiece[]): Uint8Array {
   return whole;
 }
 
-const givenUp = failure("bad_response", "the answer was given up");
+const abandoned = failure("bad_response", "the answer was given up");
 
-/** Nothing is wrong with the upstream, so nothing of it cools down; another channel may speak the format itself. */
-function withoutCodecs({ wanted }: AudioWish): Failure {
+/** The upstream is not at fault, so nothing cools down; another channel may support the format. */
+function withoutCodecs({ wanted }: AudioConversion): Failure {
   const message = `The upstream does not answer in the format '${wanted}', and this gateway has no codecs to make it.`;
   return failure("misconfigured", `the codecs to make ${wanted} are not installed`, { scope: "request", message });
 }
 
-/** The gateway's own trouble, and one that passes: nothing cools down, and as long as nothing was sent others may be asked. */
+/** A passing problem of the gateway itself: nothing cools down, and before the first output other channels can be tried. */
 function withoutTranscoder(detail: string): Failure {
   return failure("saturated", detail, { message: "The gateway could not convert the audio. Try again." });
 }
@@ -244,7 +243,7 @@ function withoutTranscoder(detail: string): Failure {
 const none: readonly Emission[] = [];
 const nothing = new Uint8Array(0);
 
-/** What a client is given: the media type, and how a failure can be told in it. */
-export function audioShape({ events, wanted }: AudioWish): Pick<StreamReader, "type" | "shape"> {
+/** The media type for the client, and how a failure can be reported in it. */
+export function audioShape({ events, wanted }: AudioConversion): Pick<StreamReader, "type" | "shape"> {
   return events ? { type: "text/event-stream; charset=utf-8", shape: "events" } : { type: audioTypes[wanted], shape: "bytes" };
 }

@@ -4,7 +4,7 @@ import type { Emissions, EventDecoder, SseEvent, StreamReader } from "../dialect
 import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import { SseReader, type SseVisitor } from "./sse.ts";
 
-/** A stream of server-sent events, read event by event. Good events that came together with a bad one go first. */
+/** Reads a stream of server-sent events. Good events that arrive together with a bad one are returned first. */
 export class EventReader implements StreamReader {
   readonly type = "text/event-stream; charset=utf-8";
   readonly shape = "events";
@@ -68,7 +68,7 @@ class EmissionCollector implements SseVisitor {
     const { familiar } = this.decoder;
     const end = familiar?.end(chunk, at) ?? 0;
     if (end === 0 || familiar == null) return 0;
-    // Something came between that is no event, and a run leaves with all the bytes from its first to its last.
+    // A run is relayed as one range of bytes, so something else between two events ends it.
     if (this.run !== null && this.run.end !== at) this.endRun();
     this.run ??= new DeltaRun(chunk, at, familiar.output, familiar.said);
     this.run.add(familiar.from, familiar.to, end);
@@ -103,7 +103,7 @@ class EmissionCollector implements SseVisitor {
 
 const none: readonly Emission[] = [];
 
-/** Events start with a field name, a comment or a blank line. A stream under a wrong content type is still a stream. */
+/** Events start with a field name, a comment or a blank line. Some streams have a wrong content type. */
 export function sniffsAsEvents(body: Uint8Array): boolean {
   if (body[0] === 0x7b) return false;
   let at = body[0] === 0xef ? 3 : 0;

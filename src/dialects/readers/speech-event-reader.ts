@@ -3,13 +3,13 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { audioOf, speechDelta, speechDeltaFrame, speechDone } from "../../operations/speech/speech-events.ts";
 import { tokenUsage, type TokenUsage } from "../../operations/usage.ts";
 import type { Emissions, SseEvent, StreamReader, ReaderTools } from "../dialect.ts";
-import { audioShape, AudioTrack, type AudioWish, type AudioPiece, type TrackEnd } from "./audio-track.ts";
+import { audioShape, AudioTrack, type AudioConversion, type AudioPiece, type TrackEnd } from "./audio-track.ts";
 import { sniffsAsEvents } from "./event-reader.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { SseReader } from "./sse.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
-/** Audio that comes in events. A client that asked for events of this format gets them as they are. */
+/** Reads audio in events. A client that asked for events of this format gets them unchanged. */
 export class SpeechEventReader implements StreamReader {
   readonly type: string;
   readonly shape: StreamReader["shape"];
@@ -19,9 +19,9 @@ export class SpeechEventReader implements StreamReader {
   private readonly track: AudioTrack;
   private sniffed = false;
 
-  constructor(wish: AudioWish, tools: ReaderTools) {
-    ({ type: this.type, shape: this.shape } = audioShape(wish));
-    this.track = new AudioTrack(wish, tools);
+  constructor(conversion: AudioConversion, tools: ReaderTools) {
+    ({ type: this.type, shape: this.shape } = audioShape(conversion));
+    this.track = new AudioTrack(conversion, tools);
   }
 
   push(chunk: Uint8Array): Emissions | Promise<Emissions> {
@@ -41,7 +41,7 @@ export class SpeechEventReader implements StreamReader {
     this.track.destroy();
   }
 
-  /** Good events that came together with a bad one go first. */
+  /** Good events that arrive together with a bad one are returned first. */
   private async taken(events: readonly SseEvent[], isLast: boolean): Promise<Emissions> {
     const { pieces, skipped, end, cause } = read(events);
     const given = pieces.length === 0 ? none : await this.track.push(pieces);
@@ -67,7 +67,7 @@ const none: readonly Emission[] = [];
 interface Events {
   readonly pieces: readonly AudioPiece[];
   readonly skipped: readonly Emission[];
-  /** The stream is over, and what follows does not count. */
+  /** The stream has ended, and what follows is ignored. */
   readonly end: TrackEnd | null;
   readonly cause: Failure | null;
 }
@@ -76,7 +76,7 @@ function read(events: readonly SseEvent[]): Events {
   const pieces: AudioPiece[] = [];
   const skipped: Emission[] = [];
   for (const event of events) {
-    // The OpenAI API has no such event for speech, but some compatible servers send the end mark of a chat here as well.
+    // The OpenAI API has no end mark for speech, but some compatible servers send that of a chat.
     if (event.data.startsWith("[DONE]")) return { pieces, skipped, end: { usage: null, frame: null }, cause: null };
     const said = parse(event);
     if (said === null) {
@@ -96,7 +96,7 @@ function read(events: readonly SseEvent[]): Events {
   return { pieces, skipped, end: null, cause: null };
 }
 
-/** A frame does not keep the name of its event, so one that says what it is by name only is written anew. */
+/** A frame does not contain the name of its event, so a new one is made if only the name tells the type. */
 function pieceOf(said: SpeechEvent, frame: Uint8Array | null): AudioPiece | null {
   const audio = typeof said.audio === "string" ? audioOf(said.audio) : null;
   return audio === null ? null : { audio, frame: frame ?? speechDeltaFrame(audio) };
@@ -118,7 +118,7 @@ function isError(said: SpeechEvent, eventName: string): boolean {
   return (said.error !== undefined && said.error !== null) || eventName === "error" || said.type === "error";
 }
 
-/** The same counts as of a chat, under other names. */
+/** The usage of a chat under other names. */
 function usageOf(value: unknown): TokenUsage | null {
   if (typeof value !== "object" || value === null) return null;
   const usage = value as Record<string, unknown>;

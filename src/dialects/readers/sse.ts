@@ -2,25 +2,24 @@ import type { SseEvent } from "../dialect.ts";
 
 /** Receives the events of a body as it is split. */
 export interface SseVisitor {
-  /** Where a frame ends that begins here and that it knows without having it read; 0 where there is none. */
+  /** The end of a frame at `at` that it recognises without parsing; 0 if there is none. */
   recognised(chunk: Uint8Array, at: number): number;
-  /** An event. Returns whether it goes on. */
+  /** Receives an event. Returns whether to go on. */
   event(event: SseEvent): boolean;
 }
 
 /**
- * Splits a body into server-sent events, however the network cut it. Almost every event arrives whole and as one
- * canonical `data: …` frame; that case costs one search for a line feed, and its frame is a view of the bytes it came
- * in. Everything else the format allows (CR, CRLF, fields, comments, several data lines) takes the slow path and
- * leaves as a canonical frame too, because official clients choke on the other fields.
+ * Splits a body into server-sent events. Almost every event arrives complete, as one canonical `data: …` frame; that case costs one
+ * search for a line feed, and its frame is a view of the received bytes. Everything else that the format allows (CR, CRLF, fields,
+ * comments, several data lines) takes the slow path and becomes a canonical frame too, because official clients fail on other fields.
  */
 export class SseReader {
-  /** The unfinished line, in a buffer that grows by doubling: a line dripped byte by byte must not cost its square. */
+  /** The incomplete line, in a buffer that grows by doubling: a line that arrives byte by byte must not take quadratic time. */
   private line = nothing;
   private lineLength = 0;
   private data: string[] = [];
   private dataLength = 0;
-  /** The frame of the last data line, where it was large and stands there already. */
+  /** The frame of the last data line, if it was large and needs no copy. */
   private framed: Uint8Array | null = null;
   private name = "";
   private afterReturn = false;
@@ -29,7 +28,7 @@ export class SseReader {
 
   constructor(private readonly eventBytesMax = 8 * 1024 * 1024) {}
 
-  /** The events that this chunk completed, or `too_large` when one outgrew its bound. */
+  /** The events that this chunk completed, or `too_large` if one is larger than allowed. */
   push(chunk: Uint8Array): SseEvent[] | "too_large" {
     const events: SseEvent[] = [];
     const visitor = {
@@ -42,7 +41,7 @@ export class SseReader {
     return this.visit(chunk, visitor) === "too_large" ? "too_large" : events;
   }
 
-  /** The same, told one by one. */
+  /** The same, passed to a visitor one by one. */
   visit(chunk: Uint8Array, visitor: SseVisitor): "too_large" | "done" {
     let at = 0;
     let canonicalUntil = -1;
@@ -59,7 +58,7 @@ export class SseReader {
         const end = canonicalEnd(chunk, at, canonicalUntil);
         if (end > 0) {
           if (end - 2 - at > this.eventBytesMax) return "too_large";
-          // Of events that came together, all texts are made in one go.
+          // The text of events that arrive together is decoded at once.
           const isAlone = at === 0 && end === chunk.length;
           if (plain === undefined && !isAlone) plain = plainText(chunk);
           if (!visitor.event(plain == null ? eventIn(chunk, at, end, isAlone) : plainEvent(plain, chunk, at, end))) return "done";
@@ -76,7 +75,7 @@ export class SseReader {
     return "done";
   }
 
-  /** The last event, where the body ended without the blank line that should have closed it. */
+  /** The last event, if the body ended without the blank line after it. */
   close(): SseEvent[] {
     const events: SseEvent[] = [];
     if (this.lineLength > 0) this.endLine(events);
@@ -93,7 +92,7 @@ export class SseReader {
     let end = from;
     while (end < chunk.length && chunk[end] !== lineFeed && chunk[end] !== carriageReturn) end++;
     if (end > from) this.append(chunk, from, end);
-    // A line that is too long stays where it is, so that its length is judged alike however the body was cut.
+    // A line that is too long is kept, so that the limit does not depend on how the body was split.
     if (end === chunk.length || this.lineLength + this.dataLength > this.eventBytesMax) return end;
     this.afterReturn = chunk[end] === carriageReturn;
     this.endLine(events);
@@ -103,7 +102,7 @@ export class SseReader {
   private append(chunk: Uint8Array, from: number, to: number): void {
     const length = this.lineLength + to - from;
     if (length > this.line.length) {
-      // A large one gets all it may need at once, and the end of a frame: memory counts when it is written to, old copies always.
+      // A large line gets all the space it may need at once, with the end of a frame: unused memory costs nothing, old copies do.
       const allowed = length > largeLineBytes ? this.eventBytesMax + endLength : 0;
       const grown = new Uint8Array(Math.max(length, this.line.length * 2, allowed, 256));
       grown.set(this.line.subarray(0, this.lineLength));
@@ -134,13 +133,13 @@ export class SseReader {
     }
   }
 
-  /** A byte order mark may open the body; anywhere else it is content. */
+  /** A byte order mark may begin the body; anywhere else it is content. */
   private opensWithMark(): boolean {
     return this.opening && this.line[0] === 0xef && this.line[1] === 0xbb && this.line[2] === 0xbf;
   }
 
   private dispatch(events: SseEvent[]): void {
-    // Payloads are JSON, in which a line break can only stand between tokens: a space says the same on one line.
+    // Payloads are JSON, where a line break can only be between tokens, so a space means the same.
     const data = this.data.length === 1 ? this.data[0]! : this.data.join(" ");
     const { name } = this;
     const frame = this.data.length === 1 ? this.framed : null;
@@ -161,13 +160,13 @@ const keptLineBytes = 4096;
 const largeLineBytes = 1024 * 1024;
 const nothing = new Uint8Array(0);
 
-/** A carriage return ends a line as well; from the first one on, a chunk takes the slow path. */
+/** A carriage return ends a line too; from the first one on, a chunk takes the slow path. */
 function firstReturn(chunk: Uint8Array): number {
   const at = chunk.indexOf(carriageReturn);
   return at < 0 ? chunk.length : at;
 }
 
-/** The end of a canonical frame that starts here (`data: `, one line, LF LF), or 0 where there is none. */
+/** The end of a canonical frame at `at` (`data: `, one line, LF LF); 0 if there is none. */
 function canonicalEnd(chunk: Uint8Array, at: number, until: number): number {
   if (
     chunk[at] !== 0x64 ||
@@ -182,7 +181,7 @@ function canonicalEnd(chunk: Uint8Array, at: number, until: number): number {
   return end > at + prefixLength && end < until && chunk[end + 1] === lineFeed ? end + 2 : 0;
 }
 
-/** A line that is a canonical frame but for its end gets that, where there is room: a second copy of it is not needed. */
+/** Appends the end of a frame to a line in its own buffer, if there is room, which saves a copy. */
 function frameIn(line: Uint8Array, length: number): Uint8Array | null {
   const isCanonical = prefix.every((byte, at) => line[at] === byte);
   if (!isCanonical || line.length < length + endLength) return null;
@@ -191,7 +190,7 @@ function frameIn(line: Uint8Array, length: number): Uint8Array | null {
   return line.subarray(0, length + endLength);
 }
 
-/** A text with as many characters as bytes, so that a place in one is the same in the other; null where there are other ones. */
+/** The text of ASCII bytes, in which offsets are the same as in the bytes; null for other bytes. */
 function plainText(bytes: Uint8Array): string | null {
   const { text, valid } = decode(bytes);
   return valid && text.length === bytes.length ? text : null;
@@ -201,7 +200,7 @@ function plainEvent(text: string, chunk: Uint8Array, at: number, end: number): S
   return { name: "", data: text.slice(at + prefixLength, end - 2), frame: chunk.subarray(at, end) };
 }
 
-/** The event of a canonical frame. One that came alone, as most do, is its own frame: a view of it would cost more. */
+/** The event of a canonical frame. If it is the whole chunk, as usual, no view is made. */
 function eventIn(chunk: Uint8Array, at: number, end: number, isAlone: boolean): SseEvent {
   const frame = isAlone ? chunk : chunk.subarray(at, end);
   const { text, valid } = decode(frame);

@@ -4,19 +4,19 @@ import { languageCode, standardCode } from "../../operations/transcription/langu
 import type { FormField } from "../../media/stored-file.ts";
 import { spokenLanguage, type TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 
-/** The words a client wants to be listened for. */
+/** The words that the upstream is asked to expect. */
 export function keywordsIn(fields: readonly FormField[]): readonly string[] {
   return listIn(fields, "keywords")
     .map((word) => word.trim())
     .filter((word) => word !== "");
 }
 
-/** The language as the standard calls it; one that only the upstream can know goes as the client wrote it. Null: to be detected. */
+/** The ISO 639 code of the language; an unknown one is sent as the client wrote it. Null if it is to be detected. */
 export function standardLanguage({ fields, language }: TranscriptionRequest): string | null {
   return language === null ? spokenLanguage(fields) : standardCode(language);
 }
 
-/** The same with the client's region, where it gave one. */
+/** The same with the client's region, if there is one. */
 export function languageTag(ask: TranscriptionRequest): string | null {
   const { fields, language } = ask;
   const said = spokenLanguage(fields) ?? "";
@@ -24,7 +24,7 @@ export function languageTag(ask: TranscriptionRequest): string | null {
   return isTag ? said.replace("_", "-") : standardLanguage(ask);
 }
 
-/** The names of the fields that a dialect does not carry, fit for a log or a header: a client may name a field anything. */
+/** The names of the fields that a dialect does not support, made safe for a log and a header: a client can choose any name. */
 export function droppedFrom({ fields }: TranscriptionRequest, carried: readonly string[]): readonly string[] {
   const names = fields
     .filter(({ value }) => value !== "")
@@ -39,16 +39,16 @@ function shownName(name: string): string {
   return plain.replace(/[^\w.-]/g, "_").slice(0, nameLengthMax);
 }
 
-/** What the gateway sees to itself, for every dialect. */
+/** The fields that the gateway handles for every dialect. */
 const understood: ReadonlySet<string> = new Set(["model", "file", "stream", "response_format", "timestamp_granularities", "language"]);
 
 const droppedMax = 32;
 const nameLengthMax = 64;
 
-/** Neither of the dialects that use this turns speech into another language. */
+/** The dialects that use this do not translate speech. */
 export function translationUnsupported(): Failure {
   return failure("unsupported", "the channel does not translate speech", {
-    message: "Translation of speech cannot be served: no channel for this model can do it.",
+    message: "No channel for this model supports translation.",
     status: 400,
     type: "invalid_request_error",
     code: "unsupported_value",

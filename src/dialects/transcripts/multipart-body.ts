@@ -9,11 +9,11 @@ export interface MultipartForm {
 }
 
 /**
- * A form with its fields and then its file, ready to be sent as often as it must be.
+ * A form with its fields and then its file, which can be sent several times.
  *
- * A client that knew the boundary could write it into its file and smuggle in fields of its own: another model than it may
- * use, for one. So it holds what was drawn when the file had come. Fields and the head of the file are searched for it all
- * the same, the rest of the file while it is sent, and a file that holds it is not sent on.
+ * A client that knew the boundary could write it into its file and add fields of its own, such as a model that its key may not use. So
+ * the boundary contains a random value that is chosen after the file has arrived. Fields and the head of the file are searched for it
+ * nevertheless, and the rest of the file while it is sent; a file that contains it is not sent on.
  */
 export function multipartBody(fields: readonly FormField[], file: FormFile): MultipartForm {
   const boundary = boundaryFor(fields, file);
@@ -44,10 +44,10 @@ async function* formParts(before: Uint8Array, file: FormFile, after: Uint8Array,
   yield after.slice();
 }
 
-/** Long and without any meaning elsewhere, so that no recording holds it by chance. */
+/** Long and random, so that no recording contains it by chance. */
 const unsealed = "9e2b7c41d0a84f6fb35c18e7a96d0423";
 
-/** The first of a series that stands nowhere in what is at hand. */
+/** The first of a series of boundaries that neither the fields nor the head of the file contain. */
 function boundaryFor(fields: readonly FormField[], { name, content }: FormFile): string {
   const boundaryStem = `sluice-form-${content.seal ?? unsealed}-`;
   const head = decoder.decode(content.head);
@@ -60,7 +60,7 @@ function boundaryFor(fields: readonly FormField[], { name, content }: FormFile):
 
 const decoder = new TextDecoder("latin1");
 
-/** Searches consecutive chunks for a boundary, also across the cuts between them. */
+/** Searches consecutive chunks for a boundary, also across their borders. */
 function boundarySearch(boundary: Uint8Array): (part: Uint8Array) => boolean {
   const skips = skipsOf(boundary);
   const overlap = boundary.length - 1;
@@ -69,7 +69,7 @@ function boundarySearch(boundary: Uint8Array): (part: Uint8Array) => boolean {
     const seam = joined(tail, part.subarray(0, overlap));
     const found = includes(seam, boundary, skips) || includes(part, boundary, skips);
     const rest = part.length < overlap ? seam : part;
-    // A copy, and not a view as some kinds of bytes have it: the part belongs to its reader.
+    // A copy: the part belongs to the caller, and `slice` of a Buffer would be a view.
     tail = new Uint8Array(rest.subarray(Math.max(0, rest.length - overlap)));
     return found;
   };
@@ -82,7 +82,7 @@ function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   return both;
 }
 
-/** How far a search may jump after looking at a byte: Horspool's table. A recording is searched by one byte in dozens. */
+/** The skip table of the Boyer-Moore-Horspool search, which examines only one byte in dozens. */
 function skipsOf(wanted: Uint8Array): Uint8Array {
   const skips = new Uint8Array(256).fill(wanted.length);
   for (let index = 0; index < wanted.length - 1; index++) skips[wanted[index]!] = wanted.length - 1 - index;
@@ -99,7 +99,7 @@ function includes(bytes: Uint8Array, wanted: Uint8Array, skips: Uint8Array): boo
   return false;
 }
 
-/** The end of a file name is kept, because its extension tells the format. */
+/** The end of a long file name is kept, because its extension tells the format. */
 function fileName({ name }: FormFile): string {
   const quoted = quotable(name.slice(-nameLengthMax).toWellFormed());
   return quoted === "" ? "audio" : quoted;
@@ -107,7 +107,7 @@ function fileName({ name }: FormFile): string {
 
 const nameLengthMax = 200;
 
-/** A name that cannot leave its quotes, as browsers write it; a backslash, which some readers take for an escape, goes too. */
+/** Escapes a name for quotes as browsers do; backslashes are replaced too, because some parsers take them for escapes. */
 function quotable(name: string): string {
   return name.replace(/[\p{Cc}\u2028\u2029\\]/gu, "_").replaceAll('"', "%22");
 }

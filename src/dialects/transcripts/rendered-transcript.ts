@@ -7,7 +7,7 @@ import type { Transcript, TranscriptFormat } from "../../operations/transcriptio
 import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 
-/** A transcript in the form the client asked for, as events where it asked for a stream; or why it cannot have that form. */
+/** Renders a transcript in the client's format, as events if it asked for a stream; a failure if the transcript lacks what that needs. */
 export function renderedTranscript(transcript: Transcript, ask: TranscriptionRequest): WholeAnswer | Failure {
   const rendered = ask.stream ? streamed(transcript, ask.format) : render(transcript, ask);
   if (rendered === null) {
@@ -24,7 +24,7 @@ export function renderedTranscript(transcript: Transcript, ask: TranscriptionReq
   };
 }
 
-/** As long as the file says it is, and not shorter than what was heard in it; null where neither tells. */
+/** The length of the file, and at least the end of the last word; null if neither is known. */
 function heardLength({ segments, words }: Transcript, seconds: number | null): number | null {
   const ends = [...(segments ?? []), ...(words ?? [])].map(({ end }) => end).filter((end) => end > 0 && end <= secondsMax);
   const last = ends.reduce((latest, end) => Math.max(latest, end), 0);
@@ -36,10 +36,10 @@ function streamed(transcript: Transcript, format: TranscriptFormat): { readonly 
   return body === null ? null : { body, type: eventsType };
 }
 
-/** The refusal of a format that this upstream has no way to. Another channel may have one. */
+/** The upstream does not support this format. Another channel may. */
 export function formatUnsupported(format: TranscriptFormat): Failure {
-  const lacking = format === "diarized_json" ? "tells speakers apart" : "has timestamps";
-  const message = `The response format '${format}' cannot be served: no channel for this model ${lacking}.`;
+  const lacking = format === "diarized_json" ? "speaker labels" : "timestamps";
+  const message = `The response format '${format}' is not available: no channel for this model supports ${lacking}.`;
   return failure("unsupported", `the channel cannot answer in ${format}`, {
     message,
     status: 400,

@@ -4,7 +4,7 @@ export function fields(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-/** The objects of a list; whatever else stands in it counts as an empty one. */
+/** The objects of a list; any other element counts as an empty object. */
 export function list(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.map(fields) : [];
 }
@@ -13,13 +13,13 @@ export function string(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** A time, which some upstreams write as a string; not a number where it is none. */
+/** A time, which some upstreams write as a string; NaN if there is none. */
 export function seconds(value: unknown): number {
   if (typeof value === "string" && value.length <= 32 && value.trim() !== "") return Number(value);
   return typeof value === "number" ? value : Number.NaN;
 }
 
-/** What clients call the speakers that an upstream numbers: A, B, …, Z, AA, … Null where it told none apart. */
+/** The label of a numbered speaker: A, B, …, Z, AA, … Null if there is none. */
 export function speakerLabel(speaker: unknown): string | null {
   if (typeof speaker === "string") {
     const number = /^speaker_(\d{1,4})$/.exec(speaker)?.[1];
