@@ -38,7 +38,6 @@ export const defaultDataDir = "./data";
 const dayMs = 86_400_000;
 const keepMaxMs = 36_600 * dayMs;
 
-
 /** The configuration file: every setting, what it may be, its default and what it is for. */
 
 const ratesShape = {
@@ -48,11 +47,7 @@ const ratesShape = {
   characters: optional(integer(1, rateLimitMax.characters), "Spoken characters per minute."),
   concurrency: optional(integer(1, rateLimitMax.concurrency), "Requests that may run at the same time."),
   budget_usd: optional(dollars(budgetNanosMax), "Spending limit in US dollars."),
-  budget_period: optional(
-    choice(budgetPeriods),
-    "The period of the budget, in UTC; a week begins on Monday.",
-    "`total`",
-  ),
+  budget_period: optional(choice(budgetPeriods), "The period of the budget, in UTC; a week begins on Monday.", "`total`"),
 };
 
 const keyShape = {

@@ -8,7 +8,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { SpeechRequest } from "../operations/speech/speech-request.ts";
 import type { TranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 
-/** How a request to an upstream is written and its answer is read. All of it is pure; `send` does the I/O. A dialect may lack operations. */
+/** How a request to an upstream is written and its answer is read. It is pure; `send` does the I/O. A dialect may lack operations. */
 export interface Dialect {
   readonly name: string;
   readonly chat?: Codec<ChatRequest>;

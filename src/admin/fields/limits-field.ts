@@ -46,7 +46,6 @@ export const limitsAnswer = z.strictObject({
   per_model: z.array(z.strictObject({ model: z.string(), ...shownRates })).optional(),
 });
 
-
 function count(max: number) {
   return z.int(`must be a whole number from 1 to ${max}`).min(1).max(max);
 }

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../operations/json.ts";
 
-/** An error body of an upstream, read from any of the usual formats. Its text must pass through `presentable` before it is shown or logged. */
+/** An error body of an upstream, in any of the usual formats. Its text must pass through `presentable` before it is shown or logged. */
 export interface ErrorBody {
   /** Empty if there is none. */
   readonly message: string;
@@ -50,7 +50,7 @@ export function errorIn(value: unknown): ErrorBody | null {
   };
 }
 
-/** Makes the text of an upstream safe to show: without control characters, secrets, account names and echoes of the request, and shortened. */
+/** Makes the text of an upstream safe to show: short, and without control characters, secrets, account names and echoes of the request. */
 export function presentable(text: string, charsMax: number): string {
   const bounded = cutBetweenTokens(text, presentedMaxChars);
   const shown = redacted(withoutEcho(withoutControls(bounded)))

@@ -12,7 +12,7 @@ import { openaiSpeech } from "./speech.ts";
 import { OpenAiStream } from "./stream.ts";
 import { openaiTranscription } from "./transcription.ts";
 
-/** The dialect of the OpenAI API. Nothing is translated: the client's bytes are sent with a few values replaced, and the answer is passed on. */
+/** The dialect of the OpenAI API. Nothing is translated: the client's bytes are sent with a few values replaced, and answers pass unchanged. */
 export const openai: Dialect = {
   name: "openai",
   chat: { encode: encodeChat, explain },
