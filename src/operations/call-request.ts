@@ -2,14 +2,14 @@ import type { ChatRequest } from "./chat/chat-request.ts";
 import type { SpeechRequest } from "./speech/speech-request.ts";
 import type { TranscriptionRequest } from "./transcription/transcription-request.ts";
 
-/** What a client asks for, one of the operations. */
+/** The request of a client, for one of the operations. */
 export type CallRequest = ChatRequest | TranscriptionRequest | SpeechRequest;
 
-/** What it would cost to ask once more, or somewhere else. */
+/** What another attempt would cost. */
 export interface RetryCost {
   readonly bodyBytes: number;
   readonly choices: number;
-  /** Tools that act at the upstream. */
+  /** Tools that run at the upstream. */
   readonly hostedTools: boolean;
   readonly promptTokensEstimate: number;
 }
@@ -30,12 +30,12 @@ export function retryCostOf(ask: CallRequest): RetryCost {
   }
 }
 
-/** Roughly how many tokens its prompt has; zero where it has none. */
+/** An estimate of the tokens of its prompt; 0 if it has none. */
 export function promptTokensOf(request: CallRequest): number {
   return request.operation === "chat" ? request.promptTokensEstimate : 0;
 }
 
-/** The most output tokens that the client allows, by either name; zero where it does not say. */
+/** The most output tokens that the client allows, under either name; 0 if it sets no limit. */
 export function maxOutputTokensOf(request: CallRequest): number {
   return request.operation === "chat" ? Math.max(request.maxTokens ?? 0, request.maxCompletionTokens ?? 0) : 0;
 }

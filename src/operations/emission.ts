@@ -2,8 +2,8 @@ import type { DeltaRun } from "./chat/delta-run.ts";
 import type { MeteredUsage } from "./usage.ts";
 
 /**
- * What a stream consists of, whatever the operation. `frame` is what goes to the client, in the bytes it came in where
- * the upstream speaks the OpenAI API: we decode to look, never to re-encode. A stream that stops without `end` was cut.
+ * The parts of a stream, for all operations. `frame` is sent to the client, unchanged if the upstream speaks the OpenAI API. A stream
+ * that stops without `end` is incomplete.
  */
 export type Emission =
   | {
@@ -11,7 +11,7 @@ export type Emission =
       readonly frame: Uint8Array;
       readonly output: Output | null;
       readonly text: string;
-      /** What was made besides what is said: thoughts, a refusal, the arguments of a tool. */
+      /** Output besides the content: reasoning, a refusal, the arguments of a tool call. */
       readonly unsaid?: string;
       readonly finishes: boolean;
     }
@@ -20,14 +20,14 @@ export type Emission =
   | { readonly kind: "skipped"; readonly detail: string }
   | { readonly kind: "end"; readonly frame: Uint8Array; readonly finish: string | null };
 
-/** What kind of output a frame carries. The first one commits the answer to its channel. */
+/** The kind of output in a frame. The first output is the commit point. */
 export type Output = "text" | "reasoning" | "tool_call" | "refusal" | "audio" | "finish";
 
-/** A complete answer that is not streamed: the bytes for the client and what the gateway read in them. */
+/** A complete answer that is not streamed: the bytes for the client, and what the gateway needs of them. */
 export interface WholeAnswer {
   readonly kind: "whole";
   readonly body: Uint8Array;
-  /** The media type it goes out with. */
+  /** The media type for the client. */
   readonly type: string;
   readonly usage: MeteredUsage | null;
   readonly finish: string | null;

@@ -1,7 +1,7 @@
 /**
- * Why a call, or one attempt at it, did not succeed. Expected failures are values of this type, never exceptions.
- * `blame` says who must act, `scope` what a cool-down is charged to; `publicMessage` is for the client,
- * `detail` for our own log. Neither ever holds a prompt, an answer or a secret.
+ * Why a call or an attempt did not succeed. Expected failures are values of this type, never exceptions. `blame` says who must act,
+ * `scope` what a cool-down is charged to. `publicMessage` is for the client, `detail` for the log; neither contains a prompt, an answer
+ * or a secret.
  */
 export interface Failure {
   readonly kind: FailureKind;
@@ -9,36 +9,36 @@ export interface Failure {
   readonly scope: FailureScope;
   readonly publicMessage: string;
   readonly detail: string;
-  /** The upstream's status, where there was one. */
+  /** The upstream's status, if there was one. */
   readonly status: number | null;
-  /** How long the upstream asked us to stay away. */
+  /** How long the upstream asked to wait. */
   readonly retryAfterMs: number | null;
-  /** The upstream's own words on a client's mistake, which the client needs to fix it. */
+  /** The upstream's own type, code and parameter for a client's mistake, which the client needs to fix it. */
   readonly type: string | null;
   readonly code: string | null;
   readonly param: string | null;
   /** The most output tokens this deployment allows, learned from its refusal. */
   readonly ceiling: number | null;
-  /** It happened in a process of our own: there is no upstream to look for. */
+  /** It happened in a local engine: there is no upstream. */
   readonly local?: true;
-  /** The upstream did its work, and only its answer was of no use. */
+  /** The upstream did the work, but its answer could not be used. */
   readonly served?: true;
-  /** Asked in another way, which the next attempt will be, the same deployment may do it. */
+  /** The same deployment may succeed with the adapted request of the next attempt. */
   readonly retryAdapted?: true;
-  /** What the upstream said, until it is decided how much of it may be repeated; null where it said nothing. */
+  /** The upstream's text, until it is decided how much of it may be shown; null if there is none. */
   readonly upstreamWords: UpstreamWords | null;
 }
 
-/** Words of an upstream. They may be an echo of the request: neither the log nor a decision about others may rest on them before that is ruled out. */
+/** Text of an upstream. It may be an echo of the request, so it must not be logged or used for a decision before that is ruled out. */
 export interface UpstreamWords {
   readonly sentence: string;
-  /** The part of them that the failure's kind or figure rests on; null where that is a code or the status. */
+  /** The part that the failure's kind or figure is based on; null if that is a code or the status. */
   readonly basis: string | null;
-  /** The parts of them that the wait rests on, and how long it is without; null where it does not rest on words. */
+  /** The parts that the wait is based on, and the wait without them; null if it is not based on text. */
   readonly wait: { readonly words: readonly string[]; readonly otherwiseMs: number | null } | null;
 }
 
-/** What a failure is charged to: exactly one of these cools down, or nothing at all for `request`. */
+/** What a failure is charged to: one of these cools down, or nothing for `request`. */
 export type FailureScope = "request" | "deployment" | "credential" | "host" | "quota";
 
 /**
@@ -126,7 +126,7 @@ const charges: { readonly [K in FailureKind]: Charge } = {
 
 export type FailureFacts = Partial<Omit<Failure, "kind" | "blame" | "publicMessage">> & { readonly message?: string };
 
-/** A complete failure from the few facts its maker knows; the rest follows from its kind. */
+/** Makes a failure. What is not given follows from its kind. */
 export function failure(kind: FailureKind, detail: string, facts: FailureFacts = {}): Failure {
   return {
     kind,
@@ -144,7 +144,7 @@ export function failure(kind: FailureKind, detail: string, facts: FailureFacts =
   };
 }
 
-/** Fixed texts: what an upstream says about its own trouble may name accounts or echo keys, so it stays in the log. */
+/** Fixed texts: an upstream's own text about its problems may name accounts or repeat keys, so clients do not see it. */
 const publicMessages: { readonly [K in FailureKind]: string } = {
   unreachable: "The upstream could not be reached.",
   tls_failed: "A secure connection to the upstream could not be made.",
@@ -179,7 +179,7 @@ const publicMessages: { readonly [K in FailureKind]: string } = {
   internal: "The gateway made a mistake. It has been logged.",
 };
 
-/** The same of an engine of this machine. Its reader must not go looking for an upstream, because there is none. */
+/** Rewords a failure of a local engine, so that its reader does not look for an upstream. */
 export function ofLocalEngine(cause: Failure): Failure {
   const usual = publicMessages[cause.kind];
   const isOurs = cause.publicMessage === usual;

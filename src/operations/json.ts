@@ -1,7 +1,6 @@
 /**
- * Reads JSON where it lies. A request body is never parsed as a whole: one pass over its bytes proves that it is valid
- * and not built to exhaust us, and notes where the values of the top-level object are. A caller that needs one reads that one,
- * and all other bytes travel on untouched.
+ * Scans JSON in place. A request body is never parsed as a whole: one pass over its bytes checks that it is valid and within limits, and
+ * records where the values of the top-level object are. A caller parses the values that it needs, and all other bytes are passed on.
  */
 export function scanJson(bytes: Uint8Array, limits: JsonLimits = jsonLimits): JsonScan {
   const walk = bytes.length < copyMax ? walkOverCopy(bytes, limits) : walkOver(bytes, limits);
@@ -12,13 +11,13 @@ export function scanJson(bytes: Uint8Array, limits: JsonLimits = jsonLimits): Js
   return { ok: true, kind: kindAt(bytes, start), start, end, members: membersAt(bytes, walk.noted) };
 }
 
-/** What a document may cost us. A parser would spend seconds on a few megabytes of `[[[[` or `{},`. */
+/** Limits on the cost of a document. A parser would take seconds for a few megabytes of `[[[[` or `{},`. */
 export interface JsonLimits {
-  /** Objects and arrays within one another. */
+  /** Levels of nested objects and arrays. */
   readonly depthMax: number;
-  /** Members of objects, in the document as a whole. */
+  /** Members of objects in the whole document. */
   readonly membersMax: number;
-  /** Braces, brackets, commas, colons and scalar values, in the document as a whole. A key counts with its colon. */
+  /** Braces, brackets, commas, colons and scalar values in the whole document. A key counts with its colon. */
   readonly tokensMax: number;
 }
 
@@ -30,7 +29,7 @@ export type JsonScan =
       readonly kind: JsonKind;
       readonly start: number;
       readonly end: number;
-      /** Of the top-level object, in the order of the document and with duplicates; of any other kind, none. */
+      /** The members of the top-level object in their order, with duplicates. Empty for any other kind. */
       readonly members: readonly JsonMember[];
     }
   | {
@@ -43,7 +42,7 @@ export type JsonScan =
 
 export type JsonKind = "object" | "array" | "string" | "number" | "true" | "false" | "null";
 
-/** Where a value stands in the document: its bytes are [start, end). */
+/** The position of a value in the document: its bytes are [start, end). */
 export interface JsonSpan {
   readonly start: number;
   readonly end: number;
@@ -59,7 +58,7 @@ export interface JsonMember extends JsonSpan {
   readonly keyStart: number;
 }
 
-/** The member that counts when a key is repeated, as `JSON.parse` has it: the last. */
+/** The last member with a key, which counts if the key is repeated, as in `JSON.parse`. */
 export function lastMember(members: readonly JsonMember[], key: string): JsonMember | undefined {
   for (let index = members.length - 1; index >= 0; index--) {
     if (members[index]!.key === key) return members[index];
@@ -87,8 +86,8 @@ export function elementsOf(bytes: Uint8Array, start: number, end: number): reado
 }
 
 /**
- * The value of a span as JavaScript has it. Meant for small ones: names and whole numbers, which are read in place. A
- * view of part of the memory would cost more than all the rest of reading a request.
+ * Parses the value of a span. Names and small integers are read in place, because a view of the bytes would cost more than the rest of
+ * reading a request.
  */
 export function valueOf(bytes: Uint8Array, { start, end }: { readonly start: number; readonly end: number }): unknown {
   if (bytes[start] === quote) return keyText(bytes, start, end);
@@ -120,8 +119,8 @@ export function pastSpace(bytes: Uint8Array, from: number): number {
 }
 
 /**
- * One pass in progress. The functions below take the offset where something should begin and give the offset just past
- * it; or they note what is wrong here and give `failed`, so that nothing is allocated or thrown along the way.
+ * The state of one pass. The functions below take the offset where something should begin, and return the offset just past it; or they
+ * record the problem here and return `failed`. Nothing is allocated or thrown.
  */
 interface JsonWalk {
   bytes: Uint8Array;
@@ -130,13 +129,13 @@ interface JsonWalk {
   limits: JsonLimits;
   members: number;
   tokens: number;
-  /** The end of the key met last. */
+  /** The end of the last key. */
   keyEnd: number;
-  /** Every byte of every string, or-ed together: a cheap proof that there is no UTF-8 to check. */
+  /** All bytes of all strings, combined by OR: shows cheaply whether everything is ASCII. */
   seen: number;
-  /** The same memory four bytes at a time, once a long string makes it worth having. */
+  /** A view of the same memory in words of four bytes, made when a long string needs it. */
   words: Int32Array | null;
-  /** How many offsets of members are noted. */
+  /** How many offsets of members are recorded. */
   noted: number;
   reason: "invalid" | "too_complex";
   at: number;
@@ -148,7 +147,7 @@ const unlimited: JsonLimits = { depthMax: 0x3fffffff, membersMax: 0x3fffffff, to
 
 const nothing = new Uint8Array(0);
 
-/** One for all passes: a pass never waits and never starts another. */
+/** Shared by all passes, which are synchronous and do not nest. */
 const onlyWalk: JsonWalk = {
   bytes: nothing,
   length: 0,
@@ -178,16 +177,16 @@ function walkOver(bytes: Uint8Array, limits: JsonLimits): JsonWalk {
   return walk;
 }
 
-/** What was passed is not kept until the next pass. */
+/** Drops the references to the document. */
 function letGo(walk: JsonWalk): void {
   walk.bytes = nothing;
   walk.words = null;
 }
 
-/** Most documents are small: a copy of one, in a memory that can be read by the word as well, is quicker to pass. */
+/** A copy of a small document, in memory that can also be read in words, is faster to scan. */
 function walkOverCopy(bytes: Uint8Array, limits: JsonLimits): JsonWalk {
   copy.set(bytes);
-  // No document has this byte in any place, so that nothing behind the end is ever looked at.
+  // This byte is valid nowhere in a document, so nothing after the end is read.
   copy[bytes.length] = 0;
   const walk = walkOver(copy, limits);
   walk.length = bytes.length;
@@ -198,23 +197,23 @@ function walkOverCopy(bytes: Uint8Array, limits: JsonLimits): JsonWalk {
 const copyMax = 64 * 1024;
 const copy = new Uint8Array(copyMax);
 const copyWords = new Int32Array(copy.buffer);
-/** Four for each member of the last object: of its key and of its value, where they start and end. */
+/** Four for each member of the last object: the start and end of its key and of its value. */
 let offsets = new Int32Array(256);
 
-/** Gives the end of the one value of the document, which lies at its source as well; only white space follows it. */
+/** Returns the end of the document's value, which only white space may follow. `source` has the same bytes. */
 function pastDocument(walk: JsonWalk, source: Uint8Array, start: number): number {
   const { bytes } = walk;
   const end = bytes[start] === openBrace ? pastObject(walk, start) : pastValue(walk, start, 0);
   if (end === failed) return failed;
   const rest = pastSpace(bytes, end);
   if (rest < walk.length) return unexpected(walk, rest);
-  // Outside of strings the grammar is ASCII, so only a string can have brought in anything else.
+  // Outside strings everything is ASCII, so only strings need to be checked.
   if ((walk.seen & highBits) === 0) return end;
   const malformed = malformedUtf8(source);
   return malformed === none ? end : fail(walk, "invalid", malformed, `malformed UTF-8 at byte ${malformed}`);
 }
 
-/** Notes the offsets of each member. */
+/** Records the offsets of each member. */
 function pastObject(walk: JsonWalk, open: number): number {
   const { bytes } = walk;
   if (bytes[open] !== openBrace) return unexpected(walk, open);
@@ -271,10 +270,7 @@ function pastArray(walk: JsonWalk, open: number, elements: JsonSpan[]): number {
   }
 }
 
-/**
- * Any value, with all that is nested in it. It does not recurse: the kinds of the containers we are in are kept in
- * `enclosing`, so a deep document costs a byte a level and not our stack.
- */
+/** Any value with its nested values. It does not recurse: the kinds of the enclosing containers are kept in `enclosing`. */
 function pastValue(walk: JsonWalk, from: number, depthOutside: number): number {
   const { bytes } = walk;
   const { depthMax, tokensMax } = walk.limits;
@@ -300,7 +296,7 @@ function pastValue(walk: JsonWalk, from: number, depthOutside: number): number {
       inObject = enclosing[--depth] === 1;
     } else at = first === minus || isDigit(first) ? pastNumber(walk, at) : pastLiteral(walk, at);
 
-    // A value is complete, and with it perhaps the containers around it.
+    // A value is complete, and perhaps the containers around it.
     for (;;) {
       if (at === failed || depth === 0) return at;
       at = pastSpace(bytes, at);
@@ -319,7 +315,7 @@ function pastValue(walk: JsonWalk, from: number, depthOutside: number): number {
   }
 }
 
-/** Shared by all passes: a pass never waits and never starts another. */
+/** Whether each enclosing container is an object. Shared by all passes. */
 let enclosing = new Uint8Array(64);
 
 function grown(stack: Uint8Array): Uint8Array<ArrayBuffer> {
@@ -346,7 +342,7 @@ function pastKey(walk: JsonWalk, open: number): number {
   return pastSpace(bytes, at + 1);
 }
 
-/** Most strings end within a few bytes: what is rare is kept out of their way. */
+/** The fast path: most strings are short. */
 function pastString(walk: JsonWalk, open: number): number {
   const { bytes } = walk;
   const near = open + shortMax;
@@ -368,7 +364,7 @@ function pastLongString(walk: JsonWalk, from: number): number {
   const { bytes } = walk;
   let at = from;
   for (;;) {
-    // Plain bytes and simple escapes one by one, up to the border of a word; from there by the word.
+    // Plain bytes and simple escapes one by one up to the border of a word, then whole words.
     const border = ((bytes.byteOffset + at + (walk.words === null ? wordsAfter : wordsSoon)) & ~3) - bytes.byteOffset;
     let seen = 0;
     while (at < border) {
@@ -389,14 +385,14 @@ function pastLongString(walk: JsonWalk, from: number): number {
   }
 }
 
-/** A second view of the memory costs as much as a few thousand bytes one by one. */
+/** Making a view costs as much as reading a few thousand bytes one by one. */
 const wordsAfter = 2048;
-/** Where there is one already. Leaping halts up to eight bytes short of what it is after. */
+/** With an existing view. Reading by words stops up to eight bytes before a special character. */
 const wordsSoon = 12;
 
 /**
- * Leaps over the plain part of a long string, eight bytes at a time, and halts no more than eight bytes short of a quote,
- * a backslash or a control character. Nearly all of a large image in base64 is passed here.
+ * Skips the plain part of a long string, eight bytes at a time, and stops at most eight bytes before a quote, a backslash or a control
+ * character. Nearly all of a large image in base64 is skipped here.
  */
 function pastWords(walk: JsonWalk, from: number): number {
   const { bytes } = walk;
@@ -416,9 +412,9 @@ function pastWords(walk: JsonWalk, from: number): number {
 }
 
 /**
- * Whether any of the four bytes of a word must be looked at, as their high bits. Subtracting n from a byte below 0x80
- * turns its high bit on only when it is less than n; so 0x20 finds control characters, and 1 finds what was xor-ed to 0.
- * A borrow can only reach the neighbour of a byte that was found already.
+ * Finds special characters among the four bytes of a word, as their high bits. Subtracting n from a byte below 0x80 sets its high bit
+ * only if the byte is less than n: 0x20 finds control characters, and 1 finds bytes that the XOR made 0. A borrow only affects the byte
+ * next to one that was found.
  */
 function stopsIn(word: number): number {
   return ((word - 0x20202020) | ((word ^ 0x22222222) - 0x01010101) | ((word ^ 0x5c5c5c5c) - 0x01010101)) & ~word;
@@ -426,7 +422,7 @@ function stopsIn(word: number): number {
 
 const highBits = 0x80808080 | 0;
 
-/** A surrogate may stand alone when it is escaped: the grammar has it so, and so does `JSON.parse`. */
+/** An escaped surrogate may be unpaired, by the grammar and in `JSON.parse`. */
 function pastEscape(walk: JsonWalk, start: number): number {
   const { bytes } = walk;
   if (start + 1 >= walk.length) return unexpected(walk, start + 1);
@@ -493,7 +489,7 @@ function literalAt(bytes: Uint8Array, start: number): "true" | "false" | "null" 
   }
 }
 
-/** Made only once the document has proved good: a refused one should cost nothing but the pass. */
+/** Made after the document has been validated, so that a rejected one costs only the scan. */
 function membersAt(bytes: Uint8Array, noted: number): readonly JsonMember[] {
   const members: JsonMember[] = [];
   for (let index = 0; index < noted; index += 4) {
@@ -507,7 +503,7 @@ function membersAt(bytes: Uint8Array, noted: number): readonly JsonMember[] {
   return members;
 }
 
-/** The kind that a first byte announces, which holds once the value has been walked. */
+/** The kind of a valid value, by its first byte. */
 function kindAt(bytes: Uint8Array, start: number): JsonKind {
   switch (bytes[start]) {
     case openBrace:
@@ -526,8 +522,8 @@ function isEmpty(bytes: Uint8Array, start: number, end: number, kind: JsonKind):
 }
 
 /**
- * The text of a key; its span has the quotes. Clients send the same few keys over and over, so the short ones met last are
- * kept: to recognise one takes a fraction of the time of making its string anew.
+ * The text of a key; its span includes the quotes. Clients send the same few keys all the time, so short ones are cached: comparing one
+ * takes a fraction of the time of decoding it.
  */
 function keyText(bytes: Uint8Array, open: number, end: number): string {
   const length = end - open - 2;
@@ -538,7 +534,7 @@ function keyText(bytes: Uint8Array, open: number, end: number): string {
   if (spells(bytes, open + 1, length, known)) return known;
 
   const key = decodedKey(bytes, open, end);
-  // Spelled byte for byte: no escapes, and nothing beyond ASCII.
+  // Only keys without escapes and in ASCII are cached.
   if (spells(bytes, open + 1, length, key)) kept[slot] = key;
   return key;
 }
@@ -560,7 +556,7 @@ function decodedKey(bytes: Uint8Array, open: number, end: number): string {
   return text.includes("\\") ? (JSON.parse(text) as string) : text.slice(1, -1);
 }
 
-/** The offset of the first byte that no UTF-8 has in its place, or `none`. */
+/** The offset of the first byte that is not valid UTF-8, or `none`. */
 function malformedUtf8(bytes: Uint8Array): number {
   let start = 0;
   while (start < bytes.length) {
@@ -573,10 +569,10 @@ function malformedUtf8(bytes: Uint8Array): number {
 }
 
 const none = -1;
-/** Decoding is the one native check of UTF-8 there is, and it makes a string: small ones stay in the cache and soon die. */
+/** Decoding is the only native check of UTF-8, and makes a string. Small slices keep that string in the CPU cache. */
 const sliceMax = 65_536;
 
-/** Cut within a character, a slice would be malformed by our own doing. Four continuation bytes in a row are never right. */
+/** Avoids cutting a slice inside a character. Four continuation bytes in a row are never valid. */
 function characterBorder(bytes: Uint8Array, wanted: number): number {
   if (wanted >= bytes.length) return bytes.length;
   let border = wanted;
@@ -654,19 +650,19 @@ const lowerU = 0x75;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
-/** What ends the plain part of a string. */
+/** The bytes that end the plain part of a string. */
 const stops = marked('"\\' + String.fromCharCode(...Array(0x20).keys()));
 const escapables = marked('"\\/bfnrt');
 const hexDigits = marked("0123456789abcdefABCDEF");
 
-/** One byte for each byte there is: 1 for those of the characters, 0 for the others. */
+/** A table with 1 for the given characters and 0 for all others. */
 function marked(characters: string): Uint8Array {
   const table = new Uint8Array(256);
   for (const character of characters) table[character.charCodeAt(0)] = 1;
   return table;
 }
 
-/** An object from outside, of which nothing is known yet. */
+/** An untrusted JSON object. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 export function isJsonObject(value: unknown): value is JsonObject {

@@ -1,7 +1,7 @@
 import { failure, type Failure } from "./failure.ts";
 import type { JsonScan, JsonMember } from "./json.ts";
 
-/** What a client did wrong in its request, in the words and codes of the OpenAI API. */
+/** A mistake in a client's request, with the messages and codes of the OpenAI API. */
 export function mistake(message: string, code: string | null, param: string | null): Failure {
   return failure("invalid_request", message, { message, status: 400, type: "invalid_request_error", code, param });
 }
@@ -18,7 +18,7 @@ export function wrongType(param: string, expected: string): Failure {
   return mistake(`Invalid type for '${param}': expected ${expected}.`, "invalid_type", param);
 }
 
-/** A body that is not one JSON object; null where it is. */
+/** Why a body is not a JSON object; null if it is. */
 export function bodyMistake(document: JsonScan): Failure | null {
   if (!document.ok) {
     if (document.reason === "too_complex")
@@ -30,7 +30,7 @@ export function bodyMistake(document: JsonScan): Failure | null {
 
 export function modelMistake(model: string): Failure | null {
   if (model === "") return empty("model");
-  // Half of a surrogate pair is no character: no name of a model can be written with it, nor a line of the log.
+  // An unpaired surrogate cannot be written to the log, and no model name contains one.
   if (!model.isWellFormed()) return mistake("'model' is not well-formed Unicode.", "invalid_value", "model");
   if (model.length <= modelLengthMax) return null;
   return mistake(`'model' is longer than ${modelLengthMax} characters.`, "string_above_max_length", "model");

@@ -1,4 +1,4 @@
-/** What a client may ask for. Each has its own request, its own answer and its own codecs. */
+/** What a client can ask for. Each operation has its own request, answer and codecs. */
 export type Operation = "chat" | "transcription" | "speech";
 
 /**
@@ -7,7 +7,7 @@ export type Operation = "chat" | "transcription" | "speech";
  * each, on the type of the request.
  */
 export interface OperationSpec {
-  /** How messages to clients call it. */
+  /** The name in messages to clients. */
   readonly displayName: string;
   /** What it is metered in: the figure that an admission and a receipt have for every call of this operation. */
   readonly unit: "tokens" | "audioSeconds" | "characters";
@@ -16,19 +16,19 @@ export interface OperationSpec {
   /** Its request carries a file. It is sent from the disk, and counts as an upload when the gateway is short of memory. */
   readonly uploads: boolean;
   /**
-   * A stream of it can begin before all of the input has been processed, so a streamed call is held to the deadlines of a first content.
-   * The first word of a transcript follows after all of the audio was heard.
+   * A stream of it can begin before all input has been processed, so the time limit for the first content applies to a streamed call. The
+   * first word of a transcript may come after all of the audio has been processed.
    */
   readonly startsEarly: boolean;
-  /** Headers may be sent before the first output of a stream. A stream of audio has no place for an error that comes after them. */
+  /** Headers may be sent before the first output of a stream. In a stream of audio, an error after them could not be reported. */
   readonly earlyHeaders: boolean;
   /** A complete stream of it says why it ended. */
   readonly hasFinishReason: boolean;
   /** Which setting of a key, and which capability of a channel, allow an input that is too large to be served in parts. Null: it is never split. */
   readonly split: { readonly setting: "audio" | "input"; readonly capability: "splitsAudio" | "splitsInput" } | null;
-  /** Tokens of its input may be sound, which has a price of its own. */
+  /** Its input may contain audio tokens, which have a price of their own. */
   readonly audioInput: boolean;
-  /** The same of its output. `maybe`: the request tells. */
+  /** The same for its output. `maybe`: it depends on the request. */
   readonly audioOutput: boolean | "maybe";
 }
 

@@ -4,15 +4,15 @@ import { valueOf } from "./json.ts";
 import type { TranscriptionRequest } from "./transcription/transcription-request.ts";
 
 /**
- * What a client wrote, in lower case and without the escapes of JSON: to tell an upstream's own words from an echo of the
- * request. `others` are values that travelled beside the body.
+ * The text of a request, in lower case and without JSON escapes, by which an echo of it in an upstream's error can be found. `others` are
+ * values that were sent besides the body.
  */
 export function requestText(ask: CallRequest, others: readonly string[] = []): string {
   const texts = ask.operation === "transcription" ? formTexts(ask) : ask.operation === "chat" ? chatTexts(ask) : [jsonText(ask.body)];
   return [...texts, ...others].join("\n").toLowerCase();
 }
 
-/** Without the largest number of tokens that was asked for: a lower figure is no echo of it, though it may be a part of its digits. */
+/** Without the requested number of tokens: a lower number in an error may be part of its digits, but is no echo of it. */
 function chatTexts({ body, members, maxTokens, maxCompletionTokens }: ChatRequest): readonly string[] {
   const asked = Math.max(maxTokens ?? 0, maxCompletionTokens ?? 0);
   const texts: string[] = [];
@@ -35,7 +35,7 @@ function formTexts({ fields, file }: TranscriptionRequest): readonly string[] {
   return [...fields.flatMap(({ name, value }) => [name, value]), file.name];
 }
 
-/** Only of what an upstream's words are compared with: ASCII, and the white space between words. */
+/** Only the escapes that matter for the comparison: ASCII characters and white space. */
 function unescaped(json: string): string {
   if (!json.includes("\\")) return json;
   return json.replace(/\\(?:u00([2-7][0-9a-f])|(["\\/])|[nrtbf])/gi, (_, code: string | undefined, itself: string | undefined) =>
@@ -45,14 +45,14 @@ function unescaped(json: string): string {
 
 const decoder = new TextDecoder();
 
-/** Whether the request holds a figure: with or without commas between its digits, or as a part of a longer one. */
+/** Whether the request contains a number, with or without commas between its digits, or as part of a longer one. */
 export function holdsFigure(text: string, figure: string): boolean {
   return (text.includes(",") ? text.replace(/(?<=\d),+(?=\d)/g, "") : text).includes(figure);
 }
 
 /**
- * A sentence of an upstream's that repeats nothing of a request: withheld where it has eight words of it in a row. Where the request
- * is not at hand any more, or too long to be searched in passing, no more than seven words are left.
+ * A sentence of an upstream without text of the request: it is withheld if it repeats eight words in a row. If the request is no longer
+ * available, or too long to be searched quickly, only seven words are kept.
  */
 export function requestFree(sentence: string, text: string | null): string {
   const words = [...sentence.matchAll(word)];
@@ -62,7 +62,7 @@ export function requestFree(sentence: string, text: string | null): string {
     return `${sentence.slice(0, last.index + last[0].length)} …`;
   }
   const said = words.map(([each]) => each.toLowerCase());
-  // Taking a long request apart costs far more than this, which rules nearly all errors out.
+  // This check is far cheaper than splitting a long request into words, and decides nearly all cases.
   let known = 0;
   if (!said.some((each) => (known = text.includes(each) ? known + 1 : 0) >= echoWords)) return sentence;
   const asked = ` ${(text.match(word) ?? []).join(" ")} `;

@@ -1,6 +1,6 @@
 import { type JsonMember, pastSpace } from "./json.ts";
 
-/** Replaces the bytes [start, end) by a text. Where both are the same offset, the text is inserted there. */
+/** Replaces the bytes [start, end) with a text. If both are equal, the text is inserted there. */
 export interface Splice {
   readonly start: number;
   readonly end: number;
@@ -8,8 +8,8 @@ export interface Splice {
 }
 
 /**
- * The document with its splices made, in one copy; every byte outside of them is as it was. Without splices it is the very
- * same array. Splices may come in any order, and insertions at one offset keep theirs; overlapping ones are a bug.
+ * Applies splices in one copy; all other bytes stay the same. Without splices it returns the same array. Splices may be in any order, and
+ * insertions at one offset keep theirs. Overlapping splices are a bug.
  */
 export function splice(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array {
   if (splices.length === 0) return bytes;
@@ -42,8 +42,8 @@ function joined(pieces: readonly Uint8Array[]): Uint8Array {
 const encoder = new TextEncoder();
 
 /**
- * Gives a member of the object at `document` another value, or gives the object that member as its first. Into an empty
- * object there can be one insertion only, for it brings no comma.
+ * Replaces the value of a member of the object at `document`, or inserts the member at the beginning. An empty object allows only one
+ * insertion, because that has no comma.
  */
 export function setMember(
   bytes: Uint8Array,
@@ -65,10 +65,10 @@ export interface Scanned {
   readonly members: readonly JsonMember[];
 }
 
-/** Gives a member another text wherever it stands, so that no reader sees the old one, or gives the document that member. */
+/** Sets a member to a text, in all of its duplicates, so that no parser sees an old value. Inserts it if there is none. */
 export function setEvery({ body, document, members }: Scanned, key: string, text: string): readonly Splice[] {
   const json = JSON.stringify(text);
-  const standing = members.filter((member) => member.key === key);
-  if (standing.length === 0) return [setMember(body, document, undefined, key, json)];
-  return standing.map(({ start, end }) => ({ start, end, text: json }));
+  const existing = members.filter((member) => member.key === key);
+  if (existing.length === 0) return [setMember(body, document, undefined, key, json)];
+  return existing.map(({ start, end }) => ({ start, end, text: json }));
 }

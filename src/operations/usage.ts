@@ -1,38 +1,37 @@
 import { secondsMax } from "../media/audio.ts";
 
-/** What an answer consumed, as the upstream reported it. `null` where it did not say. */
+/** The tokens of an answer, as the upstream reported them; null for what it did not report. */
 export interface TokenUsage {
   readonly promptTokens: number | null;
   readonly completionTokens: number | null;
   readonly cachedTokens: number | null;
   readonly reasoningTokens: number | null;
-  /** Of the prompt, what was put into a cache; of the prompt and of the completion, what was sound. Absent where it did not say. */
+  /** Prompt tokens written to a cache, and the audio tokens of the prompt and the completion. Absent if not reported. */
   readonly cacheWriteTokens?: number;
   readonly audioInputTokens?: number;
   readonly audioOutputTokens?: number;
-  /** The report contradicted itself: a part was greater than its whole, and these are the figures we made of it. */
+  /** The report was contradictory, with a part larger than its whole, and was corrected. */
   readonly corrected?: true;
 }
 
-/** What a call consumed: tokens, and what audio is counted in. */
+/** The usage of a call: tokens, and the units of audio. */
 export interface MeteredUsage extends TokenUsage {
-  /** Of the audio that was transcribed. */
+  /** The transcribed audio. */
   readonly audioSeconds?: number | null;
-  /** The seconds are the length of the upload: the upstream did not say how much it heard. */
+  /** The seconds are the length of the upload, because the upstream did not report them. */
   readonly estimated?: boolean;
-  /** Of the text that was spoken. */
+  /** The text of speech. */
   readonly characters?: number | null;
 }
 
 export const nothingCounted: TokenUsage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };
 
-/** More tokens than any answer holds: a figure above it is a fault of the upstream, not a count. */
+/** More tokens than any answer has: a larger figure is an error of the upstream. */
 const tokensMax = 1e9;
 
 /**
- * Reads a `usage` object of the OpenAI API, in the variants that providers make of it. In what it gives, every figure is part of
- * what it is billed as: reasoning of the completion, cached tokens of the prompt. A figure that cannot be a count is unknown,
- * never zero and never negative.
+ * Reads a `usage` object of the OpenAI API in its variants. In the result, parts are included in their whole: reasoning in the completion,
+ * cached tokens in the prompt. An impossible figure is unknown, never zero and never negative.
  */
 export function tokenUsage(value: unknown): MeteredUsage | null {
   if (typeof value !== "object" || value === null) return null;
@@ -48,7 +47,7 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
     cachedTokens: count(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"] ?? usage["cached_tokens"]),
     reasoningTokens: count(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]),
   };
-  // Every answer passes here, and few report more.
+  // The usual case: most answers report no more.
   const plain =
     cacheWriteTokens === null && audioInputTokens === null && audioOutputTokens === null
       ? told
@@ -61,11 +60,11 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
   return normalised(plain, usage);
 }
 
-/** Puts right what a provider counts beside the wholes instead of within them. */
+/** Adds parts to their wholes that a provider counts separately. */
 function normalised(told: TokenUsage, usage: Readonly<Record<string, unknown>>): MeteredUsage {
   const heard = usage["prompt_audio_seconds"];
   if (typeof heard === "number" && heard > 0 && heard <= secondsMax) {
-    // Sound that is billed by the second: its tokens are in the total and in nothing else, and must not be billed again.
+    // Audio that is billed by the second: its tokens are only in the total, and must not be billed again.
     return { ...withinWholes(told), audioSeconds: heard };
   }
   const citations = count(usage["citation_tokens"]);
@@ -74,7 +73,7 @@ function normalised(told: TokenUsage, usage: Readonly<Record<string, unknown>>):
   return withinWholes(total === null ? apart : withTotal(apart, total), total);
 }
 
-/** Where pages that were read are reported, they are input and the reasoning over them is output, both beside the two wholes. */
+/** With citation tokens, those are input and reasoning is output, both in addition to the two wholes. */
 function withResearch(told: TokenUsage, citations: number): TokenUsage {
   const { promptTokens, completionTokens, reasoningTokens } = told;
   return {
@@ -84,7 +83,7 @@ function withResearch(told: TokenUsage, citations: number): TokenUsage {
   };
 }
 
-/** What the total holds beyond prompt and completion is output: reasoning that was left out of the completion. */
+/** What the total has beyond prompt and completion is output: reasoning that the completion does not include. */
 function withTotal(told: TokenUsage, total: number): TokenUsage {
   const { promptTokens, completionTokens, cachedTokens } = told;
   if (promptTokens === null) {
@@ -95,14 +94,14 @@ function withTotal(told: TokenUsage, total: number): TokenUsage {
   if (completionTokens === null) return beyond < 0 ? told : { ...told, completionTokens: beyond };
   if (beyond <= 0) return told;
   if (cachedTokens !== null && cachedTokens > promptTokens && beyond >= cachedTokens) {
-    // Here the prompt leaves out what was in the cache: that much of the difference is input.
+    // The prompt does not include cached tokens here: that part of the difference is input.
     const output = completionTokens + beyond - cachedTokens;
     return { ...told, promptTokens: promptTokens + cachedTokens, completionTokens: output };
   }
   return { ...told, completionTokens: completionTokens + beyond };
 }
 
-/** A part greater than its whole is cut to it. Only reasoning without a total to the contrary is taken to stand beside the completion. */
+/** Limits a part to its whole. Only reasoning, if no total contradicts, is taken as additional to the completion. */
 function withinWholes(told: TokenUsage, total: number | null = null): TokenUsage {
   const { promptTokens: prompt, completionTokens: completion } = told;
   const { cachedTokens, reasoningTokens, cacheWriteTokens, audioInputTokens, audioOutputTokens } = told;

@@ -592,7 +592,7 @@ describe("the command", () => {
     child.kill("SIGINT");
     const { cried, code } = await ended;
     expect(code).toBe(130);
-    expect(cried).toContain("Stopped. What was fetched is kept: sluice models add tiny goes on from there.\n");
+    expect(cried).toContain("Stopped. The partial download is kept: to continue it, run sluice models add tiny again.\n");
 
     registry.silentAfter = null;
     registry.asked.length = 0;

@@ -641,7 +641,7 @@ describe("a first start", () => {
     const taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
     const child = spawn(["start", "--listen", `127.0.0.1:${taken.port}`], {});
     expect(await child.process.exited).toBe(1);
-    expect(await child.output()).toContain(`Port ${taken.port} of 127.0.0.1 is taken`);
+    expect(await child.output()).toContain(`Port ${taken.port} on 127.0.0.1 is already in use`);
     await taken.stop();
   });
 });

@@ -167,11 +167,11 @@ describe("a start that fails says what to do", () => {
     }
   });
 
-  test("where the address is not this machine's, and it names the temporary directory that cannot be written", () => {
+  test("where the address is not this machine's, and it names the temporary directory that is not writable", () => {
     const { code, said } = startWith("listen: 192.0.2.1:4400\nadmin: off\n", { TMPDIR: "/proc/nowhere" });
     expect(code).toBe(1);
     expect(said).toContain("This machine has no address 192.0.2.1. Listen on 127.0.0.1");
-    expect(said).toMatch(/the temporary directory \/proc\/nowhere cannot be written \(\w+\)/);
+    expect(said).toMatch(/the temporary directory \/proc\/nowhere is not writable \(\w+\)/);
     expect(said).toContain("set TMPDIR to a directory");
   });
 
@@ -181,22 +181,22 @@ describe("a start that fails says what to do", () => {
     expect(said("/")).toContain("this is a directory");
   });
 
-  test("where the port is kept for others, is taken, or cannot be had for another reason", () => {
+  test("where the port is reserved, in use, or not available for another reason", () => {
     const place = { host: "127.0.0.1", port: 80 };
     const words = (code: string, port = 80): string => listenProblem({ code }, { ...place, port }, "--listen");
     expect(words("EACCES")).toBe(
-      "Port 80 is below 1024, which the system keeps for privileged users. Start with --listen 127.0.0.1:8080 and put a proxy in front of it, " +
+      "Port 80 is below 1024, which the system reserves for privileged users. Start with --listen 127.0.0.1:8080 behind a proxy, " +
         "or allow such ports: sysctl net.ipv4.ip_unprivileged_port_start=80.",
     );
     expect(words("EACCES", 8080)).toContain("does not allow this user to listen on 127.0.0.1:8080");
-    expect(words("EADDRINUSE")).toContain("is taken. Stop what uses it, or start with --listen 127.0.0.1:PORT");
+    expect(words("EADDRINUSE")).toContain("is already in use. Stop the program that uses it, or start with --listen 127.0.0.1:PORT");
     expect(words("EMFILE")).toContain("(EMFILE)");
     expect(listenProblem(new Error("Failed to listen at a.invalid"), { host: "a.invalid", port: 1 }, "--admin")).toContain(
       "Give an address",
     );
   });
 
-  test("and a temporary directory that can be written gives no cause for words", () => {
+  test("and a writable temporary directory causes no warning", () => {
     expect(temporaryDirectoryProblem()).toBeNull();
     expect(temporaryDirectoryProblem("/proc")).toContain("TMPDIR");
   });

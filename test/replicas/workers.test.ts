@@ -278,7 +278,7 @@ describe("a parent", () => {
 
   test.each(["0", "-1", "1.5", "many", String(4 * availableParallelism() + 1)])("does not start %s of them, in words", async (number) => {
     await expect(startGateway({ config: {}, args: ["--workers", number] })).rejects.toThrow(
-      /ended with 64[\s\S]*--workers takes a whole number from 1 to/,
+      /ended with 64[\s\S]*--workers must be a whole number from 1 to/,
     );
   });
 

@@ -1,4 +1,4 @@
-/** What every chunk of one stream has in common. */
+/** The fields that all chunks of one stream share. */
 export interface StreamIdentity {
   readonly id: unknown;
   readonly created: unknown;
@@ -10,14 +10,14 @@ export function identityOf(frame: Uint8Array): StreamIdentity | null {
   return chunk === null ? null : { id: chunk["id"], created: chunk["created"], model: chunk["model"] };
 }
 
-/** The chunk of another stream as if this one had gone on: its identity, and of its words only those the client does not have. */
+/** Rewrites a chunk of another stream as a continuation of this one: with its identity, and only the text that the client does not have. */
 export function adopted(frame: Uint8Array, identity: StreamIdentity, content: string, resumed: boolean): Uint8Array {
   return readdressed(frame, identity, () => (content === "" ? {} : { content }), resumed);
 }
 
 /**
- * The same where the client has nothing of the answer yet but reasoning. More reasoning is another train of thought, and begins
- * with a `lead`; its signed form would not fit to what the client has of the first, and stays behind.
+ * The same if the client has only reasoning so far. The second model's reasoning begins with a `lead`. Its signed form is dropped,
+ * because it does not match the reasoning that the client already has.
  */
 export function adoptedAnew(frame: Uint8Array, identity: StreamIdentity, lead: string, resumed: boolean): Uint8Array {
   return readdressed(

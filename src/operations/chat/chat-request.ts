@@ -3,8 +3,8 @@ import { misspelled, bodyMistake, missing, mistake, modelMistake, present, wrong
 import { elementsOf, type JsonMember, lastMember, membersOf, scanJson, type JsonSpan, valueOf } from "../json.ts";
 
 /**
- * A chat request as the client sent it: the bytes, and the few facts the gateway decides on. Everything else in the
- * body stays untouched and unread. Immutable; each attempt encodes its own copy from it.
+ * A chat request: the bytes that the client sent, and the few facts that the gateway needs. Everything else in the body is passed on
+ * unread. It is immutable; each attempt encodes its own copy.
  */
 export interface ChatRequest {
   readonly operation: "chat";
@@ -13,23 +13,23 @@ export interface ChatRequest {
   readonly members: readonly JsonMember[];
   readonly model: string;
   readonly stream: boolean;
-  /** The client itself asked for the usage chunk; otherwise ours is hidden from it. */
+  /** The client asked for the usage chunk. If only the gateway did, the chunk is hidden from the client. */
   readonly wantsUsage: boolean;
   /** The larger of `max_tokens` and `n_predict`. */
   readonly maxTokens: number | null;
   readonly maxCompletionTokens: number | null;
   readonly choices: number;
-  /** Tools that act at the upstream (web search, code interpreters): such a request is not repeated lightly. */
+  /** Tools that run at the upstream (web search, code interpreters), which a retry would run again. */
   readonly hostedTools: boolean;
   /** The model is asked to reason before it answers. */
   readonly reasons: boolean;
-  /** Plain text answers only: no tools, no schema, no log probabilities, no audio, one choice. */
+  /** The answer is plain text: no tools, no schema, no log probabilities, no audio, one choice. */
   readonly plainText: boolean;
-  /** Roughly how many tokens the prompt has: a routing hint, never a bill. */
+  /** An estimate of the tokens of the prompt, for routing and reservations. */
   readonly promptTokensEstimate: number;
 }
 
-/** Reads a chat request: the facts the gateway decides on, or the mistake that the client can fix. Unknown fields are welcome. */
+/** Reads a chat request, or returns the mistake that the client has to fix. Unknown fields are passed on. */
 export function readChatRequest(body: Uint8Array): ChatRequest | Failure {
   const document = scanJson(body);
   const unreadable = bodyMistake(document);
@@ -84,10 +84,10 @@ function field(members: readonly JsonMember[], key: string): JsonMember | undefi
   return present(lastMember(members, key));
 }
 
-/** Fields that make the answer something other than one run of text. */
+/** Fields that make the answer something other than plain text. */
 const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio"]);
 
-/** The fields that bound the tokens of an answer. `n_predict` is what one widespread server calls `max_tokens`, and reads beside it. */
+/** The fields that limit the tokens of an answer. `n_predict` is another name for `max_tokens` that some servers read. */
 type TokenBound = "max_tokens" | "max_completion_tokens" | "n_predict";
 const tokenBounds: ReadonlySet<string> = new Set<TokenBound>(["max_tokens", "max_completion_tokens", "n_predict"]);
 
@@ -95,7 +95,7 @@ export function isTokenBound(key: string): key is TokenBound {
   return tokenBounds.has(key);
 }
 
-/** What the gateway reads of a request. */
+/** The fields that the gateway reads. */
 const decidedOn: ReadonlySet<string> = new Set([
   ...shapedBy,
   "model",
@@ -108,7 +108,7 @@ const decidedOn: ReadonlySet<string> = new Set([
   "web_search_options",
 ]);
 
-/** Fields that make a model reason, by the names that providers gave them. */
+/** Fields that make a model reason, under the names of several providers. */
 const reasonedBy = new Set(["reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget"]);
 
 function asksToReason(body: Uint8Array, member: JsonMember): boolean {
@@ -120,12 +120,12 @@ function isShaping({ key, kind }: JsonMember): boolean {
   return kind !== "null" && shapedBy.has(key);
 }
 
-/** The fields that limits and budgets count. */
+/** The fields that limits and budgets are based on. */
 type Counted = Record<"n" | TokenBound, number | null>;
 
 /**
- * What limits and budgets count. Some upstreams read a number out of a string, and some the first of two fields with one name:
- * anything but a number is refused, and the largest of all counts.
+ * Reads the fields that limits and budgets are based on. Some upstreams accept a number in a string, and some use the first of two
+ * fields with the same name: so anything but a number is refused, and the largest value counts.
  */
 function countedIn(body: Uint8Array, members: readonly JsonMember[]): Counted | Failure {
   const counted: Counted = { n: null, max_tokens: null, max_completion_tokens: null, n_predict: null };
@@ -163,7 +163,7 @@ function actUpstream(body: Uint8Array, tools: readonly JsonSpan[]): boolean {
   return false;
 }
 
-/** Functions and custom tools run at the client; every other type of tool acts at the upstream. */
+/** Functions and custom tools run at the client; every other type of tool runs at the upstream. */
 function actsUpstream(body: Uint8Array, tool: JsonSpan): boolean {
   if (tool.kind !== "object") return false;
   const type = lastMember(membersOf(body, tool.start, tool.end), "type");
@@ -171,10 +171,7 @@ function actsUpstream(body: Uint8Array, tool: JsonSpan): boolean {
   return name !== "function" && name !== "custom";
 }
 
-/**
- * What costs an upstream more than the client that sends it. Nearly all members of nearly all requests are too short to be too
- * much of anything, and are passed at a glance.
- */
+/** Rejects lists that cost an upstream far more than the client. Most members are too short to need a check. */
 function excessOf(body: Uint8Array, members: readonly JsonMember[]): Failure | null {
   for (const member of members) {
     const bytes = member.end - member.start;
@@ -195,10 +192,10 @@ function tooMany(param: string, count: number, max: number): Failure | null {
   return count <= max ? null : mistake(`'${param}' has ${count} elements, and may have ${max}.`, "array_above_max_length", param);
 }
 
-/** An upstream looks for every one of them at every token. The OpenAI API allows 4, others take some dozens. */
+/** An upstream searches for each of them at every token. The OpenAI API allows 4, others some dozens. */
 const stopsMax = 256;
 const stopBytesMax = 64 * 1024;
-/** The OpenAI API allows 128; those who reach many services through one model send more. */
+/** The OpenAI API allows 128; clients of many services send more. */
 const toolsMax = 1024;
-/** Of a list that cannot have too many elements: each has a byte at least, and a comma or a bracket. */
+/** A shorter list cannot have too many elements: each takes at least one byte and a comma or a bracket. */
 const harmlessBytes = 2 * stopsMax;

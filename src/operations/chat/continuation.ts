@@ -5,13 +5,13 @@ import { endOf } from "./resume.ts";
 import { splice, type Splice } from "../splice.ts";
 
 /**
- * How another model is asked to go on with a text. `prefill`: it stands as an unfinished message of its own at the end of the
- * conversation. `repeat`: most models refuse that, or answer it; they are told what happened, and repeat its end first, so
- * that the seam can be found.
+ * How another model is asked to continue a text. `prefill`: the text is an unfinished assistant message at the end of the conversation.
+ * `repeat`: most models do not support that; they are told what happened, and repeat the end of the text first, so that the two texts
+ * can be joined.
  */
 export type Continuation = "prefill" | "repeat";
 
-/** The same request for the rest of a text, of whose tokens so many are spent; null where its conversation leaves no place for that. */
+/** The request for the rest of a text, with `tokensSpent` subtracted from its limits; null if the conversation does not allow it. */
 export function continued(ask: ChatRequest, text: string, how: Continuation, tokensSpent: number): ChatRequest | null {
   const messages = lastMember(ask.members, "messages");
   if (messages === undefined || endsWithAnswer(ask, messages)) return null;
@@ -24,7 +24,7 @@ export function continued(ask: ChatRequest, text: string, how: Continuation, tok
   return isFailure(read) ? null : read;
 }
 
-/** The client began the answer itself: two in a row would be two answers. */
+/** The client has begun the answer itself, so another assistant message would be a second answer. */
 function endsWithAnswer({ body }: ChatRequest, messages: { readonly start: number; readonly end: number }): boolean {
   const last = elementsOf(body, messages.start, messages.end).at(-1);
   if (last?.kind !== "object") return true;
@@ -32,7 +32,7 @@ function endsWithAnswer({ body }: ChatRequest, messages: { readonly start: numbe
   return role?.kind === "string" && valueOf(body, role) === "assistant";
 }
 
-/** Of each bound on the answer; one that was none, such as -1, stays as it is. */
+/** Lowers each limit on the answer. A value that is no limit, such as -1, stays as it is. */
 function whatIsLeft({ body, members }: ChatRequest, tokensSpent: number): readonly Splice[] {
   return members.flatMap((member) => {
     if (!isTokenBound(member.key) || member.kind !== "number") return [];

@@ -1,28 +1,28 @@
 import type { Output } from "../emission.ts";
 
 /**
- * Deltas in a row that differ in nothing but their words, as those of a chat do: one emission for as many events as came
- * together. The words are plain ASCII, and are decoded from the bytes they came in only when they are asked for.
+ * Consecutive deltas that differ in nothing but their text, as one emission for all events that arrived together. The text is plain
+ * ASCII, and is decoded only when it is needed.
  */
 export class DeltaRun {
   readonly kind = "delta";
   readonly finishes = false;
-  /** Where the words of each event begin and end. */
+  /** Where the text of each event begins and ends. */
   private readonly places: number[] = [];
-  /** Where the next event has to begin: a gap would be lost. */
+  /** Where the next event has to begin: the run is relayed as one range of bytes. */
   end: number;
 
   constructor(
     private readonly bytes: Uint8Array,
     private readonly start: number,
     readonly output: Output,
-    /** The words are said; otherwise they are only thought. */
+    /** The text is content; otherwise it is reasoning. */
     private readonly said: boolean,
   ) {
     this.end = start;
   }
 
-  /** The next event ends at `end`, and its words lie between two places. */
+  /** Adds the event that ends at `end`, with its text in [from, to). */
   add(from: number, to: number, end: number): void {
     this.places.push(from, to);
     this.end = end;
@@ -32,7 +32,7 @@ export class DeltaRun {
     return this.start === 0 && this.end === this.bytes.length ? this.bytes : this.bytes.subarray(this.start, this.end);
   }
 
-  /** How many events it stands for. */
+  /** The number of events. */
   get count(): number {
     return this.places.length / 2;
   }
@@ -44,19 +44,19 @@ export class DeltaRun {
     return text;
   }
 
-  /** The words of one event, said or only thought. */
+  /** The text of one event, content or reasoning. */
   wordsAt(index: number): string {
     return decoder.decode(this.bytes.subarray(this.places[2 * index], this.places[2 * index + 1]));
   }
 
-  /** How many bytes the words have that are said. */
+  /** The length of the content in bytes. */
   get wordBytes(): number {
     let bytes = 0;
     for (let at = 0; this.said && at < this.places.length; at += 2) bytes += this.places[at + 1]! - this.places[at]!;
     return bytes;
   }
 
-  /** Puts the words that are said into a buffer, one after the other. Returns where they end there. */
+  /** Copies the content into a buffer. Returns where it ends there. */
   copyWords(into: Uint8Array, start: number): number {
     const { places, bytes } = this;
     let end = start;
@@ -66,7 +66,7 @@ export class DeltaRun {
     return end;
   }
 
-  /** The sum of what each character of the words weighs, said or only thought. */
+  /** The sum of the weights of all characters, content or reasoning. */
   weight(weights: Uint8Array): number {
     const { places, bytes } = this;
     let weight = 0;
@@ -76,7 +76,7 @@ export class DeltaRun {
     return weight;
   }
 
-  /** The same as a run for each event. */
+  /** Splits it into a run for each event. */
   split(): readonly DeltaRun[] {
     const runs: DeltaRun[] = [];
     let { start } = this;

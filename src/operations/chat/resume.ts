@@ -1,24 +1,21 @@
 /**
- * Joins the text of a second answer to what the client already has of a first one. Whether the second model went on
- * where the first broke off, repeated some of its last words or began again, the client must see each word once; and
- * if that cannot be told, it must not see a mixture. Models set white space as they like: it is not compared.
+ * Joins the text of a second answer to what the client already has of a first one. The second model may continue where the first broke
+ * off, repeat some of its last words, or begin again; the client must see each word once. If the two cannot be joined, it must not see a
+ * mixture. White space is not compared, because models differ in it.
  */
 export class ContinuationSeam {
   private heard = "";
   private resolved = false;
-  /** What the client has, without white space, and what was heard so far. */
+  /** What the client has, and what the second answer has brought so far, both without white space. */
   private readonly had: string;
   private said = "";
   /** Where in `had` the second answer may have begun. */
   private places: readonly number[];
   private readonly asked: number;
-  /** White space at the end of what the client has: the second answer may bring it once more. */
+  /** White space at the end of what the client has, which the second answer may repeat. */
   private blanks: string;
 
-  /**
-   * `continues`: the second was given the text so far, and goes on from there. `repeats`: it was asked to say the end of it again,
-   * or begins again, and has to.
-   */
+  /** `continues`: the second model goes on after the text so far. `repeats`: it has to repeat the end of the text, or begin again. */
   constructor(
     delivered: string,
     private readonly expects: "continues" | "repeats",
@@ -31,28 +28,28 @@ export class ContinuationSeam {
     if (this.had === "") this.resolved = true;
   }
 
-  /** What of this text is new to the client (possibly nothing yet), or `differs` when the two answers cannot be joined. */
+  /** The part of this text that is new to the client (possibly nothing yet), or `differs` if the two answers cannot be joined. */
   push(text: string): string | "differs" {
     if (this.resolved) return this.fresh(text);
     this.heard += text;
     const from = this.said.length;
     this.said += solid(text);
     this.places = this.places.filter((place) => this.agrees(place, from));
-    // What was asked for comes before what it might be as well.
+    // The place that the model was asked to repeat from goes before other possible ones.
     const place = this.expects === "repeats" && this.places.includes(this.asked) ? this.asked : this.places[0];
     if (place === undefined) return this.expects === "repeats" ? "differs" : this.resolve(0);
     const overlap = this.had.length - place;
     return overlap <= this.said.length ? this.resolve(overlap) : "";
   }
 
-  /** The second answer is over: what was still held back because it might have been a repetition. */
+  /** The second answer has ended: returns what was held back because it might have been a repetition. */
   close(): string | "differs" {
     if (this.resolved) return "";
-    // An answer that ended inside what the client already has said nothing new, and does not fit if it had to say it again.
+    // An answer that ended inside the known text brought nothing new; if it had to repeat the text, it did not.
     return this.expects === "repeats" ? "differs" : this.resolve(0);
   }
 
-  /** Whether what was heard from there on is still what stands at this place, as far as both go. */
+  /** Whether the new text from `from` on matches the known text at this place, as far as both go. */
   private agrees(place: number, from: number): boolean {
     const { had, said } = this;
     const end = Math.min(said.length, had.length - place);
@@ -80,18 +77,18 @@ export class ContinuationSeam {
   }
 }
 
-/** The end of a text that a model is asked to repeat: forty characters, from the beginning of a word, and enough that are no space. */
+/** The end of a text that a model is asked to repeat: about forty characters from the beginning of a word, not mostly white space. */
 export function endOf(text: string): string {
   const words = text.trimEnd();
   let from = Math.max(0, words.length - repeatedLength);
   for (let more = 0; more < wordMax && from > 0 && !isBlank(words, from - 1); more++) from--;
   for (let lacks = verifiedMin - solid(words.slice(from)).length; lacks > 0 && from > 0; from--) if (!isBlank(words, from - 1)) lacks--;
-  // Not between the halves of a character.
+  // Not inside a surrogate pair.
   if (from > 0 && isLowSurrogate(words.charCodeAt(from))) from--;
   return words.slice(from).trimStart();
 }
 
-/** The longest overlap first. A second answer begins near the end of the first, or where that began. */
+/** Possible overlaps, the longest first. A second answer begins near the end of the first, or at its beginning. */
 function placesIn(had: string, overlap: number): readonly number[] {
   const last = had.length - overlap;
   const first = Math.max(0, had.length - lookedAt);
@@ -100,7 +97,7 @@ function placesIn(had: string, overlap: number): readonly number[] {
   return places;
 }
 
-/** Of an overlap that is long enough: spaces belong to its length, but must not be most of it. */
+/** The least number of characters other than spaces in an overlap: spaces count for its length, but must not be most of it. */
 function solidMin(delivered: string): number {
   return Math.max(overlapMin - 2, solid(delivered.trimEnd().slice(-overlapMin)).length);
 }
@@ -117,9 +114,9 @@ function isLowSurrogate(code: number): boolean {
   return code >= 0xdc00 && code <= 0xdfff;
 }
 
-/** Shorter coincidences are language, not repetition. */
+/** A shorter match may be a coincidence. */
 const overlapMin = 8;
-/** As much of what was to be repeated has to be there. */
+/** At least this much of the requested repetition must match. */
 const verifiedMin = 20;
 const repeatedLength = 40;
 const wordMax = 20;

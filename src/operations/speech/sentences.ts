@@ -1,7 +1,6 @@
 /**
- * A long text in parts of at most so many characters, for a voice that takes no more at a time. Each part is as long as
- * it may be and ends with a sentence; where no sentence ends in reach, with a clause, and where none does, with a word.
- * What a reader sees as one character is never cut unless it alone is too long. Joined, the parts are the text again.
+ * Splits a long text into parts of at most `charactersMax` characters. Each is as long as possible and ends with a sentence; if that is
+ * not possible, with a clause, or else with a word. A grapheme is not split unless it alone is too long. The joined parts are the text.
  */
 export function sentences(text: string, charactersMax: number): readonly string[] {
   const max = Math.max(1, Math.floor(charactersMax));
@@ -16,14 +15,14 @@ export function sentences(text: string, charactersMax: number): readonly string[
   return parts;
 }
 
-/** How much behind the limit is looked at, to see what an end there is an end of. */
+/** How many characters after the limit are examined, to see what kind of end there is. */
 const beyond = 64;
 
 /** Where to cut at or before the limit, which lies within the text. */
 function lastCut(text: string, limit: number): number {
   const graphemes = segmenter.segment(text);
   const best: Record<Rank, number> = { sentence: 0, clause: 0, word: 0 };
-  // A part of nothing but white space has nothing to say.
+  // A part must not consist of white space only.
   let at = pastSpaces(text, 0);
   while (at < limit) {
     const found = endAt(text, at);
@@ -31,7 +30,7 @@ function lastCut(text: string, limit: number): number {
       at++;
       continue;
     }
-    // White space stays with what it follows, as far as there is room for it.
+    // White space belongs to the text before it, if there is room.
     const cut = Math.min(found.past, limit);
     if (found.rank !== null && found.end <= limit && graphemes.containing(cut)?.index === cut) best[found.rank] = cut;
     at = found.past;
@@ -45,13 +44,13 @@ type Rank = "sentence" | "clause" | "word";
 
 interface End {
   readonly end: number;
-  /** Behind the white space that follows it. */
+  /** The offset after the white space that follows. */
   readonly past: number;
-  /** Null where marks end nothing. */
+  /** Null if nothing ends here. */
   readonly rank: Rank | null;
 }
 
-/** What ends here, if anything does: the run of marks at this offset, and what closes behind it. */
+/** What ends at this offset: the punctuation marks here, with closing quotes and brackets. */
 function endAt(text: string, at: number): End | null {
   if (isSpace(text[at])) {
     const past = pastSpaces(text, at);
@@ -65,7 +64,7 @@ function endAt(text: string, at: number): End | null {
     isFull ||= fullStops.has(next) || fullPauses.has(next);
     isStop ||= stops.has(next) || fullStops.has(next);
   }
-  // Scripts with spaces have one behind every end; without it, the mark stands in a number or an address.
+  // In scripts with spaces a space follows; otherwise the mark is part of a number or an address.
   if (!isFull && !isSpace(text[end])) return { end, past: end, rank: null };
   const past = pastSpaces(text, end);
   if (hasBreak(text, end, past)) return { end, past, rank: "sentence" };
@@ -73,7 +72,7 @@ function endAt(text: string, at: number): End | null {
   return { end, past, rank: isStop ? "sentence" : "clause" };
 }
 
-/** A point that ends no sentence: of an abbreviation, of initials, of a number at the head of a line. */
+/** A full stop that does not end a sentence: of an abbreviation, of initials, of a number at the beginning of a line. */
 function isWithin(text: string, at: number, past: number): boolean {
   const next = text[past] ?? "";
   if (next !== next.toUpperCase()) return true;
@@ -109,7 +108,7 @@ function isSpace(character: string | undefined): boolean {
   return character !== undefined && spaces.has(character);
 }
 
-/** A new line ends what came before it, be there a mark or not. */
+/** A line break ends a sentence, with or without a mark. */
 function hasBreak(text: string, from: number, to: number): boolean {
   for (let at = from; at < to; at++) if (breaks.has(text[at]!)) return true;
   return false;
@@ -117,7 +116,7 @@ function hasBreak(text: string, from: number, to: number): boolean {
 
 const spaces = new Set(" \t\n\v\f\r\u0085\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000");
 const breaks = new Set("\n\r\v\f\u0085\u2028\u2029");
-/** Marks with a space behind them, and those of scripts that need none. */
+/** Marks that need a space after them, and those of scripts without spaces. */
 const stops = new Set(".!?…‼⁇⁈⁉");
 const fullStops = new Set("。！？｡．؟۔।॥።፧։။។᠃");
 const pauses = new Set(",;:–—");
@@ -133,14 +132,14 @@ const abbreviations = new Set(
   ).split(" "),
 );
 
-/** How many Unicode characters a text has. Half of a surrogate pair that stands alone counts as one. */
+/** The number of Unicode characters. An unpaired surrogate counts as one. */
 export function characterCount(text: string): number {
   let count = 0;
   for (let at = 0; at < text.length; at = pastCharacter(text, at)) count++;
   return count;
 }
 
-/** The offset behind so many characters from an offset, or the end of the text. */
+/** The offset after a number of characters, or the end of the text. */
 export function pastCharacters(text: string, from: number, characters: number): number {
   let at = from;
   for (let passed = 0; passed < characters && at < text.length; passed++) at = pastCharacter(text, at);

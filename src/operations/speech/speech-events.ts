@@ -1,15 +1,15 @@
 import type { TokenUsage } from "../usage.ts";
 
-/** The events that speech comes in where a client asks for events instead of bytes. There is no end mark behind them. */
+/** The events of streamed speech, if a client asks for events instead of bytes. There is no end mark after them. */
 export const speechDelta = "speech.audio.delta";
 export const speechDone = "speech.audio.done";
 
-/** One run of audio as an event. Each is encoded for itself, so a client may decode it at once. */
+/** A piece of audio as an event. Each event can be decoded by itself. */
 export function speechDeltaFrame(audio: Uint8Array): Uint8Array {
   return encoder.encode(`data: {"type":"${speechDelta}","audio":"${audio.toBase64()}"}\n\n`);
 }
 
-/** The last event. Tokens that were not counted are left out: a zero would be taken for a count. */
+/** The last event. Unknown token counts are left out, because zero would be a count. */
 export function speechDoneFrame(usage: TokenUsage | null): Uint8Array {
   return encoder.encode(`data: ${JSON.stringify({ type: speechDone, ...counted(usage) })}\n\n`);
 }
@@ -26,7 +26,7 @@ function counted(usage: TokenUsage | null): { readonly usage?: object } {
   };
 }
 
-/** The audio of an event, or null where it is not base64. */
+/** The audio of an event; null if it is not base64. */
 export function audioOf(base64: string): Uint8Array | null {
   try {
     return Uint8Array.fromBase64(base64);

@@ -1,9 +1,9 @@
 import { pastCharacters, sentences } from "./sentences.ts";
 
 /**
- * A long text in the parts it is spoken in, one by one as they are needed: cutting all of a book at once would hold up
- * everybody else. The first is short, so that sound starts soon, and each may be longer than the one before, so that it
- * is ready by the time that one was heard. A part without anything to say is left out, unless there is no other.
+ * Splits a long text into parts, one by one as they are needed: splitting a whole book at once would block the event loop. The first is
+ * short, so that audio starts soon; each may be longer than the one before, and is ready when that one has been played. Parts without
+ * words are left out, unless there is no other.
  */
 export function* speechParts(text: string, charactersMax: number): Generator<string, void, undefined> {
   let start = 0;
@@ -21,13 +21,13 @@ export function* speechParts(text: string, charactersMax: number): Generator<str
 }
 
 const firstCharacters = 300;
-/** A voice that gives nothing before it has spoken all of a part, three times as fast as it is heard, still makes no gap. */
+/** With this factor there is no gap even if a voice sends nothing before a part is complete, at three times the speed of playback. */
 const growth = 3;
 
-/** Marks alone make no sound, and some voices take offence at them. */
+/** Punctuation alone makes no sound, and some voices reject it. */
 const hasWords = /[\p{L}\p{N}\p{S}]/u;
 
-/** A part of about the wanted length. A sentence is rather spoken whole than cut in order to be short. */
+/** A part of about the wanted length. It may be longer, so that a sentence is not split. */
 function partAt(text: string, start: number, wanted: number, charactersMax: number): string {
   const first = cutAt(text, start, wanted);
   let part = first;
@@ -39,7 +39,7 @@ function partAt(text: string, start: number, wanted: number, charactersMax: numb
 }
 
 function cutAt(text: string, start: number, charactersMax: number): string {
-  // What follows tells whether an end is one, but only what follows at once.
+  // Only the next characters are needed to decide whether a sentence ends.
   const end = pastCharacters(text, start, charactersMax + lookedAt);
   return sentences(text.slice(start, end), charactersMax)[0]!;
 }

@@ -4,17 +4,17 @@ import { isFailure, type Failure } from "../failure.ts";
 import { misspelled, bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 import { type JsonMember, lastMember, membersOf, scanJson, valueOf } from "../json.ts";
 
-/** A speech request as the client sent it: the bytes, and the few facts the gateway decides on. */
+/** A speech request: the bytes that the client sent, and the few facts that the gateway needs. */
 export interface SpeechRequest {
   readonly operation: "speech";
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };
   readonly members: readonly JsonMember[];
   readonly model: string;
-  /** The text to be spoken, and how many Unicode characters it has. */
+  /** The text, and its number of Unicode characters. */
   readonly input: string;
   readonly characters: number;
-  /** The name of a voice; null where the client sent an object, which only its own provider understands. */
+  /** The name of a voice; null if the client sent an object, which only its provider understands. */
   readonly voice: string | null;
   readonly format: AudioFormat;
   /** The client wants events with base64 audio instead of bytes. */
@@ -22,11 +22,11 @@ export interface SpeechRequest {
 }
 
 export interface SpeechLimits {
-  /** The longest text to be spoken, in Unicode characters. */
+  /** The longest text, in Unicode characters. */
   readonly charactersMax: number;
 }
 
-/** Reads a speech request: the facts the gateway decides on, or the mistake that the client can fix. Unknown fields are welcome. */
+/** Reads a speech request, or returns the mistake that the client has to fix. Unknown fields are passed on. */
 export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): SpeechRequest | Failure {
   const document = scanJson(body);
   const unreadable = bodyMistake(document);
@@ -72,7 +72,7 @@ export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): Speec
   };
 }
 
-/** What the gateway reads of a request. */
+/** The fields that the gateway reads. */
 const decidedOn: ReadonlySet<string> = new Set(["model", "input", "voice", "response_format", "speed", "stream_format"]);
 const streamFormats = ["audio", "sse"];
 const speedMin = 0.25;
@@ -85,7 +85,7 @@ function filled(body: Uint8Array, member: JsonMember | undefined, param: string)
   return text === "" ? empty(param) : { text };
 }
 
-/** A name, or an object that names a voice of the provider's own by its `id`. */
+/** A name, or an object with the `id` of a custom voice of the provider. */
 function voiceIn(body: Uint8Array, member: JsonMember | undefined): { readonly name: string | null } | Failure {
   if (member?.kind !== "object") {
     const name = filled(body, member, "voice");

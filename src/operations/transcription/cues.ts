@@ -1,7 +1,7 @@
 import { isUnspaced } from "./languages.ts";
 import type { TranscriptSegment, Transcript, TranscriptWord } from "./transcript.ts";
 
-/** One subtitle. Times are whole milliseconds; cues follow one another and each lasts at least one. */
+/** One subtitle. Times are whole milliseconds; cues do not overlap, and each lasts at least one millisecond. */
 export interface Cue {
   readonly startMs: number;
   readonly endMs: number;
@@ -9,8 +9,8 @@ export interface Cue {
 }
 
 /**
- * Subtitles of segments in the order of time. Two voices may speak at once, but subtitles may not overlap: the earlier one
- * ends where the next begins, and one without any time left for it is moved by a millisecond.
+ * Makes subtitles of segments in the order of time. Segments may overlap, subtitles may not: the earlier one ends where the next begins,
+ * and one without any time left is moved by a millisecond.
  */
 export function cuesOf(segments: readonly TranscriptSegment[]): readonly Cue[] {
   const spoken = segments.map((each) => ({ ...each, text: onOneLine(each.text) })).filter(({ text }) => text !== "");
@@ -26,14 +26,14 @@ export function cuesOf(segments: readonly TranscriptSegment[]): readonly Cue[] {
   return cues;
 }
 
-/** The transcript's own segments, or segments made of its words; null where it has no times. */
+/** The transcript's own segments, or segments made of its words; null if it has no times. */
 export function timedSegments({ segments, words, language }: Transcript): readonly TranscriptSegment[] | null {
   if (segments !== null && segments.length > 0) return segments;
   if (words !== null && words.length > 0) return grouped(piecesOf(words, language), !isUnspaced(language));
   return segments ?? (words === null ? null : []);
 }
 
-/** A word, and what stands between it and the one before. */
+/** A word, and the text between it and the previous one. */
 export interface SpacedWord extends TranscriptWord {
   readonly glue: string;
 }
@@ -43,7 +43,7 @@ export function piecesOf(words: readonly TranscriptWord[], language: string | nu
   return words.map((word) => ({ ...word, glue }));
 }
 
-/** Words gathered into segments of a length that is good to read. A language with spaces has one before each segment. */
+/** Groups words into segments of readable length. In a language with spaces, each segment begins with one. */
 export function grouped(pieces: readonly SpacedWord[], isSpaced: boolean): readonly TranscriptSegment[] {
   const segments: TranscriptSegment[] = [];
   for (const piece of pieces) {
@@ -74,7 +74,7 @@ const sentenceLengthMin = 15;
 const sentenceEnd = /[.!?…。！？｡؟۔।॥။។][\p{Pe}\p{Pf}"'\s]{0,4}$/u;
 const nothing: TranscriptSegment["more"] = {};
 
-/** A cue ends at a blank line, so its text must not hold one; other control characters have no place in it either. */
+/** A cue ends at a blank line, so its text must not contain one. Other control characters are removed too. */
 function onOneLine(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, " ").trim();
 }

@@ -1,7 +1,7 @@
 import { scanJson } from "../json.ts";
 import type { FormField } from "../../media/stored-file.ts";
 
-/** The fields of a transcription that are lists: clients have no one way to write those into a form. */
+/** The fields of a transcription that are lists. Clients write lists into forms in several ways. */
 export const listNames: ReadonlySet<string> = new Set([
   "timestamp_granularities",
   "include",
@@ -11,14 +11,14 @@ export const listNames: ReadonlySet<string> = new Set([
   "known_speaker_references",
 ]);
 
-/** The list that a field is of, by its name without brackets: `name`, `name[]` and `name[0]` are one. */
+/** The name of a field's list without brackets: `name`, `name[]` and `name[0]` are the same list. */
 export function listNameOf(fieldName: string): string {
   return fieldName.replace(/\[\d{0,4}\]$/, "");
 }
 
 /**
- * Everything in a list, in whichever way it was written: as a field that is repeated, with brackets or without, as fields
- * with numbers, which then give the order, or as JSON. An empty field counts as absent.
+ * The values of a list, however it was written: as a repeated field, with brackets or without, as numbered fields in their order, or as
+ * JSON. An empty field counts as absent.
  */
 export function listIn(fields: readonly FormField[], list: string): readonly string[] {
   return fields
@@ -32,7 +32,7 @@ function indexOf({ name }: FormField): number {
   return Number(/\[(\d{1,4})\]$/.exec(name)?.[1] ?? 0);
 }
 
-/** What is not a list of strings stands for itself: a word may begin with a bracket too. */
+/** Text that is not a JSON list of strings is one value, even if it begins with a bracket. */
 function valuesIn(text: string): readonly string[] {
   if (!text.trimStart().startsWith("[") || !scanJson(encoder.encode(text), limits).ok) return [text];
   const values = JSON.parse(text) as readonly unknown[];
@@ -41,5 +41,5 @@ function valuesIn(text: string): readonly string[] {
 
 const encoder = new TextEncoder();
 
-/** Each value becomes a field of its own, which is much longer than a comma: a few hundred are enough for anybody. */
+/** Each value becomes a field of its own, which takes much more space than in the list, so their number is limited. */
 const limits = { depthMax: 1, membersMax: 0, tokensMax: 1000 };

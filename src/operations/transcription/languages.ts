@@ -1,4 +1,4 @@
-/** The code of a language that someone named: by code, by English name, with a region (`en-US`), in any case; or null. */
+/** The code of a language, given as a code, as an English name, or with a region (`en-US`), in any case; null if it is unknown. */
 export function languageCode(text: string): string | null {
   if (text.length > spellingLengthMax) return null;
   const spelled = text.trim().toLowerCase().replaceAll("_", "-");
@@ -6,12 +6,12 @@ export function languageCode(text: string): string | null {
   return codes.get(spelled) ?? (primary !== spelled && primary.length <= 3 ? codes.get(primary) : undefined) ?? null;
 }
 
-/** The English name of a language, in lower case; what is not known is called by its code. */
+/** The English name of a language, in lower case; the code of an unknown one. */
 export function languageName(code: string): string {
   return names.get(code) ?? code;
 }
 
-/** How the standard calls a language, where the common speech model calls it otherwise. */
+/** The ISO 639 code of a language, where Whisper has another one. */
 export function standardCode(code: string): string {
   return code === "jw" ? "jv" : code;
 }
@@ -25,7 +25,7 @@ const spellingLengthMax = 64;
 
 const unspaced: ReadonlySet<string> = new Set(["zh", "ja", "th", "lo", "my", "km", "yue"]);
 
-/** The codes and names of the common speech model, and the code of three letters that the standard has for each. */
+/** The codes and names of Whisper, and the three-letter code (ISO 639-3) of each. */
 const table: readonly string[] = [
   "en eng english",
   "zh zho chinese",
@@ -129,7 +129,7 @@ const table: readonly string[] = [
   "yue yue cantonese",
 ];
 
-/** Other names and codes of the same languages: the model's own aliases, older codes, and the largest member of a group. */
+/** Other names and codes of the same languages: aliases of Whisper, older codes, and the largest member of a group. */
 const aliases: Readonly<Record<string, string>> = {
   burmese: "my",
   valencian: "ca",
@@ -175,7 +175,7 @@ interface Language {
   readonly name: string;
 }
 
-/** Every language the gateway knows by name. */
+/** All languages that the gateway knows. */
 export const languages: readonly Language[] = table.map((row) => {
   const [code = "", threeLetters = "", ...name] = row.split(" ");
   return { code, threeLetters, name: name.join(" ") };

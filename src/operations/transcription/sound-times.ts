@@ -2,9 +2,8 @@ import { secondsMax } from "../../media/audio.ts";
 import type { Transcript } from "./transcript.ts";
 
 /**
- * The transcript with times that can be used. What is merely untidy is put right: times before the beginning, ends before
- * their starts, a wrong order. Times that mean nothing (not a number, beyond any recording) take the whole list with them,
- * because a list with holes would show words at the wrong moment.
+ * Repairs the times of a transcript: times before the beginning, ends before starts, a wrong order. If a time is invalid (not a number, or
+ * longer than any recording), the whole list is dropped, because the rest would be shown at wrong times.
  */
 export function sound(transcript: Transcript): Transcript {
   const { duration, segments, words } = transcript;
@@ -36,7 +35,7 @@ function isTime(value: number): boolean {
   return Math.abs(value) <= secondsMax;
 }
 
-/** Whether there is nothing to put right in a transcript's times but their order, which is the upstream's own. */
+/** Whether the times of a transcript need no repair, except for their order. */
 export function isSound({ segments, words }: Transcript): boolean {
   return [...(segments ?? []), ...(words ?? [])].every(({ start, end }) => start >= 0 && end >= start && end <= secondsMax);
 }

@@ -5,8 +5,8 @@ import type { Transcript, TranscriptFormat, TranscriptUsage, TranscriptSegment }
 export const eventsType = "text/event-stream; charset=utf-8";
 
 /**
- * A whole transcript as a stream, for a client that asked for one: its text in one delta (or its segments, where speakers were asked for), and
- * its end. Null where speakers were asked for and not told apart.
+ * A whole transcript as a stream, for a client that asked for one: its text in one delta (or its segments with speakers), and the end.
+ * Null if speakers were requested and the transcript has none.
  */
 export function transcriptEvents(transcript: Transcript, format: TranscriptFormat): Uint8Array | null {
   const sane = sound(transcript);
@@ -46,14 +46,14 @@ function frameOf(event: object): Uint8Array {
   return encoder.encode(`data: ${JSON.stringify(event)}\n\n`);
 }
 
-/** The events of segments, numbered on from those before them. */
+/** The events of segments, numbered after the previous ones. */
 export function segmentFrames(segments: readonly TranscriptSegment[], before: number): readonly Uint8Array[] {
   return segments.map(({ start, end, text, speaker }, index) => {
     return frameOf({ type: "transcript.text.segment", id: `seg_${before + index}`, start, end, text, speaker: speaker ?? "unknown" });
   });
 }
 
-/** What ends a stream whose text was sent in parts. */
+/** The last frames of a stream whose text was sent in parts. */
 export function lastFrames(transcript: Transcript): readonly Uint8Array[] {
   return [doneFrame(transcript.text, usageOf(transcript).usage ?? null), endFrame];
 }

@@ -9,12 +9,12 @@ export interface Rendered {
   readonly type: string;
 }
 
-/** What of a request a transcript's form depends on. */
+/** The part of a request that determines the format of a transcript. */
 export type Rendering = Pick<TranscriptionRequest, "format" | "task" | "wantsWords" | "wantsSegments">;
 
 const plain = "text/plain; charset=utf-8";
 
-/** Subtitles too: clients take whatever is not JSON as text, and this is what they have always been sent as. */
+/** Subtitles are plain text too, as in the OpenAI API. */
 export const transcriptTypes: { readonly [F in TranscriptFormat]: string } = {
   json: "application/json",
   text: plain,
@@ -24,7 +24,7 @@ export const transcriptTypes: { readonly [F in TranscriptFormat]: string } = {
   diarized_json: "application/json",
 };
 
-/** The transcript in a format of the OpenAI API, or null where it lacks the times or speakers the format is made of. */
+/** Renders a transcript in a format of the OpenAI API; null if it lacks the times or speakers that the format needs. */
 export function render(transcript: Transcript, rendering: Rendering): Rendered | null {
   const text = renderers[rendering.format](sound(transcript), rendering);
   return text === null ? null : { body: encoder.encode(text), type: transcriptTypes[rendering.format] };
@@ -41,7 +41,7 @@ const renderers: { readonly [F in TranscriptFormat]: (transcript: Transcript, re
 
 const encoder = new TextEncoder();
 
-/** Silence needs no times; speech without any cannot be shown at the right moment. */
+/** An empty transcript needs no times; text without times has no segments. */
 function segmentsOf(transcript: Transcript): readonly TranscriptSegment[] | null {
   const segments = timedSegments(transcript);
   if (transcript.text.trim() === "") return segments ?? [];
@@ -90,7 +90,7 @@ function wordsOf({ text, words }: Transcript): readonly TranscriptWord[] | null 
   return text.trim() !== "" && words?.length === 0 ? null : (words ?? (text.trim() === "" ? [] : null));
 }
 
-/** Clients insist on a string. A translation is in English whatever was spoken. */
+/** Clients expect a string. A translation is always English. */
 function languageOf({ language }: Transcript, task: Rendering["task"]): string {
   if (task === "translate") return "english";
   return language === null ? "unknown" : languageName(language);
@@ -104,7 +104,7 @@ function verboseSegment({ start, end, text, more }: TranscriptSegment, id: numbe
   return { id, ...unknownScores, ...more, start, end, text };
 }
 
-/** What clients read without asking whether it is there; the neutral value where the upstream has none. */
+/** Fields that clients expect, with neutral values for what the upstream does not report. */
 const unknownScores = {
   seek: 0,
   start: 0,
@@ -117,7 +117,7 @@ const unknownScores = {
   no_speech_prob: 0,
 };
 
-/** Speakers cannot be guessed: where the upstream did not tell them apart, there is no such transcript. */
+/** Null if the upstream did not label speakers. */
 function diarized(transcript: Transcript): string | null {
   const segments = speakingSegments(transcript);
   if (segments === null) return null;
@@ -137,14 +137,14 @@ function diarized(transcript: Transcript): string | null {
   });
 }
 
-/** The segments of a transcript in which speakers were told apart; null where they were not. */
+/** The segments of a transcript with speaker labels; null if it has none. */
 export function speakingSegments(transcript: Transcript): readonly TranscriptSegment[] | null {
   const candidates = [segmentsOf(transcript), segmentsOf({ ...transcript, segments: null })];
   const found = candidates.find((segments) => segments?.some(({ speaker }) => speaker !== null));
   return found ?? (transcript.text.trim() === "" ? [] : null);
 }
 
-/** The upstream's own account; where there is none, the duration of the audio, in whole seconds as it is billed. */
+/** The usage that the upstream reported, or else the duration of the audio in whole seconds, as it is billed. */
 export function usageOf({ usage, duration }: Transcript): { readonly usage?: TranscriptUsage } {
   if (usage !== null) return { usage };
   return duration === null ? {} : { usage: { type: "duration", seconds: Math.ceil(duration) } };

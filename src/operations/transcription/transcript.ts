@@ -2,19 +2,19 @@ export type TranscriptFormat = "json" | "text" | "srt" | "vtt" | "verbose_json" 
 
 export const transcriptFormats: readonly TranscriptFormat[] = ["json", "text", "srt", "vtt", "verbose_json", "diarized_json"];
 
-/** Whether a format cannot be made without knowing when things were said. */
+/** Whether a format needs timestamps. */
 export function needsTimes(format: TranscriptFormat): boolean {
   return format !== "json" && format !== "text";
 }
 
-/** What was said, and when. Times are seconds from the beginning of the file. */
+/** A transcript. Times are seconds from the beginning of the file. */
 export interface Transcript {
   readonly text: string;
-  /** A Whisper code, or null where the upstream did not say. */
+  /** A Whisper code; null if it is unknown. */
   readonly language: string | null;
   /** Of the audio, in seconds. */
   readonly duration: number | null;
-  /** Null where the upstream has no times: they are never invented. */
+  /** Null if the upstream reported no times: they are never invented. */
   readonly segments: readonly TranscriptSegment[] | null;
   readonly words: readonly TranscriptWord[] | null;
   readonly usage: TranscriptUsage | null;
@@ -25,7 +25,7 @@ export interface TranscriptSegment {
   readonly end: number;
   readonly text: string;
   readonly speaker: string | null;
-  /** What the upstream said of it beyond that (`tokens`, `avg_logprob`, …), passed on in verbose_json. */
+  /** Further fields of the upstream (`tokens`, `avg_logprob`, …), passed on in verbose_json. */
   readonly more: Readonly<Record<string, unknown>>;
 }
 

@@ -6,30 +6,30 @@ import { missing, mistake, modelMistake } from "../mistakes.ts";
 import type { FormField, FormFile } from "../../media/stored-file.ts";
 import { transcriptFormats, type TranscriptFormat } from "./transcript.ts";
 
-/** A transcription request as the client sent it, and the few facts the gateway decides on. All other fields travel on. */
+/** A transcription request, with the few facts that the gateway needs. All other fields are passed on. */
 export interface TranscriptionRequest {
   readonly operation: "transcription";
-  /** `translate`: into English, at an address of its own. */
+  /** `translate`: into English, which is an endpoint of its own. */
   readonly task: "transcribe" | "translate";
   readonly model: string;
   readonly stream: boolean;
   readonly format: TranscriptFormat;
-  /** A Whisper code such as `en`, from whatever the client wrote; null: to be detected. */
+  /** A Whisper code such as `en`; null if the language is to be detected. */
   readonly language: string | null;
   readonly wantsWords: boolean;
   readonly wantsSegments: boolean;
-  /** Every field but the file, in the order and the words of the client. */
+  /** All fields except the file, as the client sent them. */
   readonly fields: readonly FormField[];
   readonly file: FormFile;
-  /** How long the file plays, as far as its own bytes tell; null where they do not, or where what they tell cannot be. */
+  /** The length of the audio according to the file; null if the file does not tell, or not plausibly. */
   readonly seconds: number | null;
-  /** The file ends before what it says is in it. */
+  /** The file is shorter than it declares. */
   readonly isCut: boolean;
 }
 
 /**
- * Reads the form of a transcription: the facts the gateway decides on, or the mistake that the client can fix. Unknown fields
- * are welcome. Where a field stands twice, the last one counts; an empty field counts as absent.
+ * Reads the form of a transcription, or returns the mistake that the client has to fix. Unknown fields are passed on. Of a repeated field
+ * the last one counts; an empty field counts as absent.
  */
 export function readTranscriptionRequest(
   fields: readonly FormField[],
@@ -74,30 +74,30 @@ export function readTranscriptionRequest(
     wantsSegments: granularities.length === 0 || granularities.includes("segment"),
     fields,
     file,
-    // The caller reads the length from the file: only a request without a mistake is worth that.
+    // The caller reads the length from the file, after the request is known to be valid.
     seconds: null,
     isCut: false,
   };
 }
 
-/** The language in the client's own words, or null where it named none. */
+/** The language as the client wrote it; null if there is none. */
 export function spokenLanguage(fields: readonly FormField[]): string | null {
   return fields.findLast(({ name, value }) => name === "language" && value !== "")?.value.trim() ?? null;
 }
 
-/** The refusal of a language that is none, or none of those that the common speech model was made for. */
+/** The mistake of naming a language that Whisper does not have. */
 export function languageUnknown(): Failure {
   return invalid("language", "must be a code or an English name of a language, such as en, de, zh or english, german, chinese");
 }
 
-/** Whether it could be the name of a language somewhere: some upstreams have more of them, and some of their own. */
+/** Whether it may be a language tag of an upstream: some support more languages than Whisper. */
 function isTag(text: string): boolean {
   return text.length <= tagLengthMax && /^[a-z\d]+(?:-[a-z\d]+)*$/i.test(text);
 }
 
 const tagLengthMax = 35;
 
-/** Events carry text and speakers only. Where the format asks for more, `stream` is ignored, as the OpenAI API does. */
+/** Events contain text and speakers only. For other formats `stream` is ignored, as in the OpenAI API. */
 const streamable: readonly TranscriptFormat[] = ["json", "text", "diarized_json"];
 
 function isFormat(text: string, allowed: readonly TranscriptFormat[]): text is TranscriptFormat {
@@ -111,13 +111,13 @@ function isTemperature(text: string): boolean {
 
 type Granularity = "word" | "segment";
 
-/** Null where there is something else in it. */
+/** Null if there is any other value. */
 function granularitiesIn(fields: readonly FormField[]): readonly Granularity[] | null {
   const said = listIn(fields, "timestamp_granularities").map((each) => each.trim());
   return said.every((each) => each === "word" || each === "segment") ? said : null;
 }
 
-/** What is wrong with the file, where that is beyond doubt. Upstreams read more formats than anyone can recognise. */
+/** What is certainly wrong with the file. Upstreams support more formats than the gateway recognises. */
 function fileFault({ name, type, content }: FormFile): string | null {
   if (content.length === 0) return "The file is empty.";
   if (sniffAudio(content.head) !== null || (type !== null && /^(?:audio|video)\//i.test(type))) return null;

@@ -2,7 +2,7 @@ import { secondsMax } from "../../media/audio.ts";
 import type { TranscriptUsage } from "./transcript.ts";
 import { tokenUsage, type MeteredUsage, nothingCounted } from "../usage.ts";
 
-/** What a transcription consumed, from the upstream's `usage` and the duration of the audio; null where neither says. */
+/** The usage of a transcription, from the upstream's `usage` and the duration of the audio; null if neither is known. */
 export function transcriptionUsage(value: unknown, duration: unknown): MeteredUsage | null {
   const usage = typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
   const audioSeconds = seconds(usage["seconds"]) ?? seconds(usage["prompt_audio_seconds"]) ?? seconds(duration);
@@ -17,7 +17,7 @@ export function transcriptionUsage(value: unknown, duration: unknown): MeteredUs
   return { ...tokens, audioSeconds };
 }
 
-/** A report of tokens under the names of this operation, where an upstream reports them under those of a chat. */
+/** Converts token counts with the names of a chat into those of a transcription. */
 export function transcriptTokenUsage({ promptTokens, completionTokens }: MeteredUsage): TranscriptUsage | null {
   if (promptTokens === null || completionTokens === null) return null;
   const total = promptTokens + completionTokens;
@@ -29,17 +29,17 @@ function seconds(value: unknown): number | null {
 }
 
 /**
- * What a transcription consumed, with the length of the upload where the upstream did not say how much it heard. That it heard
- * nothing at all of a recording is what upstreams say that do not count.
+ * The usage of a transcription, with the length of the upload if the upstream reported no seconds. Upstreams that do not count report zero
+ * seconds.
  */
 export function meteredLength(usage: MeteredUsage | null, seconds: number | null): MeteredUsage | null {
   if (seconds === null || (usage?.audioSeconds ?? 0) > 0) return usage;
-  // Who bills sound as tokens heard at least so much, whatever the file says.
+  // An upstream that bills audio tokens has processed at least this much, whatever the file declares.
   const least = (usage?.audioInputTokens ?? 0) / tokensPerSecondMax;
   return { ...(usage ?? nothingCounted), audioSeconds: Math.ceil(Math.max(seconds, least) * 100 - rounding) / 100, estimated: true };
 }
 
-/** What numbers lose when they are multiplied is no time. */
+/** The error of floating-point multiplication. */
 const rounding = 1e-6;
-/** Models hear ten to seventeen tokens in a second. */
+/** Models count ten to seventeen tokens for a second. */
 const tokensPerSecondMax = 20;

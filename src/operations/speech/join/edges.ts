@@ -1,14 +1,11 @@
-/**
- * One part of a spoken text without overlong silence at its edges. The silence within it is left as it is, so silence
- * that may be the last is held until more is heard.
- */
+/** Shortens long silence at the beginning and end of one part of speech. Silence that may be at the end is held until more arrives. */
 export class SpeechEdges {
   private heard = false;
-  /** Something of the present silence has already left. */
+  /** Part of the current silence has already been sent. */
   private leaving = false;
   private quiet: Int16Array = none;
 
-  /** What can leave of these samples and of those before them. */
+  /** The samples that can be sent, of these and of earlier ones. */
   push(samples: Int16Array): readonly Int16Array[] {
     const first = samples.findIndex(isAudible);
     if (first < 0) return this.hold(samples);
@@ -21,7 +18,7 @@ export class SpeechEdges {
     return [...before, samples.subarray(from, past), ...this.hold(none)];
   }
 
-  /** The part is over: what is left of it. */
+  /** The rest of the part. */
   end(): Int16Array {
     return this.leaving ? none : this.quiet.subarray(0, edgeSamplesMax);
   }
@@ -34,19 +31,19 @@ export class SpeechEdges {
       return [];
     }
     this.quiet = quiet.slice(over);
-    // Of the silence before the first sound only the end is kept.
+    // Only the end of the silence before the first sound is kept.
     if (!this.heard) return [];
     this.leaving = true;
     return [quiet.subarray(0, over)];
   }
 }
 
-/** Of 24,000 a second. */
+/** At 24,000 samples a second. */
 export const samplesPerMs = 24;
 export const edgeSamplesMax = 400 * samplesPerMs;
-/** Silence that goes on for longer leaves as it comes: it is bounded in memory, and not what a voice ends with. */
+/** Longer silence is sent as it arrives: memory is bounded, and a voice does not end with it. */
 export const heldSamplesMax = 5_000 * samplesPerMs;
-/** A thousandth of full scale, below which nothing of a voice is heard. */
+/** A thousandth of full scale, below which a voice is not audible. */
 export const quietMax = 32;
 
 function isAudible(sample: number): boolean {

@@ -2,22 +2,22 @@ import { failure, type Failure } from "../../failure.ts";
 import { SpeechEdges } from "./edges.ts";
 import { SpeechJoints } from "./joint.ts";
 
-/** The parts of a spoken text put together, as they come and cut at any byte: bare samples in, bare samples out. */
+/** Joins the parts of a long speech. Input and output are PCM samples, in chunks that may end inside a sample. */
 export class JoinedSpeech {
   private readonly joints = new SpeechJoints();
   private edges = new SpeechEdges();
-  /** The first half of a sample whose second is still to come. */
+  /** The first byte of a sample whose second byte has not arrived. */
   private half: number | null = null;
   private isEmpty = true;
 
-  /** What can leave. */
+  /** The bytes that can be sent. */
   push(bytes: Uint8Array): Uint8Array {
     const samples = this.samplesOf(bytes);
     if (samples.length > 0) this.isEmpty = false;
     return bytesOf(this.edges.push(samples).flatMap((run) => this.joints.push(run)));
   }
 
-  /** A part is over: what can leave, or why it cannot have been a whole one. */
+  /** A part has ended: the bytes that can be sent, or why the part is incomplete. */
   partEnds(): Uint8Array | Failure {
     if (this.half !== null) return failure("bad_response", "the samples of a part end inside of one");
     if (this.isEmpty) return failure("bad_response", "a part has no samples");
@@ -28,7 +28,7 @@ export class JoinedSpeech {
     return bytesOf(leaving);
   }
 
-  /** All parts are over. */
+  /** All parts have ended. */
   end(): Uint8Array {
     return bytesOf([this.joints.end()]);
   }
@@ -43,7 +43,7 @@ export class JoinedSpeech {
     if (this.half !== null) whole[0] = this.half;
     whole.set(bytes.subarray(0, whole.length - ahead), ahead);
     this.half = (ahead + bytes.length) % 2 === 0 ? null : bytes.at(-1)!;
-    // The machines this runs on have the byte order of the format.
+    // x64 and arm64 are little-endian, like the format.
     return new Int16Array(whole.buffer);
   }
 }

@@ -1,13 +1,13 @@
 import { quietMax, samplesPerMs } from "./edges.ts";
 
 /**
- * Parts one behind the other. Where the first sample of a part is far from the last of the one before, a click would be
- * heard: there, the one fades out and the other fades in. The last samples are held until it is known what follows them.
+ * Concatenates parts. Where the first sample of a part differs much from the last sample of the part before, there would be a click: there
+ * the one is faded out and the other faded in. The last samples are held until it is known what follows them.
  */
 export class SpeechJoints {
   private tail: Int16Array = none;
   private ended = false;
-  /** How much of the present part has faded in. */
+  /** How many samples of the current part have been faded in. */
   private faded = fadeSamples;
 
   push(samples: Int16Array): readonly Int16Array[] {
@@ -29,7 +29,7 @@ export class SpeechJoints {
     return last;
   }
 
-  /** The end of the part before, where these samples begin another one. */
+  /** The end of the previous part, if these samples begin a new one. */
   private joint(next: number): Int16Array {
     if (!this.ended) return none;
     this.ended = false;
@@ -49,10 +49,10 @@ export class SpeechJoints {
 }
 
 export const fadeSamples = 5 * samplesPerMs;
-/** What two quiet samples can be apart is no jump. */
+/** The largest difference between two quiet samples is no jump. */
 export const jumpMax = 2 * quietMax;
 
-/** Of the sample that is so many away from the joint. */
+/** The gain of a sample at this distance from the joint. */
 function gain(distance: number): number {
   return (distance + 0.5) / fadeSamples;
 }

@@ -3,23 +3,23 @@ import { placedParts, withoutFirstItems, withoutLastItems } from "./times.ts";
 import { summedReport } from "./usage.ts";
 import type { TranscriptSegment, Transcript, TranscriptUsage, TranscriptWord } from "../transcript.ts";
 
-/** What was heard in one part of a recording. Its transcript's times begin with the part. */
+/** The transcript of one part of a recording. Its times are relative to the part. */
 export interface HeardPart {
   /** Seconds from the beginning of the recording. */
   readonly start: number;
   readonly end: number;
-  /** How much of it the part before holds too. */
+  /** How many seconds it shares with the previous part. */
   readonly overlap: number;
-  /** The part after it overlaps with it. */
+  /** The next part overlaps with it. */
   readonly goesOn: boolean;
   readonly transcript: Transcript;
 }
 
-/** The transcript of a recording, put together of its parts in their order. */
+/** Merges the transcripts of consecutive parts into that of the recording. */
 export class MergedTranscript {
   readonly #knownSpeakers: ReadonlySet<string>;
   #parts = 0;
-  /** What no later part can change, and behind it the end of the last part, which the next one may have heard better. */
+  /** The text that later parts cannot change, and the end of the last part, which the next part may replace. */
   #settled = "";
   #open = "";
   #segments: readonly TranscriptSegment[] | null = [];
@@ -29,12 +29,12 @@ export class MergedTranscript {
   readonly #languages = new Map<string, number>();
   readonly #reports: (TranscriptUsage | null)[] = [];
 
-  /** Speakers whose names are the client's own mean the same in every part; all others are told apart within a part only. */
+  /** Speakers that the client named are the same in every part; all other labels are valid within one part only. */
   constructor(knownSpeakers: readonly string[] = []) {
     this.#knownSpeakers = new Set(knownSpeakers);
   }
 
-  /** Adds the next part and gives the text that is certain since then: all of these together are the text of the whole. */
+  /** Adds the next part, and returns the text that is final now. All returned texts together are the whole text. */
   add(part: HeardPart): string {
     const { start, end, overlap, goesOn, transcript } = part;
     this.#parts += 1;
@@ -46,7 +46,7 @@ export class MergedTranscript {
     const seam = overlap > 0 ? overlapSeam(this.#open, transcript.text) : plainSeam;
     const place = { start, end, speaker: (name: string | null) => this.#speaker(name) };
     const isSilent = transcript.text.trim() === "";
-    // A list that lacks what was said in one part would pass off the rest as all.
+    // If one part has no list, the list of the recording would be incomplete, so there is none.
     const lengthened = <T extends TranscriptSegment | TranscriptWord>(
       list: readonly T[] | null,
       added: readonly T[] | null,
@@ -54,7 +54,7 @@ export class MergedTranscript {
       const items = added ?? (isSilent ? [] : null);
       if (list === null || items === null) return null;
       const kept = withoutLastItems(list, seam.leftDrops);
-      // Where parts overlap, what comes later in the text must not come first in time.
+      // Where parts overlap, times must not go back.
       const earliest = overlap > 0 ? Math.max(start, Math.min(kept.at(-1)?.end ?? 0, end)) : start;
       return [...kept, ...withoutFirstItems(placedParts(items, place), seam.rightDrops, earliest)];
     };
@@ -70,7 +70,7 @@ export class MergedTranscript {
     return certain;
   }
 
-  /** The segments that are certain and were not given yet; null where a part has none. */
+  /** The segments that are final and were not returned yet; null if a part has none. */
   takeSegments(): readonly TranscriptSegment[] | null {
     if (this.#segments === null) return null;
     let to = this.#segments.length;
@@ -83,7 +83,7 @@ export class MergedTranscript {
     return taken;
   }
 
-  /** The whole, after its last part. */
+  /** The merged transcript, after the last part. */
   whole(): Transcript {
     return {
       text: this.#settled,

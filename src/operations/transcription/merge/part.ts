@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject } from "../../json.ts";
 import { languageCode } from "../languages.ts";
 import type { TranscriptSegment, Transcript, TranscriptWord } from "../transcript.ts";
 
-/** Reads back the answer for a part, which is JSON in a format of the OpenAI API, already judged by the dialect it came in. */
+/** Parses the answer for a part: JSON in a format of the OpenAI API, which the dialect has validated. */
 export function partTranscript(body: Uint8Array): Transcript | Failure {
   const answer = parsed(body);
   if (answer === null || typeof answer["text"] !== "string") return failure("bad_response", "the transcript of a part cannot be read back");
@@ -46,7 +46,7 @@ function string(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Upstreams that write times as strings were understood before; what is no time takes its list with it, later. */
+/** Some upstreams write times as strings. A value that is no time becomes NaN, for which the list is dropped later. */
 function time(value: unknown): number {
   return typeof value === "number" || (typeof value === "string" && value.trim() !== "") ? Number(value) : Number.NaN;
 }

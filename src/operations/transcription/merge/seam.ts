@@ -1,4 +1,4 @@
-/** How two neighbouring texts are joined: how many words to leave out at the end of the first and the beginning of the second. */
+/** How two texts are joined: the number of words to drop at the end of the first and at the beginning of the second. */
 export interface TranscriptSeam {
   readonly leftDrops: number;
   readonly rightDrops: number;
@@ -6,14 +6,14 @@ export interface TranscriptSeam {
 
 export const plainSeam: TranscriptSeam = { leftDrops: 0, rightDrops: 0 };
 
-/** A word, or a character of a script that is written without spaces, and where it stands. */
+/** A word, or a character of a script without spaces, and its position. */
 export interface ComparableWord {
   /** For comparisons: without case and punctuation. */
   readonly key: string;
   readonly to: number;
 }
 
-/** Those which can be compared; punctuation that stands alone cannot. */
+/** The words of a text, without punctuation that stands alone. */
 export function tokensOf(text: string): readonly ComparableWord[] {
   return [...text.matchAll(tokenPattern)].flatMap(({ 0: found, index }) => {
     const key = found
@@ -25,9 +25,9 @@ export function tokensOf(text: string): readonly ComparableWord[] {
 }
 
 /**
- * What was heard twice, where the same two seconds stand at the end of one text and at the beginning of the next: the longest run
- * of words that both have there. A cut falls into words, so what one text has beyond the run was cut off in it and stands whole
- * in the other. Where there is no such run, nothing is left out.
+ * Joins two texts whose recordings overlap by two seconds: finds the longest sequence of words at the end of the first and the beginning of
+ * the second. The recording may be split inside a word, so what one text has beyond the sequence is dropped. Without such a sequence,
+ * nothing is dropped.
  */
 export function overlapSeam(left: string, right: string): TranscriptSeam {
   const before = tokensOf(left).slice(-seamTokensMax);
@@ -45,7 +45,7 @@ export function overlapSeam(left: string, right: string): TranscriptSeam {
   return { leftDrops: best.leftDrops, rightDrops: best.rightDrops };
 }
 
-/** The longest run that ends before `end` in one and begins at `begin` in the other, if it is longer than one known already. */
+/** The longest common sequence that ends before `end` in one and begins at `begin` in the other, if it is longer than `known`. */
 function runBetween(
   before: readonly ComparableWord[],
   end: number,
@@ -61,7 +61,7 @@ function runBetween(
   return 0;
 }
 
-/** What is left without the first words, or without the last ones. */
+/** The text without its first words. */
 export function withoutFirst(text: string, count: number): string {
   if (count <= 0) return text;
   const last = tokensOf(text)[count - 1];
@@ -74,17 +74,17 @@ export function withoutLast(text: string, count: number): string {
   return last === undefined ? "" : text.slice(0, last.to);
 }
 
-/** One space, or nothing where the script has none between words. */
+/** A space, or nothing in scripts without spaces. */
 export function glueBetween(left: string, right: string): string {
   if (left === "" || right === "") return "";
   return unspacedEnd.test(left) || unspacedStart.test(right) ? "" : " ";
 }
 
-/** Nobody speaks more in two seconds. */
+/** More words than anybody speaks in two seconds. */
 export const seamTokensMax = 24;
-/** How many words at the cut may have been misheard. */
+/** How many words at the border may be wrong. */
 const brokenTokensMax = 2;
-/** A single short word that happens to stand near the cut on both sides proves nothing. */
+/** A single short word near the border may be the same by chance. */
 const tellingLengthMin = 5;
 
 const unspaced = String.raw`\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}`;

@@ -3,14 +3,14 @@ import type { TranscriptSegment, TranscriptWord } from "../transcript.ts";
 
 type TimedText = TranscriptSegment | TranscriptWord;
 
-/** Where a part stands in its recording, and how its speakers are called there. */
+/** The position of a part in its recording, and the labels of its speakers there. */
 export interface PartPosition {
   readonly start: number;
   readonly end: number;
   readonly speaker: (name: string | null) => string | null;
 }
 
-/** What was said in a part, at its times in the recording. No time leaves the part. */
+/** Converts times of a part into times of the recording, limited to the part. */
 export function placedParts<T extends TimedText>(items: readonly T[], { start, end, speaker }: PartPosition): readonly T[] {
   const within = (time: number): number => Math.min(end, Math.max(start, Math.round((start + time) * 1000) / 1000));
   return items.map((item) => {
@@ -25,7 +25,7 @@ function sought(more: TranscriptSegment["more"], start: number): TranscriptSegme
   return typeof seek === "number" ? { ...more, seek: seek + Math.round(start * 100) } : more;
 }
 
-/** Without the first words, and nothing of the rest before a time. */
+/** Drops the first words, and moves the rest so that nothing begins before a time. */
 export function withoutFirstItems<T extends TimedText>(items: readonly T[], words: number, earliest: number): readonly T[] {
   let left = words;
   return items.flatMap((item) => {

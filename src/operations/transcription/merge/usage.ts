@@ -1,7 +1,7 @@
 import type { TranscriptUsage } from "../transcript.ts";
 import type { MeteredUsage } from "../../usage.ts";
 
-/** What several answers consumed together. A figure is the sum of what was reported; where no answer reported it, it is unknown. */
+/** The sum of the usage of several answers. A figure that no answer reports is unknown. */
 export function summedUsage(usages: readonly (MeteredUsage | null)[]): MeteredUsage | null {
   const told = usages.filter((usage) => usage !== null);
   if (told.length === 0) return null;
@@ -19,7 +19,7 @@ export function summedUsage(usages: readonly (MeteredUsage | null)[]): MeteredUs
   };
 }
 
-/** The reports of several answers as one, where all of them report the same things; else null, and the duration has to do. */
+/** The sum of the usage reports of several answers, if all of them have the same fields; else null, and the duration is used. */
 export function summedReport(reports: readonly (TranscriptUsage | null)[]): TranscriptUsage | null {
   const [first] = reports;
   if (first == null) return null;
@@ -43,7 +43,7 @@ function added(a: TranscriptUsage, b: TranscriptUsage, depth: number): Transcrip
   return sum;
 }
 
-/** `undefined` where the two are not of a kind. */
+/** `undefined` if the two are of different kinds. */
 function addedValue(a: unknown, b: unknown, depth: number): unknown {
   if (typeof a === "number" && typeof b === "number") return a + b;
   if (isReport(a) && isReport(b)) return added(a, b, depth + 1) ?? undefined;
