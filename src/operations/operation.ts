@@ -24,7 +24,7 @@ export interface OperationSpec {
   readonly earlyHeaders: boolean;
   /** A complete stream of it says why it ended. */
   readonly hasFinishReason: boolean;
-  /** Which setting of a key, and which capability of a channel, allow an input that is too large to be served in parts. Null: it is never split. */
+  /** The key setting and the channel capability that allow an input that is too large to be split. Null if it is never split. */
   readonly split: { readonly setting: "audio" | "input"; readonly capability: "splitsAudio" | "splitsInput" } | null;
   /** Its input may contain audio tokens, which have a price of their own. */
   readonly audioInput: boolean;

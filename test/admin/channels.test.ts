@@ -139,7 +139,7 @@ describe("a channel that is added", () => {
   test("is shown with how it is: its state, its cool-downs and its calls", async () => {
     const { call, look, running } = await rig();
     await call("POST", "/channels", { name: "main", entry });
-    const trouble = { scope: "host api.example.com:443", standing: "open", cause: "unreachable", untilMs: Date.UTC(2030, 0, 1) } as const;
+    const trouble = { scope: "host api.example.com:443", state: "open", cause: "unreachable", untilMs: Date.UTC(2030, 0, 1) } as const;
     running.push({ ...status, state: "cooling", troubles: [trouble] });
     expect(shown(await look("/channels/main"))).toMatchObject({
       state: "cooling",

@@ -1,8 +1,8 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { limitsField, shownLimits } from "../../src/admin/fields/limits-field.ts";
-import type { KeyView } from "../../src/admin/views/key-view.ts";
+import { limitsField } from "../../src/admin/fields/limits-field.ts";
+import { limitsView, type KeyView } from "../../src/manage/key-view.ts";
 import { fileSchema } from "../../src/config/schema.ts";
 import type { Key } from "../../src/keys/key.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
@@ -380,7 +380,7 @@ describe("limits", () => {
     });
     fc.assert(
       fc.property(any, (limits) => {
-        expect(limitsField.parse(JSON.parse(JSON.stringify(shownLimits(limits))))).toEqual(limits);
+        expect(limitsField.parse(JSON.parse(JSON.stringify(limitsView(limits))))).toEqual(limits);
       }),
     );
   });

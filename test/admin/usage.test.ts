@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { csvCell, csvOf, type CsvValue } from "../../src/usage/csv.ts";
-import { momentFrom } from "../../src/usage/time-text.ts";
+import { parsePastMoment } from "../../src/usage/time-text.ts";
 import { readUsageColumns, usageFigures, usageHeadings } from "../../src/usage/usage-view.ts";
 import type { UsageRow } from "../../src/usage/usage-row.ts";
 import { codeOf, newKey, startAdmin, tester, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
@@ -283,7 +283,7 @@ describe("words of a question", () => {
       ["", null],
       ["-7d", null],
     ];
-    for (const [text, ms] of cases) expect([text, momentFrom(text, nowMs)]).toEqual([text, ms]);
+    for (const [text, ms] of cases) expect([text, parsePastMoment(text, nowMs)]).toEqual([text, ms]);
   });
 
   test("for columns are known ones, each once", () => {

@@ -46,10 +46,10 @@ describe("the command line", () => {
     ["start --nope", /See sluice start --help$/],
     ["keys create", /missing required argument[\s\S]*See sluice keys create --help$/],
     ["accounts tokens create x --role king", /See sluice accounts tokens create --help$/],
-  ])("«%s» is a mistake, told in words and with exit code 64", (line, words) => {
+  ])("«%s» is a usage error with exit code 64", (line, words) => {
     const invocation = parse(line);
     expect(invocation).toMatchObject({ command: "usage-error", exitCode: 64 });
-    expect(invocation.command === "mistake" ? invocation.text : "").toMatch(words);
+    expect(invocation.command === "usage-error" ? invocation.text : "").toMatch(words);
   });
 
   test("any words are answered, and nothing is printed or exited on the way", () => {
