@@ -216,7 +216,8 @@ function readAdminToken(): string | null {
   try {
     token = readFileSync(file, "utf8").trim();
   } catch (error) {
-    console.error(`The file that ADMIN_TOKEN_FILE names cannot be read (${(error as { code?: string }).code ?? "unknown reason"}).`);
+    const reason = (error as { code?: string }).code ?? "unknown reason";
+    console.error(`The file ${file}, which ADMIN_TOKEN_FILE names, cannot be read (${reason}).`);
     return process.exit(configExitCode);
   }
   const problem = operatorTokenProblem(token);

@@ -72,7 +72,7 @@ const sessionEnded = new AdminError(
   challenge,
 );
 
-const forbidden = new AdminError(403, "forbidden", "This needs the role 'admin'.");
+const forbidden = new AdminError(403, "forbidden", "This needs the role 'admin': use an account or a token with that role.");
 
 /** Who sent a request. Only public routes have anonymous callers. */
 export type Caller = { readonly kind: "anonymous" } | KnownCaller;

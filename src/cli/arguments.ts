@@ -131,7 +131,9 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.version") return { command: "version", text: printed.trim() };
     if (error.exitCode === 0) return { command: "help", text: printed };
-    return usageError(printed.trim(), `See ${["sluice", ...commandIn(program, args)].join(" ")} --help`);
+    const path = commandIn(program, args);
+    const unknown = error.code === "commander.excessArguments" ? unknownCommand(program, path, args) : null;
+    return usageError(unknown ?? printed.trim(), `See ${["sluice", ...path].join(" ")} --help`);
   }
   return invocation ?? { command: "help", text: program.helpInformation() + programExamples };
 }
@@ -140,6 +142,13 @@ export function parseArguments(args: readonly string[], version: string): Invoca
 function commandIn(program: Command, [word, ...rest]: readonly string[]): readonly string[] {
   const inner = program.commands.find((command) => command.name() === word);
   return inner === undefined ? [] : [inner.name(), ...commandIn(inner, rest)];
+}
+
+/** A group of commands passes an unknown word to its default command, which would complain of too many arguments. */
+function unknownCommand(program: Command, path: readonly string[], args: readonly string[]): string | null {
+  const group = path.reduce<Command | undefined>((command, name) => command?.commands.find((inner) => inner.name() === name), program);
+  const word = args[path.length];
+  return group === undefined || group.commands.length === 0 || word === undefined ? null : `error: unknown command '${word}'`;
 }
 
 function usageError(text: string, hint: string): Invocation {

@@ -1,5 +1,5 @@
 import { failure, type Failure } from "../operations/failure.ts";
-import { baseUrlMistake, servedRoutes } from "./routes.ts";
+import { baseUrlMistake, routeOf, servedRoutes } from "./routes.ts";
 import { severalHosts } from "../net/server/request-parser.ts";
 
 /** The errors that the data plane reports before a call exists. Each message says how to fix the request. */
@@ -42,7 +42,9 @@ export function unknownRoute(method: string, path: string): Failure {
 }
 
 export function wrongMethod(method: string, path: string): Failure {
-  return requestError(405, null, `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}.`);
+  const allowed = routeOf(path)?.method;
+  const hint = allowed === undefined ? "" : `: use ${allowed}`;
+  return requestError(405, null, `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}${hint}.`);
 }
 
 export function unknownModel(model: string): Failure {

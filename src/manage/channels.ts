@@ -111,12 +111,18 @@ async function entryProblem(
   const problems = await channels.check({ ...entry, name }, secrets);
   const [first] = problems;
   if (first === undefined) return null;
-  const told = problems.slice(0, problemsMax).map(({ path, message }) => (path === "" ? message : `${path}: ${message}`));
+  const sentences = problems.slice(0, problemsMax).map(({ path, message }) => sentence(path === "" ? message : `${path}: ${message}`));
   const code = first.path === "base_url" ? "url_not_allowed" : "invalid_channel";
-  return new ManageError(code, told.join(" "), first.path === "" ? "entry" : `entry.${first.path}`);
+  return new ManageError(code, sentences.join(" "), first.path === "" ? "entry" : `entry.${first.path}`);
 }
 
 const problemsMax = 5;
+
+/** Problems of the configuration are written without a capital letter and a full stop, except for some. */
+function sentence(text: string): string {
+  const start = text.startsWith("this ") ? `T${text.slice(1)}` : text;
+  return start.endsWith(".") ? start : `${start}.`;
+}
 
 function sealed({ channels }: ChannelContext, name: string, secrets: readonly string[]): Pick<StoredChannel, "sealed" | "last4"> {
   return { sealed: secrets.length === 0 ? null : channels.seal(name, secrets), last4: secrets.map(secretEnd) };

@@ -130,7 +130,7 @@ describe("an imported key", () => {
     expect([code, (out + err).includes(own)]).toEqual([0, false]);
     expect(await cli.json<ShownKey>("keys", "show", "old")).toMatchObject({ tokens: [{ last4: "bN1e" }] });
     const again = await cli.here(["keys", "create", "twice", "--import"], { input: own });
-    expect([again.code, again.err]).toEqual([1, expect.stringContaining("opens a key already")]);
+    expect([again.code, again.err]).toEqual([1, expect.stringContaining("already opens a key")]);
   });
 
   test("keeps its id where another Sluice made it", async () => {

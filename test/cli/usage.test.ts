@@ -197,7 +197,7 @@ describe("what was used", () => {
     expect(await calls("--model", "b")).toBe(1);
     expect(await calls("--channel", "channel-1")).toBe(3);
     const { err } = await cli.here(["usage", "--key", "nobody"]);
-    expect(err).toContain('there is no key "nobody" now');
+    expect(err).toContain('there is no key "nobody" (see sluice keys list)');
   });
 
   test("is a table for people, with a total and without columns of nothing", async () => {

@@ -17,11 +17,43 @@ export function checkInput(schema: z.ZodObject, value: unknown, what: "field" | 
     return new AdminError(400, `unknown_${what}`, `Unknown ${what} '${name}'.${known}`, name);
   }
   const name = path.slice(0, shownMax);
-  const message = (issue?.message ?? "invalid").slice(0, shownMax * 3);
-  const isPredicate = /^(?:must|needs) /.test(message);
-  const sentence = name === "" ? `${message}.` : `The ${what} '${name}'${isPredicate ? "" : ":"} ${message}.`;
-  return new AdminError(400, "invalid_value", sentence, name === "" ? null : name);
+  const rule = issue === undefined ? "is invalid" : ruleOf(issue).slice(0, shownMax * 3);
+  const subject = name === "" ? "The request body" : `The ${what} '${name}'`;
+  return new AdminError(400, "invalid_value", `${subject} ${rule}.`, name === "" ? null : name);
 }
+
+/** What an issue says, as the rest of a sentence. Our own messages begin with a verb; those of the library are replaced. */
+function ruleOf(issue: z.core.$ZodIssue): string {
+  if (/^(?:must|needs) /.test(issue.message)) return issue.message;
+  switch (issue.code) {
+    case "invalid_type":
+      return issue.message.endsWith("received undefined") ? "is required" : `must be ${typeNames[issue.expected] ?? issue.expected}`;
+    case "invalid_value":
+      return `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
+    case "too_small":
+      return sizeRule(issue.origin, "at least", issue.minimum);
+    case "too_big":
+      return sizeRule(issue.origin, "at most", issue.maximum);
+    default:
+      return "is invalid";
+  }
+}
+
+function sizeRule(origin: string, bound: "at least" | "at most", size: number | bigint): string {
+  if (origin === "string") return `must have ${bound} ${size} characters`;
+  if (origin === "array") return `must have ${bound} ${size} items`;
+  return `must be ${bound} ${size}`;
+}
+
+const typeNames: Readonly<Partial<Record<string, string>>> = {
+  string: "a string",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  object: "an object",
+  record: "an object",
+};
 
 /** Reads the parameters of a query. Each may be given once. */
 export function readQuery(query: string): Readonly<Record<string, string>> | AdminError {

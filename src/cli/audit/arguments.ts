@@ -17,7 +17,7 @@ export function addAudit({ program, onRequest }: CommandRegistry): void {
     .description("show who changed what, newest first")
     .option("--since <when>", "from this time on: a date, a time, or how long ago, such as 24h or 7d", past)
     .option("--action <name>", "only this action, such as key.create", line(200))
-    .option("--subject <what>", "only of this subject: a key by id or name, a channel, an account", line(200))
+    .option("--subject <what>", "only this subject: a key by id or name, a channel or an account", line(200))
     .option("--actor <name>", "only by this account, token or user", line(200))
     .option("--limit <n>", "how many to list at most", wholeNumber(1, 100_000), 100)
     .option(...jsonOption)

@@ -20,7 +20,7 @@ export function addFieldOptions(command: Command, clearable: boolean): Command {
   command
     .option("--owner <text>", "who it belongs to", line(200))
     .option("--note <text>", "a note for operators", prose(10_000))
-    .option("--model <pattern>", `the models it may use, with * for any run of characters${severalWords}`, several(line(256)))
+    .option("--model <pattern>", `the models it may use; * matches any characters${severalWords}`, several(line(256)))
     .option("--operation <name>", `the operations it may use: ${operations.join(", ")}${severalWords}`, several(choice(operations)))
     .option("--channel <pattern>", `the channels it may use, by name or tag${severalWords}`, several(line(256)))
     .option("--expires <when>", "when it stops working: a date, or how long from now, such as 30d", future)

@@ -137,6 +137,8 @@ Examples:
   $ sluice keys list
   $ sluice keys list --search ada --revoked
   $ sluice keys list --json
+
+Keys of the configuration file come first, then those of the store, each sorted by id.
 `;
 
 const showExamples = `

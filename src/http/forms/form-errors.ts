@@ -46,7 +46,7 @@ export const fileTwice = formError("more than one file", {
 export const fileEmpty = formError("an empty file", { message: "The file is empty.", param: "file" });
 
 export const fileAsText = formError("the file as a plain field", {
-  message: "The field 'file' holds plain text: send it as a file part, with a file name (curl -F file=@audio.mp3, with the @).",
+  message: "The field 'file' is plain text: send it as a file part, with a file name (curl -F file=@audio.mp3, with the @).",
   param: "file",
 });
 

@@ -48,7 +48,7 @@ export function readChatRequest(body: Uint8Array): ChatRequest | Failure {
   const messages = field(members, "messages");
   if (messages === undefined) return missing("messages");
   if (messages.kind !== "array") return wrongType("messages", "an array");
-  if (messages.empty) return mistake("'messages' must hold at least one message.", "empty_array", "messages");
+  if (messages.empty) return mistake("'messages' must contain at least one message.", "empty_array", "messages");
 
   const stream = field(members, "stream");
   if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");

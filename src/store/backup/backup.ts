@@ -46,7 +46,7 @@ export async function backupStore({
   refuseServer(store);
   const file = storeFile(dataDir);
   if (!existsSync(file)) throw new StorageTrouble("missing", `There is no store at ${file}. Name the data folder of the gateway.`);
-  if (existsSync(to)) throw new StorageTrouble("conflict", `${resolve(to)} exists already. Name a file that does not.`);
+  if (existsSync(to)) throw new StorageTrouble("conflict", `${resolve(to)} already exists. Give the name of a new file.`);
   const database = new ThreadDatabase(file);
   try {
     const key = await encryptionKeyFor(protection, { dataDir, given }, database);

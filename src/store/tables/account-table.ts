@@ -42,7 +42,7 @@ export class AccountTable implements AccountStorage {
     checkAccount(account);
     return change(this.database, this.context, by, async (transaction) => {
       if ((await find(transaction, account.name)) !== undefined) {
-        throw new StorageTrouble("conflict", "There is an account with that name already: choose another.");
+        throw new StorageTrouble("conflict", "An account with this name already exists: choose another.");
       }
       const value = await insertAccount(transaction, account, this.context.wallMs());
       return { value, audit: { action: "account.create", subject: account.name, detail: { role: account.role } } };
@@ -136,7 +136,7 @@ export class AccountTable implements AccountStorage {
       // A revoked one makes room for its successor: the audit trail remembers it.
       await transaction.run(sql`delete from admin_tokens where name = ${name} and revoked_ms is not null`);
       const taken = await transaction.all(sql`select name from admin_tokens where name = ${name} or digest = ${mark.digest}`);
-      if (taken.length > 0) throw new StorageTrouble("conflict", "There is a token with that name already, or it is the same token.");
+      if (taken.length > 0) throw new StorageTrouble("conflict", "A token with this name already exists: choose another.");
       const createdMs = this.context.wallMs();
       await transaction.run(sql`
         insert into admin_tokens (digest, name, role, last4, created_ms)
@@ -248,7 +248,7 @@ async function refuseLast(transaction: Database, account: Account): Promise<void
   if (account.role !== "admin" || account.disabledMs !== null) return;
   const others = sql`role = 'admin' and disabled_ms is null and name <> ${account.name}`;
   if ((await countAccounts(transaction, others)) > 0) return;
-  throw new StorageTrouble("conflict", "This is the last administrator: make another one first.");
+  throw new StorageTrouble("conflict", "This is the last administrator: create another one first.");
 }
 
 async function insertAccount(transaction: Database, { name, role, passwordHash }: NewAccount, createdMs: number): Promise<Account> {

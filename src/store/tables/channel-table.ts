@@ -35,7 +35,7 @@ export class ChannelTable implements ChannelStorage {
     const entry = this.entryText(name, channel.entry);
     return change(this.database, this.context, by, async (transaction, revision) => {
       if ((await read(transaction, [sql`name = ${name}`])).length > 0) {
-        throw new StorageTrouble("conflict", `There is a channel called ${name} already: choose another name.`);
+        throw new StorageTrouble("conflict", `A channel with the name ${name} already exists: choose another.`);
       }
       const nowMs = this.context.wallMs();
       await transaction.run(sql`
@@ -105,7 +105,7 @@ export class ChannelTable implements ChannelStorage {
 
   private entryText(name: string, entry: StoredChannel["entry"]): string {
     if (JSON.stringify(entry).length > entryCharactersMax) {
-      throw new StorageTrouble("invalid", `What is said of a channel must have at most ${entryCharactersMax} characters.`);
+      throw new StorageTrouble("invalid", `The settings of a channel must have at most ${entryCharactersMax} characters as JSON.`);
     }
     return JSON.stringify(sealedEntry(name, entry, this.context.channelSecrets ?? null));
   }

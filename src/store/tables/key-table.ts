@@ -95,7 +95,7 @@ export class KeyTable implements KeyStorage {
     }
     const key = await change(this.database, this.context, by, async (transaction, revision) => {
       const [row] = await one(transaction, id);
-      if (row.revoked_ms !== null) throw new StorageTrouble("conflict", `Key ${id} is revoked, which is for good: make another.`);
+      if (row.revoked_ms !== null) throw new StorageTrouble("conflict", `Key ${id} is revoked for good: create another one.`);
       await refuseKnown(transaction, token);
       const nowMs = this.context.wallMs();
       const endMs = nowMs + overlapMs;
@@ -219,14 +219,14 @@ async function refuseTaken(transaction: Database, names: readonly string[], exce
   for (const name of names) {
     const holders = await transaction.all<{ readonly id: string }>(sql`select id from keys where id = ${name} or name = ${name}`);
     if (holders.every(({ id }) => id === except)) continue;
-    throw new StorageTrouble("conflict", "There is a key with that name or id already: choose another.");
+    throw new StorageTrouble("conflict", "A key with this name or id already exists: choose another.");
   }
 }
 
 async function refuseKnown(transaction: Database, { digest }: HashedToken): Promise<void> {
   checkName("The digest of a token", digest);
   const known = await transaction.all(sql`select key_id from key_tokens where digest = ${digest}`);
-  if (known.length > 0) throw new StorageTrouble("conflict", "This token opens a key already: take another.");
+  if (known.length > 0) throw new StorageTrouble("conflict", "This token already opens a key: use another.");
 }
 
 async function insertToken(transaction: Database, id: string, { digest, last4 }: HashedToken, nowMs: number): Promise<void> {

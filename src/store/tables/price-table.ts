@@ -32,7 +32,8 @@ export class PriceTable implements PriceStorage {
     checkName("The model of a price", model);
     if (price.provider !== null) checkName("The provider of a price", price.provider);
     checkText("The note of a price", note, noteCharactersMax);
-    if (rates === null || !Number.isSafeInteger(fromMs)) throw new StorageTrouble("invalid", "This price cannot be kept as it is given.");
+    if (rates === null || !Number.isSafeInteger(fromMs))
+      throw new StorageTrouble("invalid", "This price cannot be stored: a rate or its day is invalid.");
     return change(this.database, this.context, by, async (transaction) => {
       const day = Math.floor(fromMs / dayMs) * dayMs;
       const sameDay = sql`provider = ${provider} and model = ${model} and from_ms >= ${day} and from_ms < ${day + dayMs}`;

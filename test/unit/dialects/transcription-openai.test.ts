@@ -243,7 +243,7 @@ describe("the format that is asked of the upstream", () => {
         code: "unsupported_value",
         param: "response_format",
       });
-      expect((made as Failure).publicMessage).toMatch(/no channel .* (timestamps|speakers)/);
+      expect((made as Failure).publicMessage).toMatch(/no channel .* (timestamps|speaker labels)/);
       return;
     }
     expect((await formIn(encoded(made))).getAll("response_format")).toEqual([expected]);
