@@ -115,7 +115,7 @@ describe("a channel that is added", () => {
     expect(await world.storage.channels.list()).toEqual([]);
   });
 
-  test("is never kept with a key in its entry, whoever else forgets to look", async () => {
+  test("is never stored with a key in its entry, even if the running gateway accepts it", async () => {
     const { world, call } = await rig({ check: async () => [] });
     for (const given of [{ api_key: secret }, { api_keys: [secret] }, { api_key_file: secret }]) {
       const called = await call("POST", "/channels", { name: "main", entry: { ...entry, ...given } });
@@ -124,7 +124,7 @@ describe("a channel that is added", () => {
     expect(await storeText(world)).not.toContain("canary");
   });
 
-  test("is refused with a name that cannot be one, or that another has", async () => {
+  test("is refused with an invalid or taken name", async () => {
     const { call, running } = await rig();
     running.push({ ...status, name: "filed", source: "file" });
     for (const name of ["", "a b", "-a", "x".repeat(65), "a/b", "ä"])
@@ -136,7 +136,7 @@ describe("a channel that is added", () => {
     }
   });
 
-  test("is shown with how it is: its state, its cool-downs and its calls", async () => {
+  test("is shown with its state, its cool-downs and its calls", async () => {
     const { call, look, running } = await rig();
     await call("POST", "/channels", { name: "main", entry });
     const trouble = { scope: "host api.example.com:443", state: "open", cause: "unreachable", untilMs: Date.UTC(2030, 0, 1) } as const;
@@ -212,8 +212,8 @@ describe("a channel that is changed", () => {
   });
 });
 
-describe("two who change one channel", () => {
-  test("at the same time both get what they asked for", async () => {
+describe("concurrent changes of one channel", () => {
+  test("are both made", async () => {
     // Whoever has read the channel is made to wait before writing, so that others could read it, too.
     const check = async (): Promise<readonly never[]> => {
       for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -234,7 +234,7 @@ describe("two who change one channel", () => {
     expect((await world.storage.channels.get("main"))?.entry).toEqual(Object.assign({ ...entry }, ...changes));
   });
 
-  test("are told apart by the etag, where they send it: the second is refused and nothing of it is kept", async () => {
+  test("with an If-Match: the second is refused with 412 and changes nothing", async () => {
     const { world, call, look } = await rig();
     const admin = await world.token("admin");
     const made = await call("POST", "/channels", { name: "main", entry, secrets: [secret] });
@@ -265,7 +265,7 @@ describe("two who change one channel", () => {
     ).toBe(404);
   });
 
-  test("cannot rely on it where nobody would heed it, and are told so", async () => {
+  test("get 400 with an If-Match on a route that does not support it", async () => {
     const { world } = await rig();
     const headers = { ...(await world.token("admin")), "if-match": "*" };
     for (const { method, path, access, conditional } of world.listener.routes) {
@@ -381,7 +381,7 @@ describe("a channel of the configuration file", () => {
 });
 
 describe("testing a channel", () => {
-  test("S29: tells a status and a word of ours, and nothing that an upstream wrote", async () => {
+  test("S29: returns a status and a code of ours, and no text of the upstream", async () => {
     const hostile = "<script>alert(1)</script>";
     const outcomes: Readonly<Record<string, ChannelTest>> = {
       well: { ok: true, status: 200, code: "ok", tookMs: 12.4 },

@@ -68,7 +68,7 @@ describe("S43: a change with a session's cookie", () => {
     expect((await post({ ...other })).status).toBe(201);
   });
 
-  test("cannot be dressed up as a question", async () => {
+  test("cannot be made with GET", async () => {
     const { cookie = "" } = browser;
     const called = await world.call("GET", "/admin/api/me", { headers: { cookie, "x-http-method-override": "POST" } });
     expect(called.status).toBe(200);

@@ -124,10 +124,10 @@ describe("making a key", () => {
   });
 });
 
-describe("bringing a key along", () => {
+describe("importing a key", () => {
   const existing = "old-gateway-key-".repeat(3);
 
-  test("lets it open the gateway, and never shows it", async () => {
+  test("makes it work, and never shows it", async () => {
     const { world, call } = await actors();
     const made = await call("POST", "/keys", { name: "old", import: existing });
     expect([made.status, shown(made).token]).toEqual([201, null]);
@@ -143,7 +143,7 @@ describe("bringing a key along", () => {
     expect(shown(await call("POST", "/keys", { name: "moved", import: token })).id).toBe(publicId);
   });
 
-  test("refuses one that is known already, without telling whose it is", async () => {
+  test("refuses a known token, without telling whose it is", async () => {
     const inFile = "the-key-that-is-in-the-configuration-file";
     const { call } = await actors({ services: { opensFileKey: (token) => token === inFile } });
     await call("POST", "/keys", { name: "secret-project", import: existing });
@@ -174,7 +174,7 @@ describe("bringing a key along", () => {
 });
 
 describe("changing a key", () => {
-  test("leaves what is not given, and takes null for an answer", async () => {
+  test("leaves absent fields as they are, and null clears one", async () => {
     const { call } = await actors();
     const before = shown(
       await call("POST", "/keys", {
@@ -196,7 +196,7 @@ describe("changing a key", () => {
     });
   });
 
-  test("S32: refuses what is no field of it, and changes nothing by that", async () => {
+  test("S32: refuses unknown fields, and changes nothing", async () => {
     const { world, call } = await actors();
     const { id } = shown(await call("POST", "/keys", { name: "app", limits: { rpm: 5 } }));
     const before = await world.storage.keys.get(id);
@@ -242,7 +242,7 @@ describe("changing a key", () => {
     expect((await call("POST", `/keys/${first.id}/rotate`, { overlap_seconds: 7 * 86_400 })).status).toBe(200);
   });
 
-  test("ends it for good when it is revoked, as often as one likes", async () => {
+  test("revokes it for good, and a second time changes nothing", async () => {
     const { call, look } = await actors();
     const { id } = shown(await call("POST", "/keys", { name: "app" }));
     const revoked = shown(await call("POST", `/keys/${id}/revoke`, {}));

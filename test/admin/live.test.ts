@@ -125,10 +125,10 @@ test("S51: a channel that is added with a header sends it, and nobody finds it o
     { admin: "127.0.0.1:0", allow_private: true },
     { env: { ADMIN_TOKEN_FILE: join(folder, "token") } },
   );
-  const door = `${open.gateway.adminUrl}/admin/api/channels`;
+  const channelsUrl = `${open.gateway.adminUrl}/admin/api/channels`;
   const entry = { base_url: upstream.url, models: ["sealed"], headers: { "x-tenant-key": secret } };
   const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
-  const added = await fetch(door, {
+  const added = await fetch(channelsUrl, {
     method: "POST",
     headers,
     body: JSON.stringify({ name: "added", entry, secrets: ["sk-added-0123456789abcdef"] }),

@@ -132,7 +132,7 @@ describe("a log-in", () => {
   });
 });
 
-describe("the guard of the door", () => {
+describe("the login guard", () => {
   /** A failed attempt from a place of its own, if it may be made. */
   const failFrom = (guard: LoginGuard, address: string): number | null => {
     const waitMs = guard.enter(address);

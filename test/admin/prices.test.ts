@@ -31,7 +31,7 @@ async function rig(prices: { readonly shipped?: readonly Price[]; readonly file?
 }
 
 describe("prices", () => {
-  test("of every source are listed, with who goes before whom", async () => {
+  test("of every source are listed, with those in force", async () => {
     const price = (model: string, input: number, fromMs = 0, provider: string | null = null): Price => ({
       provider,
       model,

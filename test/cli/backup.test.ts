@@ -19,7 +19,7 @@ async function names(cli: CommandLine): Promise<readonly string[]> {
   return (await cli.json<Named[]>("keys", "list")).map(({ name }) => name);
 }
 
-test("a backup is put back, and what it replaced is kept", async () => {
+test("a backup is restored, and the previous store is kept", async () => {
   const cli = new CommandLine();
   await cli.json("keys", "create", "first");
   const file = join(cli.folder, "backup.db");
@@ -223,7 +223,7 @@ test("while a gateway runs, its store is backed up, but neither replaced nor giv
   });
 });
 
-test("the master key is replaced, and keys go on opening", async () => {
+test("the master key is replaced, and client keys keep working", async () => {
   const cli = new CommandLine();
   const { key } = await cli.json<Named>("keys", "create", "first");
   const masterKey = (): string => readFileSync(join(cli.dataDir, "master-key"), "utf8");
@@ -251,7 +251,7 @@ test("a master key of the environment is replaced by one from standard input", a
   expect(existsSync(join(cli.dataDir, "master-key"))).toBe(false);
 });
 
-test("a PostgreSQL is told to be backed up by its own means", async () => {
+test("for a PostgreSQL store, pg_dump is recommended", async () => {
   const cli = new CommandLine({ store: "postgres://127.0.0.1:1/sluice" });
   expect(await cli.here(["backup", join(cli.folder, "backup.db")])).toMatchObject({ code: 1, err: expect.stringContaining("pg_dump") });
 });

@@ -124,7 +124,7 @@ describe("a key that is made", () => {
 describe("an imported key", () => {
   const own = "Jm2k9wQx7RtY4uPz8LsD3fGh6AcVbN1e";
 
-  test("comes by standard input and is not printed", async () => {
+  test("is read from standard input and not printed", async () => {
     const cli = new CommandLine();
     const { code, out, err } = await cli.run(["keys", "create", "old", "--import"], { input: `${own}\r\n` });
     expect([code, (out + err).includes(own)]).toEqual([0, false]);
@@ -133,7 +133,7 @@ describe("an imported key", () => {
     expect([again.code, again.err]).toEqual([1, expect.stringContaining("already opens a key")]);
   });
 
-  test("keeps its id where another Sluice made it", async () => {
+  test("keeps its id if another Sluice made it", async () => {
     const [here, there] = [new CommandLine(), new CommandLine()];
     const { id, key = "" } = await there.json<ShownKey>("keys", "create", "moved");
     expect((await here.here(["keys", "create", "moved", "--import"], { input: key })).code).toBe(0);
@@ -148,19 +148,19 @@ describe("an imported key", () => {
     ["no text", Uint8Array.of(0xff, 0xfe, 0x00), /UTF-8/],
     ["a mistyped one", "sk-gw_abcdefghijkl_0123456789012345678901234567890123456789012345678", /checksum/],
     ["an admin token", "sk-gwa_abcdefghijkl_0123456789012345678901234567890123456789012345678", /admin API/],
-  ])("is refused where it is %s", async (_, input, words) => {
+  ])("is refused if it is %s", async (_, input, words) => {
     const cli = new CommandLine();
     const { code, out, err } = await cli.here(["keys", "create", "old", "--import"], { input });
     expect([code, out, err]).toEqual([64, "", expect.stringMatching(words)]);
     expect(err).not.toContain("0123456789012345678901234567890123456789");
   });
 
-  test("is not waited for without an end", async () => {
+  test("is refused if standard input does not end", async () => {
     const { code, out, err } = await new CommandLine().run(["keys", "create", "old", "--import"], { input: "x".repeat(1_000_000) });
     expect([code, out, err]).toEqual([64, "", expect.stringContaining("too long")]);
   });
 
-  test("is typed unseen on a terminal", async () => {
+  test("is typed without echo on a terminal", async () => {
     const cli = new CommandLine();
     const { code, out } = await cli.onTerminal(["keys", "create", "old", "--import"], [["not shown", `wrong\u0015x\u007F${own}\r`]]);
     expect([code, out.includes(own)]).toEqual([0, false]);
@@ -305,7 +305,7 @@ test.skipIf(engines[1]?.skipped !== null)("keys live in PostgreSQL as they do in
   ]);
 });
 
-describe("what stands in the way is told with its own exit code", () => {
+describe("each kind of problem has its own exit code", () => {
   test("a server that is not there", async () => {
     const cli = new CommandLine({ store: "postgres://127.0.0.1:1/sluice" });
     expect(await cli.run(["keys", "list"])).toMatchObject({ code: 69, out: "", err: expect.stringContaining("cannot be reached") });
@@ -351,7 +351,7 @@ test.each([
   expect(invocation.command === "help" ? invocation.text : invocation.command).toMatch(new RegExp(`\\$ .*sluice ${command}`));
 });
 
-test("mistakes are refused before anything is opened", () => {
+test("usage errors are reported before the store is opened", () => {
   for (const line of [
     "keys create",
     "keys create x --rpm 0",

@@ -18,7 +18,7 @@ interface ShownPrice {
 
 const today = (): string => `${new Date().toISOString().slice(0, 10)}T00:00:00.000Z`;
 
-test("a price that is set holds from today, to the last digit, and goes before what comes along", async () => {
+test("a price that is set applies from today, exactly, and overrides the shipped prices", async () => {
   const cli = new CommandLine();
   const shipped = shippedPrices().find(({ model }) => !model.includes("*"));
   const model = shipped?.model ?? "";

@@ -56,7 +56,7 @@ let upstream: ReturnType<typeof Bun.serve>;
 let gateway: Gateway;
 let client: OpenAI;
 
-/** Always says the same, in the formats of the convention that an upstream may have. */
+/** Always says the same, in the formats of the OpenAI API that an upstream may have. */
 async function answer(request: Request): Promise<Response> {
   const { pathname } = new URL(request.url);
   if (pathname.endsWith("/speech")) {
@@ -244,7 +244,7 @@ describe("the official client, speaking", () => {
     expect(seconds).toBeLessThan(4);
   });
 
-  test("gets bare samples of the convention's rate", async () => {
+  test("gets PCM at the rate of the OpenAI API", async () => {
     const response = await client.audio.speech.create({ ...ask, response_format: "pcm" });
     const samples = Buffer.from(await response.arrayBuffer());
     expect(samples.length % 2).toBe(0);

@@ -96,8 +96,8 @@ describe.skipIf(without !== "")(`whisper-server transcribes through the gateway$
     expect(await world.line(heard.id)).toMatchObject({ audio_seconds: 11 });
   });
 
-  // It puts the words inside its segments, where no client of the convention looks for them.
-  test.each(["plain", "rich"])("with the times of words where the convention has them (%s)", async (model) => {
+  // It puts the words inside its segments, where no client of the OpenAI API looks for them.
+  test.each(["plain", "rich"])("with word timestamps where the OpenAI API has them (%s)", async (model) => {
     const heard = await hear(model, [
       ["response_format", "verbose_json"],
       ["timestamp_granularities[]", "word"],

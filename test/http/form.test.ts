@@ -315,7 +315,7 @@ describe("the name of a file", () => {
   });
 });
 
-describe("refused, with the mend in the message:", () => {
+describe("refused, with the fix in the message:", () => {
   const headers = (block: string): SentPart => ({ headers: block, content: "x" });
   const many = Array.from({ length: 101 }, (_, index) => field(`f${index}`, "1"));
 
@@ -447,7 +447,7 @@ describe("a file that is too large", () => {
     }
   };
 
-  test.each([false, true])("is refused in the words of the convention (chunked: %p)", async (chunked) => {
+  test.each([false, true])("is refused with the message of the OpenAI API (chunked: %p)", async (chunked) => {
     const { answer } = await limited([file(Buffer.alloc(3_000_001, 1)), field("model", "m")], { chunked });
     expect(answer.status).toBe(413);
     expect(answer.error).toMatchObject({ type: "server_error", code: null, param: null });

@@ -50,7 +50,7 @@ async function idsFor(key: string): Promise<readonly string[]> {
 }
 
 describe("GET /v1/models", () => {
-  test("lists each model once, named, listed or discovered, in the convention's shape", async () => {
+  test("lists each model once, named, listed or discovered, in the format of the OpenAI API", async () => {
     const response = await get("/v1/models");
     expect([response.status, response.header("content-type")]).toEqual([200, expect.stringMatching(/^application\/json/)]);
     const list = response.json() as { readonly object: string; readonly data: readonly Record<string, unknown>[] };
@@ -92,7 +92,7 @@ describe("GET /v1/models", () => {
   test.each([
     ["without a key", null],
     ["with a wrong one", "sk-unknown-key-0123456789"],
-  ])("tells a stranger %s nothing", async (_, key) => {
+  ])("tells a client %s nothing", async (_, key) => {
     for (const path of ["/v1/models", "/v1/models/fast", "/v1/models/no-such-model"]) {
       const response = await get(path, key);
       expect(response.status).toBe(401);

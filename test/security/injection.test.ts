@@ -239,7 +239,7 @@ for (const engine of engines) {
         );
       }
       expect(world.bugs).toEqual([]);
-      // Else it would have ended at the door.
+      // Otherwise the request would be rejected before it reaches the store.
       expect([sent > 700, deep > sent / 5]).toEqual([true, true]);
       // There are as many statements as the program has, however many values there were.
       expect(spy.texts.size).toBeGreaterThan(known.size);
@@ -340,7 +340,7 @@ async function call(
   headers: Readonly<Record<string, string>>,
   body: unknown,
 ): Promise<Called> {
-  // The guard of the door counts by the minute.
+  // The login guard counts attempts by the minute.
   world.pass(61_000);
   const own = route.access === "public" ? headers : { ...headers, authorization: `Bearer ${token}` };
   return world.call(route.method, path, { headers: own, ...(route.method === "GET" ? {} : { body: body ?? {} }) });

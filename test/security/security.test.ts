@@ -114,7 +114,7 @@ describe("S01: a stranger", () => {
     ["SQL", "Bearer ' OR '1'='1' --"],
     ["a tab for a space", `Bearer\t${clientKey}`],
     ["a token in quotes", `Bearer "${clientKey}"`],
-    ["a token of the convention", "Bearer sk-0123456789abcdefghijklmnopqrstuvwxyz"],
+    ["a token in the format of OpenAI", "Bearer sk-0123456789abcdefghijklmnopqrstuvwxyz"],
     ["eight kilobytes", `Bearer ${"x".repeat(8 * 1024)}`],
     ["the right token and more", `Bearer ${clientKey}x`],
     ["half of the right token", `Bearer ${clientKey.slice(0, -1)}`],

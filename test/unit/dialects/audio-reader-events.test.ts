@@ -125,7 +125,7 @@ describe("events of audio", () => {
     expect((await read([Buffer.from(body)], { events: false })).sent.equals(mp3)).toBe(true);
   });
 
-  test("are over after the end event, or after the end mark of other conventions", async () => {
+  test("are over after the end event, or after the end mark of a chat", async () => {
     const body = deltas(mp3) + done;
     expect((await read([Buffer.from(body), Buffer.from("data: [DONE]\n\n")])).sent.toString()).toBe(body);
     expect((await read([Buffer.from(`${body}data: [DONE]\n\n`)])).sent.toString()).toBe(body);

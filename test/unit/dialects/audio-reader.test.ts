@@ -162,7 +162,7 @@ describe("an answer that is no audio", () => {
     expect((await read("mp3", [Buffer.from("internal error ".repeat(100))], { type: "audio/pcm" })).failure?.kind).toBe("bad_response");
   });
 
-  test("but samples of another rate or of two channels is refused, and with the rate of the convention it is not", async () => {
+  test("but samples of another rate or of two channels is refused, and with the rate of the OpenAI API it is not", async () => {
     for (const type of ["audio/pcm;rate=16000", "audio/L16; rate=24000; channels=2", "audio/pcm; sample-rate=8000"]) {
       expect((await read("pcm", [real.get("pcm")!], { type })).failure?.kind).toBe("bad_response");
     }

@@ -26,7 +26,7 @@ function sent({ request }: EncodedRequest): string {
 const plain = '{"model":"tts-1","input":"Hello.","voice":"alloy"}';
 const mapped = { names: new Map([["alloy", "en-us-1"]]), unknown: "refuse", fallback: null } as const;
 
-describe("a speech request for an upstream of the convention", () => {
+describe("a speech request for an upstream with the OpenAI API", () => {
   test("goes to the channel's address, with its headers and with what it may answer in", () => {
     const options = {
       speechPath: "/deployments/{model}/speech",

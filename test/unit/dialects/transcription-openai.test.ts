@@ -138,13 +138,13 @@ describe("a request", () => {
     ],
     ["as JSON", (name: string): Entries => [[name, `["word","segment"]`]]],
     [
-      "as the convention has it",
+      "as the OpenAI API has it",
       (name: string): Entries => [
         [`${name}[]`, "word"],
         [`${name}[]`, "segment"],
       ],
     ],
-  ])("has every list in the spelling of the convention where the client wrote it %s", async (_, written) => {
+  ])("has every list in the form of the OpenAI API where the client wrote it %s", async (_, written) => {
     const lists = "timestamp_granularities include languages keywords known_speaker_names known_speaker_references".split(" ");
     const asked = ask([...lists.flatMap(written), ["prompt", `["a"]`], ["other", "1"], ["other", "2"]]);
     expect(await formOf(asked)).toEqual([

@@ -28,24 +28,24 @@ interface Shape {
   readonly rates?: PriceRates;
 }
 
-const convention = {
+const usual = {
   prompt_tokens: 2006,
   completion_tokens: 300,
   total_tokens: 2306,
   prompt_tokens_details: { cached_tokens: 1920, audio_tokens: 0 },
   completion_tokens_details: { reasoning_tokens: 120, audio_tokens: 0, accepted_prediction_tokens: 0, rejected_prediction_tokens: 0 },
 };
-const conventionMeans = { promptTokens: 2006, completionTokens: 300, cachedTokens: 1920, reasoningTokens: 120 };
-const conventionNanos = 86 * 2000 + 1920 * 500 + 300 * 10_000;
+const usualMeaning = { promptTokens: 2006, completionTokens: 300, cachedTokens: 1920, reasoningTokens: 120 };
+const usualNanos = 86 * 2000 + 1920 * 500 + 300 * 10_000;
 
 const plain = { prompt_tokens: 26, completion_tokens: 298, total_tokens: 324 };
 const plainMeans = { promptTokens: 26, completionTokens: 298, cachedTokens: null, reasoningTokens: null };
 const plainNanos = 26 * 2000 + 298 * 10_000;
 
 const shapes: readonly Shape[] = [
-  { provider: "openai", about: "reasoning within the completion", usage: convention, means: conventionMeans, nanos: conventionNanos },
-  { provider: "azure-openai", about: "the same", usage: convention, means: conventionMeans, nanos: conventionNanos },
-  { provider: "bedrock", about: "the same", usage: convention, means: conventionMeans, nanos: conventionNanos },
+  { provider: "openai", about: "reasoning within the completion", usage: usual, means: usualMeaning, nanos: usualNanos },
+  { provider: "azure-openai", about: "the same", usage: usual, means: usualMeaning, nanos: usualNanos },
+  { provider: "bedrock", about: "the same", usage: usual, means: usualMeaning, nanos: usualNanos },
   {
     provider: "groq",
     about: "times beside the counts",

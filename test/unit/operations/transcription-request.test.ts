@@ -25,7 +25,7 @@ function refused(entries: Entries, file?: FormFile, task?: TranscriptionRequest[
   return failure;
 }
 
-test("a model is all it takes, and the rest is the convention's default", () => {
+test("a model is enough, and the rest has the defaults of the OpenAI API", () => {
   const fields = fieldsOf([["model", "whisper-1"]]);
   const file = formFile();
   expect(readTranscriptionRequest(fields, file, "transcribe")).toEqual({
