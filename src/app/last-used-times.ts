@@ -25,10 +25,10 @@ export class LastUsedTimes {
 
   async flush(): Promise<void> {
     if (this.lastUsed.size === 0) return;
-    const told = this.lastUsed;
+    const times = this.lastUsed;
     this.lastUsed = new Map();
     // This is only informative, so nothing is repeated if the store cannot be reached.
-    await this.durable.storage.keys.used(told).catch(() => {});
+    await this.durable.storage.keys.used(times).catch(() => {});
   }
 }
 

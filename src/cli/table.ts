@@ -23,9 +23,9 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
 
 /** Names and their values, one pair in each line. */
 export function facts(pairs: readonly (readonly [name: string, value: string | null])[]): string {
-  const told = pairs.filter((pair): pair is readonly [string, string] => pair[1] !== null);
-  const widest = Math.max(0, ...told.map(([name]) => name.length));
-  return told.map(([name, value]) => `${name.padEnd(widest)}  ${shown(value)}`.trimEnd()).join("\n");
+  const present = pairs.filter((pair): pair is readonly [string, string] => pair[1] !== null);
+  const widest = Math.max(0, ...present.map(([name]) => name.length));
+  return present.map(([name, value]) => `${name.padEnd(widest)}  ${shown(value)}`.trimEnd()).join("\n");
 }
 
 /** Some characters take two columns on a terminal. */

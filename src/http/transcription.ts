@@ -33,8 +33,8 @@ async function read(
   const { audioBytesMax, longAudioBytesMax, uploadReadMs, uploadsMax } = snapshot.service;
   const fileBytesMax = maySplit(key, snapshot, "transcription") ? longAudioBytesMax : audioBytesMax;
   const { after } = services.gateway.ports;
-  const form = await uploads.read({ uploadsMax, keyId: key.id, after }, (place) =>
-    readForm(request, { fileBytesMax, readMs: uploadReadMs, after, place }),
+  const form = await uploads.read({ uploadsMax, keyId: key.id, after }, (slot) =>
+    readForm(request, { fileBytesMax, readMs: uploadReadMs, after, slot }),
   );
   if (isFailure(form)) return form;
   const ask = readTranscriptionRequest(form.fields, form.file, task);

@@ -17,28 +17,28 @@ export interface UnknownRoute {
  */
 export class UnknownRoutes {
   private since = -Infinity;
-  private told = 0;
-  private untold = 0;
+  private logged = 0;
+  private skipped = 0;
 
   constructor(
     private readonly nowMs: () => number,
-    private readonly tell: (fact: UnknownRoute) => void,
+    private readonly log: (fact: UnknownRoute) => void,
   ) {}
 
   note(request: Pick<IncomingRequest, "method" | "header">, path: string, requestId: string): void {
     const nowMs = this.nowMs();
     if (nowMs - this.since >= spanMs) {
       this.since = nowMs;
-      this.told = 0;
+      this.logged = 0;
     }
-    if (this.told >= toldMax) {
-      this.untold += 1;
+    if (this.logged >= loggedMax) {
+      this.skipped += 1;
       return;
     }
-    this.told += 1;
-    const unlogged = this.untold;
-    this.untold = 0;
-    this.tell({
+    this.logged += 1;
+    const unlogged = this.skipped;
+    this.skipped = 0;
+    this.log({
       method: request.method.slice(0, 16),
       path: withoutKeys(path.slice(0, charactersMax)),
       user_agent: request.header("user-agent")?.slice(0, charactersMax) ?? null,
@@ -49,7 +49,7 @@ export class UnknownRoutes {
 }
 
 const spanMs = 10_000;
-const toldMax = 20;
+const loggedMax = 20;
 const charactersMax = 200;
 
 /** A segment as long as a key may be one, sent by a misconfigured client. */

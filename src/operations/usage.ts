@@ -41,7 +41,7 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
   const cacheWriteTokens = count(prompt?.["cache_write_tokens"]);
   const audioInputTokens = count(prompt?.["audio_tokens"]);
   const audioOutputTokens = count(completion?.["audio_tokens"]);
-  const told: TokenUsage = {
+  const reported: TokenUsage = {
     promptTokens: count(usage["prompt_tokens"]),
     completionTokens: count(usage["completion_tokens"]),
     cachedTokens: count(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"] ?? usage["cached_tokens"]),
@@ -50,9 +50,9 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
   // The usual case: most answers report no more.
   const plain =
     cacheWriteTokens === null && audioInputTokens === null && audioOutputTokens === null
-      ? told
+      ? reported
       : {
-          ...told,
+          ...reported,
           ...(cacheWriteTokens === null ? undefined : { cacheWriteTokens }),
           ...(audioInputTokens === null ? undefined : { audioInputTokens }),
           ...(audioOutputTokens === null ? undefined : { audioOutputTokens }),
@@ -61,50 +61,50 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
 }
 
 /** Adds parts to their wholes that a provider counts separately. */
-function normalised(told: TokenUsage, usage: Readonly<Record<string, unknown>>): MeteredUsage {
-  const heard = usage["prompt_audio_seconds"];
-  if (typeof heard === "number" && heard > 0 && heard <= secondsMax) {
+function normalised(reported: TokenUsage, usage: Readonly<Record<string, unknown>>): MeteredUsage {
+  const audioSeconds = usage["prompt_audio_seconds"];
+  if (typeof audioSeconds === "number" && audioSeconds > 0 && audioSeconds <= secondsMax) {
     // Audio that is billed by the second: its tokens are only in the total, and must not be billed again.
-    return { ...withinWholes(told), audioSeconds: heard };
+    return { ...withinWholes(reported), audioSeconds };
   }
   const citations = count(usage["citation_tokens"]);
-  const apart = citations === null ? told : withResearch(told, citations);
+  const apart = citations === null ? reported : withResearch(reported, citations);
   const total = count(usage["total_tokens"]);
   return withinWholes(total === null ? apart : withTotal(apart, total), total);
 }
 
 /** With citation tokens, those are input and reasoning is output, both in addition to the two wholes. */
-function withResearch(told: TokenUsage, citations: number): TokenUsage {
-  const { promptTokens, completionTokens, reasoningTokens } = told;
+function withResearch(reported: TokenUsage, citations: number): TokenUsage {
+  const { promptTokens, completionTokens, reasoningTokens } = reported;
   return {
-    ...told,
+    ...reported,
     promptTokens: promptTokens === null ? null : promptTokens + citations,
     completionTokens: completionTokens === null ? null : completionTokens + (reasoningTokens ?? 0),
   };
 }
 
 /** What the total has beyond prompt and completion is output: reasoning that the completion does not include. */
-function withTotal(told: TokenUsage, total: number): TokenUsage {
-  const { promptTokens, completionTokens, cachedTokens } = told;
+function withTotal(reported: TokenUsage, total: number): TokenUsage {
+  const { promptTokens, completionTokens, cachedTokens } = reported;
   if (promptTokens === null) {
     const isWhole = completionTokens !== null && total >= completionTokens;
-    return isWhole ? { ...told, promptTokens: total - completionTokens } : told;
+    return isWhole ? { ...reported, promptTokens: total - completionTokens } : reported;
   }
   const beyond = total - promptTokens - (completionTokens ?? 0);
-  if (completionTokens === null) return beyond < 0 ? told : { ...told, completionTokens: beyond };
-  if (beyond <= 0) return told;
+  if (completionTokens === null) return beyond < 0 ? reported : { ...reported, completionTokens: beyond };
+  if (beyond <= 0) return reported;
   if (cachedTokens !== null && cachedTokens > promptTokens && beyond >= cachedTokens) {
     // The prompt does not include cached tokens here: that part of the difference is input.
     const output = completionTokens + beyond - cachedTokens;
-    return { ...told, promptTokens: promptTokens + cachedTokens, completionTokens: output };
+    return { ...reported, promptTokens: promptTokens + cachedTokens, completionTokens: output };
   }
-  return { ...told, completionTokens: completionTokens + beyond };
+  return { ...reported, completionTokens: completionTokens + beyond };
 }
 
 /** Limits a part to its whole. Only reasoning, if no total contradicts, is taken as additional to the completion. */
-function withinWholes(told: TokenUsage, total: number | null = null): TokenUsage {
-  const { promptTokens: prompt, completionTokens: completion } = told;
-  const { cachedTokens, reasoningTokens, cacheWriteTokens, audioInputTokens, audioOutputTokens } = told;
+function withinWholes(reported: TokenUsage, total: number | null = null): TokenUsage {
+  const { promptTokens: prompt, completionTokens: completion } = reported;
+  const { cachedTokens, reasoningTokens, cacheWriteTokens, audioInputTokens, audioOutputTokens } = reported;
   const isApart = total === null && exceeds(reasoningTokens, completion);
   if (
     !isApart &&
@@ -114,7 +114,7 @@ function withinWholes(told: TokenUsage, total: number | null = null): TokenUsage
     !exceeds(reasoningTokens, completion) &&
     !exceeds(audioOutputTokens, completion)
   ) {
-    return told;
+    return reported;
   }
   const output = isApart ? completion! + reasoningTokens! : completion;
   return {

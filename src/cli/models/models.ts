@@ -32,7 +32,7 @@ export async function runModels(request: ModelsRequest, context: ModelsContext):
   const addon = table.find((candidate) => candidate.name === name);
   if (addon !== undefined) return request.act === "add" ? add(addon, context) : remove(addon, context);
   const builtIn = catalog.find(({ upstream }) => upstream === name);
-  if (builtIn === undefined) return refuseUnknown(name, table, context);
+  if (builtIn === undefined) return reportUnknown(name, table, context);
   if (request.act === "add" && installed(builtIn)) {
     console.log(`${builtIn.id} is built in: there is nothing to add.`);
     return 0;
@@ -102,10 +102,10 @@ async function remove(addon: Addon, { dataDir }: ModelsContext): Promise<number>
   return failureExitCode;
 }
 
-function refuseUnknown(name: string, table: readonly Addon[], { nearest }: ModelsContext): number {
+function reportUnknown(name: string, table: readonly Addon[], { nearest }: ModelsContext): number {
   const known = table.map((addon) => addon.name);
-  const meant = nearest(name, [...known, ...catalog.map(({ upstream }) => upstream)]);
-  console.error(`There is no model ${JSON.stringify(name.slice(0, 100))}.${meant === null ? "" : ` Did you mean ${meant}?`}`);
+  const suggestion = nearest(name, [...known, ...catalog.map(({ upstream }) => upstream)]);
+  console.error(`There is no model ${JSON.stringify(name.slice(0, 100))}.${suggestion === null ? "" : ` Did you mean ${suggestion}?`}`);
   console.error(`You can add ${known.join(", ")}. See sluice models list.`);
   return usageExitCode;
 }

@@ -101,7 +101,7 @@ function read(value: unknown): ParsedError | null {
   if (root === null) return null;
   const error = fields(root["error"]) ?? fields(list(root["errors"])[0]) ?? root;
   const around = error === root ? null : root;
-  const told =
+  const sentence =
     sentenceIn(around === null ? root["error"] : error["message"]) ??
     sentenceIn(root["message"]) ??
     sentenceIn(root["err_msg"]) ??
@@ -111,10 +111,10 @@ function read(value: unknown): ParsedError | null {
   const detail = fields(root["detail"]);
   return {
     body: {
-      message: told.message,
+      message: sentence.message,
       type: word(error["type"]) ?? word(root["__type"]) ?? word(root["category"]) ?? word(detail?.["type"]),
-      code: word(error["code"]) ?? word(around?.["code"]) ?? word(root["err_code"]) ?? word(detail?.["code"]) ?? told.code,
-      param: word(error["param"]) ?? told.param,
+      code: word(error["code"]) ?? word(around?.["code"]) ?? word(root["err_code"]) ?? word(detail?.["code"]) ?? sentence.code,
+      param: word(error["param"]) ?? sentence.param,
       status: word(error["status"]) ?? word(root["statusCode"]) ?? word(detail?.["status"]),
       details: detailsIn(error),
       form: "json",
@@ -247,8 +247,8 @@ function withoutTags(text: string): string {
     const open = text.indexOf("<", at);
     words.push(text.slice(at, open === -1 ? text.length : open));
     if (open === -1) break;
-    const unspoken = /^<(script|style)/i.exec(text.slice(open, open + 8))?.[1]?.toLowerCase();
-    const from = unspoken === undefined ? open : text.indexOf(`</${unspoken}`, open);
+    const invisible = /^<(script|style)/i.exec(text.slice(open, open + 8))?.[1]?.toLowerCase();
+    const from = invisible === undefined ? open : text.indexOf(`</${invisible}`, open);
     const close = from === -1 ? -1 : text.indexOf(">", from);
     if (close === -1) break;
     at = close + 1;

@@ -32,15 +32,15 @@ export class FamiliarShape implements FamiliarDelta {
     if (words === null) return null;
     const padding = document.members.filter((member) => member.key === "obfuscation");
     if (padding.length > 1) return null;
-    const holes = [words, ...padding.filter(({ kind }) => kind === "string")].toSorted((one, other) => one.start - other.start);
+    const variableStrings = [words, ...padding.filter(({ kind }) => kind === "string")].toSorted((one, other) => one.start - other.start);
     const literals: Uint8Array[] = [];
     let at = 0;
-    for (const { start, end } of holes) {
+    for (const { start, end } of variableStrings) {
       literals.push(frame.slice(at, prefixLength + start + 1));
       at = prefixLength + end - 1;
     }
     literals.push(frame.slice(at));
-    return new FamiliarShape(literals, holes.indexOf(words), output, key === "content");
+    return new FamiliarShape(literals, variableStrings.indexOf(words), output, key === "content");
   }
 
   /** The end of the matching frame that begins at `start`; 0 if there is none. */

@@ -20,8 +20,8 @@ export class OpenAiTranscriptStream implements EventDecoder {
   private ended = false;
   /** A chunk like that of a chat had a finish_reason. It does not prove the end, but makes an empty transcript valid. */
   private stopped = false;
-  private said = "";
-  private saidInSegments = "";
+  private streamedText = "";
+  private segmentText = "";
   private usage: MeteredUsage | null = null;
 
   /** The length of the upload is metered if the stream does not report it. */
@@ -39,8 +39,8 @@ export class OpenAiTranscriptStream implements EventDecoder {
     const isError = (data["error"] !== undefined && data["error"] !== null) || event.name === "error" || data["type"] === "error";
     if (isError) return this.broken(explainInBand(data["error"] ?? data));
     if (this.done) return none;
-    const emissions = this.spoken(data, event.frame);
-    return this.said.length + this.saidInSegments.length > textLengthMax
+    const emissions = this.emissionsOf(data, event.frame);
+    return this.streamedText.length + this.segmentText.length > textLengthMax
       ? this.broken(failure("bad_response", "the stream is longer than any transcript"))
       : emissions;
   }
@@ -51,7 +51,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
     return this.broken(failure("bad_response", "the stream ended before its first output"), "the stream ended without its last event");
   }
 
-  private spoken(data: JsonObject, frame: Uint8Array): readonly Emission[] {
+  private emissionsOf(data: JsonObject, frame: Uint8Array): readonly Emission[] {
     switch (data["type"]) {
       case "transcript.text.delta":
         return this.text(string(data["delta"]), frame);
@@ -83,13 +83,13 @@ export class OpenAiTranscriptStream implements EventDecoder {
 
   private text(text: string, frame: Uint8Array): readonly Emission[] {
     if (text !== "") this.hasOutput = true;
-    this.said += text;
+    this.streamedText += text;
     return [{ kind: "delta", frame, output: text === "" ? null : "text", text, finishes: false }];
   }
 
   private segment(text: string, frame: Uint8Array): readonly Emission[] {
     if (text !== "") this.hasOutput = true;
-    this.saidInSegments += text;
+    this.segmentText += text;
     return [{ kind: "delta", frame, output: text === "" ? null : "text", text: "", finishes: false }];
   }
 
@@ -108,7 +108,7 @@ export class OpenAiTranscriptStream implements EventDecoder {
   /** An end mark completes a stream that had output. */
   private end(): Emissions {
     if (!this.hasOutput && !this.stopped) return failure("bad_response", "the stream ended before its first output");
-    const text = this.said === "" ? this.saidInSegments.trim() : this.said;
+    const text = this.streamedText === "" ? this.segmentText.trim() : this.streamedText;
     const last = this.done ? none : this.finish(this.doneFrame(text), this.usage);
     this.ended = true;
     return [...last, { kind: "end", frame: endFrame, finish: null }];

@@ -66,7 +66,7 @@ export class AudioTrack {
   }
 
   /** The body of the upstream has ended. */
-  close(told: TrackEnd): Emissions | Promise<Emissions> {
+  close(trackEnd: TrackEnd): Emissions | Promise<Emissions> {
     if (this.destroyed) return abandoned;
     let last: readonly AudioPiece[] = [];
     if (this.held !== null) {
@@ -78,8 +78,8 @@ export class AudioTrack {
     // Audio that was not sent yet is checked as a whole, so that an incomplete body can be retried elsewhere.
     const wrong = this.watch(last) ?? this.end!.short();
     if (wrong !== null) return failure("bad_response", wrong);
-    if (this.transcodes) return this.drained(joined(last), told);
-    return [...this.unchanged(last), ...this.closing(told)];
+    if (this.transcodes) return this.drained(joined(last), trackEnd);
+    return [...this.unchanged(last), ...this.closing(trackEnd)];
   }
 
   destroy(): void {
@@ -151,14 +151,14 @@ export class AudioTrack {
     }
   }
 
-  private async drained(audio: Uint8Array, told: TrackEnd): Promise<Emissions> {
+  private async drained(audio: Uint8Array, trackEnd: TrackEnd): Promise<Emissions> {
     return this.attempted(async (transcoder) => {
-      this.trackEnd = told;
+      this.trackEnd = trackEnd;
       const first = await this.worked(transcoder, audio);
       if (this.hasMore) return first;
       const rest = this.made(await transcoder.end());
       if (!this.hasOutput) return failure("bad_response", "the answer holds no audio");
-      return [...first, ...rest, ...this.closing(told)];
+      return [...first, ...rest, ...this.closing(trackEnd)];
     });
   }
 

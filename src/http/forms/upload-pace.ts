@@ -7,7 +7,7 @@ export interface PaceLimits {
   readonly readMs: number;
   readonly after: (ms: number, then: () => void) => () => void;
   /** Its slot among the concurrent uploads, which it may lose to another key. */
-  readonly place?: UploadSlot;
+  readonly slot?: UploadSlot;
 }
 
 /**
@@ -32,7 +32,7 @@ export class UploadPace {
     this.#watch(0);
     // The start may be slow.
     this.#watchPace(-paceBytes);
-    if (limits.place !== undefined) limits.place.onEnd = (why) => this.#fail(why);
+    if (limits.slot !== undefined) limits.slot.onEnd = (why) => this.#fail(why);
   }
 
   /** The next bytes are awaited. While the disk is busy with the last ones, the client is not to blame. */
@@ -45,7 +45,7 @@ export class UploadPace {
     this.#disarmIdle();
     this.#isWaiting = false;
     this.#bytes += bytes;
-    if (this.#limits.place !== undefined) this.#limits.place.bytes = this.#bytes;
+    if (this.#limits.slot !== undefined) this.#limits.slot.bytes = this.#bytes;
   }
 
   /** Stops measuring. */

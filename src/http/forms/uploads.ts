@@ -11,7 +11,7 @@ export class Uploads {
   readonly #waiting: QueuedUpload[] = [];
 
   /** Reads one more upload. If there are too many, none of its body is read. */
-  async read<T>({ uploadsMax, keyId, after }: UploadOptions, upload: (place: UploadSlot) => Promise<T>): Promise<T | Failure> {
+  async read<T>({ uploadsMax, keyId, after }: UploadOptions, upload: (slot: UploadSlot) => Promise<T>): Promise<T | Failure> {
     const one = new ActiveUpload(keyId);
     if (this.#reading.length >= uploadsMax || this.#waiting.length > 0) {
       if (!this.#mayWait(keyId, uploadsMax) || !(await this.#freed(one, uploadsMax, after))) return tooManyUploads;

@@ -4,42 +4,42 @@
  * mixture. White space is not compared, because models differ in it.
  */
 export class ContinuationSeam {
-  private heard = "";
+  private received = "";
   private resolved = false;
   /** What the client has, and what the second answer has brought so far, both without white space. */
-  private readonly had: string;
-  private said = "";
-  /** Where in `had` the second answer may have begun. */
+  private readonly known: string;
+  private receivedSolid = "";
+  /** Where in `known` the second answer may have begun. */
   private places: readonly number[];
-  private readonly asked: number;
+  private readonly requestedPlace: number;
   /** White space at the end of what the client has, which the second answer may repeat. */
-  private blanks: string;
+  private trailingSpace: string;
 
   /** `continues`: the second model goes on after the text so far. `repeats`: it has to repeat the end of the text, or begin again. */
   constructor(
     delivered: string,
     private readonly expects: "continues" | "repeats",
   ) {
-    this.had = solid(delivered);
-    this.blanks = delivered.slice(delivered.trimEnd().length);
-    this.asked = this.had.length - solid(endOf(delivered)).length;
+    this.known = solid(delivered);
+    this.trailingSpace = delivered.slice(delivered.trimEnd().length);
+    this.requestedPlace = this.known.length - solid(endOf(delivered)).length;
     const overlap = expects === "repeats" ? verifiedMin : solidMin(delivered);
-    this.places = placesIn(this.had, Math.min(overlap, this.had.length));
-    if (this.had === "") this.resolved = true;
+    this.places = placesIn(this.known, Math.min(overlap, this.known.length));
+    if (this.known === "") this.resolved = true;
   }
 
   /** The part of this text that is new to the client (possibly nothing yet), or `differs` if the two answers cannot be joined. */
   push(text: string): string | "differs" {
     if (this.resolved) return this.fresh(text);
-    this.heard += text;
-    const from = this.said.length;
-    this.said += solid(text);
+    this.received += text;
+    const from = this.receivedSolid.length;
+    this.receivedSolid += solid(text);
     this.places = this.places.filter((place) => this.agrees(place, from));
     // The place that the model was asked to repeat from goes before other possible ones.
-    const place = this.expects === "repeats" && this.places.includes(this.asked) ? this.asked : this.places[0];
+    const place = this.expects === "repeats" && this.places.includes(this.requestedPlace) ? this.requestedPlace : this.places[0];
     if (place === undefined) return this.expects === "repeats" ? "differs" : this.resolve(0);
-    const overlap = this.had.length - place;
-    return overlap <= this.said.length ? this.resolve(overlap) : "";
+    const overlap = this.known.length - place;
+    return overlap <= this.receivedSolid.length ? this.resolve(overlap) : "";
   }
 
   /** The second answer has ended: returns what was held back because it might have been a repetition. */
@@ -51,25 +51,25 @@ export class ContinuationSeam {
 
   /** Whether the new text from `from` on matches the known text at this place, as far as both go. */
   private agrees(place: number, from: number): boolean {
-    const { had, said } = this;
-    const end = Math.min(said.length, had.length - place);
-    for (let at = from; at < end; at++) if (had.charCodeAt(place + at) !== said.charCodeAt(at)) return false;
+    const { known, receivedSolid } = this;
+    const end = Math.min(receivedSolid.length, known.length - place);
+    for (let at = from; at < end; at++) if (known.charCodeAt(place + at) !== receivedSolid.charCodeAt(at)) return false;
     return true;
   }
 
   private resolve(overlap: number): string {
     this.resolved = true;
     let at = 0;
-    for (let left = overlap; left > 0; at++) if (!isBlank(this.heard, at)) left--;
-    return this.fresh(this.heard.slice(at));
+    for (let left = overlap; left > 0; at++) if (!isBlank(this.received, at)) left--;
+    return this.fresh(this.received.slice(at));
   }
 
   private fresh(text: string): string {
     let at = 0;
-    while (this.blanks !== "" && at < text.length) {
-      if (text[at] !== this.blanks[0]) this.blanks = "";
+    while (this.trailingSpace !== "" && at < text.length) {
+      if (text[at] !== this.trailingSpace[0]) this.trailingSpace = "";
       else {
-        this.blanks = this.blanks.slice(1);
+        this.trailingSpace = this.trailingSpace.slice(1);
         at++;
       }
     }
@@ -89,9 +89,9 @@ export function endOf(text: string): string {
 }
 
 /** Possible overlaps, the longest first. A second answer begins near the end of the first, or at its beginning. */
-function placesIn(had: string, overlap: number): readonly number[] {
-  const last = had.length - overlap;
-  const first = Math.max(0, had.length - lookedAt);
+function placesIn(known: string, overlap: number): readonly number[] {
+  const last = known.length - overlap;
+  const first = Math.max(0, known.length - lookedAt);
   const places: number[] = first > 0 ? [0] : [];
   for (let place = first; place <= last; place++) places.push(place);
   return places;

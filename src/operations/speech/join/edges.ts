@@ -1,40 +1,40 @@
 /** Shortens long silence at the beginning and end of one part of speech. Silence that may be at the end is held until more arrives. */
 export class SpeechEdges {
-  private heard = false;
+  private hasSound = false;
   /** Part of the current silence has already been sent. */
-  private leaving = false;
-  private quiet: Int16Array = none;
+  private isSending = false;
+  private silence: Int16Array = none;
 
   /** The samples that can be sent, of these and of earlier ones. */
   push(samples: Int16Array): readonly Int16Array[] {
     const first = samples.findIndex(isAudible);
     if (first < 0) return this.hold(samples);
     const past = samples.findLastIndex(isAudible) + 1;
-    const before = this.heard ? [this.quiet] : [joined(this.quiet, samples.subarray(0, first)).slice(-edgeSamplesMax)];
-    const from = this.heard ? 0 : first;
-    this.heard = true;
-    this.leaving = false;
-    this.quiet = samples.slice(past);
+    const before = this.hasSound ? [this.silence] : [joined(this.silence, samples.subarray(0, first)).slice(-edgeSamplesMax)];
+    const from = this.hasSound ? 0 : first;
+    this.hasSound = true;
+    this.isSending = false;
+    this.silence = samples.slice(past);
     return [...before, samples.subarray(from, past), ...this.hold(none)];
   }
 
   /** The rest of the part. */
   end(): Int16Array {
-    return this.leaving ? none : this.quiet.subarray(0, edgeSamplesMax);
+    return this.isSending ? none : this.silence.subarray(0, edgeSamplesMax);
   }
 
   private hold(samples: Int16Array): readonly Int16Array[] {
-    const quiet = joined(this.quiet, samples);
-    const over = quiet.length - (this.heard ? heldSamplesMax : edgeSamplesMax);
+    const silence = joined(this.silence, samples);
+    const over = silence.length - (this.hasSound ? heldSamplesMax : edgeSamplesMax);
     if (over <= 0) {
-      this.quiet = quiet;
+      this.silence = silence;
       return [];
     }
-    this.quiet = quiet.slice(over);
+    this.silence = silence.slice(over);
     // Only the end of the silence before the first sound is kept.
-    if (!this.heard) return [];
-    this.leaving = true;
-    return [quiet.subarray(0, over)];
+    if (!this.hasSound) return [];
+    this.isSending = true;
+    return [silence.subarray(0, over)];
   }
 }
 

@@ -3,10 +3,10 @@ import type { MeteredUsage } from "../../usage.ts";
 
 /** The sum of the usage of several answers. A figure that no answer reports is unknown. */
 export function summedUsage(usages: readonly (MeteredUsage | null)[]): MeteredUsage | null {
-  const told = usages.filter((usage) => usage !== null);
-  if (told.length === 0) return null;
+  const reported = usages.filter((usage) => usage !== null);
+  if (reported.length === 0) return null;
   const sum = (figure: (usage: MeteredUsage) => number | null | undefined): number | null => {
-    const figures = told.map(figure).filter((value) => value != null);
+    const figures = reported.map(figure).filter((value) => value != null);
     return figures.length === 0 ? null : figures.reduce((total, value) => total + value, 0);
   };
   return {
@@ -15,7 +15,7 @@ export function summedUsage(usages: readonly (MeteredUsage | null)[]): MeteredUs
     cachedTokens: sum(({ cachedTokens }) => cachedTokens),
     reasoningTokens: sum(({ reasoningTokens }) => reasoningTokens),
     audioSeconds: sum(({ audioSeconds }) => audioSeconds),
-    ...(told.some(({ estimated }) => estimated === true) ? { estimated: true } : undefined),
+    ...(reported.some(({ estimated }) => estimated === true) ? { estimated: true } : undefined),
   };
 }
 
