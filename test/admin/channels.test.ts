@@ -67,7 +67,7 @@ const status: ChannelStatus = {
 };
 
 describe("a channel that is added", () => {
-  test("S51: keeps its secrets to itself: sealed in the store, and only their ends are shown", async () => {
+  test("S51: has its secrets encrypted in the store, and only their ends are shown", async () => {
     const { world, call, look } = await rig();
     const made = await call("POST", "/channels", { name: "main", entry, secrets: [secret, "short"] });
     expect(made.status).toBe(201);
@@ -155,7 +155,7 @@ describe("a channel that is added", () => {
 });
 
 describe("a channel that is changed", () => {
-  test("keeps the settings that are not given, and loses those that are null", async () => {
+  test("keeps absent settings, and null removes one", async () => {
     const { world, call } = await rig();
     await call("POST", "/channels", { name: "main", entry, secrets: [secret] });
     const before = await world.storage.channels.get("main");
@@ -169,7 +169,7 @@ describe("a channel that is changed", () => {
     expect((await world.storage.channels.get("main"))?.sealed).toBeNull();
   });
 
-  test("does not take its secrets along to another address", async () => {
+  test("does not send its secrets to a new address", async () => {
     const { world, call } = await rig();
     await call("POST", "/channels", { name: "main", entry, secrets: [secret] });
     for (const move of [
@@ -186,7 +186,7 @@ describe("a channel that is changed", () => {
     expect(shown(moved).entry).toMatchObject({ base_url: "https://new.example.net/v1" });
   });
 
-  test("S32: is held to the same rules, and changes nothing when they are broken", async () => {
+  test("S32: is checked by the same rules, and stays as it was if they are broken", async () => {
     const { world, call } = await rig();
     await call("POST", "/channels", { name: "main", entry });
     for (const [body, code] of [
@@ -293,7 +293,7 @@ describe("S51: the headers of a channel", () => {
     };
   }
 
-  test("are sealed in the store, shown by name only, and used as they are", async () => {
+  test("are encrypted in the store, shown by name only, and sent unchanged", async () => {
     const { world, call, look } = await sealing();
     const made = await call("POST", "/channels", { name: "main", entry: { ...entry, headers } });
     expect(shown(made).entry).toEqual({ ...entry, headers: { "x-key": "****", "x-team": "****" } });
@@ -306,7 +306,7 @@ describe("S51: the headers of a channel", () => {
     expect((await world.storage.channels.list())[0]?.entry).toEqual({ ...entry, headers });
   });
 
-  test("that were kept in clear before are read, and sealed with the next change", async () => {
+  test("that were stored in plain text before are read, and encrypted with the next change", async () => {
     const { world, call, clear } = await sealing();
     await call("POST", "/channels", { name: "main", entry });
     await clear({ ...entry, headers });
@@ -331,7 +331,7 @@ describe("S51: the headers of a channel", () => {
     expect((await call("POST", "/channels", { name: "other", entry: { ...entry, headers: { a: "****" } } })).status).toBe(400);
   });
 
-  test("do not go along to another address", async () => {
+  test("are not sent to a new address", async () => {
     const { world, call } = await sealing();
     await call("POST", "/channels", { name: "main", entry: { ...entry, headers } });
     const base_url = "https://evil.example.net/v1";
@@ -355,7 +355,7 @@ async function rowsOf({ storeFile }: AdminWorld): Promise<readonly string[]> {
 }
 
 describe("a channel of the configuration file", () => {
-  test("is shown, and says where to change it", async () => {
+  test("is shown, and a change is refused with the place where to make it", async () => {
     const { world, call, look, running } = await rig();
     running.push({ ...status, name: "filed", source: "file" });
     expect(shown(await look("/channels/filed"))).toMatchObject({

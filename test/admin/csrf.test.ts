@@ -22,7 +22,7 @@ function post(changed: Readonly<Record<string, string | null>>): Promise<Called>
 }
 
 describe("S43: a change with a session's cookie", () => {
-  test("is made for our own page", async () => {
+  test("is made for a page of the same origin", async () => {
     expect((await post({})).status).toBe(201);
     expect((await post({ "sec-fetch-site": "same-origin" })).status).toBe(201);
     expect((await post({ "sec-fetch-site": "same-origin", origin: null })).status).toBe(201);
@@ -86,7 +86,7 @@ test("S43: every route that changes something asks for it", async () => {
   }
 });
 
-test("a token in a header needs none of it: no browser sends one by itself", async () => {
+test("a token in a header needs no CSRF protection: no browser sends one by itself", async () => {
   const headers = await world.token("admin");
   expect((await world.call("POST", path, { headers, body: { name: "by-machine", role: "viewer" } })).status).toBe(201);
 });
@@ -106,7 +106,7 @@ describe("S43: the cookie", () => {
     return called.headers.get("set-cookie") ?? "";
   };
 
-  test("is out of reach for scripts and other sites", async () => {
+  test("is not available to scripts and other sites", async () => {
     expect(await attributes(world)).toMatch(/^sluice_session=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; SameSite=Strict$/);
   });
 
@@ -120,14 +120,14 @@ describe("S43: the cookie", () => {
     expect((await secure.call("GET", "/admin/api/me", { headers: { cookie: value.replace("__Host-", "") } })).status).toBe(401);
   });
 
-  test("that is there twice with two values is nobody's", async () => {
+  test("that is sent twice with different values is rejected", async () => {
     const { cookie = "" } = browser;
     const other = (await world.session("ben"))["cookie"] ?? "";
     expect((await world.call("GET", "/admin/api/me", { headers: { cookie: `${cookie}; ${other}` } })).status).toBe(401);
     expect((await world.call("GET", "/admin/api/me", { headers: { cookie: `theme=dark; ${cookie}; x` } })).status).toBe(200);
   });
 
-  test("does not count where a token is shown too", async () => {
+  test("is ignored if there is a token", async () => {
     const { cookie = "" } = browser;
     expect((await world.call("GET", "/admin/api/me", { headers: { cookie, authorization: "Bearer nonsense" } })).status).toBe(401);
   });

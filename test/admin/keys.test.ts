@@ -45,7 +45,7 @@ const fileKey: Key = {
 };
 
 describe("making a key", () => {
-  test("shows its token once, and nothing else ever does", async () => {
+  test("shows its token once and never again", async () => {
     const { world, call, look } = await actors();
     const made = await call("POST", "/keys", { name: "Ada's app", owner: "ada", note: "two\nlines", operations: ["chat"] });
     expect(made.status).toBe(201);
@@ -64,7 +64,7 @@ describe("making a key", () => {
     expect(kept).not.toContain(token!.slice(20));
   });
 
-  test("takes limits in the words of the file, with dollars that stay exact", async () => {
+  test("takes limits as the configuration file writes them, with exact dollars", async () => {
     const { world, call } = await actors();
     const limits = {
       rpm: 60,
@@ -114,7 +114,7 @@ describe("making a key", () => {
     expect(await world.storage.keys.count()).toBe(0);
   });
 
-  test("refuses a name that a key has, also one of the file", async () => {
+  test("refuses a name that another key has, also one of the file", async () => {
     const { call } = await actors({ services: { fileKeys: () => [fileKey] } });
     expect((await call("POST", "/keys", { name: "app" })).status).toBe(201);
     for (const name of ["app", "ci"]) {
@@ -224,7 +224,7 @@ describe("changing a key", () => {
     expect(await world.storage.keys.get(id)).toEqual(before);
   });
 
-  test("gives it a new token, while the old one goes on for a day unless told otherwise", async () => {
+  test("gives it a new token, and the old one works for another day by default", async () => {
     const { world, call } = await actors();
     const first = shown(await call("POST", "/keys", { name: "app" }));
     const second = shown(await call("POST", `/keys/${first.id}/rotate`, {}));
@@ -254,7 +254,7 @@ describe("changing a key", () => {
     expect([rotated.status, codeOf(rotated)]).toEqual([409, "conflict"]);
   });
 
-  test("shows one whose time is over as expired", async () => {
+  test("shows an expired one as such", async () => {
     const { world, call, look } = await actors();
     const { id } = shown(await call("POST", "/keys", { name: "app", expires_at: new Date(Date.now() + 60_000).toISOString() }));
     expect(shown(await look(`/keys/${id}`)).state).toBe("active");
@@ -264,7 +264,7 @@ describe("changing a key", () => {
 });
 
 describe("keys of the configuration file", () => {
-  test("are shown with the others, and say where to change them", async () => {
+  test("are shown with the others, and a change is refused with the place where to make it", async () => {
     const { call, look } = await actors({ services: { fileKeys: () => [fileKey] } });
     expect(shown(await look("/keys/file:ci"))).toMatchObject({
       name: "ci",
@@ -291,7 +291,7 @@ describe("keys of the configuration file", () => {
 });
 
 describe("looking for keys", () => {
-  test("S16: takes what is searched for literally, and bounds everything", async () => {
+  test("S16: takes the search text literally, and limits every parameter", async () => {
     const { world, look } = await actors({ services: { fileKeys: () => [fileKey] } });
     // Ids of our own: one of chance may hold any two letters that are looked for.
     for (const [id, name, owner] of [
@@ -334,7 +334,7 @@ describe("looking for keys", () => {
     expect((await look("/keys?after=nonsense")).status).toBe(200);
   });
 
-  test("comes by pages that hold each key once, whatever their size", async () => {
+  test("returns each key once, whatever the size of a page", async () => {
     const own = Array.from({ length: 5 }, (_, at) => ({ ...fileKey, id: `file:f${at}`, name: `f${at}` }));
     const { world, look } = await actors({ services: { fileKeys: () => own.toReversed() } });
     for (let at = 0; at < 11; at++) {
@@ -372,7 +372,7 @@ describe("limits", () => {
     budget: fc.option(amount),
   };
 
-  test("that are shown can be given back, and mean the same", () => {
+  test("that are shown can be sent back, and mean the same", () => {
     const any = fc.record({
       ...rates,
       unpriced: fc.constantFrom("refuse" as const, "allow" as const),
@@ -401,7 +401,7 @@ describe("limits", () => {
 });
 
 describe("the standing of a key", () => {
-  test("is what its receipts have spent of each budget in its period", async () => {
+  test("shows what was spent of each budget in its period", async () => {
     const { world, call, look } = await actors();
     const limits = {
       budget_usd: 10,

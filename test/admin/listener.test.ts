@@ -88,7 +88,7 @@ describe("S34, S44, S45: every answer", () => {
     },
   );
 
-  test("bears the caller's request id where that is harmless, and repeats it in an error", async () => {
+  test("has the caller's request id if that is safe, also in an error", async () => {
     const given = await world.call("GET", "/nowhere", { headers: { "x-request-id": "mine-1" } });
     expect(given.headers.get("x-request-id")).toBe("mine-1");
     expect((given.json as ErrorBody).error.request_id).toBe("mine-1");
@@ -96,7 +96,7 @@ describe("S34, S44, S45: every answer", () => {
     expect(hostile.headers.get("x-request-id")).toStartWith("req_");
   });
 
-  test("behind TLS tells browsers to stay there", async () => {
+  test("behind TLS has Strict-Transport-Security", async () => {
     const secure = await startAdmin({ listen: { secure: true } });
     expect((await secure.call("GET", "/healthz")).headers.get("strict-transport-security")).toBe("max-age=31536000");
   });
@@ -126,26 +126,26 @@ describe("S08: a path", () => {
     expect((JSON.parse(response.text) as ErrorBody).error.code).toBe("unknown_route");
   });
 
-  test("that the runtime has straightened is judged as the route it became", async () => {
+  test("that the runtime has normalised is authorised as the resulting route", async () => {
     for (const path of ["/x/../admin/api/me", "/healthz/%2e%2e/admin/api/me", "/admin\\api/me", "http://evil.example/admin/api/me"]) {
       expect((await rawRequest(world.url, { path })).status).toBe(401);
     }
   });
 
-  test("is not changed by headers that other servers obey", async () => {
+  test("is not changed by headers such as X-Original-URL", async () => {
     const headers = { "x-original-url": "/admin/api/me", "x-rewrite-url": "/admin/api/me", "x-http-method-override": "DELETE" };
     const { status, text } = await world.call("GET", "/healthz", { headers });
     expect([status, text]).toEqual([200, "ok\n"]);
   });
 
-  test("said in full comes before one with a name, whose segment is decoded once", async () => {
+  test("in full goes before one with a parameter, whose segment is decoded once", async () => {
     expect((await world.call("GET", "/test/named/fixed")).json).toEqual({ fixed: true });
     expect((await world.call("GET", "/test/named/a%2Fb%2520c")).json).toEqual({ id: "a/b%20c" });
   });
 });
 
 describe("a method", () => {
-  test("that a path does not have gets 405 and those it has", async () => {
+  test("that a path does not support gets 405 and the supported ones", async () => {
     for (const method of ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]) {
       const response = await rawRequest(world.url, { method, path: "/test/slow" });
       expect(response.status).toBe(405);
@@ -195,7 +195,7 @@ describe("S46: a host", () => {
     },
   );
 
-  test("may be any bare address when the listener is bound to all of them, but still no other name", () => {
+  test("may be any IP address if the listener is bound to all addresses, but no other name", () => {
     for (const bound of ["0.0.0.0", "::"]) {
       const allowed = makeHostCheck(bound, []);
       expect(["192.168.1.5:4401", "[fe80::1]:4401", "localhost"].map(allowed)).toEqual([true, true, true]);
@@ -240,7 +240,7 @@ describe("a body", () => {
     expect((await world.call("POST", "/test/body", { raw: Bun.gzipSync('{"name":"a"}'), headers })).status).toBe(415);
   });
 
-  test("above the limit is refused in the envelope, with a length and without one", async () => {
+  test("above the limit is refused with an error object, with a length and without one", async () => {
     const body = JSON.stringify({ name: "x".repeat(bodyBytesMax) });
     const headers = { "Content-Type": "application/json" };
     for (const chunked of [false, true]) {
@@ -249,7 +249,7 @@ describe("a body", () => {
     }
   });
 
-  test("that does not arrive is waited for only so long", async () => {
+  test("that does not arrive in time is refused", async () => {
     const head = "POST /test/body HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     for (const rest of ['Content-Length: 100\r\n\r\n{"name', 'Transfer-Encoding: chunked\r\n\r\n6\r\n{"name\r\n']) {
       const response = await rawRequest(world.url, { bytes: head + rest, timeoutMs: 5000 });
@@ -257,7 +257,7 @@ describe("a body", () => {
     }
   });
 
-  test("that is no JSON, no object, or not there at all is refused without being repeated", async () => {
+  test("that is invalid JSON, not an object, or missing is refused, and not repeated in the error", async () => {
     const headers = { "content-type": "application/json" };
     const bad = ["", "{", "nonsense", "[", '{"name":"a"}}', new Uint8Array([0x22, 0xff, 0x22]), "[".repeat(100_000)];
     for (const raw of bad) {
@@ -324,7 +324,7 @@ describe("a query", () => {
   });
 });
 
-describe("trouble inside", () => {
+describe("an internal error", () => {
   test.each(["/test/bug", "/test/throws"])("of %s is a 500 without detail, and the log has it", async (path) => {
     world.bugs.length = 0;
     const called = await world.call("GET", path);
@@ -333,7 +333,7 @@ describe("trouble inside", () => {
     expect(world.bugs.map(String)).toEqual(["Error: the secret detail"]);
   });
 
-  test("of the store says what can be done about it", async () => {
+  test("of the store says what to do", async () => {
     const statuses = { unavailable: 503, full: 507, conflict: 409, missing: 404, invalid: 400, damaged: 500 };
     const codes = {
       unavailable: "store_unavailable",
@@ -358,7 +358,7 @@ describe("trouble inside", () => {
   });
 });
 
-test("an answer in text is sent as such, under a name that cannot break out of its header", async () => {
+test("a text answer has its own type, and a file name that cannot break out of its header", async () => {
   const { text, headers } = await world.call("GET", "/test/csv");
   expect(text).toBe("a,b\n");
   expect(headers.get("content-type")).toBe("text/csv");
@@ -391,7 +391,7 @@ describe("a token", () => {
     "Bearer sk-gwa_0123456789AB_CDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrs0MQBaE",
   ];
 
-  test("that is none gets the same answer each time, which does not repeat it", async () => {
+  test("that is invalid gets the same answer each time, which does not repeat it", async () => {
     const bodies = new Set<string>();
     for (const authorization of fuzz) {
       const called = await world.call("GET", "/admin/api/me", { headers: { authorization, "x-request-id": "same" } });
@@ -402,7 +402,7 @@ describe("a token", () => {
     expect(bodies.size).toBe(1);
   });
 
-  test("S48: of a client opens nothing here, not even one whose digest stood in the wrong table", async () => {
+  test("S48: of a client does not work here, not even if its digest were in the wrong table", async () => {
     const { token } = makeToken(world.services.randomBytes);
     await world.storage.accounts.createToken(
       { name: "swapped", role: "admin", mark: { digest: world.services.adminDigest(token), last4: "xxxx" } },
@@ -411,7 +411,7 @@ describe("a token", () => {
     expect((await world.call("GET", "/admin/api/me", { headers: { authorization: `Bearer ${token}` } })).status).toBe(401);
   });
 
-  test("opens what its role may, until it is revoked", async () => {
+  test("allows what its role allows, until it is revoked", async () => {
     const headers = await world.token("viewer");
     const me = await world.call("GET", "/admin/api/me", { headers });
     expect(me.json).toMatchObject({ kind: "token", role: "viewer", csrf_token: null });
@@ -419,7 +419,7 @@ describe("a token", () => {
     expect((await world.call("GET", "/admin/api/me", { headers })).status).toBe(401);
   });
 
-  test("given at the start is an admin's, and is in no store", async () => {
+  test("in ADMIN_TOKEN_FILE has the role admin, and is not stored", async () => {
     const given = "f3a9c1d27be84f60a5d8e21c97b3046f";
     const world = await startAdmin({ listen: { operatorToken: given } });
     const me = await world.call("GET", "/admin/api/me", { headers: { authorization: `Bearer ${given}` } });
@@ -429,7 +429,7 @@ describe("a token", () => {
   });
 });
 
-test("S40: an address that others can reach needs an account or a token first", () => {
+test("S40: listening beyond loopback needs an account or a token first", () => {
   for (const host of ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
     expect(bindingProblem({ host, accounts: 0, tokenGiven: false })).toBeNull();
   for (const host of ["0.0.0.0", "::", "192.168.0.1", "127.0.0.1.example", "example.org"]) {

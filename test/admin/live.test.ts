@@ -71,7 +71,7 @@ describe("of a running gateway, the admin API", () => {
     expect((await ask("/requests/req_nobody")).status).toBe(404);
   });
 
-  test("says what would be done with a call now, and why not", async () => {
+  test("shows what would be done with a call now, or why it would be refused", async () => {
     rig.upstream.broken.behaviour = "ok";
     const served = await ask("/explain", { model, operation: "chat" });
     expect(served.json).toMatchObject({ outcome: "serve", refusals: [], mode: "normal" });
@@ -90,7 +90,7 @@ describe("of a running gateway, the admin API", () => {
     expect(unknown.json).toMatchObject({ outcome: "refuse", refusals: [{ status: 404, code: "model_not_found" }] });
   });
 
-  test("takes nothing by explaining: a limit of one call a minute is still there, and its loss is explained after", async () => {
+  test("reserves nothing for a dry run: a limit of one call a minute is left, and once it is used the dry run says so", async () => {
     for (let times = 0; times < 3; times++) await ask("/explain", { model, operation: "chat", key: "file:bound" });
     const call = await rig.chat({ model }, { key: "sk-bound-canary-0123456789abcdef" });
     expect(call.status).toBe(200);
@@ -117,7 +117,7 @@ describe("of a running gateway, the admin API", () => {
   });
 });
 
-test("S51: a channel that is added with a header sends it, and nobody finds it on the disk", async () => {
+test("S51: a channel that is added with a header sends it, and it is not on the disk in plain text", async () => {
   const secret = "header-canary-0123456789";
   await using upstream = await startChaos({ name: "added" });
   await using open = await setUp(

@@ -24,7 +24,7 @@ async function withAnna(): Promise<AdminWorld> {
 }
 
 describe("a log-in", () => {
-  test("opens a session with a token against forged requests, and is written down", async () => {
+  test("opens a session with a CSRF token, and is in the audit log", async () => {
     const world = await withAnna();
     const called = await login(world, " Anna ", goodPassword);
     expect(called.json).toMatchObject({ name: "anna", role: "admin", csrf_token: expect.stringMatching(/^[\w-]{43}$/) as string });
@@ -66,7 +66,7 @@ describe("a log-in", () => {
     expect(Math.min(...unknown)).toBeLessThan(Math.min(...known) * 2);
   });
 
-  test("that fails writes down the name only where it is one", async () => {
+  test("that fails is logged with the name only if the account exists", async () => {
     const world = await withAnna();
     await login(world, "anna", "wrong password");
     await login(world, "my secret password", "wrong password");
@@ -82,7 +82,7 @@ describe("a log-in", () => {
     expect(JSON.stringify(entries)).not.toContain("secret");
   });
 
-  test("S42: may be tried five times a minute from one place, right or wrong, also at once", async () => {
+  test("S42: may be tried five times a minute from one network, right or wrong, also concurrently", async () => {
     const world = await withAnna();
     const tries = await Promise.all(Array.from({ length: 12 }, () => login(world, "anna", "wrong password")));
     expect(tries.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
@@ -102,14 +102,14 @@ describe("a log-in", () => {
     expect((await login(world, "anna", goodPassword)).status).toBe(200);
   });
 
-  test("is refused by a claim of another address as by none", async () => {
+  test("is limited by the address of the connection, whatever a header claims", async () => {
     const world = await withAnna();
     for (let each = 0; each < 5; each++) await login(world, "anna", "wrong password");
     const headers = { "x-forwarded-for": "9.9.9.9" };
     expect((await world.call("POST", "/admin/api/login", { body: { name: "anna", password: goodPassword }, headers })).status).toBe(429);
   });
 
-  test("while the store is down says so, and is held against nobody", async () => {
+  test("while the store is down says so, and does not count as a failed attempt", async () => {
     let down = true;
     const world = await startAdmin({
       storage: (real) => ({
@@ -140,7 +140,7 @@ describe("the login guard", () => {
     return waitMs;
   };
 
-  test("S42: slows all down when guesses come from everywhere, and recovers", () => {
+  test("S42: slows all attempts down when many networks guess, and recovers", () => {
     let now = 0;
     const guard = new LoginGuard(() => now);
     let passed = 0;
@@ -158,7 +158,7 @@ describe("the login guard", () => {
     for (let each = 0; each < 5; each++) expect(failFrom(guard, `10.1.0.${each}`)).toBeNull();
   });
 
-  test("takes the addresses of one network for one place", () => {
+  test("counts the addresses of one network together", () => {
     const guard = new LoginGuard(() => 0);
     for (let each = 0; each < 5; each++) expect(failFrom(guard, `2001:db8:1:2:${each}::1`)).toBeNull();
     expect(failFrom(guard, "2001:DB8:1:2::9")).toBeGreaterThan(0);
@@ -167,7 +167,7 @@ describe("the login guard", () => {
     expect(failFrom(guard, "10.0.0.1")).toBeGreaterThan(0);
   });
 
-  test("lets no more than a few be checked at once, since each is costly on purpose", () => {
+  test("limits concurrent checks, because each is costly on purpose", () => {
     const guard = new LoginGuard(() => 0);
     const entered = Array.from({ length: 100 }, (_, each) => guard.enter(`10.0.0.${each}`)).filter((waitMs) => waitMs === null);
     expect(entered.length).toBe(8);
@@ -233,7 +233,7 @@ describe("S49: a session", () => {
     for (const session of [ben, eve, kim]) expect((await me(world, session)).status).toBe(401);
   });
 
-  test("lives on while the store can be read but not written to", async () => {
+  test("stays valid while the store is read-only", async () => {
     const full = (): Promise<never> => Promise.reject(new StorageTrouble("full", "no room"));
     let broken = false;
     const world = await startAdmin({
@@ -260,7 +260,7 @@ describe("a password", () => {
   const change = (world: AdminWorld, headers: Record<string, string>, body: object): Promise<Called> =>
     world.call("POST", "/admin/api/password", { headers, body });
 
-  test("S49: is changed by who knows the old one, which ends all sessions", async () => {
+  test("S49: is changed with the old one, which ends all sessions", async () => {
     const world = await withAnna();
     const [one, other] = [await world.session("anna"), await world.session("anna")];
     const wrong = await change(world, one, { current: "not this one", password: "four other quiet words" });
@@ -272,7 +272,7 @@ describe("a password", () => {
     expect((await login(world, "anna", "four other quiet words")).status).toBe(200);
   });
 
-  test("of one's own is not changed without the old one by another way, and a token has none", async () => {
+  test("of the caller cannot be changed without the old one, and a token has none", async () => {
     const world = await withAnna();
     const headers = await world.session("anna");
     const around = await world.call("PATCH", "/admin/api/accounts/anna", { headers, body: { password: "four other quiet words" } });
@@ -305,7 +305,7 @@ describe("a password", () => {
     },
   );
 
-  test("S51: stands nowhere in the store, and neither does a session, a token or the bootstrap token", async () => {
+  test("S51: is not in the store, and neither is a session, a token or the bootstrap token", async () => {
     const world = await withAnna();
     const path = (await prepared(await startAdmin({ dataDir: world.dataDir }), world.dataDir))?.path;
     expect(path).toBeUndefined();
@@ -340,7 +340,7 @@ describe("S41: the first account", () => {
     return { world, path, token: readFileSync(path, "utf8").trim() };
   }
 
-  test("is made with the token from a file that only its owner can read, which is gone then", async () => {
+  test("is created with the token from a file that only its owner can read, which is then removed", async () => {
     const { world, path, token } = await fresh();
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(Buffer.from(token, "base64url").length).toBe(32);
@@ -354,7 +354,7 @@ describe("S41: the first account", () => {
     expect((await login(world, "anna", goodPassword)).status).toBe(200);
   });
 
-  test("is made once: a second use and a use by somebody else at the same time are refused", async () => {
+  test("is created once: a second and a concurrent use of the token are refused", async () => {
     const { world, token } = await fresh();
     const both = await Promise.all([claim(world, token, "anna"), claim(world, token, "eve")]);
     expect(both.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([201, 401]);
@@ -363,7 +363,7 @@ describe("S41: the first account", () => {
     expect(await world.storage.accounts.count()).toBe(1);
   });
 
-  test("is not made after an hour, nor with another token", async () => {
+  test("is not created after an hour, nor with another token", async () => {
     const { world, token } = await fresh();
     expect((await claim(world, `${token}x`)).status).toBe(401);
     expect((await claim(world, "' or 1=1 --")).status).toBe(401);
@@ -372,7 +372,7 @@ describe("S41: the first account", () => {
     expect(await world.storage.accounts.count()).toBe(0);
   });
 
-  test("is made with the newest token only", async () => {
+  test("is created with the newest token only", async () => {
     const { world, path, token } = await fresh();
     await prepared(world, world.dataDir);
     const newer = readFileSync(path, "utf8").trim();
@@ -387,7 +387,7 @@ describe("S41: the first account", () => {
     expect((await claim(world, token)).status).toBe(201);
   });
 
-  test("leaves no token behind where there are accounts, and an old open file is not reused", async () => {
+  test("leaves no token if there are accounts, and does not reuse an old readable file", async () => {
     const { world, path } = await fresh();
     writeFileSync(`${path}.new`, "old", { mode: 0o644 });
     await prepared(world, world.dataDir);
@@ -439,7 +439,7 @@ describe("S40: a token given at the start", () => {
   });
 });
 
-test("hours are what the sessions say they are", async () => {
+test("sessions last as long as documented", async () => {
   const world = await withAnna();
   const called = await login(world, "anna", goodPassword);
   const expires = Date.parse((called.json as { expires_at: string }).expires_at);

@@ -115,7 +115,7 @@ describe("prices", () => {
     expect(codeOf(await remove("null"))).toBe("not_found");
   });
 
-  test("in words mean what they meant", () => {
+  test("keep their meaning when they are written and read again", () => {
     const nanos = fc.record(Object.fromEntries(priceFieldNames.map((word) => [word, fc.integer({ min: 0, max: 1e15 })])), {
       requiredKeys: [],
     });

@@ -18,7 +18,7 @@ async function rig(options: StartOptions = {}) {
 const [answered] = sampleReceipt().attempts as readonly [AttemptReceipt];
 
 describe("one request", () => {
-  test("is told in full: who was asked and why, what each attempt did, and the three figures of its cost", async () => {
+  test("is shown in full: which channels were tried and why, the attempts, and the three figures of its cost", async () => {
     const { world, look } = await rig();
     await world.storage.keys.create("key-1", { ...newKey, name: "app" }, { digest: "d".repeat(64), last4: "abcd" }, tester);
     const failed: AttemptReceipt = {
@@ -79,7 +79,7 @@ describe("one request", () => {
     expect((await look(`/requests/${receipt.id}`)).json).toEqual(told);
   });
 
-  test("is told with the others whose clients chose the same request id", async () => {
+  test("is shown with the other calls that have the same request id", async () => {
     const { world, look } = await rig();
     const [older, newer] = [1, 2].map((day) => sampleReceipt({ id: Bun.randomUUIDv7("hex", day * 86_400_000), requestId: "mine" }));
     await world.receipts(older!);
@@ -88,7 +88,7 @@ describe("one request", () => {
     expect((await look(`/requests/${older!.id}`)).json).toMatchObject({ id: older!.id, namesakes: [newer!.id] });
   });
 
-  test("that nobody made is not found, whatever is asked for", async () => {
+  test("that does not exist is not found, whatever its id", async () => {
     const { world, look } = await rig();
     await world.receipts(sampleReceipt({ requestId: "req-1" }));
     for (const id of ["req-2", "REQ-1", "req-1%25", "%27%20or%201%3D1", "x".repeat(300), Bun.randomUUIDv7()]) {
@@ -109,7 +109,7 @@ describe("a dry run", () => {
     reserve: { tokens: 1_100, nanos: 1_500_000 },
   };
 
-  test("asks the gateway with the key that is meant, and tells what it said", async () => {
+  test("passes the given key to the gateway, and returns its answer", async () => {
     const asked: ExplainRequest[] = [];
     const { world, explain } = await rig({
       services: {
@@ -147,7 +147,7 @@ describe("a dry run", () => {
     ]);
   });
 
-  test("says of a key that has ended that it opens nothing", async () => {
+  test("refuses a revoked or expired key", async () => {
     const { world, explain } = await rig();
     const mark = (at: number) => ({ digest: `${at}`.repeat(64), last4: "abcd" });
     await world.storage.keys.create("key-1", { ...newKey, name: "revoked" }, mark(1), tester);
@@ -162,7 +162,7 @@ describe("a dry run", () => {
     }
   });
 
-  test("refuses what it does not know", async () => {
+  test("refuses unknown fields", async () => {
     const { explain } = await rig();
     for (const [body, param] of [
       [{ model: "large", operation: "dance" }, "operation"],
@@ -178,7 +178,7 @@ describe("a dry run", () => {
 });
 
 describe("the audit trail", () => {
-  test("tells who did what, newest first, by pages and filtered", async () => {
+  test("lists who did what, newest first, in pages and filtered", async () => {
     const { world, look } = await rig();
     for (let at = 0; at < 5; at++) {
       await world.storage.prices.set(

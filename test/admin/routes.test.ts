@@ -153,7 +153,7 @@ const filled = (path: string): string => path.replaceAll(/\{\w+\}/g, "something"
 const mutating = (): readonly AdminRoute[] => routes.filter(({ method }) => method !== "GET");
 
 describe("every route", () => {
-  test("S72: has an access of its own, and a change is an admin's except for what is one's own", () => {
+  test("S72: declares its access, and only an admin may change what is not the caller's own", () => {
     for (const route of routes) expect(["public", "viewer", "admin"]).toContain(route.access);
     const open = routes.filter(({ access }) => access === "public").map(titleOf);
     expect(open.toSorted()).toEqual(["GET /healthz", "POST /admin/api/bootstrap", "POST /admin/api/login"]);
@@ -231,7 +231,7 @@ describe("every route", () => {
     }
   });
 
-  test("S31: that names something which is not there says so, and in the same words for all of its kind", async () => {
+  test("S31: for something that does not exist says so, in the same words for all of its kind", async () => {
     const headers = await world.token("admin");
     const changes: Readonly<Record<string, unknown>> = {
       "PATCH /admin/api/accounts/{name}": { role: "viewer" },

@@ -8,7 +8,7 @@ setDefaultTimeout(60_000);
 
 const adminToken = "b7f1c93e5ad8460f92e47a1c3d5b8e60f4a7";
 
-test("no address that the admin API takes keeps the gateway from its next start", async () => {
+test("no address that the admin API accepts prevents the next start", async () => {
   const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
   await writeFile(join(directory, "token"), adminToken, { mode: 0o600 });
   const options = {

@@ -9,7 +9,7 @@ setDefaultTimeout(60_000);
 
 const adminToken = "b7f1c93e5ad8460f92e47a1c3d5b8e60f4a7";
 
-test("once private addresses are no longer allowed, channels of the store at such addresses are not asked any more", async () => {
+test("once private addresses are no longer allowed, channels of the store at such addresses are not used", async () => {
   const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
   await writeFile(join(directory, "token"), adminToken, { mode: 0o600 });
   let asked = 0;

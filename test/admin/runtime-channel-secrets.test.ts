@@ -65,7 +65,7 @@ async function tested(name: string, seen: readonly string[]): Promise<void> {
   );
 }
 
-test("a channel that is given another address and no secrets does not send the old ones there", async () => {
+test("a channel with a new address does not send its old secrets there", async () => {
   const [own, other] = [upstream(), upstream()];
   expect((await call("POST", "/channels", { name: "moved", entry: { base_url: own.url, models: ["m"] }, secrets: [secret] })).status).toBe(
     201,
@@ -78,7 +78,7 @@ test("a channel that is given another address and no secrets does not send the o
   await Promise.all([own.stop(), other.stop()]);
 });
 
-test("a channel that takes the name of a removed one does not get its secrets", async () => {
+test("a channel with the name of a removed one does not get its secrets", async () => {
   const [own, other] = [upstream(), upstream()];
   expect((await call("POST", "/channels", { name: "gone", entry: { base_url: own.url, models: ["m"] }, secrets: [secret] })).status).toBe(
     201,
@@ -91,7 +91,7 @@ test("a channel that takes the name of a removed one does not get its secrets", 
   await Promise.all([own.stop(), other.stop()]);
 });
 
-test("a channel of the file keeps its own key where one of the store has the same name", async () => {
+test("a channel of the file keeps its key if one of the store has the same name", async () => {
   const [own, other] = [upstream(), upstream()];
   const made = await call("POST", "/channels", { name: "both", entry: { base_url: other.url, models: ["m"] }, secrets: [secret] });
   expect(made.status).toBe(201);

@@ -73,7 +73,7 @@ describe("usage", () => {
     expect(rowsOf(await look("/usage?by=key&key=nobody"))).toEqual([]);
   });
 
-  test("has no cost where no price is known, which is not a cost of nothing", async () => {
+  test("has an unknown cost if no price is known, not a cost of zero", async () => {
     const { world, look } = await rig();
     await world.receipts(
       sampleReceipt({ model: "mixed", billedNanos: 2_000 }),
@@ -94,7 +94,7 @@ describe("usage", () => {
     expect(rowsOf(await look("/usage?model=nobody"))).toMatchObject([{ calls: 0, cost_usd: 0 }]);
   });
 
-  test("can be asked for by how long ago it was", async () => {
+  test("can be filtered by how long ago it was", async () => {
     const { world, look } = await rig();
     const nowMs = Date.now();
     await world.receipts(...[1, 20, 40].map((days) => sampleReceipt({ startedMs: nowMs - days * dayMs })));
@@ -108,7 +108,7 @@ describe("usage", () => {
     }
   });
 
-  test("refuses what it does not understand, by name", async () => {
+  test("refuses invalid parameters by name", async () => {
     const { look } = await rig();
     for (const [query, param] of [
       ["by=key,colour", "by"],
@@ -126,7 +126,7 @@ describe("usage", () => {
     }
   });
 
-  test("does not answer with more rows than can be written in a moment", async () => {
+  test("is refused if the answer has too many rows", async () => {
     const row: UsageRow = {
       group: { model: "m" },
       calls: 1,
@@ -231,7 +231,7 @@ describe("a table", () => {
     fc.string({ unit: fc.constantFrom("=", "+", "-", "@", "\t", "\r", "\n", '"', ",", "'", " ", "a", "１", "＝") }),
   );
 
-  test("holds every text whole, but for the quote that keeps a formula from being one", () => {
+  test("keeps every text, with a quote before what would be a formula", () => {
     fc.assert(
       fc.property(
         fc.array(fc.record({ a: nasty, b: fc.option(fc.oneof(nasty, fc.double({ noNaN: true }))) }), { minLength: 1 }),
@@ -263,7 +263,7 @@ describe("a table", () => {
   });
 });
 
-describe("words of a question", () => {
+describe("the parameters of a query", () => {
   test("for moments are days, times with a zone, and spans", () => {
     const nowMs = Date.UTC(2026, 5, 15, 12);
     const cases: readonly (readonly [string, number | null])[] = [

@@ -12,7 +12,7 @@ async function opens(cli: CommandLine, name: string, given: string): Promise<boo
 }
 
 describe("an account", () => {
-  test("is made with a password from standard input, which opens it and is not printed", async () => {
+  test("is created with a password from standard input, which works and is not printed", async () => {
     const cli = new CommandLine();
     const { code, out, err } = await cli.run(["accounts", "create", "Ada", "--role", "admin"], { input: `${password}\n` });
     expect([code, (out + err).includes(password)]).toEqual([0, false]);

@@ -16,7 +16,7 @@ interface Entry {
   readonly detail: Readonly<Record<string, unknown>>;
 }
 
-test("everything that is changed here is told, the latest first, with who did it", async () => {
+test("every change on the command line is in the audit log, newest first, with who made it", async () => {
   const cli = new CommandLine();
   const { id } = await cli.json<{ id: string }>("keys", "create", "laptop");
   await cli.json("keys", "limits", "laptop", "--rpm", "5");
@@ -38,7 +38,7 @@ test("everything that is changed here is told, the latest first, with who did it
   expect(await cli.json<Entry[]>("audit", "--since", "2099-01-01")).toEqual([]);
 });
 
-test("a long trail is read page by page", async () => {
+test("a long audit log is read page by page", async () => {
   const cli = new CommandLine();
   await cli.withStorage(async ({ audit }) => {
     for (let at = 0; at < 450; at++) await audit.note("test.note", `subject-${at}`, {}, { ...ada, address: "192.0.2.1" });

@@ -58,7 +58,7 @@ test("S51: a backup is encrypted with the master key, with a passphrase, or not 
   }
 });
 
-test("a backup that does not open says what is to be done, and nothing is changed", async () => {
+test("a backup that cannot be opened says what to do, and nothing is changed", async () => {
   const cli = new CommandLine();
   await cli.json("keys", "create", "first");
   const [file, phrased, words, others] = ["a.backup", "b.backup", "words", "others"].map((name) => join(cli.folder, name)) as [
@@ -107,7 +107,7 @@ test("a backup that does not open says what is to be done, and nothing is change
   await cli.json("restore", file, "--yes");
 });
 
-test("a backup that opens without the master key says which one its store needs, before and after it is put back", async () => {
+test("a backup that opens without the master key says which one its store needs, before and after it is restored", async () => {
   const cli = new CommandLine();
   await cli.json("keys", "create", "first");
   const [plain, phrased, words] = ["a.db", "b.backup", "words"].map((name) => join(cli.folder, name)) as [string, string, string];
@@ -161,7 +161,7 @@ test("a backup of a store whose master key comes by the environment is encrypted
   expect((await cli.here(["restore", file, "--yes"], { env })).code).toBe(0);
 });
 
-test("a backup never goes over a file that exists, and needs a store", async () => {
+test("a backup never overwrites a file, and needs a store", async () => {
   const cli = new CommandLine();
   const file = join(cli.folder, "backup.db");
   expect(await cli.here(["backup", file])).toMatchObject({ code: 1, err: expect.stringContaining("There is no store") });
@@ -198,7 +198,7 @@ test.each([
   expect([parts(), existsSync(file)]).toEqual([[], false]);
 });
 
-test("somebody on a terminal is asked before a store is replaced", async () => {
+test("on a terminal there is a confirmation before a store is replaced", async () => {
   const cli = new CommandLine();
   const file = join(cli.folder, "backup.db");
   await cli.json("keys", "create", "first");

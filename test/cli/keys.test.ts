@@ -94,7 +94,7 @@ describe("a key that is made", () => {
     expect(await cli.json<ShownKey>("keys", "show", "all")).toEqual({ ...rest, spent: 0 });
   });
 
-  test("opens a running gateway, until it is revoked", async () => {
+  test("works at a running gateway until it is revoked", async () => {
     await using gateway = await startGateway({ config: { keys: [{ name: "own", key: "0123456789abcdefghij" }] } });
     const config = join(gateway.directory, "sluice.yaml");
     const cli = new CommandLine();
@@ -106,7 +106,7 @@ describe("a key that is made", () => {
     await eventually("the key is refused", async () => (await status()) === 401);
   });
 
-  test("cannot have a name that is taken, in the store or in the file, or that is a key itself", async () => {
+  test("cannot have a name that is in use in the store or the file, or that is a key itself", async () => {
     const cli = new CommandLine({ keys: [{ name: "filed", key: "0123456789abcdefghij" }] });
     const { key = "" } = await cli.json<ShownKey>("keys", "create", "laptop");
     for (const name of ["laptop", "filed", "file:filed", key]) {
@@ -169,7 +169,7 @@ describe("an imported key", () => {
 });
 
 describe("a key that exists", () => {
-  test("is rotated with an overlap, by default of a day", async () => {
+  test("is rotated with an overlap of a day by default", async () => {
     const cli = new CommandLine();
     const made = await cli.json<ShownKey>("keys", "create", "laptop");
     const rotated = await cli.json<ShownKey>("keys", "rotate", "laptop");
@@ -185,7 +185,7 @@ describe("a key that exists", () => {
     });
   });
 
-  test("has limits that can be set and lifted one by one", async () => {
+  test("has limits that can be set and removed one by one", async () => {
     const cli = new CommandLine();
     await cli.json("keys", "create", "laptop", "--rpm", "10", "--budget", "5", "--budget-period", "month");
     const limits = (...options: readonly string[]): Promise<unknown> => cli.json("keys", "limits", "laptop", ...options);
@@ -243,7 +243,7 @@ describe("a key that exists", () => {
     });
   });
 
-  test("is revoked on a terminal only by somebody who means it", async () => {
+  test("is revoked on a terminal only after confirmation", async () => {
     const cli = new CommandLine();
     await cli.json("keys", "create", "laptop");
     expect(await cli.onTerminal(["keys", "revoke", "laptop"], [["[y/N]", "n\r"]])).toMatchObject({ code: 1 });
@@ -264,7 +264,7 @@ describe("a key that exists", () => {
   });
 });
 
-test("a long list is told in full, or as much of it as was asked for", async () => {
+test("a long list is printed in full, or up to the limit", async () => {
   const cli = new CommandLine();
   await cli.withStorage(async ({ keys }) => {
     for (let at = 0; at < 450; at++)
@@ -276,7 +276,7 @@ test("a long list is told in full, or as much of it as was asked for", async () 
   expect(await cli.json<ShownKey[]>("keys", "list", "--search", "NAME-44")).toHaveLength(11);
 });
 
-test("what the store holds cannot move the cursor of a terminal, and times are those of the reader", async () => {
+test("text of the store cannot move the cursor of a terminal, and times are local", async () => {
   const cli = new CommandLine();
   const createdMs = await cli.withStorage(async ({ keys }) => {
     const key = { ...usual, name: "evil\u001b[2J\u202e", owner: "a\nb" };
@@ -292,7 +292,7 @@ test("what the store holds cannot move the cursor of a terminal, and times are t
   expect(out).toContain(`created     ${inTokyo}`);
 });
 
-test.skipIf(engines[1]?.skipped !== null)("keys live in PostgreSQL as they do in a file", async () => {
+test.skipIf(engines[1]?.skipped !== null)("keys work the same in PostgreSQL", async () => {
   const cli = new CommandLine({ store: await freshPostgresUrl() });
   const { id, key = "" } = await cli.json<ShownKey>("keys", "create", "laptop", "--rpm", "5");
   expect(parseToken(key)).toEqual({ publicId: id });

@@ -33,7 +33,7 @@ test("a price that is set applies from today, exactly, and overrides the shipped
   expect(all.find(({ source }) => source === "shipped")).toMatchObject({ state: "hidden", in_force: false });
 });
 
-test("a later price waits for its day, and the one before it is over then", async () => {
+test("a later price applies from its day on, and ends the one before", async () => {
   const cli = new CommandLine();
   await cli.json("prices", "set", "m", "--from", "2020-01-01", "--input", "1");
   await cli.json("prices", "set", "m", "--from", "2021-01-01", "--input", "2");
@@ -54,7 +54,7 @@ test("a later price waits for its day, and the one before it is over then", asyn
   ]);
 });
 
-test("a price of the file goes before one that is set, which is told, and is changed only there", async () => {
+test("a price of the file overrides one that is set, which is reported, and is changed only there", async () => {
   const cli = new CommandLine({ prices: [{ model: "home-*", input: 0, output: 0 }] });
   const { code, out, err } = await cli.run(["prices", "set", "home-*", "--input", "1"]);
   expect([code, out.includes("hidden"), err]).toEqual([0, true, expect.stringContaining("another price takes precedence")]);
@@ -78,7 +78,7 @@ test("a price is removed by its model, or by its id where there are several", as
   expect(await cli.here(["prices", "remove", shipped])).toMatchObject({ code: 1, err: expect.stringContaining("shipped with Sluice") });
 });
 
-test("a price beyond ten thousand dollars is taken for the mistake it is", async () => {
+test("a price beyond ten thousand dollars is refused", async () => {
   const cli = new CommandLine();
   expect((await cli.json<ShownPrice>("prices", "set", "m", "--input", "10000", "--second", "10000", "--call", "10000")).rates["call"]).toBe(
     10_000,

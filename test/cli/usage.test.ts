@@ -35,7 +35,7 @@ async function left(cli: CommandLine, receipts: readonly Partial<Receipt>[]): Pr
 
 const day = (date: number, hour = 12): number => Date.UTC(2026, 0, date, hour);
 
-describe("receipts on their way", () => {
+describe("receipts in the journal", () => {
   test("that a dead gateway left behind are counted, once", async () => {
     const cli = new CommandLine();
     await left(
@@ -74,7 +74,7 @@ describe("receipts on their way", () => {
     expect(await cli.json("keys", "show", "free")).toMatchObject({ spent: 1.25 });
   });
 
-  test("of a living gateway that does not get them into the store are not silently missing", async () => {
+  test("of a running gateway that cannot store them are reported as missing", async () => {
     const cli = new CommandLine();
     const journal = journalOf(cli);
     await journal.close(sampleReceipt());
@@ -84,7 +84,7 @@ describe("receipts on their way", () => {
     expect(err).toMatch(/note: \d+ bytes of receipts are not in the store yet/);
   });
 
-  test("of a call that has only begun are not waited for", async () => {
+  test("of a call that has only begun are not reported as missing", async () => {
     const cli = new CommandLine();
     const journal = journalOf(cli);
     await journal.open(sampleOpening());
@@ -200,7 +200,7 @@ describe("what was used", () => {
     expect(err).toContain('there is no key "nobody" (see sluice keys list)');
   });
 
-  test("is a table for people, with a total and without columns of nothing", async () => {
+  test("is printed as a table with a total, without empty columns", async () => {
     const { cli } = await world();
     const { out } = await cli.run(["usage", "--by", "model"]);
     expect(out).toBe(
@@ -214,7 +214,7 @@ describe("what was used", () => {
     );
   });
 
-  test("has an unknown cost where no price is known, which is not a cost of nothing", async () => {
+  test("has an unknown cost if no price is known, not a cost of zero", async () => {
     const { cli } = await world();
     expect(await cli.json<Row[]>("usage", "--by", "model,day", "--key", "laptop")).toMatchObject([
       { model: "a", day: "2026-01-01", cost_usd: 1.000000001, unpriced: 0 },
