@@ -61,7 +61,7 @@ export class KeyRing {
     const digest = this.digestOf(token);
     const entry = this.entries.get(digest);
     given.write(digest, "latin1");
-    const matches = timingSafeEqual(given, entry?.digest ?? nobody);
+    const matches = timingSafeEqual(given, entry?.digest ?? emptyDigest);
     return matches && entry !== undefined ? entry.key : this.others(digest, token);
   }
 
@@ -73,7 +73,7 @@ export class KeyRing {
 const digestLength = 64;
 /** Buffer for the comparison. One is enough, because the lookup in the configuration is synchronous. */
 const given = Buffer.alloc(digestLength);
-const nobody = Buffer.alloc(digestLength);
+const emptyDigest = Buffer.alloc(digestLength);
 
 const storeUnavailable = failure("store_unavailable", "a key could not be looked up");
 

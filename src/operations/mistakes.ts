@@ -44,8 +44,8 @@ export function present(member: JsonMember | undefined): JsonMember | undefined 
 }
 
 /**
- * A field that the gateway decides on, in another spelling: `Model`, `MAX_TOKENS`. Decoders of some upstreams ignore case, so
- * that they would read a value that the gateway has neither checked nor counted.
+ * Rejects a field that the gateway reads in another spelling, such as `Model` or `MAX_TOKENS`. Some upstreams ignore case, and would
+ * use a value that the gateway has neither checked nor counted.
  */
 export function misspelled(members: readonly JsonMember[], names: ReadonlySet<string>): Failure | null {
   for (const { key } of members) {
@@ -58,12 +58,12 @@ export function misspelled(members: readonly JsonMember[], names: ReadonlySet<st
   return null;
 }
 
-/** Upper case first: that is how the long s (U+017F) becomes an s, and lower case how the Kelvin sign (U+212A) becomes a k. */
+/** Upper case turns the long s (U+017F) into an s, and lower case turns the Kelvin sign (U+212A) into a k. */
 function folded(key: string): string {
   return key.toUpperCase().toLowerCase();
 }
 
 /** Anything but lower-case letters, digits and underscores. */
 const unusual = /[^a-z\d_]/;
-/** Longer than every name that counts. */
+/** Longer than all of these names. */
 const nameLengthMax = 32;
