@@ -109,9 +109,9 @@ class InboundCall implements RequestObserver {
       const result = this.mayBeginEarly(call)
         ? await withTimeout(serving, snapshot.service.earlyHeadersMs, services.gateway.ports.after)
         : await serving;
-      if (result === null) return request.answer(earlyResponse(serving, call, context));
+      if (result === null) return request.respond(earlyResponse(serving, call, context));
       if (result.kind === "failed") await result.recorded(statusOf(result.failure));
-      request.answer(toHttpResponse(result, cancellation, context));
+      request.respond(toHttpResponse(result, cancellation, context));
     } catch (error) {
       slot?.release();
       this.broke(error);
@@ -138,7 +138,7 @@ class InboundCall implements RequestObserver {
       gateway.ports.dice,
     );
     if (shedReason !== null) {
-      if (shedReason === "memory_out") context.head.closes = true;
+      if (shedReason === "memory_out") context.head.closesConnection = true;
       return this.reject(shedFailure(shedReason), shedRetryMs(gateway.ports.dice));
     }
     const rejected = rejectEarly(request, key, endpoint, gateway.calls.size, snapshot);
@@ -150,7 +150,7 @@ class InboundCall implements RequestObserver {
   /** The key has too many concurrent calls: the result of the reading is disposed of. */
   private rejectUnread(reading: Promise<ParsedRequest | Failure>, why: LimitExceeded): void {
     reading.then(disposeParsed, () => {});
-    this.context.request.body.leave();
+    this.context.request.body.discard();
     this.rejectOverLimit(why);
   }
 
@@ -162,7 +162,7 @@ class InboundCall implements RequestObserver {
     // Returns the reservation, so that nothing stays open in the accounts.
     if (facts.admission !== null) void gateway.refused(facts, internalError, statusOf(internalError));
     gateway.calls.end(cancellation);
-    context.request.answer(errorResponse(internalError, context.head));
+    context.request.respond(errorResponse(internalError, context.head));
   }
 
   /** Answers with an error. Returns null, in place of what the request would have become. */
@@ -171,9 +171,9 @@ class InboundCall implements RequestObserver {
     void services.gateway.refused(this.facts, why, statusOf(why));
     services.gateway.calls.end(this.cancellation);
     // A client that is too slow to send its body must not hold its connection.
-    if (why.status === 408) head.closes = true;
+    if (why.status === 408) head.closesConnection = true;
     const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
-    request.answer(errorResponse(why, head, retryAfterMs));
+    request.respond(errorResponse(why, head, retryAfterMs));
     return null;
   }
 
@@ -189,7 +189,7 @@ class InboundCall implements RequestObserver {
     const { request, snapshot } = context;
     if (isFailure(parsed)) {
       // The rest of the body may still be arriving.
-      if (parsed === cancellation.failure) context.head.closes = true;
+      if (parsed === cancellation.failure) context.head.closesConnection = true;
       return this.reject(parsed);
     }
     const { ask } = parsed;

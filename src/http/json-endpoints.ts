@@ -94,7 +94,7 @@ async function collect(body: IncomingRequest["body"], { bytesMax, hasRoom }: Bod
   for (;;) {
     const part = await body.next();
     if (part === "gone") return failure("client_gone", "the client left while it sent its request");
-    if (part === "end") return room.length === length ? room : room.subarray(0, length);
+    if (part === null) return room.length === length ? room : room.subarray(0, length);
     if (length + part.length > bytesMax) return tooLarge(bytesMax);
     if (length + part.length > room.length) {
       const wished = Math.max(2 * (length + part.length), firstBytes);

@@ -55,7 +55,7 @@ export class ResponseStream implements ResponseBodyStream {
     void this.pull();
   }
 
-  room(): void {
+  onDrain(): void {
     this.blocked = false;
     this.flushHeld();
     if (!this.pulling && !this.over && !this.blocked) void this.pull();
@@ -66,7 +66,7 @@ export class ResponseStream implements ResponseBodyStream {
     return this.options.shape === "events";
   }
 
-  gone(): void {
+  onClose(): void {
     this.end(failure("client_gone", "the client left during the stream"));
   }
 
@@ -91,14 +91,14 @@ export class ResponseStream implements ResponseBodyStream {
     if (part !== null && this.options.shape === "bytes") {
       this.held = null;
       this.end(null);
-      this.out?.cut(false);
+      this.out?.abort(false);
       return;
     }
     this.flushHeld();
     // The error is sent in the stream and no end mark follows it; the HTTP body itself ends properly, so that the error arrives.
     if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId));
     this.end(null);
-    this.out?.endStream();
+    this.out?.end();
   }
 
   /**
@@ -150,7 +150,7 @@ export class ResponseStream implements ResponseBodyStream {
   private checkSilence(): void {
     if (this.over) return;
     const { keepAliveMs, writeStallMs, ports, shape, requestId } = this.options;
-    if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.tookMs() ?? 0);
+    if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.flush() ?? 0);
     const silentMs = ports.nowMs() - this.wroteMs;
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.write(keepAlive);
     if (!this.pulling && silentMs >= writeStallMs) {
@@ -158,7 +158,7 @@ export class ResponseStream implements ResponseBodyStream {
       // A client that resumes in time for the last bytes must not take the cut for the end of the response.
       if (shape === "events") this.write(errorEvent(reason, requestId));
       this.end(reason);
-      this.out?.cut(shape === "events");
+      this.out?.abort(shape === "events");
       return;
     }
     this.arm();

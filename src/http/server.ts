@@ -31,9 +31,9 @@ export function listen(options: ListenOptions): Listener {
     { ...options, perAddressMax },
     {
       nowMs: options.gateway.ports.nowMs,
-      answer: (request) => handle(request, options, ids),
-      rejection: (problem, status) => errorResponse(unreadable(problem, status ?? statusFor(problem)), newHead()),
-      bug: (error) => {
+      handle: (request) => handle(request, options, ids),
+      parseError: (problem, status) => errorResponse(unreadable(problem, status ?? statusFor(problem)), newHead()),
+      onBug: (error) => {
         options.onBug(error);
         return errorResponse(internalError, newHead());
       },
@@ -125,12 +125,12 @@ async function answer(
   const key = throttled ?? authenticated;
   const endpoint = endpoints.get(route.name);
   if (endpoint !== undefined) handleCall(context, endpoint, key);
-  else if (isFailure(key)) request.answer(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs));
-  else if (route.name === "models") request.answer(listModels(snapshot, key, head));
-  else if (route.name === "model") request.answer(showModel(snapshot, key, route.id, head));
+  else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs));
+  else if (route.name === "models") request.respond(listModels(snapshot, key, head));
+  else if (route.name === "model") request.respond(showModel(snapshot, key, route.id, head));
   else {
     options.unknownRoutes.note(request, pathOf(request.target), head.requestId);
-    request.answer(errorResponse(noResponses, head));
+    request.respond(errorResponse(noResponses, head));
   }
   return null;
 }

@@ -77,14 +77,14 @@ function read(pieces: readonly Buffer[]): { readonly requests: readonly Request[
   let head: { readonly line: RequestLine; readonly headers: HeaderLines } | null = null;
   let body = "";
   const parser = new RequestParser({
-    head: (line, headers) => {
+    onHead: (line, headers) => {
       head = { line, headers };
       body = "";
     },
-    body: (part) => {
+    onBody: (part) => {
       body += Buffer.from(part).toString("latin1");
     },
-    end() {},
+    onEnd() {},
   });
   const note = (ended: boolean): void => {
     if (head === null) return;
@@ -99,7 +99,7 @@ function read(pieces: readonly Buffer[]): { readonly requests: readonly Request[
       const taken = parser.feed(piece, from);
       if (typeof taken === "string") refusal = taken;
       else from = taken;
-      if (!parser.isOver) continue;
+      if (!parser.isComplete) continue;
       note(true);
       parser.next();
     }

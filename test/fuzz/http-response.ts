@@ -74,13 +74,13 @@ function read(pieces: readonly Buffer[]): Response {
   let body = "";
   let ended = false;
   const parser = new ResponseParser({
-    head: (status, headers, persistent) => {
+    onHead: (status, headers, persistent) => {
       heads.push({ status, headers, persistent });
     },
-    body: (part) => {
+    onBody: (part) => {
       body += Buffer.from(part).toString("latin1");
     },
-    end: () => {
+    onEnd: () => {
       ended = true;
     },
   });

@@ -3,7 +3,7 @@ import dns from "node:dns";
 import net from "node:net";
 import { isMetadataAddress, isPublicAddress } from "../../src/channels/network.ts";
 import { connect } from "../../src/net/client/connection.ts";
-import { barredAddress } from "../../src/net/client/guarded-lookup.ts";
+import { blockedAddress } from "../../src/net/client/guarded-lookup.ts";
 
 describe("addresses that a channel made at run time may not reach", () => {
   test.each([
@@ -41,7 +41,7 @@ describe("addresses that a channel made at run time may not reach", () => {
     [""],
   ])("%s", (address) => {
     expect(isPublicAddress(address)).toBe(false);
-    expect(barredAddress(address, "public")).not.toBeNull();
+    expect(blockedAddress(address, "public")).not.toBeNull();
   });
 
   test.each([
@@ -55,7 +55,7 @@ describe("addresses that a channel made at run time may not reach", () => {
     ["2a00:1450::1"],
   ])("while %s is public", (address) => {
     expect(isPublicAddress(address)).toBe(true);
-    expect(barredAddress(address, "public")).toBeNull();
+    expect(blockedAddress(address, "public")).toBeNull();
   });
 
   test.each([
@@ -68,7 +68,7 @@ describe("addresses that a channel made at run time may not reach", () => {
     ["64:ff9b::a9fe:a9fe"],
   ])("%s is a metadata service, and barred for every channel", (address) => {
     expect(isMetadataAddress(address)).toBe(true);
-    expect(barredAddress(address, "any")).not.toBeNull();
+    expect(blockedAddress(address, "any")).not.toBeNull();
   });
 });
 

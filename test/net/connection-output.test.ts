@@ -41,7 +41,7 @@ const request = "POST / HTTP/1.1\r\ncontent-length: 4\r\n\r\nbody";
 describe("a small request", () => {
   test("is taken by the system in one piece, and the stream sees nothing of it", () => {
     const socket = new Socket(all);
-    new ConnectionOutput(socket).request(lines, 4, body);
+    new ConnectionOutput(socket).sendRequest(lines, 4, body);
     expect(socket.straight).toEqual([request]);
     expect(socket.stream).toBe("");
   });
@@ -49,7 +49,7 @@ describe("a small request", () => {
   test("goes on in the stream where the system takes a part of it", () => {
     for (let taken = 1; taken < request.length; taken++) {
       const socket = new Socket(() => taken);
-      new ConnectionOutput(socket).request(lines, 4, body);
+      new ConnectionOutput(socket).sendRequest(lines, 4, body);
       expect(socket.straight).toEqual([request.slice(0, taken)]);
       expect(socket.stream).toBe(request.slice(taken));
     }
@@ -57,7 +57,7 @@ describe("a small request", () => {
 
   test.each([0, -1])("goes all through the stream where the system says %d", (said) => {
     const socket = new Socket(() => said);
-    new ConnectionOutput(socket).request(lines, 4, body);
+    new ConnectionOutput(socket).sendRequest(lines, 4, body);
     expect(socket.straight).toEqual([]);
     expect(socket.stream).toBe(request);
   });
@@ -67,7 +67,7 @@ describe("a small request", () => {
     const output = new ConnectionOutput(socket);
     output.write(Buffer.from("before"));
     expect(output.isEmpty).toBeFalse();
-    output.request(lines, 4, body);
+    output.sendRequest(lines, 4, body);
     expect(socket.straight).toEqual([]);
     expect(socket.stream).toBe(`before|${request}`);
   });
@@ -75,15 +75,15 @@ describe("a small request", () => {
   test("keeps what was left of it when another one follows", () => {
     const socket = new Socket(() => 4);
     const output = new ConnectionOutput(socket);
-    output.request(lines, 4, body);
-    output.request(Buffer.from("GET /other HTTP/1.1\r\n"), null, new Uint8Array());
+    output.sendRequest(lines, 4, body);
+    output.sendRequest(Buffer.from("GET /other HTTP/1.1\r\n"), null, new Uint8Array());
     expect(socket.stream).toBe(`${request.slice(4)}|GET /other HTTP/1.1\r\n\r\n`);
   });
 
   test("goes through the stream where the socket has nothing below it, or is closed", () => {
     for (const nothing of [undefined, null, {}]) {
       const socket = Object.assign(new Socket(all), { [nativeHandle]: nothing });
-      new ConnectionOutput(socket).request(lines, 4, body);
+      new ConnectionOutput(socket).sendRequest(lines, 4, body);
       expect(socket.stream).toBe(request);
     }
   });
@@ -93,14 +93,14 @@ test.each([0, 9, 10, 99, 100, 4096, 65_535, 1_000_000, 2 ** 31, 2 ** 32 + 7, 999
   "says a length of %d in digits",
   (length) => {
     const socket = new Socket(all);
-    new ConnectionOutput(socket).request(lines, length, new Uint8Array());
+    new ConnectionOutput(socket).sendRequest(lines, length, new Uint8Array());
     expect(socket.straight).toEqual([`POST / HTTP/1.1\r\ncontent-length: ${length}\r\n\r\n`]);
   },
 );
 
 test("says no length where there is no body", () => {
   const socket = new Socket(all);
-  new ConnectionOutput(socket).request(lines, null, new Uint8Array());
+  new ConnectionOutput(socket).sendRequest(lines, null, new Uint8Array());
   expect(socket.straight).toEqual(["POST / HTTP/1.1\r\n\r\n"]);
 });
 
@@ -110,23 +110,23 @@ describe("a large request", () => {
 
   test("is taken by the system where it lies, a large head as well", () => {
     const socket = new Socket(all);
-    new ConnectionOutput(socket).request(lines, large.length, large);
+    new ConnectionOutput(socket).sendRequest(lines, large.length, large);
     expect(socket.straight).toEqual([head, Buffer.from(large).toString("latin1")]);
     expect(socket.streamed).toEqual([]);
     const other = new Socket(all);
-    new ConnectionOutput(other).request(large, null, new Uint8Array());
+    new ConnectionOutput(other).sendRequest(large, null, new Uint8Array());
     expect(other.straight).toEqual([`${Buffer.from(large).toString("latin1")}\r\n`]);
   });
 
   test("goes on in the stream where the system takes a part of it, and is not copied for that", () => {
     for (const taken of [0, 10, head.length - 1]) {
       const socket = new Socket((length) => Math.min(length, taken));
-      new ConnectionOutput(socket).request(lines, large.length, large);
+      new ConnectionOutput(socket).sendRequest(lines, large.length, large);
       expect(socket.straight.join("") + Buffer.from(socket.streamed[0]!).toString()).toBe(head);
       expect(socket.streamed[1]).toBe(large);
     }
     const socket = new Socket((length) => (length > 1_000 ? 60_000 : length));
-    new ConnectionOutput(socket).request(lines, large.length, large);
+    new ConnectionOutput(socket).sendRequest(lines, large.length, large);
     expect(socket.streamed.map(({ length, buffer }) => [length, buffer === large.buffer])).toEqual([[40_000, true]]);
   });
 });
@@ -178,7 +178,7 @@ describe.each(certificates === null ? ["TCP" as const] : ["TCP" as const, "TLS" 
       return write(bytes);
     };
     const came = once(peer, "data") as Promise<[Buffer]>;
-    output.request(lines, 4, body);
+    output.sendRequest(lines, 4, body);
     peer.resume();
     expect((await came)[0].toString()).toBe(request);
     expect(streamed).toBe(0);
@@ -191,7 +191,7 @@ describe.each(certificates === null ? ["TCP" as const] : ["TCP" as const, "TLS" 
     // Until the system is full, and then some more of both sizes.
     for (let behind = 0, nth = 0; behind < 8; nth++) {
       const content = Buffer.alloc(behind % 3 === 2 ? 70_000 : 20_000, `${nth},`);
-      output.request(Buffer.from(`[${nth}]`), content.length, content);
+      output.sendRequest(Buffer.from(`[${nth}]`), content.length, content);
       sent += `[${nth}]content-length: ${content.length}\r\n\r\n${content.toString("latin1")}`;
       if (!output.isEmpty) behind++;
     }
@@ -205,7 +205,7 @@ describe.each(certificates === null ? ["TCP" as const] : ["TCP" as const, "TLS" 
     await eventually("all of it has come", () => length >= sent.length, 20_000);
     expect(Buffer.concat(came).toString("latin1") === sent).toBeTrue();
     await eventually("nothing waits any more", () => output.isEmpty);
-    output.request(lines, 4, body);
+    output.sendRequest(lines, 4, body);
     await eventually("one more has come", () => length >= sent.length + request.length);
     expect(Buffer.concat(came).subarray(-request.length).toString()).toBe(request);
   });
@@ -214,9 +214,9 @@ describe.each(certificates === null ? ["TCP" as const] : ["TCP" as const, "TLS" 
     const { socket } = await pair();
     const output = new ConnectionOutput(socket);
     socket.destroy();
-    output.request(lines, 4, body);
+    output.sendRequest(lines, 4, body);
     await once(socket, "close");
-    output.request(lines, 4, body);
+    output.sendRequest(lines, 4, body);
     expect(socket.destroyed).toBeTrue();
   });
 });

@@ -27,18 +27,21 @@ async function connected(): Promise<{ readonly connection: Connection; readonly 
   return { connection: new Connection({} as Origin, socket), socket, peer };
 }
 
+const ignoring = { onHead: () => {}, onBody: () => {}, onEnd: () => {} };
+
 test("what is small is given past the stream of its socket, and what is large is not", async () => {
   const { connection, socket, peer } = await connected();
   let came = 0;
   let streamed = 0;
   socket.on("data", () => streamed++);
-  connection.user = {
-    received: ({ length }) => {
+  connection.handler = {
+    ...ignoring,
+    onData: ({ length }) => {
       came += length;
       return false;
     },
-    waits: () => {},
-    closed: () => {},
+    onStall: () => {},
+    onClose: () => {},
   };
   for (let nth = 1; nth <= 3; nth++) {
     peer.write("small");
@@ -66,8 +69,9 @@ test("however it is cut and wherever its reader pauses, everything is given once
       let wrong = 0;
       let parts = 0;
       let isClosed = false;
-      connection.user = {
-        received: (bytes) => {
+      connection.handler = {
+        ...ignoring,
+        onData: (bytes) => {
           for (const byte of bytes) if (byte !== given++ % 251) wrong++;
           if (++parts % pauseEvery === 0) {
             connection.pause();
@@ -75,8 +79,8 @@ test("however it is cut and wherever its reader pauses, everything is given once
           }
           return false;
         },
-        waits: () => {},
-        closed: () => (isClosed = true),
+        onStall: () => {},
+        onClose: () => (isClosed = true),
       };
       let sent = 0;
       for (const { bytes, isAlone } of cuts) {

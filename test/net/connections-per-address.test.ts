@@ -54,23 +54,23 @@ test("unless it is set, one address has as many as it likes", async () => {
 test("whoever leaves frees one place, of its own address, once", () => {
   const counts = new ConnectionsByNetwork<object>();
   const [first, second, third, stranger] = [{}, {}, {}, {}];
-  expect([counts.enter(first, "10.0.0.1", 2), counts.enter(second, "::ffff:10.0.0.1", 2), counts.enter(third, "10.0.0.1", 2)]).toEqual([
+  expect([counts.add(first, "10.0.0.1", 2), counts.add(second, "::ffff:10.0.0.1", 2), counts.add(third, "10.0.0.1", 2)]).toEqual([
     true,
     true,
     false,
   ]);
-  counts.leave(third);
-  counts.leave(stranger);
-  expect(counts.enter(third, "10.0.0.1", 2)).toBe(false);
-  counts.leave(first);
-  counts.leave(first);
-  expect([counts.enter(third, "10.0.0.1", 2), counts.enter(first, "10.0.0.1", 2)]).toEqual([true, false]);
+  counts.delete(third);
+  counts.delete(stranger);
+  expect(counts.add(third, "10.0.0.1", 2)).toBe(false);
+  counts.delete(first);
+  counts.delete(first);
+  expect([counts.add(third, "10.0.0.1", 2), counts.add(first, "10.0.0.1", 2)]).toEqual([true, false]);
   // Whoever has one address of version 6 has 2^64 of them.
-  expect([counts.enter({}, "2001:db8::1", 1), counts.enter({}, "2001:db8::2", 1), counts.enter({}, "2001:db8:0:1::1", 1)]).toEqual([
+  expect([counts.add({}, "2001:db8::1", 1), counts.add({}, "2001:db8::2", 1), counts.add({}, "2001:db8:0:1::1", 1)]).toEqual([
     true,
     false,
     true,
   ]);
-  for (const one of [second, third]) counts.leave(one);
+  for (const one of [second, third]) counts.delete(one);
   expect(counts.size).toBe(2);
 });

@@ -39,9 +39,9 @@ class Edge {
     this.server = new Connections(
       { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
       {
-        answer: (request) => this.#answer(request),
-        rejection: (problem, status) => plain(`refused: ${problem}`, status ?? statusFor(problem)),
-        bug: (error) => plain(`bug: ${String(error)}`, 500),
+        handle: (request) => this.#answer(request),
+        parseError: (problem, status) => plain(`refused: ${problem}`, status ?? statusFor(problem)),
+        onBug: (error) => plain(`bug: ${String(error)}`, 500),
         nowMs: () => this.#now(),
       },
     );
@@ -55,7 +55,7 @@ class Edge {
   /** Lets time pass, and has it look at its connections as it does now and then. */
   pass(ms: number): void {
     this.nowMs += ms;
-    this.server["look"]();
+    this.server["checkTimeouts"]();
   }
 
   connect(): Promise<RawConnection> {
@@ -102,10 +102,10 @@ class Edge {
       case "pace":
         return this.#paced(request, target(request.target));
       case "told":
-        request.answer(whole(request.target));
+        request.respond(whole(request.target));
         return null;
       case "twice":
-        request.answer(whole(patterned(0, Number(size))));
+        request.respond(whole(patterned(0, Number(size))));
         return whole("again");
       case "big":
         return whole(patterned(0, Number(size)));
@@ -133,7 +133,7 @@ class Edge {
     return (async () => {
       for (let read = 0; ;) {
         const part = await body.next();
-        if (typeof part === "string") return made(part === "end" ? read : part);
+        if (part === null || part === "gone") return made(part ?? read);
         read += part.length;
         if (read % 3 === 0) await pause(1);
       }
@@ -213,7 +213,7 @@ async function textOf({ body }: IncomingRequest): Promise<string> {
   const parts: Uint8Array[] = [];
   for (;;) {
     const part = await body.next();
-    if (typeof part === "string") return `${Buffer.concat(parts).toString("latin1")}${part === "end" ? "" : ` and ${part}`}`;
+    if (part === null || part === "gone") return `${Buffer.concat(parts).toString("latin1")}${part === null ? "" : ` and ${part}`}`;
     parts.push(part);
   }
 }
@@ -1019,7 +1019,7 @@ describe("time", () => {
       connection.stopReading();
       await connection.send(bytesOf(get(target, "Connection: close\r\n")));
       await eventually("the system has it", () =>
-        [...edge.server["open"]].some((open) => open["lingering"] && open["output"]["unsent"] === null),
+        [...edge.server["open"]].some((open) => open["isLingering"] && open["output"]["unsent"] === null),
       );
       edge.pass(3_000);
       await eventually("it is closed", () => edge.open === 0);
@@ -1230,7 +1230,7 @@ describe("going down", () => {
     for (const socket of sockets) edge.server["accept"](socket);
     const startMs = performance.now();
     const stopped = edge.server.stopListening();
-    for (const socket of sockets) edge.server["gone"](socket);
+    for (const socket of sockets) edge.server["onClose"](socket);
     await stopped;
     // A tenth of it is enough; with the square it is thirty times as much.
     expect(performance.now() - startMs).toBeLessThan(slowed(600));

@@ -10,7 +10,7 @@ import type { StreamedBody } from "../../src/dialects/dialect.ts";
 import type { Channel } from "../../src/channels/channel.ts";
 import type { Exchange, Reply } from "../../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
-import { HttpExchange } from "../../src/net/client/exchange.ts";
+import { startExchange } from "../../src/net/client/exchange.ts";
 import { Pool } from "../../src/net/client/pool.ts";
 import { makeSend } from "../../src/net/client/send.ts";
 import { untilRead } from "../support/chaos/unread.ts";
@@ -378,11 +378,11 @@ describe("a streamed body", () => {
 describe("a streamed body that is not taken", () => {
   const sendMs = 500;
 
-  function send(url: string, body: StreamedBody): HttpExchange {
+  function send(url: string, body: StreamedBody): Exchange {
     const { hostname, port } = new URL(url);
     const origin = { key: url, hostname, port: Number(port), secure: false, reach: "any" as const, socketPath: null };
     const lines = Buffer.from("POST / HTTP/1.1\r\nhost: x\r\n");
-    return new HttpExchange({ origin, pool: new Pool(() => 1_000), connectMs: 10_000, sendMs }, lines, body);
+    return startExchange({ origin, pool: new Pool(() => 1_000), connectMs: 10_000, sendMs }, lines, body);
   }
 
   test("fails as an upstream that is too late, from its beginning or from the middle, and nobody reads it on", async () => {

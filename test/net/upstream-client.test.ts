@@ -10,7 +10,7 @@ import fc from "fast-check";
 import type { Channel } from "../../src/channels/channel.ts";
 import type { Exchange, Reply } from "../../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
-import { replyOf, type BodySource } from "../../src/net/client/reply.ts";
+import { makeReply, type BodySource } from "../../src/net/client/reply.ts";
 import { makeSend } from "../../src/net/client/send.ts";
 import { digBlackHole } from "../support/black-hole.ts";
 import { eventually } from "../support/eventually.ts";
@@ -798,7 +798,7 @@ describe("a body", () => {
         },
         cancel() {},
       };
-      expect(await replyOf(200, { get: () => null }, source).bytes(bytesMax)).toEqual(memory);
+      expect(await makeReply(200, { get: () => null }, source).bytes(bytesMax)).toEqual(memory);
       expect(held).toBeLessThan(50_000);
     });
 

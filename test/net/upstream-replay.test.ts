@@ -2,7 +2,7 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import net, { type AddressInfo, type Socket } from "node:net";
 import type { StreamedBody } from "../../src/dialects/dialect.ts";
 import { isFailure } from "../../src/operations/failure.ts";
-import { HttpExchange } from "../../src/net/client/exchange.ts";
+import { startExchange } from "../../src/net/client/exchange.ts";
 import { Pool } from "../../src/net/client/pool.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -80,7 +80,7 @@ class Client {
   async ask(content: Uint8Array | StreamedBody | null): Promise<string> {
     const origin = { key: "a", hostname: "127.0.0.1", port: this.upstream.port, secure: false, reach: "any", socketPath: null } as const;
     const clock = { nowMs: () => this.nowMs, standstillMs: () => this.standstillMs };
-    const exchange = new HttpExchange({ origin, pool: this.#pool, connectMs: 30_000, clock }, head, content);
+    const exchange = startExchange({ origin, pool: this.#pool, connectMs: 30_000, clock }, head, content);
     const reply = await exchange.reply;
     if (isFailure(reply)) return reply.kind;
     const body = await reply.bytes(1_000);

@@ -10,11 +10,11 @@ import tls from "node:tls";
 import fc from "fast-check";
 import { FileSlots } from "../../src/files/file-slots.ts";
 import { UnnamedFile } from "../../src/files/unnamed-file.ts";
-import type { Reply } from "../../src/gateway/ports.ts";
+import type { Exchange, Reply } from "../../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import { Backlog } from "../../src/net/client/backlog.ts";
 import { Connection, type Origin } from "../../src/net/client/connection.ts";
-import { HttpExchange } from "../../src/net/client/exchange.ts";
+import { startExchange } from "../../src/net/client/exchange.ts";
 import { overflow, Overflow } from "../../src/net/client/overflow.ts";
 import { Pool } from "../../src/net/client/pool.ts";
 import { ReadScheduler } from "../../src/net/client/read-scheduler.ts";
@@ -90,14 +90,14 @@ describe("places in a file", () => {
 describe("a backlog", () => {
   test("gives every byte in its place, whenever it goes to the file and however it is read", async () => {
     const slots = slotsOf();
-    const step = fc.oneof(fc.integer({ min: 1, max: 40_000 }), fc.constantFrom("park", "shrink", "wait"));
+    const step = fc.oneof(fc.integer({ min: 1, max: 40_000 }), fc.constantFrom("spill", "shrink", "wait"));
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 200_000 }), fc.array(step, { maxLength: 20 }), async (length, steps) => {
         const bytes = randomBytes(length + 1);
         const backlog = new Backlog(Buffer.from(bytes), length);
         const taken: Buffer[] = [];
         for (const next of [...steps, "wait", length]) {
-          if (next === "park") void backlog.park(slots);
+          if (next === "spill") void backlog.spill(slots);
           else if (next === "shrink") backlog.shrink();
           else if (next === "wait") await new Promise((resolve) => setTimeout(resolve, 1));
           else if (backlog.length > 0) taken.push(Buffer.from(await backlog.take(next as number)));
@@ -115,10 +115,10 @@ describe("a backlog", () => {
   test("gives back its place and its memory when nobody wants it, in whatever state", async () => {
     const slots = slotsOf();
     const atOnce = new Backlog(Buffer.alloc(100_000), 100_000);
-    void atOnce.park(slots);
+    void atOnce.spill(slots);
     atOnce.drop();
     const later = new Backlog(Buffer.alloc(100_000), 100_000);
-    await later.park(slots);
+    await later.spill(slots);
     expect([later.heldBytes, slots.size > 0]).toEqual([0, true]);
     later.drop();
     await eventually("both places are given back", () => slots.size === 0);
@@ -128,8 +128,8 @@ describe("a backlog", () => {
   test("stays in memory where the disk refuses", async () => {
     const bytes = randomBytes(100_000);
     const backlog = new Backlog(Buffer.from(bytes), bytes.length);
-    await backlog.park(slotsOf({ directory: join(folder, "none") }));
-    await backlog.park(slotsOf({ slotBytes: 10 }));
+    await backlog.spill(slotsOf({ directory: join(folder, "none") }));
+    await backlog.spill(slotsOf({ slotBytes: 10 }));
     expect(Buffer.from(await backlog.take(bytes.length)).equals(bytes)).toBe(true);
   });
 });
@@ -139,16 +139,16 @@ describe("all backlogs together", () => {
     const slots = slotsOf();
     const ours = new Overflow(slots, 300_000);
     const all = Array.from({ length: 5 }, () => new Backlog(Buffer.alloc(100_000), 100_000));
-    for (const backlog of all.slice(0, 3)) ours.wait(backlog);
+    for (const backlog of all.slice(0, 3)) ours.add(backlog);
     expect(slots.size).toBe(0);
     // It was read in between, and is the youngest again.
-    ours.leave(all[0]!);
-    ours.wait(all[0]!);
-    for (const backlog of all.slice(3)) ours.wait(backlog);
+    ours.delete(all[0]!);
+    ours.add(all[0]!);
+    for (const backlog of all.slice(3)) ours.add(backlog);
     await eventually("two were moved", () => all.filter(({ heldBytes }) => heldBytes === 0).length === 2);
     expect(all.map(({ heldBytes }) => heldBytes)).toEqual([100_000, 0, 0, 100_000, 100_000]);
     for (const backlog of all) {
-      ours.leave(backlog);
+      ours.delete(backlog);
       backlog.drop();
     }
     await eventually("nothing is left", () => slots.size === 0 && !ours.isBusy);
@@ -157,7 +157,7 @@ describe("all backlogs together", () => {
   test("keep no large memory for a little that is left", () => {
     const backlog = new Backlog(Buffer.alloc(500_000), 500_000);
     void backlog.take(499_000);
-    new Overflow(slotsOf(), mebibyte).wait(backlog);
+    new Overflow(slotsOf(), mebibyte).add(backlog);
     expect(backlog.heldBytes).toBe(1000);
   });
 });
@@ -181,11 +181,11 @@ test("those that read much take turns, a few in each, and none is forgotten", as
   let isBusy = false;
   const turns = new ReadScheduler({ bytesPerTurn: 1000, readersPerTurn: 2, isBusy: () => isBusy });
   const takers = Array.from({ length: 7 }, () => ({ resumeReading: () => void went.push(turn) }));
-  for (const taker of [...takers, ...takers]) turns.ask(taker);
+  for (const taker of [...takers, ...takers]) turns.schedule(taker);
   await eventually("all had a turn", () => went.length === 7);
   for (let at = 2; at < 7; at++) expect(went[at]! - went[at - 2]!).toBeGreaterThan(0);
   isBusy = true;
-  turns.ask(takers[0]!);
+  turns.schedule(takers[0]!);
   await eventually("busy or not, its turn comes", () => went.length === 8);
   isCounting = false;
 });
@@ -222,14 +222,14 @@ async function upstream(say: (socket: Socket) => void, secured = false): Promise
   return { url, sockets, bytesSent: () => sockets.reduce((sum, socket) => sum + socket.bytesWritten - socket.writableLength, 0) };
 }
 
-function ask({ url }: Upstream, pool: Pool): HttpExchange {
+function ask({ url }: Upstream, pool: Pool): Exchange {
   const secure = url.protocol === "https:";
   const origin = { key: url.href, hostname: url.hostname, port: Number(url.port), secure, reach: "any", socketPath: null } as const;
-  return new HttpExchange({ origin, pool, connectMs: 20_000 }, Buffer.from("GET / HTTP/1.1\r\nhost: a\r\n"), null);
+  return startExchange({ origin, pool, connectMs: 20_000 }, Buffer.from("GET / HTTP/1.1\r\nhost: a\r\n"), null);
 }
 
 /** Many that are answered and read nothing, until more waits for them than may wait in memory. */
-async function stalledReaders(from: Upstream, pool = new Pool(() => 0)): Promise<{ exchanges: HttpExchange[]; replies: Reply[] }> {
+async function stalledReaders(from: Upstream, pool = new Pool(() => 0)): Promise<{ exchanges: Exchange[]; replies: Reply[] }> {
   const secured = from.url.protocol === "https:";
   const exchanges = Array.from({ length: 64 }, () => ask(from, pool));
   const replies = await Promise.all(exchanges.map(({ reply }) => reply));
@@ -242,7 +242,7 @@ async function stalledReaders(from: Upstream, pool = new Pool(() => 0)): Promise
       return before > 0 && from.bytesSent() === before;
     });
   } else {
-    await eventually("what waits is in a file", () => overflow.state.parked > 8 && overflow.state.movingBytes === 0);
+    await eventually("what waits is in a file", () => overflow.state.spilled > 8 && overflow.state.spillingBytes === 0);
     expect(filesHeld()).toBe(1);
   }
   expect(overflow.state.heldBytes).toBeLessThanOrEqual(2 * mebibyte);
@@ -322,14 +322,17 @@ describe.skipIf(!tells)("a reader that stalls", () => {
     await once(socket, "connect");
     const connection = new Connection({} as Origin, socket);
     const told: (number | string)[] = [];
-    connection.user = {
-      received: ({ length }) => {
+    connection.handler = {
+      onHead: () => {},
+      onBody: () => {},
+      onEnd: () => {},
+      onData: ({ length }) => {
         told.push(length);
         connection.pause();
         return false;
       },
-      waits: () => {},
-      closed: (cause) => void told.push(cause?.kind ?? "closed"),
+      onStall: () => {},
+      onClose: (cause) => void told.push(cause?.kind ?? "closed"),
     };
     connection.output.write(Buffer.from("go"));
     await eventually("the first part is there", () => told.length === 1);

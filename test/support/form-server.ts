@@ -47,7 +47,7 @@ export function openFormServer(limits: Partial<FormLimits> = {}): FormServer {
     const form = await readForm(request, { fileBytesMax: 26_214_400, readMs: 30_000, after, ...limits, directory });
     if (isFailure(form)) {
       outcomes.push(form);
-      head.closes = form.status === 408;
+      head.closesConnection = form.status === 408;
       return errorResponse(form, head);
     }
     const seen = await see(form);
@@ -58,7 +58,7 @@ export function openFormServer(limits: Partial<FormLimits> = {}): FormServer {
   const broken = (detail: string): HttpResponse => errorResponse(failure("internal", detail), new ResponseHead("r"));
   const server = new Connections(
     { host: "127.0.0.1", port: 0, reusePort: false, connectionsMax: 10_000 },
-    { answer, rejection: broken, bug: (error) => broken(String(error)), nowMs: () => performance.now() },
+    { handle: answer, parseError: broken, onBug: (error) => broken(String(error)), nowMs: () => performance.now() },
   );
   return {
     url: `${server.url}/v1/audio/transcriptions`,

@@ -52,8 +52,8 @@ export async function readForm(request: IncomingRequest, limits: FormLimits): Pr
   if (declaredBytes > bodyBytesMax) return fileTooLarge(fileBytesMax, declaredBytes);
   const spool = new Spool(limits.directory, declaredBytes);
   const { body } = request;
-  // `leave` wakes a pending read as if the body had ended.
-  const pace = new UploadPace(limits, () => body.leave());
+  // `discard` wakes a pending read as if the body had ended.
+  const pace = new UploadPace(limits, () => body.discard());
   let form: Form | Failure | null = null;
   try {
     const read = await gather(body, boundary, new FormCollector(spool, fileBytesMax), fileBytesMax, pace);
@@ -63,7 +63,7 @@ export async function readForm(request: IncomingRequest, limits: FormLimits): Pr
     pace.end();
     if (form === null || isFailure(form)) {
       spool.dispose();
-      body.leave();
+      body.discard();
     }
   }
 }
@@ -82,7 +82,7 @@ async function gather(
     const chunk = await body.next();
     pace.came(chunk instanceof Uint8Array ? chunk.length : 0);
     if (chunk === "gone") return clientLeft;
-    if (chunk === "end") break;
+    if (chunk === null) break;
     bytes += chunk.length;
     if (bytes > fileBytesMax + aroundFileBytesMax) return fileTooLarge(fileBytesMax, bytes);
     for (const piece of splitter.pieces(chunk)) {

@@ -14,15 +14,15 @@ export class Backlog {
   private chunk: Buffer | null;
   private slot: FileSlot | null = null;
   /** The position in the chunk of the first byte that is in the file. */
-  private slotAt = 0;
-  private isMoving = false;
+  private slotStart = 0;
+  private isSpilling = false;
 
   constructor(
     chunk: Buffer,
     /** How much of the chunk counts. */
     length: number,
-    /** Called when it has been moved into a file. */
-    private readonly moved: () => void = () => {},
+    /** Called when it has been written to a file. */
+    private readonly onSpilled: () => void = () => {},
   ) {
     this.chunk = chunk;
     this.end = length;
@@ -45,35 +45,35 @@ export class Backlog {
     const { at, slot, chunk } = this;
     const length = Math.min(bytesMax, this.length);
     this.at += length;
-    return chunk === null ? this.readBack(slot!, at - this.slotAt, length) : chunk.subarray(at, at + length);
+    return chunk === null ? this.readBack(slot!, at - this.slotStart, length) : chunk.subarray(at, at + length);
   }
 
-  /** Moves the unread rest into a file. If that fails, it stays in memory. */
-  async park(slots: FileSlots): Promise<void> {
+  /** Writes the unread rest to a file. If that fails, it stays in memory. */
+  async spill(slots: FileSlots): Promise<void> {
     const { at, chunk } = this;
-    const slot = chunk === null || this.isMoving || this.length === 0 ? null : slots.take();
+    const slot = chunk === null || this.isSpilling || this.length === 0 ? null : slots.take();
     if (chunk === null || slot === null) return;
-    this.isMoving = true;
-    const isThere = await slot.write(chunk.subarray(at, this.end));
-    this.isMoving = false;
-    if (!isThere || this.length === 0) {
+    this.isSpilling = true;
+    const isWritten = await slot.write(chunk.subarray(at, this.end));
+    this.isSpilling = false;
+    if (!isWritten || this.length === 0) {
       slot.free();
-      if (this.length === 0) this.letGo();
+      if (this.length === 0) this.freeChunk();
       return;
     }
     this.slot = slot;
-    this.slotAt = at;
-    this.moved();
-    this.letGo();
+    this.slotStart = at;
+    this.onSpilled();
+    this.freeChunk();
   }
 
   /** Copies the rest, so that it holds no more memory than it needs. */
   shrink(): void {
     const { chunk } = this;
-    if (chunk === null || this.isMoving) return;
+    if (chunk === null || this.isSpilling) return;
     const left = Buffer.allocUnsafeSlow(this.length);
     chunk.copy(left, 0, this.at, this.end);
-    this.letGo();
+    this.freeChunk();
     this.chunk = left;
     this.end -= this.at;
     this.at = 0;
@@ -85,7 +85,7 @@ export class Backlog {
     this.at = this.end;
     this.slot?.free();
     this.slot = null;
-    this.letGo();
+    this.freeChunk();
   }
 
   private async readBack(slot: FileSlot, at: number, length: number): Promise<Buffer> {
@@ -95,10 +95,10 @@ export class Backlog {
     return Buffer.from(buffer as ArrayBuffer);
   }
 
-  /** Frees its memory, unless a write to the file still reads it. */
-  private letGo(): void {
+  /** Frees the memory, unless it is still being written to the file. */
+  private freeChunk(): void {
     const { chunk } = this;
-    if (chunk === null || this.isMoving) return;
+    if (chunk === null || this.isSpilling) return;
     this.chunk = null;
     if (!this.isShared) release(chunk);
   }

@@ -22,43 +22,43 @@ export class ConnectionOutput {
    * reads no more, the layer would close at once and discard what has been received, which may be the error response that says
    * why.
    */
-  send(bytes: Uint8Array, taken: (isTaken: boolean) => void): void {
-    const now = this.straight(bytes, bytes.length);
-    if (now === bytes.length) return taken(true);
-    const rest = (): void => void this.socket.write(now > 0 ? bytes.subarray(now) : bytes, (error) => taken(error == null));
-    if (now >= 0) rest();
-    else setTimeout(rest, readingMs);
+  send(bytes: Uint8Array, onTaken: (isTaken: boolean) => void): void {
+    const written = this.writeDirectly(bytes, bytes.length);
+    if (written === bytes.length) return onTaken(true);
+    const writeRest = (): void => void this.socket.write(written > 0 ? bytes.subarray(written) : bytes, (error) => onTaken(error == null));
+    if (written >= 0) writeRest();
+    else setTimeout(writeRest, readingMs);
   }
 
   /**
-   * Writes a request: the lines of its head, the one with the length of its body, and the body as far as it is in memory. A
-   * small request leaves in one packet; a large body is not copied for that.
+   * Sends a request: its head, to which the length of the body is added, and the body as far as it is in memory. A small request
+   * leaves in one packet; a large body is not copied for that.
    */
-  request(lines: Uint8Array, bodyLength: number | null, body: Uint8Array): void {
-    const isSmall = lines.length + lengthBytesMax + body.length <= scratch.length;
+  sendRequest(head: Uint8Array, bodyLength: number | null, body: Uint8Array): void {
+    const isSmall = head.length + lengthBytesMax + body.length <= scratch.length;
     if (!isSmall) {
-      const head = Buffer.concat([lines, scratch.subarray(0, putLength(bodyLength, 0))]);
-      const taken = Math.max(0, this.straight(head, head.length));
-      if (taken < head.length) this.write(head.subarray(taken));
-      if (body.length > 0) this.send(body, nobody);
+      const wholeHead = Buffer.concat([head, scratch.subarray(0, putHeadEnd(bodyLength, 0))]);
+      const written = Math.max(0, this.writeDirectly(wholeHead, wholeHead.length));
+      if (written < wholeHead.length) this.write(wholeHead.subarray(written));
+      if (body.length > 0) this.send(body, () => {});
       return;
     }
-    scratch.set(lines);
-    const headLength = putLength(bodyLength, lines.length);
+    scratch.set(head);
+    const headLength = putHeadEnd(bodyLength, head.length);
     scratch.set(body, headLength);
     const length = headLength + body.length;
-    const taken = Math.max(0, this.straight(scratch, length));
-    if (taken < length) this.write(Buffer.from(scratch.subarray(taken, length)));
+    const written = Math.max(0, this.writeDirectly(scratch, length));
+    if (written < length) this.write(Buffer.from(scratch.subarray(written, length)));
   }
 
-  /** How many bytes the system takes at once; negative if it will take no more. */
-  private straight(bytes: Uint8Array, length: number): number {
+  /** Bypasses the stream layer. Returns how many bytes the system took; negative if it takes no more. */
+  private writeDirectly(bytes: Uint8Array, length: number): number {
     return this.isEmpty ? (this.socket[nativeHandle]?.write?.(bytes, 0, length) ?? 0) : 0;
   }
 }
 
 /** Writes the end of a head into the shared buffer. Returns the position after it. */
-function putLength(bodyLength: number | null, from: number): number {
+function putHeadEnd(bodyLength: number | null, from: number): number {
   let at = from;
   if (bodyLength !== null) {
     scratch.set(lengthName, at);
@@ -73,7 +73,6 @@ function putLineEnd(at: number): number {
   return at + 2;
 }
 
-const nobody = (): void => {};
 /** Enough time to read what has arrived already. */
 const readingMs = 20;
 const lengthName = Buffer.from("content-length: ");

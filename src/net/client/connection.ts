@@ -3,11 +3,11 @@ import tls from "node:tls";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { release } from "../message/message-parser.ts";
 import { Backlog } from "./backlog.ts";
-import { barredAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
+import { blockedAddress, guardedLookup, type Reach } from "./guarded-lookup.ts";
 import { codeOf, connectionFailure } from "./connection-failure.ts";
 import { ConnectionOutput } from "./connection-output.ts";
 import { overflow } from "./overflow.ts";
-import { readScheduler } from "./read-scheduler.ts";
+import { readScheduler, type PausedReader } from "./read-scheduler.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
 
 /** What a connection is opened to. Connections with the same key are interchangeable. */
@@ -21,37 +21,37 @@ export interface Origin {
   readonly socketPath: string | null;
 }
 
-/** The exchange that currently uses a connection. */
-export interface ConnectionUser {
+/** The exchange that a connection carries at the moment. */
+export interface ResponseHandler extends ResponseSink {
   /** Returns whether it still uses any part of the chunk. */
-  received(chunk: Buffer): boolean;
+  onData(chunk: Buffer): boolean;
   /** What it was given will not be read soon: it should hold no more memory for it than needed. */
-  waits(): void;
-  closed(cause: Failure | null): void;
+  onStall(): void;
+  onClose(cause: Failure | null): void;
 }
 
-/** One TCP, TLS or unix connection to an upstream, with flow control by its user. */
-export class Connection {
-  user: ConnectionUser | null = null;
+/** One TCP, TLS or unix connection to an upstream. Its handler controls how fast it is read. */
+export class Connection implements PausedReader {
+  handler: ResponseHandler | null = null;
   /** How many requests it has carried. */
   requests = 0;
   idleSinceMs = 0;
   /** How long the upstream keeps an idle connection, and the header that said so. */
   keepAliveMs = Infinity;
   private keepAlive = "";
-  private readonly parser = new ResponseParser(nobody);
+  private readonly parser = new ResponseParser(ignoring);
   readonly output: ConnectionOutput;
-  private alive = true;
+  private isAlive = true;
   private cause: Failure | null = null;
   private isPaused = false;
   /** The socket does not read until it is resumed. */
   private isStopped = false;
   /** The unread rests of a chunk and of the one after it. */
   private backlog: Backlog | null = null;
-  private behind: Backlog | null = null;
-  private isGiving = false;
-  /** The connection was closed; its user is told when everything that arrived before has been handed over. */
-  private closedBehind = false;
+  private nextBacklog: Backlog | null = null;
+  private isDelivering = false;
+  /** The connection was closed; its handler is told when everything that arrived before has been delivered. */
+  private isClosePending = false;
 
   constructor(
     readonly origin: Origin,
@@ -59,46 +59,46 @@ export class Connection {
   ) {
     this.output = new ConnectionOutput(socket);
     const push = socket.push.bind(socket);
-    socket.push = (chunk: Buffer | null) => (chunk !== null && this.passes(chunk)) || push(chunk);
-    socket.on("data", (chunk: Buffer) => this.received(chunk));
+    socket.push = (chunk: Buffer | null) => (chunk !== null && this.bypassStream(chunk)) || push(chunk);
+    socket.on("data", (chunk: Buffer) => this.onData(chunk));
     socket.on("error", (error) => (this.cause ??= connectionFailure(error)));
     // Nothing more can arrive, and pending writes might wait forever.
     socket.on("end", () => socket.destroy());
-    socket.on("close", () => this.closed());
+    socket.on("close", () => this.onClose());
   }
 
   get isOpen(): boolean {
-    return this.alive;
+    return this.isAlive;
   }
 
-  /** The system has taken everything that was written, and the user everything that arrived. */
+  /** The system has taken everything that was written, and the handler everything that arrived. */
   get isFlushed(): boolean {
     return this.output.isEmpty && !this.isStopped && (this.backlog?.length ?? 0) === 0;
   }
 
-  /** Starts an exchange. Returns the parser, which reports to the user. */
-  begin(user: ConnectionUser & ResponseSink): ResponseParser {
-    this.user = user;
+  /** Starts an exchange. Returns the parser, which reports to the handler. */
+  attach(handler: ResponseHandler): ResponseParser {
+    this.handler = handler;
     this.requests++;
-    this.parser.next(user);
+    this.parser.next(handler);
     return this.parser;
+  }
+
+  /** The exchange is over: drops the references to it. */
+  detach(): void {
+    this.handler = null;
+    this.parser.next(ignoring);
   }
 
   /**
    * Notes how long the upstream keeps the connection, usually the same after each response. We close first, to avoid sending a
    * request into a connection that is being closed.
    */
-  keepsAlive(keepAlive: string): void {
-    if (keepAlive === this.keepAlive) return;
-    this.keepAlive = keepAlive;
-    const seconds = /timeout=(\d+)/.exec(keepAlive)?.[1];
+  setKeepAlive(header: string): void {
+    if (header === this.keepAlive) return;
+    this.keepAlive = header;
+    const seconds = /timeout=(\d+)/.exec(header)?.[1];
     if (seconds !== undefined) this.keepAliveMs = Math.max(0, Number(seconds) - 2) * 1000;
-  }
-
-  /** The exchange is over: drops the references to it. */
-  leave(): void {
-    this.user = null;
-    this.parser.next(nobody);
   }
 
   /** What still arrives is queued. */
@@ -108,132 +108,131 @@ export class Connection {
 
   resume(): void {
     this.isPaused = false;
-    if (this.backlog !== null) this.giveOn(this.backlog);
-    else if (this.isStopped) readScheduler.ask(this);
+    if (this.backlog !== null) void this.deliverBacklog(this.backlog);
+    else if (this.isStopped) readScheduler.schedule(this);
   }
 
   /** Called by the scheduler when this connection may read again. */
   resumeReading(): void {
-    if (!this.alive || !this.isStopped || this.isPaused || this.backlog !== null) return;
+    if (!this.isAlive || !this.isStopped || this.isPaused || this.backlog !== null) return;
     this.isStopped = false;
     this.socket.resume();
   }
 
   destroy(): void {
-    this.alive = false;
-    this.forget();
+    this.isAlive = false;
+    this.dropBacklogs();
     this.socket.destroy();
   }
 
   /** Small chunks that are wanted bypass the stream layer of the socket, which would try another read after each. */
-  private passes(chunk: Buffer): boolean {
+  private bypassStream(chunk: Buffer): boolean {
     if (chunk.length > partBytes || this.isPaused || this.isStopped || this.backlog !== null) return false;
-    if (!this.alive || this.socket.readableLength > 0) return false;
-    this.giveAway(chunk);
+    if (!this.isAlive || this.socket.readableLength > 0) return false;
+    this.deliverChunk(chunk);
     return true;
   }
 
-  private received(chunk: Buffer): void {
+  private onData(chunk: Buffer): void {
     const isTooMuch = chunk.length > partBytes && readScheduler.isTooMuch(chunk.length);
     this.isStopped = isTooMuch || this.isPaused || this.backlog !== null;
-    if (!this.isStopped && chunk.length <= wholeBytesMax) return this.giveAway(chunk);
+    if (!this.isStopped && chunk.length <= wholeBytesMax) return this.deliverChunk(chunk);
     const length = this.isStopped ? chunk.length - 1 : chunk.length;
     const last = Buffer.of(chunk.at(-1)!);
-    this.keep(new Backlog(chunk, length, () => this.user?.waits()));
-    if (!this.isStopped || !this.alive) return;
+    this.addBacklog(new Backlog(chunk, length, () => this.handler?.onStall()));
+    if (!this.isStopped || !this.isAlive) return;
     // A paused socket still reads half a mebibyte; one with unread input stops at once.
     this.socket.pause();
     this.socket.unshift(last);
   }
 
-  private keep(backlog: Backlog): void {
+  private addBacklog(backlog: Backlog): void {
     if (this.backlog === null) {
       this.backlog = backlog;
-      this.giveOn(backlog);
+      void this.deliverBacklog(backlog);
     } else {
-      this.behind = backlog;
-      overflow.wait(backlog);
+      this.nextBacklog = backlog;
+      overflow.add(backlog);
     }
   }
 
   /** Under load, chunks become garbage faster than it is collected. Small ones are not worth the call. */
-  private giveAway(bytes: Buffer): void {
-    if (!this.give(bytes) && bytes.length > releasedBytesMin) release(bytes);
+  private deliverChunk(chunk: Buffer): void {
+    if (!this.deliver(chunk) && chunk.length > releasedBytesMin) release(chunk);
   }
 
-  private give(bytes: Buffer): boolean {
-    if (this.user !== null) return this.user.received(bytes);
+  /** Returns whether any part of the bytes is still in use. */
+  private deliver(bytes: Buffer): boolean {
+    if (this.handler !== null) return this.handler.onData(bytes);
     // An idle connection that sends something cannot be trusted any more.
     this.destroy();
     return false;
   }
 
-  /** Hands over the rest of a chunk as long as the user takes it, and then lets the socket continue. */
-  private giveOn(backlog: Backlog): void {
-    if (this.isGiving) return;
-    overflow.leave(backlog);
+  /** Delivers the rest of a chunk as long as it is wanted, and then lets the socket continue. */
+  private async deliverBacklog(backlog: Backlog): Promise<void> {
+    if (this.isDelivering) return;
+    overflow.delete(backlog);
     while (!this.isPaused && backlog.length > 0 && this.backlog === backlog) {
       const part = backlog.take(partBytes);
-      if (part instanceof Promise) return this.giveLater(backlog, part);
-      this.isGiving = true;
-      const { isShared } = backlog;
-      // Set before the call, because the user may also end the exchange in it.
-      backlog.isShared = true;
-      if (!this.give(part)) backlog.isShared = isShared;
-      this.isGiving = false;
+      this.isDelivering = true;
+      if (part instanceof Promise) await this.deliverFromFile(backlog, part);
+      else this.deliverShared(backlog, part);
+      this.isDelivering = false;
     }
     if (this.backlog !== backlog) return;
-    if (backlog.length > 0) return overflow.wait(backlog);
+    if (backlog.length > 0) return overflow.add(backlog);
     backlog.drop();
-    this.backlog = this.behind;
-    this.behind = null;
-    if (this.backlog !== null) this.giveOn(this.backlog);
-    else if (this.closedBehind) this.closed();
-    else if (this.isStopped && !this.isPaused) readScheduler.ask(this);
+    this.backlog = this.nextBacklog;
+    this.nextBacklog = null;
+    if (this.backlog !== null) void this.deliverBacklog(this.backlog);
+    else if (this.isClosePending) this.onClose();
+    else if (this.isStopped && !this.isPaused) readScheduler.schedule(this);
   }
 
-  /** The same for bytes that have to be read back from a file. */
-  private giveLater(backlog: Backlog, part: Promise<Buffer>): void {
-    this.isGiving = true;
-    part.then(
-      (bytes) => {
-        if (this.backlog === backlog) this.giveAway(bytes);
-        this.isGiving = false;
-        if (this.backlog === backlog) this.giveOn(backlog);
-      },
-      (error: unknown) => {
-        this.isGiving = false;
-        if (this.backlog !== backlog) return;
-        this.cause = failure("internal", `what came could not be read back from the temporary directory: ${codeOf(error)}`);
-        this.forget();
-        this.socket.destroy();
-        this.closed();
-      },
-    );
+  private deliverShared(backlog: Backlog, part: Buffer): void {
+    const { isShared } = backlog;
+    // Set before the call, because the handler may also end the exchange in it.
+    backlog.isShared = true;
+    if (!this.deliver(part)) backlog.isShared = isShared;
   }
 
-  private forget(): void {
-    const { backlog, behind } = this;
+  private async deliverFromFile(backlog: Backlog, part: Promise<Buffer>): Promise<void> {
+    let bytes: Buffer;
+    try {
+      bytes = await part;
+    } catch (error) {
+      if (this.backlog !== backlog) return;
+      this.cause = failure("internal", `what came could not be read back from the temporary directory: ${codeOf(error)}`);
+      this.dropBacklogs();
+      this.socket.destroy();
+      return this.onClose();
+    }
+    if (this.backlog === backlog) this.deliverChunk(bytes);
+  }
+
+  private dropBacklogs(): void {
+    const { backlog, nextBacklog } = this;
     this.backlog = null;
-    this.behind = null;
-    for (const left of [backlog, behind]) {
+    this.nextBacklog = null;
+    for (const left of [backlog, nextBacklog]) {
       if (left === null) continue;
-      overflow.leave(left);
+      overflow.delete(left);
       left.drop();
     }
   }
 
-  private closed(): void {
-    this.alive = false;
-    this.closedBehind = this.backlog !== null;
-    if (this.closedBehind) return;
-    const { user } = this;
-    this.user = null;
-    user?.closed(this.cause);
+  private onClose(): void {
+    this.isAlive = false;
+    this.isClosePending = this.backlog !== null;
+    if (this.isClosePending) return;
+    const { handler } = this;
+    this.handler = null;
+    handler?.onClose(this.cause);
   }
 }
 
-const nobody: ResponseSink = { head() {}, body() {}, end() {} };
+const ignoring: ResponseSink = { onHead() {}, onBody() {}, onEnd() {} };
 
 /** A connection that is being opened, and a way to abandon it. */
 export interface PendingConnection {
@@ -243,15 +242,15 @@ export interface PendingConnection {
 
 /** Opens a connection, including its TLS handshake, within a time limit. */
 export function connect(origin: Origin, withinMs: number): PendingConnection {
-  const barred = net.isIP(origin.hostname) === 0 ? null : barredAddress(origin.hostname, origin.reach);
-  if (barred !== null) return { opened: Promise.resolve(failure("misconfigured", `the channel leads to ${barred}`)), abandon: () => {} };
+  const blocked = net.isIP(origin.hostname) === 0 ? null : blockedAddress(origin.hostname, origin.reach);
+  if (blocked !== null) return { opened: Promise.resolve(failure("misconfigured", `the channel leads to ${blocked}`)), abandon: () => {} };
   const socket = openSocket(origin);
   let settle: (outcome: Connection | Failure) => void = () => {};
   const opened = new Promise<Connection | Failure>((resolve) => {
     settle = (outcome) => {
-      patience.end();
-      socket.off("error", refused);
-      socket.off("close", closed);
+      timeout.clear();
+      socket.off("error", onError);
+      socket.off("close", onClose);
       if (!(outcome instanceof Connection)) {
         // An abandoned socket may still emit an error, which would be uncaught.
         socket.on("error", () => {});
@@ -259,16 +258,16 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
       }
       resolve(outcome);
     };
-    const refused = (error: unknown): void => {
+    const onError = (error: unknown): void => {
       const cause = connectionFailure(error);
       // The TLS library has too many codes to list them, and nothing else fails with an unknown code here.
       settle(origin.secure && cause.kind === "bad_response" ? failure("tls_failed", cause.detail) : cause);
     };
-    const closed = (): void =>
+    const onClose = (): void =>
       settle(failure(origin.secure ? "tls_failed" : "disconnected", "the connection was closed while it was opened"));
-    const patience = new ConnectTimeout(withinMs, () => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)));
-    socket.once("error", refused);
-    socket.once("close", closed);
+    const timeout = new ConnectTimeout(withinMs, () => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)));
+    socket.once("error", onError);
+    socket.once("close", onClose);
     socket.once(origin.secure ? "secureConnect" : "connect", () => settle(new Connection(origin, socket)));
   });
   return { opened, abandon: () => settle(failure("client_gone", "called off while connecting")) };
@@ -282,15 +281,15 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
 class ConnectTimeout {
   private timer: ReturnType<typeof setTimeout>;
 
-  constructor(withinMs: number, over: () => void) {
+  constructor(withinMs: number, onTimeout: () => void) {
     const dueMs = performance.now() + withinMs;
     this.timer = setTimeout(() => {
-      if (performance.now() - dueMs < standstillMs) over();
-      else this.timer = setTimeout(over, withinMs);
+      if (performance.now() - dueMs < standstillMs) onTimeout();
+      else this.timer = setTimeout(onTimeout, withinMs);
     }, withinMs);
   }
 
-  end(): void {
+  clear(): void {
     clearTimeout(this.timer);
   }
 }
@@ -299,7 +298,7 @@ class ConnectTimeout {
 const standstillMs = 250;
 
 function openSocket({ hostname, port, secure, socketPath, reach }: Origin): net.Socket {
-  if (socketPath !== null) return net.connect({ path: socketPath, ...stopsAtOnce });
+  if (socketPath !== null) return net.connect({ path: socketPath, ...stopsReadingAtOnce });
   const lookup = guardedLookup(reach);
   const socket = secure
     ? tls.connect({
@@ -307,10 +306,10 @@ function openSocket({ hostname, port, secure, socketPath, reach }: Origin): net.
         port,
         lookup,
         rejectUnauthorized: true,
-        ...stopsAtOnce,
+        ...stopsReadingAtOnce,
         ...(net.isIP(hostname) === 0 ? { servername: hostname } : undefined),
       })
-    : net.connect({ host: hostname, port, lookup, ...stopsAtOnce });
+    : net.connect({ host: hostname, port, lookup, ...stopsReadingAtOnce });
   socket.setNoDelay(true);
   // Detects a peer that has vanished even on an idle connection.
   socket.setKeepAlive(true, peerCheckMs);
@@ -319,8 +318,8 @@ function openSocket({ hostname, port, secure, socketPath, reach }: Origin): net.
 
 const peerCheckMs = 30_000;
 /** One unread byte is enough to stop the socket from reading. */
-const stopsAtOnce = { readableHighWaterMark: 1 };
-/** Larger chunks are handed over in parts, so that the user can pause in between. */
+const stopsReadingAtOnce = { readableHighWaterMark: 1 };
+/** Larger chunks are delivered in parts, so that the handler can pause in between. */
 const wholeBytesMax = 64 * 1024;
 const partBytes = 16 * 1024;
 const releasedBytesMin = 4096;

@@ -3,13 +3,13 @@ import type { Exchange, Reply } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { HeaderLines } from "../message/header-lines.ts";
 import { copiedBytesMax } from "../message/message-parser.ts";
-import { BodyEnd, endsUnproven } from "./body-end.ts";
-import { connect, type Connection, type ConnectionUser, type PendingConnection, type Origin } from "./connection.ts";
-import { detached, PartQueue } from "./part-queue.ts";
-import type { Pool } from "./pool.ts";
-import { replyOf, type BodySource } from "./reply.ts";
-import type { ResponseParser, ResponseSink } from "./response-parser.ts";
 import { BodySender } from "./body-sender.ts";
+import { connect, type Connection, type Origin, type PendingConnection, type ResponseHandler } from "./connection.ts";
+import type { Pool } from "./pool.ts";
+import { makeReply } from "./reply.ts";
+import { ResponseBody } from "./response-body.ts";
+import type { ResponseParser } from "./response-parser.ts";
+import { needsTruncationCheck, TruncationCheck } from "./truncation-check.ts";
 
 /** How an upstream is reached. Many exchanges share one. */
 export interface UpstreamTarget {
@@ -29,159 +29,114 @@ export interface SendClock {
   standstillMs(sinceMs: number): number;
 }
 
+/** Sends a request. `head` lacks the headers that depend on the body. */
+export function startExchange(target: UpstreamTarget, head: Uint8Array, content: Uint8Array | StreamedBody | null): Exchange {
+  const { promise, resolve } = Promise.withResolvers<Reply | Failure>();
+  const exchange = new HttpExchange(target, head, content, resolve);
+  return { reply: promise, abort: () => exchange.abort() };
+}
+
 /**
- * One request and its response on one connection. The body is read from the network only as fast as it is consumed. A pooled
- * connection that the upstream closed before it saw the request is replaced once by a new one, without blame (RFC 9112, 9.3.1):
- * if it closed without a byte after nothing but the head was taken, if it closed at once, or if it answered 408, which says that
- * it timed out as idle. A streamed body is then read again from its beginning. A request that was taken and stayed unanswered
- * for longer may have been processed: that is a failure, which is counted and may cost.
+ * One request and its response on one connection. A pooled connection that the upstream closed before it saw the request is
+ * replaced once by a new one, without blame (RFC 9112, 9.3.1): if it closed without a byte after nothing but the head was taken,
+ * if it closed at once, or if it answered 408, which says that it timed out as idle. A streamed body is then read again from its
+ * beginning. A request that was taken and stayed unanswered for longer may have been processed: that is a failure, which is
+ * counted and may cost.
  */
-export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, BodySource {
-  readonly reply: Promise<Reply | Failure>;
-  private answer: ((reply: Reply | Failure) => void) | null = null;
+class HttpExchange implements ResponseHandler {
   private connection: Connection | null = null;
   private pending: PendingConnection | null = null;
-  private upload: BodySender | null = null;
+  private sender: BodySender | null = null;
   private parser: ResponseParser | null = null;
-  private heard = false;
+  private hasReceived = false;
   /** When the request was written to a pooled connection. */
   private writtenMs = 0;
   /** The response is a 408 for a connection that had been idle for too long. */
   private isStale = false;
-  private persistent = false;
-  private over = false;
+  private isPersistent = false;
+  /** The response is complete. */
+  private isComplete = false;
+  private failed = false;
+  /** Exists once the head of the response has arrived. */
+  private body: ResponseBody | null = null;
   /** Set for a body that is delimited only by the close of a TLS connection. */
-  private bodyEnd: BodyEnd | null = null;
-  private broken: Failure | null = null;
-  /** The unread parts of the body: usually one, else a queue of them. */
-  private only: Uint8Array | null = null;
-  private parts: PartQueue | null = null;
-  private paused = false;
+  private truncation: TruncationCheck | null = null;
   /** The chunk that is being parsed, and whether parts of it are still in use. */
   private chunk: Buffer | null = null;
   private keepsChunk = false;
-  private waiting: ((part: Uint8Array | null | Failure) => void) | null = null;
 
   constructor(
     private readonly target: UpstreamTarget,
-    /** The head of the request, without the headers that depend on its body. */
-    private readonly lines: Uint8Array,
+    private readonly requestHead: Uint8Array,
     private content: Uint8Array | StreamedBody | null,
+    /** Null once it was called. */
+    private resolveReply: ((reply: Reply | Failure) => void) | null,
   ) {
-    const { promise, resolve } = Promise.withResolvers<Reply | Failure>();
-    this.reply = promise;
-    this.answer = resolve;
-    this.find(target.pool);
+    this.acquire(target.pool);
   }
 
   abort(): void {
     this.fail(failure("client_gone", "the exchange was aborted"));
   }
 
-  cancel(): void {
-    this.abort();
-  }
-
-  /** The whole body, if it has arrived in one part, as most do; else null. */
-  whole(): Uint8Array | null {
-    if (!this.over) return null;
-    return this.parts === null ? this.takeOnly() : this.parts.sole();
-  }
-
-  /** The next part of the body, if it has arrived; null if it has not, or there is none. */
-  ready(): Uint8Array | null {
-    const part = this.parts === null ? this.takeOnly() : this.parts.shift(partBytesMax);
-    if (part !== null) this.resume();
-    return part;
-  }
-
-  /** The next part of the body; `null` at its clean end. */
-  next(): Promise<Uint8Array | null | Failure> {
-    const part = this.ready();
-    if (part !== null) return Promise.resolve(part);
-    if (this.broken !== null) return Promise.resolve(this.broken);
-    if (this.over) return Promise.resolve(null);
-    const { promise, resolve } = Promise.withResolvers<Uint8Array | null | Failure>();
-    this.waiting = resolve;
-    return promise;
-  }
-
-  received(chunk: Buffer): boolean {
-    this.heard = true;
+  onData(chunk: Buffer): boolean {
+    this.hasReceived = true;
     // The head may keep references to the chunk.
-    this.keepsChunk = this.answer !== null;
+    this.keepsChunk = this.body === null;
     this.chunk = chunk;
     const problem = this.parser!.feed(chunk);
     this.chunk = null;
     if (this.isStale) this.replace();
     else if (problem !== null) this.fail(failure(problem.includes("switched") ? "misconfigured" : "bad_response", problem));
-    else if (this.over) this.release();
+    else if (this.isComplete) this.release();
     return this.keepsChunk;
   }
 
-  waits(): void {
-    if (this.only !== null) this.only = detached(this.only);
-    this.parts?.detach();
+  onStall(): void {
+    this.body?.detach();
   }
 
-  closed(cause: Failure | null): void {
-    const unseen = !this.heard && this.isReused && this.wasNeverSeen();
+  onClose(cause: Failure | null): void {
+    const wasUnseen = !this.hasReceived && this.isReused && this.wasNeverSeen();
     this.connection = null;
-    this.upload?.stop();
-    if (this.over || this.broken !== null) return;
-    if (unseen) return this.find(null);
+    this.sender?.stop();
+    if (this.isComplete || this.failed) return;
+    if (wasUnseen) return this.acquire(null);
     if (cause?.blame === "gateway") return this.fail(cause);
-    if (this.bodyEnd?.isDocument === false) return this.fail(failure("disconnected", unprovenEnd));
+    if (this.truncation?.isJsonDocument === false) return this.fail(failure("disconnected", unprovenEnd));
     // A connection that broke is no proper end, not even for a body that is delimited by the close.
     const problem = cause === null ? this.parser!.close() : `the response broke off: ${cause.detail}`;
     if (problem !== null) this.fail(failure("disconnected", problem));
   }
 
-  head(status: number, headers: HeaderLines, persistent: boolean): void {
+  onHead(status: number, headers: HeaderLines, isPersistent: boolean): void {
     if (status === requestTimeout && this.isReused) return void (this.isStale = true);
+    const connection = this.connection!;
     // The request will not be sent again, and must not stay in memory during a long response.
     this.content = null;
     // A connection that timed out on this request would do so on the next.
-    this.persistent = persistent && status !== requestTimeout;
+    this.isPersistent = isPersistent && status !== requestTimeout;
     // An upstream that has rejected the request wants no more of it; one that responds early may still read it.
-    if (status >= 300) this.upload?.stop();
-    if (this.connection?.origin.secure === true && endsUnproven(status, headers)) this.bodyEnd = new BodyEnd();
+    if (status >= 300) this.sender?.stop();
+    if (connection.origin.secure && needsTruncationCheck(status, headers)) this.truncation = new TruncationCheck();
     const keepAlive = headers.get("keep-alive");
-    if (keepAlive !== undefined) this.connection?.keepsAlive(keepAlive);
-    const { answer } = this;
-    this.answer = null;
-    answer?.(replyOf(status, headers, this));
+    if (keepAlive !== undefined) connection.setKeepAlive(keepAlive);
+    this.body = new ResponseBody(connection, this);
+    this.resolve(makeReply(status, headers, this.body));
   }
 
-  body(bytes: Uint8Array): void {
+  onBody(bytes: Uint8Array): void {
     if (this.isStale) return;
-    this.bodyEnd?.note(bytes);
+    this.truncation?.note(bytes);
     // Small and joined parts are copies.
     if (bytes.length > copiedBytesMax && bytes.buffer === this.chunk?.buffer) this.keepsChunk = true;
-    const { waiting } = this;
-    if (bytes.length <= partBytesMax) {
-      if (waiting !== null) {
-        this.waiting = null;
-        return waiting(bytes);
-      }
-      if (this.parts === null && this.only === null) return void (this.only = bytes);
-    }
-    const parts = this.queued(bytes);
-    if (waiting !== null) {
-      this.waiting = null;
-      waiting(parts.shift(partBytesMax));
-    }
-    if (parts.bytes <= queuedBytesMax || this.paused) return;
-    this.paused = true;
-    this.connection?.pause();
+    this.body!.push(bytes);
   }
 
-  end(): void {
+  onEnd(): void {
     if (this.isStale) return;
-    this.over = true;
-    const { waiting } = this;
-    this.waiting = null;
-    waiting?.(null);
+    this.isComplete = true;
+    this.body!.end();
   }
 
   private get isReused(): boolean {
@@ -190,8 +145,8 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
 
   /** Whether the upstream closed before it saw the request, as far as that can be known. */
   private wasNeverSeen(): boolean {
-    const { content, upload, target } = this;
-    if (content === null || upload?.hasBegun === false) return true;
+    const { content, sender, target } = this;
+    if (content === null || sender?.hasBegun === false) return true;
     const clock = target.clock ?? realClock;
     const tookMs = clock.nowMs() - this.writtenMs;
     // A close that happened while the event loop was blocked may have come at once.
@@ -202,34 +157,34 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
   private replace(): void {
     const { connection } = this;
     this.isStale = false;
-    this.heard = false;
+    this.hasReceived = false;
     this.connection = null;
-    this.upload?.stop();
+    this.sender?.stop();
     if (connection === null) return;
-    connection.user = null;
+    connection.handler = null;
     connection.destroy();
-    this.find(null);
+    this.acquire(null);
   }
 
   /** Takes a connection from the pool, or opens a new one. */
-  private find(pool: Pool | null): void {
+  private acquire(pool: Pool | null): void {
     const { origin } = this.target;
-    if (typeof origin === "function") void this.locate(origin, pool);
-    else this.take(origin, pool);
+    if (typeof origin === "function") void this.acquireAt(origin, pool);
+    else this.takeOrOpen(origin, pool);
   }
 
-  /** Asks for the origin, which may take as long as an engine needs to start. */
-  private async locate(where: () => Promise<Origin | Failure>, pool: Pool | null): Promise<void> {
-    const origin = await where();
-    if (this.broken !== null) return;
+  /** Asks for the origin first, which may take as long as an engine needs to start. */
+  private async acquireAt(locate: () => Promise<Origin | Failure>, pool: Pool | null): Promise<void> {
+    const origin = await locate();
+    if (this.failed) return;
     if (isFailure(origin)) return this.fail(origin);
-    this.take(origin, pool);
+    this.takeOrOpen(origin, pool);
   }
 
-  private take(origin: Origin, pool: Pool | null): void {
+  private takeOrOpen(origin: Origin, pool: Pool | null): void {
     const pooled = pool?.take(origin) ?? null;
     if (pooled === null) void this.open(origin);
-    else this.begin(pooled);
+    else this.sendRequest(pooled);
   }
 
   private async open(origin: Origin): Promise<void> {
@@ -237,77 +192,58 @@ export class HttpExchange implements Exchange, ConnectionUser, ResponseSink, Bod
     const connection = await this.pending.opened;
     this.pending = null;
     if (isFailure(connection)) return this.fail(connection);
-    if (this.broken !== null) return connection.destroy();
-    this.begin(connection);
+    if (this.failed) return connection.destroy();
+    this.sendRequest(connection);
   }
 
-  private begin(connection: Connection): void {
-    const { lines, content } = this;
+  private sendRequest(connection: Connection): void {
+    const { requestHead, content, target } = this;
     this.connection = connection;
-    this.parser = connection.begin(this);
-    if (connection.requests > 1) this.writtenMs = (this.target.clock ?? realClock).nowMs();
-    const isThere = content instanceof Uint8Array;
-    connection.output.request(lines, content === null ? null : content.length, isThere ? content : nothing);
-    if (content !== null && !isThere) this.beginUpload(connection, content);
-  }
-
-  private beginUpload(connection: Connection, content: StreamedBody): void {
-    this.upload = new BodySender(connection, content, (cause) => this.unsent(cause), this.target.sendMs ?? usualSendMs);
+    this.parser = connection.attach(this);
+    if (connection.requests > 1) this.writtenMs = (target.clock ?? realClock).nowMs();
+    const isInMemory = content instanceof Uint8Array;
+    connection.output.sendRequest(requestHead, content === null ? null : content.length, isInMemory ? content : nothing);
+    if (content === null || isInMemory) return;
+    this.sender = new BodySender(connection, content, (cause) => this.onSendFailure(cause), target.sendMs ?? defaultSendMs);
   }
 
   /** After the response has begun, a stalled upload is no failure: the upstream may not need the rest. */
-  private unsent(cause: Failure): void {
-    if (cause.kind !== "timed_out" || this.answer !== null) this.fail(cause);
+  private onSendFailure(cause: Failure): void {
+    if (cause.kind !== "timed_out" || this.body === null) this.fail(cause);
   }
 
   /** The response is complete: returns the connection to the pool, unless bytes are left on it in either direction. */
   private release(): void {
-    const { connection, upload } = this;
+    const { connection, sender } = this;
     this.connection = null;
-    upload?.stop();
+    sender?.stop();
     if (connection === null) return;
-    connection.leave();
-    if (this.paused) connection.resume();
-    if (this.persistent && !this.parser!.hasExcessBytes && connection.isFlushed && upload?.isDone !== false)
-      this.target.pool.give(connection);
+    connection.detach();
+    this.body?.resume();
+    if (this.isPersistent && !this.parser!.hasExcessBytes && connection.isFlushed && sender?.isDone !== false)
+      this.target.pool.put(connection);
     else connection.destroy();
   }
 
-  private queued(bytes: Uint8Array): PartQueue {
-    const parts = (this.parts ??= new PartQueue());
-    const before = this.takeOnly();
-    if (before !== null) parts.push(before);
-    parts.push(bytes);
-    return parts;
-  }
-
-  private takeOnly(): Uint8Array | null {
-    const { only } = this;
-    this.only = null;
-    return only;
-  }
-
-  private resume(): void {
-    if (!this.paused || this.parts!.bytes > queuedBytesMax / 2) return;
-    this.paused = false;
-    this.connection?.resume();
-  }
-
   private fail(cause: Failure): void {
-    if (this.over || this.broken !== null) return;
-    this.broken = cause;
+    if (this.isComplete || this.failed) return;
+    this.failed = true;
     this.pending?.abandon();
-    this.upload?.stop();
-    const { connection, answer, waiting } = this;
+    this.sender?.stop();
+    const { connection } = this;
     this.connection = null;
     if (connection !== null) {
-      connection.user = null;
+      connection.handler = null;
       connection.destroy();
     }
-    this.answer = null;
-    this.waiting = null;
-    answer?.(cause);
-    waiting?.(cause);
+    this.resolve(cause);
+    this.body?.fail(cause);
+  }
+
+  private resolve(reply: Reply | Failure): void {
+    const { resolveReply } = this;
+    this.resolveReply = null;
+    resolveReply?.(reply);
   }
 }
 
@@ -322,11 +258,4 @@ const unseenMs = 50;
  * The system reports a writable socket only when much of its buffer is free: a shorter limit would take slow upstreams for dead
  * ones.
  */
-const usualSendMs = 30_000;
-/**
- * The system delivers up to half a mebibyte at once. Parsed into events, that would take many times as much memory, for a client
- * that may read none of it.
- */
-const partBytesMax = 32 * 1024;
-/** How much of a body may be queued before the upstream is paused. */
-const queuedBytesMax = 32 * 1024;
+const defaultSendMs = 30_000;

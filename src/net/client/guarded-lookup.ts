@@ -6,22 +6,22 @@ import { isMetadataAddress, isPublicAddress } from "../../channels/network.ts";
 export type Reach = "any" | "public";
 
 /** Why connections to an address are not allowed; null if they are. */
-export function barredAddress(address: string, reach: Reach): string | null {
+export function blockedAddress(address: string, reach: Reach): string | null {
   if (isMetadataAddress(address)) return "the address of a metadata service or of a link-local network";
   return reach === "public" && !isPublicAddress(address) ? "not an address of the public internet" : null;
 }
 
 /**
  * Resolves a name, and passes it only if all its addresses are allowed. The connection is opened to the addresses that were
- * checked, so that a name which changes between check and use (DNS rebinding) gains nothing.
+ * checked, so a name that changes between check and use (DNS rebinding) gains nothing.
  */
 export function guardedLookup(reach: Reach): net.LookupFunction {
   return (hostname, options, callback) => {
     dns.lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error !== null) return callback(error, []);
       for (const { address } of addresses) {
-        const barred = barredAddress(address, reach);
-        if (barred !== null) return callback(new BarredAddress(`${hostname} leads to ${barred}`), []);
+        const blocked = blockedAddress(address, reach);
+        if (blocked !== null) return callback(new BlockedAddress(`${hostname} leads to ${blocked}`), []);
       }
       return options.all === true ? callback(null, addresses) : callback(null, addresses[0]?.address ?? "", addresses[0]?.family);
     });
@@ -29,6 +29,6 @@ export function guardedLookup(reach: Reach): net.LookupFunction {
 }
 
 /** Marks our own rejection among the errors of connections. */
-export class BarredAddress extends Error {
+export class BlockedAddress extends Error {
   readonly code = "EBARRED";
 }

@@ -4,12 +4,12 @@ import type { Backlog } from "./backlog.ts";
 
 /**
  * All backlogs of the process that wait for slow readers. Their memory is limited in total; beyond the limit, those that have
- * waited longest are moved to a file, because they are most likely to wait on.
+ * waited longest are spilled to a file, because they are most likely to wait on.
  */
 export class Overflow {
   private readonly waiting = new Map<Backlog, number>();
   private heldBytes = 0;
-  private movingBytes = 0;
+  private spillingBytes = 0;
 
   constructor(
     private readonly slots: FileSlots,
@@ -17,18 +17,18 @@ export class Overflow {
   ) {}
 
   /** How much is in memory, on its way to the file, and in the file. */
-  get state(): { readonly heldBytes: number; readonly movingBytes: number; readonly parked: number } {
-    const { heldBytes, movingBytes, slots } = this;
-    return { heldBytes, movingBytes, parked: slots.size };
+  get state(): { readonly heldBytes: number; readonly spillingBytes: number; readonly spilled: number } {
+    const { heldBytes, spillingBytes, slots } = this;
+    return { heldBytes, spillingBytes, spilled: slots.size };
   }
 
   /** The disk is behind, and memory is held for it. */
   get isBusy(): boolean {
-    return this.movingBytes >= this.heldBytesMax / 2;
+    return this.spillingBytes >= this.heldBytesMax / 2;
   }
 
   /** The backlog is not being read. */
-  wait(backlog: Backlog): void {
+  add(backlog: Backlog): void {
     if (backlog.heldBytes === 0) return;
     // A small rest must not keep a large chunk alive, and is not worth a file.
     if (backlog.length <= smallBytes) return backlog.shrink();
@@ -36,22 +36,22 @@ export class Overflow {
     this.heldBytes += backlog.heldBytes;
     for (const oldest of this.waiting.keys()) {
       if (this.heldBytes <= this.heldBytesMax) return;
-      this.leave(oldest);
-      void this.move(oldest);
+      this.delete(oldest);
+      void this.spill(oldest);
     }
   }
 
   /** The backlog is being read again, or not needed any more. */
-  leave(backlog: Backlog): void {
+  delete(backlog: Backlog): void {
     this.heldBytes -= this.waiting.get(backlog) ?? 0;
     this.waiting.delete(backlog);
   }
 
-  private async move(backlog: Backlog): Promise<void> {
+  private async spill(backlog: Backlog): Promise<void> {
     const bytes = backlog.heldBytes;
-    this.movingBytes += bytes;
-    await backlog.park(this.slots);
-    this.movingBytes -= bytes;
+    this.spillingBytes += bytes;
+    await backlog.spill(this.slots);
+    this.spillingBytes -= bytes;
   }
 }
 

@@ -8,26 +8,26 @@ export class Pool {
   constructor(private readonly nowMs: () => number) {}
 
   take(origin: Origin): Connection | null {
-    const waiting = this.idle.get(origin.key);
-    for (let last = waiting?.pop(); last !== undefined; last = waiting?.pop()) {
+    const connections = this.idle.get(origin.key);
+    for (let last = connections?.pop(); last !== undefined; last = connections?.pop()) {
       if (last.isOpen && !this.isStale(last)) return last;
       last.destroy();
     }
     return null;
   }
 
-  give(connection: Connection): void {
+  put(connection: Connection): void {
     if (!connection.isOpen) return;
     connection.idleSinceMs = this.nowMs();
     const { key } = connection.origin;
-    const waiting = this.idle.get(key);
-    if (waiting === undefined) this.idle.set(key, [connection]);
-    else if (waiting.length < idleMax) waiting.push(connection);
+    const connections = this.idle.get(key);
+    if (connections === undefined) this.idle.set(key, [connection]);
+    else if (connections.length < idleMax) connections.push(connection);
     else return connection.destroy();
-    if (this.sweeper === null) this.sweepOften();
+    if (this.sweeper === null) this.startSweeper();
   }
 
-  private sweepOften(): void {
+  private startSweeper(): void {
     this.sweeper = setInterval(() => this.sweep(), sweepMs);
     this.sweeper.unref();
   }
@@ -37,9 +37,9 @@ export class Pool {
   }
 
   private sweep(): void {
-    for (const [key, waiting] of this.idle) {
-      const kept = waiting.filter((connection) => connection.isOpen && !this.isStale(connection));
-      for (const connection of waiting) if (!kept.includes(connection)) connection.destroy();
+    for (const [key, connections] of this.idle) {
+      const kept = connections.filter((connection) => connection.isOpen && !this.isStale(connection));
+      for (const connection of connections) if (!kept.includes(connection)) connection.destroy();
       if (kept.length === 0) this.idle.delete(key);
       else this.idle.set(key, kept);
     }

@@ -1,6 +1,6 @@
 import { overflow } from "./overflow.ts";
 
-/** A connection that has stopped reading until it gets a turn. */
+/** A connection that has stopped reading until it is scheduled. */
 export interface PausedReader {
   resumeReading(): void;
 }
@@ -12,7 +12,7 @@ export interface PausedReader {
  */
 export class ReadScheduler {
   private readonly waiting = new Set<PausedReader>();
-  private isComing = false;
+  private isTurnScheduled = false;
   private readBytes = 0;
 
   constructor(
@@ -31,29 +31,30 @@ export class ReadScheduler {
     return this.readBytes > this.options.bytesPerTurn;
   }
 
-  ask(taker: PausedReader): void {
-    this.waiting.add(taker);
-    if (!this.isComing) this.come();
+  /** The reader is resumed in one of the next turns. */
+  schedule(reader: PausedReader): void {
+    this.waiting.add(reader);
+    if (!this.isTurnScheduled) this.scheduleTurn();
   }
 
-  private come(): void {
-    this.isComing = true;
-    if (this.options.isBusy()) setTimeout(() => this.turn(), busyMs);
-    else setImmediate(() => this.turn());
+  private scheduleTurn(): void {
+    this.isTurnScheduled = true;
+    if (this.options.isBusy()) setTimeout(() => this.runTurn(), busyMs);
+    else setImmediate(() => this.runTurn());
   }
 
-  private turn(): void {
-    this.isComing = false;
+  private runTurn(): void {
+    this.isTurnScheduled = false;
     let left = this.options.readersPerTurn;
-    for (const taker of this.waiting) {
-      if (left-- === 0) return this.come();
-      this.waiting.delete(taker);
-      taker.resumeReading();
+    for (const reader of this.waiting) {
+      if (left-- === 0) return this.scheduleTurn();
+      this.waiting.delete(reader);
+      reader.resumeReading();
     }
   }
 }
 
-/** A hanging disk slows the readers down, and does not stop them. */
+/** A disk that hangs slows the readers down, but does not stop them. */
 const busyMs = 5;
 
 /** The instance of this process. */

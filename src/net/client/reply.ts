@@ -1,6 +1,6 @@
 import type { Reply } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import { decoded } from "./decoded.ts";
+import { decodeContent } from "./content-decoding.ts";
 
 /** A body that is arriving. Its methods never throw. */
 export interface BodySource {
@@ -14,8 +14,8 @@ export interface BodySource {
 }
 
 /** A response with its body, whatever transport it came by, without its content coding. */
-export function replyOf(status: number, headers: Headers, source: BodySource): Reply {
-  return new BoundedReply(status, headers, decoded(source, headers.get("content-encoding") ?? null));
+export function makeReply(status: number, headers: Headers, source: BodySource): Reply {
+  return new BoundedReply(status, headers, decodeContent(source, headers.get("content-encoding") ?? null));
 }
 
 /** By lower-case name. Implemented by HeaderLines and by the runtime's Headers. */
@@ -39,11 +39,11 @@ class BoundedReply implements Reply {
   bytes(bytesMax: number, progress?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure> {
     if (Number(this.header("content-length")) > bytesMax) return this.tooLarge(bytesMax);
     const whole = this.source.whole?.() ?? null;
-    if (whole === null) return this.gathered(bytesMax, progress);
+    if (whole === null) return this.collect(bytesMax, progress);
     return whole.length > bytesMax ? this.tooLarge(bytesMax) : whole;
   }
 
-  private async gathered(bytesMax: number, progress?: { bytesArrived(): void }): Promise<Uint8Array | Failure> {
+  private async collect(bytesMax: number, progress?: { bytesArrived(): void }): Promise<Uint8Array | Failure> {
     // Not a list of parts: they may be single bytes, and each object takes a hundred times that.
     let whole: Uint8Array = nothing;
     let length = 0;
@@ -55,7 +55,7 @@ class BoundedReply implements Reply {
       if (length + part.length > bytesMax) return this.tooLarge(bytesMax);
       // Usually there is only one part, which needs no copy.
       if (length === 0) whole = part;
-      else whole = appended(whole, length, part);
+      else whole = append(whole, length, part);
       length += part.length;
     }
   }
@@ -81,7 +81,7 @@ class BoundedReply implements Reply {
 const nothing = new Uint8Array();
 
 /** Appends in place if there is room, else in a buffer of twice the size. */
-function appended(whole: Uint8Array, length: number, part: Uint8Array): Uint8Array {
+function append(whole: Uint8Array, length: number, part: Uint8Array): Uint8Array {
   const room = length + part.length <= whole.length ? whole : new Uint8Array(2 * (length + part.length));
   if (room !== whole) room.set(whole.subarray(0, length));
   room.set(part, length);

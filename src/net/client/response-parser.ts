@@ -1,19 +1,19 @@
 import { HeaderCache } from "../message/header-cache.ts";
 import { hasConnectionOption, type HeaderLines } from "../message/header-lines.ts";
-import { MessageParser, type BodySink } from "../message/message-parser.ts";
+import { isContentLength, MessageParser, type BodySink } from "../message/message-parser.ts";
 
 /** Receives what the parser finds in a response, in order: one head, parts of the body, the end. */
 export interface ResponseSink extends BodySink {
-  /** `persistent`: the upstream keeps the connection open after this response. */
-  head(status: number, headers: HeaderLines, persistent: boolean): void;
+  /** `isPersistent`: the upstream keeps the connection open after this response. */
+  onHead(status: number, headers: HeaderLines, isPersistent: boolean): void;
 }
 
 /** Parses the HTTP/1.1 responses of one connection one after the other. */
 export class ResponseParser extends MessageParser<ResponseSink> {
-  private interims = 0;
+  private interimResponses = 0;
   /** The last status line and its parsed form: an upstream repeats the same one. */
-  private line = "";
-  private said: Status | null = null;
+  private lastLine = "";
+  private lastStatus: StatusLine | null = null;
   /** Bytes arrived after the end of the response, so the connection cannot be reused (RFC 9112, 9.2). */
   hasExcessBytes = false;
 
@@ -24,66 +24,66 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   /** Prepares for the response to another request. */
   next(sink: ResponseSink): void {
     this.sink = sink;
-    this.interims = 0;
-    this.startOver();
+    this.interimResponses = 0;
+    this.reset();
   }
 
   /** Parses the next bytes. Returns what is wrong, or null. */
   feed(chunk: Buffer): string | null {
-    const taken = this.take(chunk, 0);
-    if (typeof taken === "string") return `the response cannot be read: ${taken}`;
-    this.hasExcessBytes ||= taken < chunk.length;
+    const position = this.execute(chunk, 0);
+    if (typeof position === "string") return `the response cannot be read: ${position}`;
+    this.hasExcessBytes ||= position < chunk.length;
     return null;
   }
 
   /** The connection was closed. Returns what is missing, or null if that is a proper end. */
   close(): string | null {
-    return this.endByClose() ? null : "the connection was closed before the response was complete";
+    return this.finishOnClose() ? null : "the connection was closed before the response was complete";
   }
 
   /** Reports at once if this is not HTTP, instead of waiting for the rest. */
-  protected badBeginning(bytes: Buffer, start: number, stop: number): string | null {
+  protected checkStart(bytes: Buffer, start: number, stop: number): string | null {
     for (let at = 0; at < beginning.length && start + at < stop; at++) if (bytes[start + at] !== beginning[at]) return notHttp;
     return null;
   }
 
-  protected readHead(headers: HeaderLines): string | null {
-    const status = this.statusOf(headers.first);
+  protected handleHead(headers: HeaderLines): string | null {
+    const status = this.parseStatusLine(headers.first);
     if (status === null) return notHttp;
     const { code, isHttp11 } = status;
     if (code === 101) return "the upstream switched protocols";
     if (code < 200) {
-      this.interims++;
-      return this.interims > interimsMax ? "too many interim responses" : null;
+      this.interimResponses++;
+      return this.interimResponses > interimResponsesMax ? "too many interim responses" : null;
     }
     const encoding = headers.get("transfer-encoding");
     const length = headers.get("content-length");
     if (encoding !== undefined && length !== undefined) return "it has both a length and a transfer encoding";
     if (encoding !== undefined && encoding.toLowerCase() !== "chunked") return "it has an unknown transfer encoding";
-    if (length !== undefined && !/^\d{1,15}$/.test(length)) return "it has no valid length";
+    if (length !== undefined && !isContentLength(length)) return "it has no valid length";
     const connection = headers.get("connection");
-    const framed = encoding !== undefined || length !== undefined || isBodiless(code);
+    const isFramed = encoding !== undefined || length !== undefined || isBodiless(code);
     // HTTP/1.0 has no chunks (RFC 9112, 6.1), and closes unless it says `keep-alive`.
-    const keeps = isHttp11 || (encoding === undefined && hasConnectionOption(connection, "keep-alive"));
-    const persistent = framed && keeps && !hasConnectionOption(connection, "close");
-    this.frame(isBodiless(code) ? 0 : encoding !== undefined ? "chunked" : framed ? Number(length) : "until_close");
-    this.sink.head(code, headers, persistent);
-    this.settleFrame();
+    const keepsOpen = isHttp11 || (encoding === undefined && hasConnectionOption(connection, "keep-alive"));
+    const isPersistent = isFramed && keepsOpen && !hasConnectionOption(connection, "close");
+    this.setFraming(isBodiless(code) ? 0 : encoding !== undefined ? "chunked" : isFramed ? Number(length) : "until_close");
+    this.sink.onHead(code, headers, isPersistent);
+    this.endIfEmpty();
     return null;
   }
 
-  private statusOf(line: string): Status | null {
-    if (line === this.line) return this.said;
-    const said = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(line);
-    const status = said === null ? null : { code: Number(said[2]), isHttp11: said[1] === "1" };
-    if (line.length > knownLineMax) return status;
-    this.line = line;
-    this.said = status;
+  private parseStatusLine(line: string): StatusLine | null {
+    if (line === this.lastLine) return this.lastStatus;
+    const match = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(line);
+    const status = match === null ? null : { code: Number(match[2]), isHttp11: match[1] === "1" };
+    if (line.length > cachedLineMax) return status;
+    this.lastLine = line;
+    this.lastStatus = status;
     return status;
   }
 }
 
-interface Status {
+interface StatusLine {
   readonly code: number;
   /** HTTP/1.1 and not 1.0: chunks are understood, and the connection is kept open unless the upstream says otherwise. */
   readonly isHttp11: boolean;
@@ -91,8 +91,8 @@ interface Status {
 
 const notHttp = "it is not HTTP";
 const headBytesMax = 32 * 1024;
-const knownLineMax = 64;
-const interimsMax = 16;
+const cachedLineMax = 64;
+const interimResponsesMax = 16;
 const headersMax = 256;
 const beginning = Buffer.from("HTTP/1.");
 

@@ -2,11 +2,11 @@ import type { UpstreamRequest } from "../../dialects/dialect.ts";
 import type { Channel } from "../../channels/channel.ts";
 import type { Exchange, Reply, Send } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../../operations/failure.ts";
-import { oneLine } from "../message/header-lines.ts";
+import { safeFieldValue } from "../message/header-lines.ts";
 import type { Origin } from "./connection.ts";
-import { HttpExchange, type SendClock, type UpstreamTarget } from "./exchange.ts";
+import { startExchange, type SendClock, type UpstreamTarget } from "./exchange.ts";
 import { Pool } from "./pool.ts";
-import { proxiedExchange } from "./proxied.ts";
+import { startProxiedExchange } from "./proxied-exchange.ts";
 
 /**
  * The only place that talks to upstreams. It never throws, never follows a redirect, and has no timer but the one for
@@ -21,80 +21,83 @@ export function makeSend(
   const pool = new Pool(nowMs);
   const engineWaiters = new EngineWaiters();
   const clock: SendClock = { nowMs, standstillMs };
-  const lasts = new WeakMap<UpstreamRequest["headers"], PreparedRequest>();
+  const prepared = new WeakMap<UpstreamRequest["headers"], PreparedRequest>();
   const parsedUrls = { any: new Map<string, ParsedUrl>(), public: new Map<string, ParsedUrl>() };
 
   return function send(request, channel, credential) {
     const key = secret(channel, credential);
     // Most requests of a channel have the same headers, and then the same target and the same head but for the Content-Length.
-    const last = lasts.get(request.headers);
-    if (last !== undefined && isLike(last, request, channel, key)) return new HttpExchange(last.target, last.lines, request.body);
+    const last = prepared.get(request.headers);
+    if (last !== undefined && isFor(last, request, channel, key)) return startExchange(last.target, last.head, request.body);
     return channel.proxy === null ? direct(request, channel, key) : proxied(request, channel, channel.proxy, key);
   };
 
   function direct(request: UpstreamRequest, channel: Channel, key: string | undefined): Exchange {
     const { url, method } = request;
     const { connectMs } = channel.timeouts;
-    const { origin, path } = parsedUrlOf(url, channel.reach);
+    const { origin, path } = parseUrl(url, channel.reach);
     if (origin === null) return engineExchange(request, path, connectMs);
     const { authHeader, authPrefix, host } = channel.address;
-    const lines = headLines(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
+    const head = makeHead(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
     const target = { origin, pool, connectMs, clock };
-    lasts.set(request.headers, { channel, url, key, method, target, lines });
-    return new HttpExchange(target, lines, request.body);
+    prepared.set(request.headers, { channel, url, key, method, target, head });
+    return startExchange(target, head, request.body);
   }
 
   /** Few URLs are requested over and over; those that contain a model's name may be many. */
-  function parsedUrlOf(url: string, reach: Origin["reach"]): ParsedUrl {
-    const known = reach === "public" ? parsedUrls.public : parsedUrls.any;
-    const place = known.get(url);
-    if (place !== undefined) return place;
+  function parseUrl(url: string, reach: Origin["reach"]): ParsedUrl {
+    const cache = reach === "public" ? parsedUrls.public : parsedUrls.any;
+    const cached = cache.get(url);
+    if (cached !== undefined) return cached;
     const pathAt = pathStart(url);
     const address = url.slice(0, pathAt);
     const origin = address.startsWith(engineScheme) ? null : originOf(address, reach === "public" ? `${reach} ${address}` : address, reach);
-    const made = { origin, path: url.slice(pathAt) };
-    if (known.size >= parsedUrlsMax) known.clear();
-    known.set(url, made);
-    return made;
+    const parsed = { origin, path: url.slice(pathAt) };
+    if (cache.size >= parsedUrlsMax) cache.clear();
+    cache.set(url, parsed);
+    return parsed;
   }
 
   /**
    * Engines have no credentials: only this process can reach their sockets. An idle engine exits by itself, so one that
-   * disappears before it says anything is asked for once more, without blame.
+   * disappears before it answers is started once more, without blame.
    */
   function engineExchange(request: UpstreamRequest, target: string, connectMs: number): Exchange {
     const [path = ""] = target.split("?", 1);
-    const lines = headLines(request, target, { host: "local", authHeader: "authorization", auth: null });
-    let asked: string | null = null;
-    let aborted = false;
-    const attempt = (lost: string | null, wasAlone: boolean): HttpExchange => {
+    const head = makeHead(request, target, { host: "local", authHeader: "authorization", auth: null });
+    let waitingAt: string | null = null;
+    let isAborted = false;
+    const start = (lost: string | null, wasAlone: boolean): Exchange => {
       const origin = async (): Promise<Origin | Failure> => {
         const socket = await engineSocket(path, lost, wasAlone);
-        if (asked !== null) engineWaiters.leave(asked, false);
-        asked = typeof socket === "string" ? socket : null;
-        if (asked !== null) engineWaiters.enter(asked);
+        if (waitingAt !== null) engineWaiters.leave(waitingAt, false);
+        waitingAt = typeof socket === "string" ? socket : null;
+        if (waitingAt !== null) engineWaiters.enter(waitingAt);
         return typeof socket === "string" ? engineOrigin(socket) : socket;
       };
-      return new HttpExchange({ origin, pool, connectMs, clock }, lines, request.body);
+      return startExchange({ origin, pool, connectMs, clock }, head, request.body);
     };
-    let exchange = attempt(null, false);
+    let exchange = start(null, false);
+    /** Returns whether no other request was waiting there. */
     const leave = (reply: Reply | Failure): boolean => {
       const isLost = isFailure(reply) && lostKinds.includes(reply.kind);
-      return asked !== null && engineWaiters.leave(asked, isLost);
+      return waitingAt !== null && engineWaiters.leave(waitingAt, isLost);
     };
-    const reply = exchange.reply.then((first) => {
+    const run = async (): Promise<Reply | Failure> => {
+      const first = await exchange.reply;
       const wasAlone = leave(first);
-      if (aborted || asked === null || !isFailure(first) || !lostKinds.includes(first.kind)) return first;
-      exchange = attempt(asked, wasAlone);
-      asked = null;
-      void exchange.reply.then(leave);
-      return exchange.reply;
-    });
+      if (isAborted || waitingAt === null || !isFailure(first) || !lostKinds.includes(first.kind)) return first;
+      exchange = start(waitingAt, wasAlone);
+      waitingAt = null;
+      const second = await exchange.reply;
+      leave(second);
+      return second;
+    };
     const abort = (): void => {
-      aborted = true;
+      isAborted = true;
       exchange.abort();
     };
-    return { reply, abort };
+    return { reply: run(), abort };
   }
 }
 
@@ -154,7 +157,7 @@ const ownLines = "accept-encoding: identity\r\nuser-agent: sluice\r\n";
 function proxied(request: UpstreamRequest, { address }: Channel, proxy: string, key: string | undefined): Exchange {
   const auth = authValue(address.authPrefix, key);
   const headers = { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [address.authHeader]: auth }) };
-  return proxiedExchange(request, headers, proxy);
+  return startProxiedExchange(request, headers, proxy);
 }
 
 function authValue(prefix: string, secret: string | undefined): string | null {
@@ -174,21 +177,21 @@ interface PreparedRequest {
   readonly key: string | undefined;
   readonly method: string;
   readonly target: UpstreamTarget;
-  readonly lines: Uint8Array;
+  readonly head: Uint8Array;
 }
 
-function isLike(last: PreparedRequest, { url, method }: UpstreamRequest, channel: Channel, key: string | undefined): boolean {
+function isFor(last: PreparedRequest, { url, method }: UpstreamRequest, channel: Channel, key: string | undefined): boolean {
   return last.channel === channel && last.url === url && last.key === key && last.method === method;
 }
 
 /** The head of a request but for the Content-Length. Every character is one byte (Latin-1). */
-function headLines({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: HeadFields): Uint8Array {
+function makeHead({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: HeadFields): Uint8Array {
   let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
-  if (auth !== null) head += `${authHeader}: ${oneLine(auth, "")}\r\n`;
+  if (auth !== null) head += `${authHeader}: ${safeFieldValue(auth, "")}\r\n`;
   for (const name in headers) {
     // Our own headers are not sent twice: the upstream might believe the other value.
     if (name === "user-agent" || name === "accept-encoding" || (name === authHeader && auth !== null)) continue;
-    head += `${name}: ${oneLine(headers[name]!, "")}\r\n`;
+    head += `${name}: ${safeFieldValue(headers[name]!, "")}\r\n`;
   }
   return Buffer.from(head, "latin1");
 }

@@ -18,9 +18,9 @@ function putShort(bytes: Uint8Array, at: number, value: number): number {
 /** Pads with leading zeroes where there are more positions than digits. */
 function putDigits(bytes: Uint8Array, from: number, to: number, value: number): void {
   let rest = value;
-  for (let place = to - 1; place >= from; place--) {
+  for (let index = to - 1; index >= from; index--) {
     const tens = (rest / 10) | 0;
-    bytes[place] = 0x30 + rest - tens * 10;
+    bytes[index] = 0x30 + rest - tens * 10;
     rest = tens;
   }
 }

@@ -34,7 +34,7 @@ const options = {
 /**
  * Replaces the characters that are not allowed in a field value, so that no value can start a header of its own (RFC 9110, 5.5).
  */
-export function oneLine(value: string, instead: "" | "?"): string {
+export function safeFieldValue(value: string, instead: "" | "?"): string {
   return unsafe.test(value) ? value.replace(/[^\t\x20-\x7e\x80-\xff]/g, instead) : value;
 }
 

@@ -1,12 +1,13 @@
-import { areExtensions, pastBlanks } from "./chunk-extensions.ts";
-import { isTrailer, malformedLine, type HeaderCache } from "./header-cache.ts";
+import { areChunkExtensions, skipWhitespace } from "./chunk-extensions.ts";
+import { isTrailer, malformedLine } from "./head-parser.ts";
+import type { HeaderCache } from "./header-cache.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 /** Receives what the parser finds after a head, in order: parts of the body, then the end. */
 export interface BodySink {
-  body(bytes: Uint8Array): void;
+  onBody(bytes: Uint8Array): void;
   /** The message is complete. */
-  end(): void;
+  onEnd(): void;
 }
 
 /** How the length of a body is determined (RFC 9112, 6.3): a number of bytes, by chunks, or by the close of the connection. */
@@ -18,94 +19,94 @@ export type Framing = number | "chunked" | "until_close";
  * 11.2). Everything has a bound.
  */
 export abstract class MessageParser<Sink extends BodySink = BodySink> {
-  private state: "head" | "length" | "size" | "data" | "data_end" | "trailer" | "until_close" | "over" = "head";
+  private state: "head" | "length" | "chunk_size" | "chunk_data" | "chunk_end" | "trailer" | "until_close" | "complete" = "head";
   /** The bytes of an incomplete head or line, at the beginning of a buffer that grows ahead of them. */
-  private carry: Buffer | null = null;
-  private carried = 0;
-  private left = 0;
+  private partial: Buffer | null = null;
+  private partialLength = 0;
+  private remaining = 0;
   /** Bytes of chunk extensions and trailers, which are validated and discarded. */
-  private asideBytes = 0;
+  private overheadBytes = 0;
   private trailers = 0;
-  /** Several small chunks that arrived together are joined, and handed to the reader as one part. */
-  private gathered: Uint8Array | null = null;
-  private gatheredLength = 0;
+  /** Several small chunks that arrived together are joined, and passed on as one part. */
+  private joined: Uint8Array | null = null;
+  private joinedLength = 0;
 
   constructor(
     protected sink: Sink,
-    private readonly heads: HeaderCache,
+    private readonly headerCache: HeaderCache,
     private readonly headBytesMax: number,
     /**
-     * Whether blanks around a chunk's size and in its extensions are accepted. RFC 9112, 7.1.1 has recipients parse them, and
-     * some upstreams send them; in requests they are rejected, because proxies disagree on them.
+     * Whether whitespace around a chunk's size and in its extensions is accepted. RFC 9112, 7.1.1 has recipients parse it, and
+     * some upstreams send it; in requests it is rejected, because proxies disagree on it.
      */
-    private readonly blanks: "refused" | "allowed",
+    private readonly whitespace: "rejected" | "allowed",
   ) {}
 
-  get isOver(): boolean {
-    return this.state === "over";
+  get isComplete(): boolean {
+    return this.state === "complete";
   }
 
   /** No byte of the next message has arrived. */
   get isIdle(): boolean {
-    return this.state === "head" && this.carried === 0;
+    return this.state === "head" && this.partialLength === 0;
   }
 
   /** A part of the next head has arrived. */
   get isInHead(): boolean {
-    return this.state === "head" && this.carried > 0;
+    return this.state === "head" && this.partialLength > 0;
   }
 
-  /** What is wrong with the first bytes of a head, as early as that is certain; null if nothing is. */
-  protected abstract badBeginning(bytes: Buffer, start: number, stop: number): string | null;
+  /** Returns what is wrong with the first bytes of a head, as early as that is certain, or null. */
+  protected abstract checkStart(bytes: Buffer, start: number, stop: number): string | null;
 
-  /** Handles a head. Calls `frame`, unless another head follows (an interim response). Returns what is wrong, or null. */
-  protected abstract readHead(head: HeaderLines): string | null;
+  /** Handles a head. Calls `setFraming`, unless another head follows (an interim response). Returns what is wrong, or null. */
+  protected abstract handleHead(head: HeaderLines): string | null;
 
   /** Sets how the length of the body is determined, before any of it is read. */
-  protected frame(framing: Framing): void {
-    if (typeof framing === "string") this.state = framing === "chunked" ? "size" : "until_close";
+  protected setFraming(framing: Framing): void {
+    if (typeof framing === "string") this.state = framing === "chunked" ? "chunk_size" : "until_close";
     else {
-      this.left = framing;
+      this.remaining = framing;
       this.state = "length";
     }
   }
 
   /** Ends a message with an empty body, after its head was handled. */
-  protected settleFrame(): void {
-    if (this.state === "length" && this.left === 0) this.finish();
+  protected endIfEmpty(): void {
+    if (this.state === "length" && this.remaining === 0) this.complete();
   }
 
   /** Prepares for another message on the same connection. */
-  protected startOver(): void {
+  protected reset(): void {
     this.state = "head";
-    this.asideBytes = 0;
+    this.overheadBytes = 0;
     this.trailers = 0;
     // An idle connection keeps no buffer.
-    this.carry = null;
+    this.partial = null;
   }
 
   /** Parses bytes from a position until the message is complete. Returns the position reached, or what is wrong as a text. */
-  protected take(chunk: Buffer, from: number): number | string {
-    const taken = this.taken(chunk, from);
-    if (this.gathered !== null) this.handOver();
-    return taken;
+  protected execute(chunk: Buffer, from: number): number | string {
+    const position = this.parse(chunk, from);
+    if (this.joined !== null) this.flushJoined();
+    return position;
   }
 
-  private taken(chunk: Buffer, from: number): number | string {
+  private parse(chunk: Buffer, from: number): number | string {
     let at = from;
     while (at < chunk.length) {
       switch (this.state) {
         case "length":
-        case "data":
-          at = this.takeBody(chunk, at);
+        case "chunk_data":
+          at = this.parseBody(chunk, at);
           break;
         case "until_close":
-          this.sink.body(at === 0 ? chunk : chunk.subarray(at));
+          this.sink.onBody(at === 0 ? chunk : chunk.subarray(at));
           return chunk.length;
-        case "over":
+        case "complete":
           return at;
         default: {
-          const next = this.state === "head" ? this.takeHead(chunk, at) : this.takeLine(chunk, at);
+          const next = this.state === "head" ? this.parseHead(chunk, at) : this.parseLine(chunk, at);
           if (typeof next === "string") return next;
           at = next;
         }
@@ -115,135 +116,135 @@ export abstract class MessageParser<Sink extends BodySink = BodySink> {
   }
 
   /** The connection was closed. Returns whether that is a proper end of the message (RFC 9112, 8). */
-  protected endByClose(): boolean {
-    if (this.state === "until_close") this.finish();
-    return this.state === "over";
+  protected finishOnClose(): boolean {
+    if (this.state === "until_close") this.complete();
+    return this.state === "complete";
   }
 
-  private takeHead(chunk: Buffer, from: number): number | string {
-    const before = this.carried;
+  private parseHead(chunk: Buffer, from: number): number | string {
+    const before = this.partialLength;
     // Bytes beyond the bound are not looked at: a head that reaches it is too large.
     const to = Math.min(chunk.length, from + this.headBytesMax - before);
-    const bytes = before === 0 ? chunk : this.keep(chunk, from, to);
+    const bytes = before === 0 ? chunk : this.appendPartial(chunk, from, to);
     const start = before === 0 ? from : 0;
     const stop = before === 0 ? to : bytes.length;
-    const bad = this.badBeginning(bytes, start, stop);
+    const bad = this.checkStart(bytes, start, stop);
     if (bad !== null) return bad;
     const end = headEnd(bytes, start, start + before, stop);
     if (end === "malformed") return malformedLine;
     if (end === null) {
       if (stop - start === this.headBytesMax) return headTooLarge;
-      if (before === 0) this.keep(chunk, from, to);
+      if (before === 0) this.appendPartial(chunk, from, to);
       return to;
     }
-    this.carried = 0;
-    const head = this.heads.read(bytes, start, end);
-    return (typeof head === "string" ? head : this.readHead(head)) ?? (before === 0 ? end : from + end - before);
+    this.partialLength = 0;
+    const head = this.headerCache.parse(bytes, start, end);
+    return (typeof head === "string" ? head : this.handleHead(head)) ?? (before === 0 ? end : from + end - before);
   }
 
-  private takeBody(chunk: Buffer, at: number): number {
-    const end = Math.min(chunk.length, at + this.left);
-    this.left -= end - at;
+  private parseBody(chunk: Buffer, at: number): number {
+    const end = Math.min(chunk.length, at + this.remaining);
+    this.remaining -= end - at;
     // After the last of the chunks that arrived together there is nothing but its line end.
-    if (this.state === "data" && (this.gathered !== null || (end + 2 < chunk.length && end - at <= gatheredPieceMax)))
-      this.gather(chunk, at, end);
-    else this.sink.body(partOf(chunk, at, end));
-    if (this.left > 0) return end;
-    if (this.state === "length") this.finish();
-    else this.state = "data_end";
+    if (this.state === "chunk_data" && (this.joined !== null || (end + 2 < chunk.length && end - at <= joinedChunkMax)))
+      this.join(chunk, at, end);
+    else this.sink.onBody(viewOrCopy(chunk, at, end));
+    if (this.remaining > 0) return end;
+    if (this.state === "length") this.complete();
+    else this.state = "chunk_end";
     return end;
   }
 
-  private gather(chunk: Buffer, at: number, end: number): void {
-    this.gathered ??= new Uint8Array(chunk.length - at);
-    this.gatheredLength += chunk.copy(this.gathered, this.gatheredLength, at, end);
+  private join(chunk: Buffer, at: number, end: number): void {
+    this.joined ??= new Uint8Array(chunk.length - at);
+    this.joinedLength += chunk.copy(this.joined, this.joinedLength, at, end);
   }
 
-  private handOver(): void {
-    const { gathered, gatheredLength } = this;
-    this.gathered = null;
-    this.gatheredLength = 0;
-    this.sink.body(gathered!.subarray(0, gatheredLength));
+  private flushJoined(): void {
+    const { joined, joinedLength } = this;
+    this.joined = null;
+    this.joinedLength = 0;
+    this.sink.onBody(joined!.subarray(0, joinedLength));
   }
 
   /** Handles a line of the chunked framing (RFC 9112, 7.1): a chunk size, the end of a chunk, or a trailer. */
-  private takeLine(chunk: Buffer, from: number): number | string {
+  private parseLine(chunk: Buffer, from: number): number | string {
     const feed = chunk.indexOf(lineFeed, from);
     const to = feed < 0 ? chunk.length : feed + 1;
-    const length = this.carried + to - from;
-    if (this.state === "data_end" && length > 2) return "a chunk is longer than it says";
+    const length = this.partialLength + to - from;
+    if (this.state === "chunk_end" && length > 2) return "a chunk is longer than it says";
     if (length > lineBytesMax) return "a line of the chunked body is too long";
     // Usually the whole line is in the chunk and is read in place: a view of it would cost more than the parsing.
-    const isThere = this.carried === 0 && feed >= 0;
-    const bytes = isThere ? chunk : this.keep(chunk, from, to);
+    const isInChunk = this.partialLength === 0 && feed >= 0;
+    const bytes = isInChunk ? chunk : this.appendPartial(chunk, from, to);
     if (feed < 0) return to;
-    this.carried = 0;
-    return (isThere ? this.readLine(bytes, from, to) : this.readLine(bytes, 0, length)) ?? to;
+    this.partialLength = 0;
+    return (isInChunk ? this.handleLine(bytes, from, to) : this.handleLine(bytes, 0, length)) ?? to;
   }
 
-  private readLine(bytes: Buffer, from: number, to: number): string | null {
+  private handleLine(bytes: Buffer, from: number, to: number): string | null {
     const length = to - from;
-    if (length < 2 || firstReturn(bytes, from, to) !== to - 2) return "a line of the chunked body does not end as it should";
-    if (this.state === "data_end") {
-      this.state = "size";
+    if (length < 2 || indexOfReturn(bytes, from, to) !== to - 2) return "a line of the chunked body does not end as it should";
+    if (this.state === "chunk_end") {
+      this.state = "chunk_size";
       return null;
     }
-    return this.state === "trailer" ? this.readTrailer(bytes, from, to) : this.readSize(bytes, from, to - 2);
+    return this.state === "trailer" ? this.handleTrailer(bytes, from, to) : this.handleChunkSize(bytes, from, to - 2);
   }
 
   /** Trailers are not used, but they are validated: another parser might take a malformed one for the next request. */
-  private readTrailer(bytes: Buffer, from: number, to: number): string | null {
-    this.asideBytes += to - from;
-    if (this.asideBytes > this.headBytesMax) return tooMuchAside;
-    if (to - from === 2) this.finish();
-    else if (++this.trailers > this.heads.headersMax) return "there are too many trailers";
+  private handleTrailer(bytes: Buffer, from: number, to: number): string | null {
+    this.overheadBytes += to - from;
+    if (this.overheadBytes > this.headBytesMax) return tooMuchOverhead;
+    if (to - from === 2) this.complete();
+    else if (++this.trailers > this.headerCache.headersMax) return "there are too many trailers";
     else if (!isTrailer(bytes, from, to - 2)) return "a trailer is malformed";
     return null;
   }
 
-  private readSize(bytes: Buffer, from: number, end: number): string | null {
+  private handleChunkSize(bytes: Buffer, from: number, end: number): string | null {
     let size = 0;
     let at = from;
     for (let digit = hexDigit(bytes[at]!); digit >= 0; digit = hexDigit(bytes[at]!)) {
       size = size * 16 + digit;
       at++;
     }
-    if (at === from || at - from > sizeDigitsMax) return noSize;
+    if (at === from || at - from > sizeDigitsMax) return invalidChunkSize;
     if (at < end) {
-      const allowsBlanks = this.blanks === "allowed";
-      const aside = allowsBlanks ? pastBlanks(bytes, at, end) : at;
-      if (aside < end && bytes[aside] !== semicolon) return noSize;
-      this.asideBytes += end - at;
-      if (this.asideBytes > this.headBytesMax) return tooMuchAside;
-      if (!areExtensions(bytes, aside, end, allowsBlanks)) return "a chunk extension is malformed";
+      const allowsWhitespace = this.whitespace === "allowed";
+      const extensionsAt = allowsWhitespace ? skipWhitespace(bytes, at, end) : at;
+      if (extensionsAt < end && bytes[extensionsAt] !== semicolon) return invalidChunkSize;
+      this.overheadBytes += end - at;
+      if (this.overheadBytes > this.headBytesMax) return tooMuchOverhead;
+      if (!areChunkExtensions(bytes, extensionsAt, end, allowsWhitespace)) return "a chunk extension is malformed";
     }
-    this.left = size;
-    this.state = size === 0 ? "trailer" : "data";
+    this.remaining = size;
+    this.state = size === 0 ? "trailer" : "chunk_data";
     return null;
   }
 
   /** Appends bytes to the incomplete ones, in amortised constant time for each byte. Returns all of them. */
-  private keep(chunk: Buffer, from: number, to: number): Buffer {
-    const length = this.carried + to - from;
-    if (this.carry === null || this.carry.length < length) {
+  private appendPartial(chunk: Buffer, from: number, to: number): Buffer {
+    const length = this.partialLength + to - from;
+    if (this.partial === null || this.partial.length < length) {
       const grown = Buffer.allocUnsafe(2 * length);
-      this.carry?.copy(grown, 0, 0, this.carried);
-      this.carry = grown;
+      this.partial?.copy(grown, 0, 0, this.partialLength);
+      this.partial = grown;
     }
-    chunk.copy(this.carry, this.carried, from, to);
-    this.carried = length;
-    return this.carry.subarray(0, length);
+    chunk.copy(this.partial, this.partialLength, from, to);
+    this.partialLength = length;
+    return this.partial.subarray(0, length);
   }
 
-  private finish(): void {
-    if (this.gathered !== null) this.handOver();
-    this.state = "over";
-    this.sink.end();
+  private complete(): void {
+    if (this.joined !== null) this.flushJoined();
+    this.state = "complete";
+    this.sink.onEnd();
   }
 }
 
 /** For a few bytes, a copy is cheaper than a view. */
-function partOf(chunk: Buffer, from: number, to: number): Uint8Array {
+function viewOrCopy(chunk: Buffer, from: number, to: number): Uint8Array {
   if (from === 0 && to === chunk.length) return chunk;
   if (to - from > copiedBytesMax) return chunk.subarray(from, to);
   const part = new Uint8Array(to - from);
@@ -262,12 +263,19 @@ export function release({ buffer, byteLength }: Uint8Array): void {
 /** Longer parts of a body are views of the chunk they arrived in; shorter ones are copies. */
 export const copiedBytesMax = 1000;
 /** A larger chunk is a part of its own, unless it follows smaller ones. */
-const gatheredPieceMax = 4096;
+const joinedChunkMax = 4096;
+
+/** Whether a Content-Length is a number that is exact in a double. */
+export function isContentLength(value: string): boolean {
+  return contentLength.test(value);
+}
+
+const contentLength = /^\d{1,15}$/;
 
 export const headTooLarge = "the headers are too large";
 
-const noSize = "a chunk has no valid size";
-const tooMuchAside = "the chunk extensions and trailers are too large";
+const invalidChunkSize = "a chunk has no valid size";
+const tooMuchOverhead = "the chunk extensions and trailers are too large";
 const lineBytesMax = 4096;
 /** Enough for any chunk, and exact in a double. */
 const sizeDigitsMax = 12;
@@ -289,7 +297,7 @@ function headEnd(bytes: Buffer, start: number, from: number, stop: number): numb
 
 const blankLine = Buffer.from("\r\n\r\n");
 
-function firstReturn(bytes: Buffer, from: number, to: number): number {
+function indexOfReturn(bytes: Buffer, from: number, to: number): number {
   let at = from;
   while (at < to && bytes[at] !== carriageReturn) at++;
   return at;

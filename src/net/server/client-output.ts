@@ -6,21 +6,17 @@ export interface ClientOutputSocket {
   write(bytes: Uint8Array, offset?: number, length?: number): number;
 }
 
-/** Is told about the progress of the output. */
-export interface ClientOutputOwner {
-  /** The client has just taken bytes, or has just stopped taking them. */
-  moved(): void;
-  /** The client will never take any more bytes. */
-  lost(): void;
-}
-
 /** The output to one client. It is sent at once, in one write where possible; what the system does not take is queued here. */
 export class ClientOutput {
   private unsent: Uint8Array | null = null;
+  /** When the client last took queued bytes, or last stopped taking them. */
+  progressMs = 0;
 
   constructor(
     private readonly socket: ClientOutputSocket,
-    private readonly owner: ClientOutputOwner,
+    private readonly clock: { nowMs(): number },
+    /** The client will never take any more bytes. */
+    private readonly onLost: () => void,
   ) {}
 
   /** The system has taken everything. */
@@ -37,15 +33,15 @@ export class ClientOutput {
     const { unsent } = this;
     if (unsent === null) return false;
     const written = this.socket.write(unsent);
-    if (written < 0) this.owner.lost();
+    if (written < 0) this.onLost();
     if (written <= 0) return false;
-    this.owner.moved();
+    this.progressMs = this.clock.nowMs();
     this.unsent = written < unsent.length ? unsent.subarray(written) : null;
     return this.unsent === null;
   }
 
   /** Drops what is queued, because nobody will take it. */
-  forget(): void {
+  discard(): void {
     this.unsent = null;
   }
 
@@ -80,7 +76,7 @@ export class ClientOutput {
     if (length > 0) this.sendScratch(length);
   }
 
-  text(text: string): void {
+  sendText(text: string): void {
     this.begin();
     this.putText(text);
     this.send();
@@ -88,7 +84,7 @@ export class ClientOutput {
 
   /** One chunk (RFC 9112, 7.1). Every streamed token is one, so no string is allocated for its size. */
   putChunk(bytes: Uint8Array): void {
-    if (scratch.length - filled < numberMax) this.send();
+    if (scratch.length - filled < digitsMax) this.send();
     for (let shift = 28 - (Math.clz32(bytes.length) & ~3); shift >= 0; shift -= 4) {
       const digit = (bytes.length >>> shift) & 15;
       scratch[filled++] = digit < 10 ? 0x30 + digit : 0x57 + digit;
@@ -106,31 +102,31 @@ export class ClientOutput {
 
   /** A whole number, in decimal. */
   putNumber(value: number): void {
-    if (scratch.length - filled < numberMax) this.send();
+    if (scratch.length - filled < digitsMax) this.send();
     filled = putDecimal(scratch, filled, value);
   }
 
   /** What the system does not take at once is copied out of the shared buffer. */
   private sendScratch(length: number): void {
-    if (this.unsent !== null) return this.keep(Buffer.from(scratch.subarray(0, length)));
+    if (this.unsent !== null) return this.enqueue(Buffer.from(scratch.subarray(0, length)));
     const written = this.taken(this.socket.write(scratch, 0, length));
-    if (written < length) this.keep(Buffer.from(scratch.subarray(written, length)));
+    if (written < length) this.enqueue(Buffer.from(scratch.subarray(written, length)));
   }
 
   private sendUncopied(bytes: Uint8Array): void {
-    if (this.unsent !== null) return this.keep(bytes);
+    if (this.unsent !== null) return this.enqueue(bytes);
     const written = this.taken(this.socket.write(bytes));
-    if (written < bytes.length) this.keep(bytes.subarray(written));
+    if (written < bytes.length) this.enqueue(bytes.subarray(written));
   }
 
   private taken(written: number): number {
     if (written >= 0) return written;
-    this.owner.lost();
+    this.onLost();
     return 0;
   }
 
-  private keep(bytes: Uint8Array): void {
-    this.owner.moved();
+  private enqueue(bytes: Uint8Array): void {
+    this.progressMs = this.clock.nowMs();
     this.unsent = this.unsent === null ? bytes : Buffer.concat([this.unsent, bytes]);
   }
 }
@@ -140,4 +136,4 @@ const scratch = Buffer.alloc(64 * 1024);
 /** How much of it is to be sent. */
 let filled = 0;
 /** More digits than any number that is written here has. */
-const numberMax = 16;
+const digitsMax = 16;

@@ -5,8 +5,8 @@ export class ConnectionsByNetwork<Connection> {
   private readonly counts = new Map<string, number>();
   private readonly networks = new Map<Connection, string>();
 
-  /** Whether the connection may stay. Only then it is counted, and must leave later. */
-  enter(connection: Connection, address: string, connectionsMax: number): boolean {
+  /** Whether the connection may stay. Only then it is counted, and must be deleted later. */
+  add(connection: Connection, address: string, connectionsMax: number): boolean {
     const network = clientNetwork(address);
     const count = this.counts.get(network) ?? 0;
     if (count >= connectionsMax) return false;
@@ -16,7 +16,7 @@ export class ConnectionsByNetwork<Connection> {
   }
 
   /** Has no effect for a connection that was not counted. */
-  leave(connection: Connection): void {
+  delete(connection: Connection): void {
     const network = this.networks.get(connection);
     if (network === undefined) return;
     this.networks.delete(connection);

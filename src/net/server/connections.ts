@@ -1,5 +1,5 @@
 import { ResponsePrefixes } from "./response-prefixes.ts";
-import { ClientConnection, type ClientSocket, type ConnectionHost } from "./client-connection.ts";
+import { ClientConnection, type ClientSocket, type ListenerContext } from "./client-connection.ts";
 import { ConnectionsByNetwork } from "./connections-by-network.ts";
 
 export interface BindOptions {
@@ -16,7 +16,7 @@ export interface BindOptions {
 export class Connections {
   readonly url: string;
   private readonly open = new Set<ClientConnection>();
-  private readonly host: ConnectionHost & { stopping: boolean };
+  private readonly context: ListenerContext & { isStopping: boolean };
   private readonly listener: Bun.TCPSocketListener<ClientConnection>;
   private readonly sweeper: ReturnType<typeof setInterval>;
   private readonly connectionsMax: number;
@@ -28,15 +28,15 @@ export class Connections {
 
   constructor(
     { host, port, reusePort, connectionsMax, perAddressMax = () => null }: BindOptions,
-    answers: Omit<ConnectionHost, "stopping" | "responsePrefix" | "done">,
+    handlers: Omit<ListenerContext, "isStopping" | "responsePrefix" | "onDone">,
   ) {
     this.connectionsMax = connectionsMax;
     this.perAddressMax = perAddressMax;
-    this.host = {
-      ...answers,
-      stopping: false,
-      responsePrefix: (status, nowMs) => this.prefixes.of(status, nowMs),
-      done: (connection) => this.done(connection),
+    this.context = {
+      ...handlers,
+      isStopping: false,
+      responsePrefix: (status, nowMs) => this.prefixes.get(status, nowMs),
+      onDone: (connection) => this.onDone(connection),
     };
     this.listener = Bun.listen<ClientConnection>({
       hostname: host,
@@ -45,30 +45,30 @@ export class Connections {
       allowHalfOpen: true,
       socket: {
         open: (socket) => this.accept(socket),
-        data: (socket, chunk) => socket.data.received(chunk),
-        drain: (socket) => socket.data.drained(),
+        data: (socket, chunk) => socket.data.onData(chunk),
+        drain: (socket) => socket.data.onDrain(),
         end: (socket) => {
-          if (socket.data.clientEnded()) return;
-          this.gone(socket);
+          if (socket.data.onEnd()) return;
+          this.onClose(socket);
           socket.end();
         },
-        close: (socket) => this.gone(socket),
+        close: (socket) => this.onClose(socket),
         // Network errors close the connection; this is a bug of ours, and must not affect other connections.
         error: (socket, error) => {
-          this.host.bug(error);
+          this.context.onBug(error);
           socket.terminate();
         },
       },
     });
     const { hostname } = this.listener;
     this.url = `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${this.listener.port}`;
-    this.sweeper = setInterval(() => this.look(), lookMs);
+    this.sweeper = setInterval(() => this.checkTimeouts(), sweepMs);
     this.sweeper.unref();
   }
 
   /** Stops accepting; open connections may finish their requests. Resolves when they have nothing more to send. */
   stopListening(): Promise<void> {
-    this.host.stopping = true;
+    this.context.isStopping = true;
     this.listener.stop(false);
     for (const connection of this.open) connection.closeIdle();
     for (const connection of this.open) if (!connection.isDone) this.busy.add(connection);
@@ -77,7 +77,7 @@ export class Connections {
   }
 
   close(): Promise<void> {
-    this.host.stopping = true;
+    this.context.isStopping = true;
     clearInterval(this.sweeper);
     for (const connection of [...this.open]) connection.close();
     this.listener.stop(false);
@@ -85,31 +85,31 @@ export class Connections {
   }
 
   private accept(socket: ClientSocket): void {
-    socket.data = new ClientConnection(socket, this.host);
+    socket.data = new ClientConnection(socket, this.context);
     if (this.open.size < this.connectionsMax && this.isWithinNetworkLimit(socket)) this.open.add(socket.data);
     else socket.terminate();
   }
 
   private isWithinNetworkLimit({ data, remoteAddress }: ClientSocket): boolean {
     const max = this.perAddressMax();
-    return max === null || this.byNetwork.enter(data, remoteAddress, max);
+    return max === null || this.byNetwork.add(data, remoteAddress, max);
   }
 
-  private gone({ data }: ClientSocket): void {
+  private onClose({ data }: ClientSocket): void {
     this.open.delete(data);
-    this.byNetwork.leave(data);
-    data.closed();
-    this.done(data);
+    this.byNetwork.delete(data);
+    data.onClose();
+    this.onDone(data);
   }
 
-  private done(connection: ClientConnection): void {
+  private onDone(connection: ClientConnection): void {
     if (this.busy.delete(connection) && this.busy.size === 0) this.allDone.resolve();
   }
 
-  private look(): void {
-    const nowMs = this.host.nowMs();
-    for (const connection of this.open) connection.look(nowMs);
+  private checkTimeouts(): void {
+    const nowMs = this.context.nowMs();
+    for (const connection of this.open) connection.checkTimeouts(nowMs);
   }
 }
 
-const lookMs = 1_000;
+const sweepMs = 1_000;

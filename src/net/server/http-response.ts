@@ -1,5 +1,5 @@
 import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
-import { oneLine } from "../message/header-lines.ts";
+import { safeFieldValue } from "../message/header-lines.ts";
 import { putRateLimitHeaders } from "./rate-limit-headers.ts";
 
 /** A response, for the connection to write. */
@@ -13,27 +13,27 @@ export interface HttpResponse {
 export interface ResponseBodyStream {
   begin(out: ResponseWriter): void;
   /** The client has closed the connection. */
-  gone(): void;
+  onClose(): void;
   /** The client has taken what was written before. */
-  room(): void;
+  onDrain(): void;
   /** Sends bytes without a meaning. Returns whether the format of the stream has such bytes. */
   sendKeepAlive(): boolean;
 }
 
 /** What a response stream writes to. */
 export interface ResponseWriter {
-  /** Returns whether there is room for more; if not, `room` is called when there is. */
+  /** Returns whether there is room for more; if not, `onDrain` is called when there is. */
   write(bytes: Uint8Array): boolean;
   /** How much of what was written, including its framing, the system has not taken yet. */
   readonly unsentBytes: number;
   /** Tries again to send what is queued. Returns when any of it was last taken. */
-  tookMs(): number;
+  flush(): number;
   /** The response is complete. */
-  endStream(): void;
+  end(): void;
   /**
-   * Ends the connection without the end of the body, so that the client can tell. `gently`: it may still take what was written.
+   * Ends the connection without the end of the body, so that the client can tell. `lingers`: it may still take what was written.
    */
-  cut(gently: boolean): void;
+  abort(lingers: boolean): void;
 }
 
 /** What a head is written to, piece by piece. */
@@ -56,7 +56,7 @@ export class ResponseHead {
   /** The state of the key's rate limits, for the x-ratelimit headers. */
   rateLimitStatus: RateLimitStatus | null = null;
   /** The connection is closed after this response. */
-  closes = false;
+  closesConnection = false;
   private lines = "";
 
   constructor(readonly requestId: string) {}
@@ -79,21 +79,29 @@ export class ResponseHead {
     out.putText(this.requestId);
     if (this.rateLimitStatus !== null) putRateLimitHeaders(out, this.rateLimitStatus);
     if (this.lines !== "") out.putText(this.lines);
-    if (this.type === json && this.cacheControl === noStore) return out.put(sized ? usualSized : usual);
+    if (this.type === json && this.cacheControl === noStore) return out.put(sized ? jsonLinesSized : jsonLines);
     if (this.type !== null) out.putText(headerLine("content-type", this.type));
     out.putText(`\r\ncache-control: ${this.cacheControl}`);
     if (sized) out.put(lengthName);
   }
 }
 
+/** Ends a head, after the lines about the framing of the body. */
+export function endHead(out: HeadSink, closesConnection: boolean): void {
+  out.put(closesConnection ? closingHeadEnd : headEnd);
+}
+
+const headEnd = Buffer.from("\r\n\r\n");
+const closingHeadEnd = Buffer.from("\r\nconnection: close\r\n\r\n");
+
 /** A line that begins with the end of the line before it. */
 export function headerLine(name: string, value: string): string {
-  return `\r\n${name}: ${oneLine(value, "?")}`;
+  return `\r\n${name}: ${safeFieldValue(value, "?")}`;
 }
 
 /** The headers that nearly every response has are copied in one piece. */
 const json = "application/json";
 const noStore = "no-store";
-const usual = Buffer.from(`\r\ncontent-type: ${json}\r\ncache-control: ${noStore}`);
+const jsonLines = Buffer.from(`\r\ncontent-type: ${json}\r\ncache-control: ${noStore}`);
 const lengthName = Buffer.from("\r\ncontent-length: ");
-const usualSized = Buffer.concat([usual, lengthName]);
+const jsonLinesSized = Buffer.concat([jsonLines, lengthName]);

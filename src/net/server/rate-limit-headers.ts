@@ -3,26 +3,26 @@ import type { HeadSink } from "./http-response.ts";
 
 /**
  * Writes the x-ratelimit headers of the OpenAI API: three for each limit that the key has. Every call of such a key has them, so
- * the lines that successive calls share, all but the remaining amounts, are made once.
+ * the lines that successive calls share, all but the remaining amounts, are cached.
  */
 export function putRateLimitHeaders(out: HeadSink, status: RateLimitStatus): void {
-  if (!isCommonTo(status)) make(status);
-  out.put(common);
-  if (status.requestsLimit !== null) out.putNumber(left(status.requestsRemaining));
+  if (!isCached(status)) rebuild(status);
+  out.put(sharedLines);
+  if (status.requestsLimit !== null) out.putNumber(shownAmount(status.requestsRemaining));
   if (status.tokensLimit === null) return;
   if (status.requestsLimit !== null) out.put(remainingTokens);
-  out.putNumber(left(status.tokensRemaining));
+  out.putNumber(shownAmount(status.tokensRemaining));
 }
 
 /** All lines but those with the remaining amounts, and the beginning of the first of these. */
-let common: Uint8Array = new Uint8Array(0);
-/** The values that `common` was made of. */
+let sharedLines: Uint8Array = new Uint8Array(0);
+/** The values that `sharedLines` was made of. */
 let requestsLimit: number | null = Number.NaN;
 let requestsResetMs = 0;
 let tokensLimit: number | null = Number.NaN;
 let tokensResetMs = 0;
 
-function isCommonTo(status: RateLimitStatus): boolean {
+function isCached(status: RateLimitStatus): boolean {
   return (
     requestsLimit === status.requestsLimit &&
     tokensLimit === status.tokensLimit &&
@@ -31,21 +31,21 @@ function isCommonTo(status: RateLimitStatus): boolean {
   );
 }
 
-function make(status: RateLimitStatus): void {
+function rebuild(status: RateLimitStatus): void {
   requestsLimit = status.requestsLimit;
   requestsResetMs = Math.ceil(status.requestsResetMs);
   tokensLimit = status.tokensLimit;
   tokensResetMs = Math.ceil(status.tokensResetMs);
   const lines = `${linesOf("requests", requestsLimit, requestsResetMs)}${linesOf("tokens", tokensLimit, tokensResetMs)}`;
   const first = requestsLimit === null && tokensLimit === null ? nothing : requestsLimit === null ? remainingTokens : remainingRequests;
-  common = Buffer.concat([Buffer.from(lines), first]);
+  sharedLines = Buffer.concat([Buffer.from(lines), first]);
 }
 
 function linesOf(what: "requests" | "tokens", limit: number | null, resetMs: number): string {
   return limit === null ? "" : `\r\nx-ratelimit-limit-${what}: ${limit}\r\nx-ratelimit-reset-${what}: ${goDuration(resetMs)}`;
 }
 
-function left(remaining: number): number {
+function shownAmount(remaining: number): number {
   return Math.min(Math.max(0, Math.floor(remaining)), Number.MAX_SAFE_INTEGER);
 }
 

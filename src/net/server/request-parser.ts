@@ -1,11 +1,12 @@
-import { HeaderCache, tooManyHeaders } from "../message/header-cache.ts";
+import { tooManyHeaders } from "../message/head-parser.ts";
+import { HeaderCache } from "../message/header-cache.ts";
 import { hasConnectionOption, type HeaderLines } from "../message/header-lines.ts";
-import { headTooLarge, MessageParser, type BodySink } from "../message/message-parser.ts";
+import { headTooLarge, isContentLength, MessageParser, type BodySink } from "../message/message-parser.ts";
 
 /** Receives what the parser finds in a request, in order: the head, parts of the body, the end. */
 export interface RequestSink extends BodySink {
   /** `bodyBytes` is null for a chunked body. */
-  head(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void;
+  onHead(line: RequestLine, headers: HeaderLines, bodyBytes: number | null): void;
 }
 
 export interface RequestLine {
@@ -29,77 +30,77 @@ export function expectsContinue({ isHttp11 }: RequestLine, headers: HeaderLines,
 /** Parses the requests of one connection one after the other; each when `next` was called. */
 export class RequestParser extends MessageParser {
   /** The last request line and its parsed form: it is usually the same one. */
-  private first = "";
-  private line: RequestLine | null = null;
+  private lastLine = "";
+  private lastParsed: RequestLine | null = null;
   /** The last Host that was found valid. */
-  private host = "";
+  private lastHost = "";
 
   constructor(private readonly requestSink: RequestSink) {
-    super(requestSink, new HeaderCache(headersMax, "one_length"), headBytesMax, "refused");
+    super(requestSink, new HeaderCache(headersMax, "one_length"), headBytesMax, "rejected");
   }
 
   /** Parses bytes from a position until a request is complete. Returns the position reached, or what is wrong as a text. */
   feed(chunk: Buffer, from: number): number | string {
-    return this.take(chunk, from);
+    return this.execute(chunk, from);
   }
 
   /** Continues with the next request. */
   next(): void {
-    this.startOver();
+    this.reset();
   }
 
   /** A method begins with a letter, so other protocols are recognised by their first byte. */
-  protected badBeginning(bytes: Buffer, start: number): string | null {
+  protected checkStart(bytes: Buffer, start: number): string | null {
     const letter = bytes[start]! | 0x20;
-    return letter >= 0x61 && letter <= 0x7a ? null : bytes[start] === tlsHandshake ? spokenTls : notHttp;
+    return letter >= 0x61 && letter <= 0x7a ? null : bytes[start] === tlsHandshake ? tlsInsteadOfHttp : notHttp;
   }
 
-  protected readHead(headers: HeaderLines): string | null {
+  protected handleHead(headers: HeaderLines): string | null {
     const { first } = headers;
-    if (first !== this.first) {
-      this.first = first;
-      this.line = lineOf(first);
+    if (first !== this.lastLine) {
+      this.lastLine = first;
+      this.lastParsed = parseRequestLine(first);
     }
-    const { line } = this;
-    if (line === null) return laterVersion.test(first) ? notThisVersion : notHttp;
+    const line = this.lastParsed;
+    if (line === null) return laterVersion.test(first) ? unsupportedVersion : notHttp;
     const { isHttp11 } = line;
     const host = headers.get("host");
     if (host === undefined) {
       if (isHttp11) return "it has no Host header";
-    } else if (host !== this.host) {
+    } else if (host !== this.lastHost) {
       if (host.includes(",")) return severalHosts;
       if (!hostWithPort.test(host)) return "its Host header is not a valid host";
-      this.host = host;
+      this.lastHost = host;
     }
     const encoding = headers.get("transfer-encoding");
     const length = headers.get("content-length");
     if (encoding !== undefined) {
       if (length !== undefined) return "it has both a Content-Length and a Transfer-Encoding";
       if (!isHttp11 || encoding.toLowerCase() !== "chunked") return "it has an unsupported Transfer-Encoding";
-    } else if (length !== undefined && !lengthDigits.test(length)) return "its Content-Length is not a valid number";
+    } else if (length !== undefined && !isContentLength(length)) return "its Content-Length is not a valid number";
     const bodyBytes = encoding === undefined ? Number(length ?? 0) : null;
-    this.frame(bodyBytes ?? "chunked");
-    this.requestSink.head(line, headers, bodyBytes);
-    this.settleFrame();
+    this.setFraming(bodyBytes ?? "chunked");
+    this.requestSink.onHead(line, headers, bodyBytes);
+    this.endIfEmpty();
     return null;
   }
 }
 
-function lineOf(first: string): RequestLine | null {
-  const said = requestLine.exec(first);
-  return said === null ? null : { method: said[1]!, target: said[2]!, isHttp11: said[3] === "1" };
+function parseRequestLine(first: string): RequestLine | null {
+  const match = requestLine.exec(first);
+  return match === null ? null : { method: match[1]!, target: match[2]!, isHttp11: match[3] === "1" };
 }
 
 /** The status for input that could not be parsed: 431 is of RFC 6585, 5. */
 export function statusFor(problem: string): number {
-  if (problem === notThisVersion) return 505;
+  if (problem === unsupportedVersion) return 505;
   return problem === headTooLarge || problem === tooManyHeaders ? 431 : 400;
 }
 
 export const severalHosts = "it has more than one Host header";
-const spokenTls = "it is a TLS handshake, but plain HTTP is expected: use http:// in the URL, or a proxy that terminates TLS";
+const tlsInsteadOfHttp = "it is a TLS handshake, but plain HTTP is expected: use http:// in the URL, or a proxy that terminates TLS";
 const notHttp = "it is not HTTP/1.1";
-const notThisVersion = "it uses a later version of HTTP, but HTTP/1.1 is expected";
+const unsupportedVersion = "it uses a later version of HTTP, but HTTP/1.1 is expected";
 const tlsHandshake = 0x16;
 const headBytesMax = 16 * 1024;
 const headersMax = 100;
@@ -110,4 +111,3 @@ const laterVersion = /^[A-Za-z][A-Za-z-]* [\x21-\x7e\x80-\xff]+ HTTP\/[2-9](?:\.
  * of two Host headers (RFC 9112, 3.2).
  */
 const hostWithPort = /^(?:[A-Za-z0-9._~%!$&'()*+;=-]*|\[[A-Za-z0-9._~%!$&'()*+;=:-]+\])(?::\d*)?$/;
-const lengthDigits = /^\d{1,15}$/;

@@ -3,26 +3,26 @@
  * headers that never change, and the name of the request-id header.
  */
 export class ResponsePrefixes {
-  private readonly made = new Map<number, Uint8Array>();
-  private madeMs = -Infinity;
+  private readonly prefixes = new Map<number, Uint8Array>();
+  private cachedMs = -Infinity;
 
-  of(status: number, nowMs: number): Uint8Array {
-    if (nowMs - this.madeMs >= 1000) {
-      this.madeMs = nowMs;
-      this.made.clear();
+  get(status: number, nowMs: number): Uint8Array {
+    if (nowMs - this.cachedMs >= 1000) {
+      this.cachedMs = nowMs;
+      this.prefixes.clear();
     }
-    let prefix = this.made.get(status);
-    if (prefix === undefined) this.made.set(status, (prefix = prefixOf(status)));
+    let prefix = this.prefixes.get(status);
+    if (prefix === undefined) this.prefixes.set(status, (prefix = makePrefix(status)));
     return prefix;
   }
 }
 
-function prefixOf(status: number): Uint8Array {
+function makePrefix(status: number): Uint8Array {
   const date = new Date().toUTCString();
-  return encoder.encode(`HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\ndate: ${date}\r\n${always}`);
+  return encoder.encode(`HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\ndate: ${date}\r\n${constantLines}`);
 }
 
-const always = "vary: authorization\r\nx-content-type-options: nosniff\r\nx-request-id: ";
+const constantLines = "vary: authorization\r\nx-content-type-options: nosniff\r\nx-request-id: ";
 
 const reasons: Readonly<Record<number, string>> = {
   200: "OK",

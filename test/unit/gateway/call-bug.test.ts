@@ -31,14 +31,14 @@ class BrokenWorld {
     } as unknown as Gateway;
     const route = { model: "m", tiers: [[{ deployment: { channel: { capabilities } } }]], size: 1 };
     const snapshot = { routes: new Map([["m", route]]), service: { inFlightMax: 10, earlyHeadersMs: 0 } } as unknown as Snapshot;
-    const carrier = {
+    const connection = {
       address: "127.0.0.1",
       respond: (_: IncomingRequest, answer: HttpResponse) => void this.answers.push(answer),
-      wanted: () => {},
+      sendContinue: () => {},
       pause: () => {},
       resume: () => {},
     };
-    const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, carrier);
+    const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, connection);
     const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug: (bug: unknown) => void this.bugs.push(bug) };
     const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services };
     handleCall(context, endpoint, key);

@@ -213,9 +213,9 @@ describe("the bytes of an answer that are counted", () => {
       get unsentBytes() {
         return Math.max(0, written - takes);
       },
-      tookMs: () => 0,
-      endStream: () => {},
-      cut: () => {},
+      flush: () => 0,
+      end: () => {},
+      abort: () => {},
     };
     const ports = { nowMs: () => 0, timers: { set: () => {}, clear: () => {} } };
     const options = { requestId: "r", shape, keepAliveMs: 0, writeStallMs: 1e9, early: false, ports };
@@ -249,7 +249,7 @@ describe("the bytes of an answer that are counted", () => {
     const { say, outgoing, settled } = sendingTo(400);
     await say(part);
     await turn();
-    outgoing.gone();
+    outgoing.onClose();
     expect(settled[0]).toMatchObject({ cause: { kind: "client_gone" }, totals: { bytesOut: 400 } });
   });
 

@@ -15,7 +15,7 @@ const head = fc
   .map(([first, lines]) => Buffer.from(`${[first, ...lines].join("\r\n")}\r\n\r\n`, "latin1"));
 
 function told(memory: HeaderCache, bytes: Buffer, at: number, end: number): unknown {
-  const read = memory.read(bytes, at, end);
+  const read = memory.parse(bytes, at, end);
   return typeof read === "string" ? read : { first: read.first, headers: Object.entries(allHeaders(read)) };
 }
 
@@ -54,7 +54,7 @@ describe("the memory of heads", () => {
 
   test("makes a head that is the same in every byte once, unless it holds a credential", () => {
     const memory = new HeaderCache(100);
-    const read = (text: string): unknown => memory.read(Buffer.from(text), 0, text.length);
+    const read = (text: string): unknown => memory.parse(Buffer.from(text), 0, text.length);
     const same = "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\n\r\n";
     for (let count = 0; count < 3; count += 1) read(same);
     expect(read(same)).toBe(read(same));
@@ -71,18 +71,18 @@ describe("the memory of heads", () => {
     const bytes = Buffer.from(
       "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer sk-canary\r\nX-Api-Key: sk-canary\r\nA: 1\r\nB: 2\r\n\r\n",
     );
-    for (let count = 0; count < 3; count += 1) memory.read(bytes, 0, bytes.length);
+    for (let count = 0; count < 3; count += 1) memory.parse(bytes, 0, bytes.length);
     const kept = JSON.stringify(memory, (_, value: unknown) =>
       value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
     );
     expect(kept).toContain("GET / HTTP/1.1");
-    expect(Buffer.from((memory as unknown as { known: { bytes: Buffer } }).known.bytes).toString("latin1")).not.toContain("canary");
+    expect(Buffer.from((memory as unknown as { cached: { bytes: Buffer } }).cached.bytes).toString("latin1")).not.toContain("canary");
     expect(kept).not.toContain("canary");
   });
 
   test("knows no more headers than its bound", () => {
     const bytes = Buffer.from(`GET / HTTP/1.1\r\n${"a: b\r\n".repeat(11)}\r\n`);
     const memory = new HeaderCache(10);
-    for (let count = 0; count < 3; count += 1) expect(memory.read(bytes, 0, bytes.length)).toBe("there are too many headers");
+    for (let count = 0; count < 3; count += 1) expect(memory.parse(bytes, 0, bytes.length)).toBe("there are too many headers");
   });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { detached, PartQueue } from "../../../src/net/client/part-queue.ts";
+import { detached, PartQueue } from "../../../src/net/message/part-queue.ts";
 
 test("whatever is pushed and taken, it comes out once, in order and in parts that are not too large", () => {
   const step = fc.oneof(fc.integer({ min: 1, max: 9000 }), fc.constant("take" as const), fc.constant("detach" as const));

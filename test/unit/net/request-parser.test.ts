@@ -55,16 +55,16 @@ function tell(chunks: Iterable<Uint8Array>): Told {
   let parts: Uint8Array[] = [];
   let ended = false;
   const parser = new RequestParser({
-    head(line, headers, bodyBytes) {
+    onHead(line, headers, bodyBytes) {
       if (head !== null) throw new Error("a head out of order");
       head = { line, headers, bodyBytes };
     },
-    body(bytes) {
+    onBody(bytes) {
       if (head === null || ended) throw new Error("a part of a body out of order");
       if (bytes.length === 0) throw new Error("an empty part");
       parts.push(Buffer.from(bytes));
     },
-    end() {
+    onEnd() {
       if (head === null || ended) throw new Error("an end out of order");
       ended = true;
     },
@@ -93,11 +93,11 @@ function tell(chunks: Iterable<Uint8Array>): Told {
     const own = Buffer.from(chunk);
     for (let from = 0; from < own.length && refusal === null;) {
       const taken = parser.feed(own, from);
-      if (parser.isOver !== ended) throw new Error("an end that nobody was told of");
+      if (parser.isComplete !== ended) throw new Error("an end that nobody was told of");
       if (typeof taken === "string") refusal = taken;
       else if (taken <= from || taken > own.length) throw new Error(`taken from ${from} to ${taken} of ${own.length}`);
       else from = taken;
-      if (!parser.isOver) continue;
+      if (!parser.isComplete) continue;
       note();
       parser.next();
     }
@@ -661,7 +661,7 @@ describe("everything has a bound", () => {
     const bytes = latin1(headOf(kibibytes(16)));
     for (let count = 0; count < 20; count++) {
       let ended = false;
-      const parser = new RequestParser({ head() {}, body() {}, end: () => void (ended = true) });
+      const parser = new RequestParser({ onHead() {}, onBody() {}, onEnd: () => void (ended = true) });
       for (let at = 0; at < bytes.length; at++) if (parser.feed(bytes.subarray(at, at + 1), 0) !== 1) throw new Error("refused");
       expect(ended).toBe(true);
     }
@@ -714,7 +714,7 @@ describe("whatever a client sends", () => {
   test("never makes it throw, fed on after a refusal", () => {
     fc.assert(
       fc.property(fc.array(anything, { maxLength: 4 }), (all) => {
-        const parser = new RequestParser({ head() {}, body() {}, end() {} });
+        const parser = new RequestParser({ onHead() {}, onBody() {}, onEnd() {} });
         for (const bytes of all) {
           const taken = parser.feed(Buffer.from(bytes), 0);
           expect(typeof taken === "string" ? taken.length > 0 : taken <= bytes.length).toBe(true);

@@ -42,16 +42,16 @@ function tell(chunks: Iterable<Uint8Array>, { closes = false } = {}): Told {
   let ended = false;
   const parts: Uint8Array[] = [];
   const parser = new ResponseParser({
-    head(status, headers, persistent) {
+    onHead(status, headers, persistent) {
       if (head !== null || parts.length > 0 || ended) throw new Error("a head out of order");
       head = { status, persistent, headers: allHeaders(headers) };
     },
-    body(bytes) {
+    onBody(bytes) {
       if (head === null || ended) throw new Error("a part of a body out of order");
       if (bytes.length === 0) throw new Error("an empty part");
       parts.push(Buffer.from(bytes));
     },
-    end() {
+    onEnd() {
       if (head === null || ended) throw new Error("an end out of order");
       ended = true;
     },
@@ -247,7 +247,7 @@ describe("a response that is as it should be", () => {
     ] as const) {
       const bytes = latin1(`HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n${"x".repeat(length)}`);
       const parts: Uint8Array[] = [];
-      new ResponseParser({ head() {}, body: (part) => void parts.push(part), end() {} }).feed(bytes);
+      new ResponseParser({ onHead() {}, onBody: (part) => void parts.push(part), onEnd() {} }).feed(bytes);
       expect(parts.map((part) => [part.length, part.buffer === bytes.buffer])).toEqual([[length, isView]]);
     }
   });
@@ -527,7 +527,7 @@ describe("everything has a bound", () => {
   test("a body has none: chunks without an end are passed on", () => {
     const piece = latin1("4\r\nfour\r\n".repeat(1_000));
     let bytes = 0;
-    const parser = new ResponseParser({ head() {}, body: (part) => void (bytes += part.length), end() {} });
+    const parser = new ResponseParser({ onHead() {}, onBody: (part) => void (bytes += part.length), onEnd() {} });
     expect(parser.feed(latin1(chunked))).toBeNull();
     for (let count = 0; count < 100; count++) expect(parser.feed(piece)).toBeNull();
     expect(bytes).toBe(400_000);
@@ -539,7 +539,7 @@ describe("everything has a bound", () => {
     const bytes = latin1(headOf(kibibytes(32)));
     for (let count = 0; count < 20; count++) {
       let ended = false;
-      const parser = new ResponseParser({ head() {}, body() {}, end: () => void (ended = true) });
+      const parser = new ResponseParser({ onHead() {}, onBody() {}, onEnd: () => void (ended = true) });
       for (let at = 0; at < bytes.length; at++) if (parser.feed(bytes.subarray(at, at + 1)) !== null) throw new Error("refused");
       expect(ended).toBe(true);
     }
@@ -582,7 +582,7 @@ describe("whatever an upstream sends", () => {
   test("never makes it throw, fed on after a refusal", () => {
     fc.assert(
       fc.property(fc.array(anything, { maxLength: 4 }), (all) => {
-        const parser = new ResponseParser({ head() {}, body() {}, end() {} });
+        const parser = new ResponseParser({ onHead() {}, onBody() {}, onEnd() {} });
         for (const bytes of all) {
           const refusal = parser.feed(Buffer.from(bytes));
           expect(refusal === null || refusal.length > 0).toBe(true);
@@ -602,9 +602,9 @@ function outline(told: Told): string {
 test("a parser reads one response after the other, each for whoever asked for it and as if it were the first", () => {
   const told: string[] = [];
   const sink = (name: string): ConstructorParameters<typeof ResponseParser>[0] => ({
-    head: (status) => void told.push(`${name} ${status}`),
-    body: (bytes) => void told.push(`${name} ${Buffer.from(bytes).toString("latin1")}`),
-    end: () => void told.push(`${name} over`),
+    onHead: (status) => void told.push(`${name} ${status}`),
+    onBody: (bytes) => void told.push(`${name} ${Buffer.from(bytes).toString("latin1")}`),
+    onEnd: () => void told.push(`${name} over`),
   });
   const parser = new ResponseParser(sink("nobody"));
   // As many as one response may have before it.
@@ -618,7 +618,7 @@ test("a parser reads one response after the other, each for whoever asked for it
     parser.next(sink(`${nth}`));
     for (const bytes of bytewise(Buffer.from(`${interims}HTTP/1.1 200 OK\r\n${answer}`, "latin1")))
       expect(parser.feed(Buffer.from(bytes))).toBeNull();
-    expect(parser.isOver).toBeTrue();
+    expect(parser.isComplete).toBeTrue();
     expect(told.splice(0)).toEqual([`${nth} 200`, `${nth} o`, `${nth} k`, `${nth} over`]);
   }
   expect(parser.hasExcessBytes).toBeFalse();

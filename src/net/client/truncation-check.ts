@@ -1,12 +1,12 @@
 import type { HeaderLines } from "../message/header-lines.ts";
 
 /**
- * Judges the end of a body that is delimited only by the close of its TLS connection. Such a close proves nothing: without the
- * close_notify alert an attacker could have truncated the body (RFC 9112, 9.8), many servers do not send the alert, and the
- * runtime does not tell whether it came. So the body itself must show that it is complete: a JSON document and an event stream
- * do, and their readers check that. Anything else counts as cut off.
+ * Checks a body that is delimited only by the close of its TLS connection. Such a close proves nothing: without the close_notify
+ * alert an attacker could have truncated the body (RFC 9112, 9.8), many servers do not send the alert, and the runtime does not
+ * tell whether it came. So the body itself must show that it is complete: a JSON document and an event stream do, and their
+ * readers check that. Anything else counts as truncated.
  */
-export class BodyEnd {
+export class TruncationCheck {
   private first = 0;
   private last = 0;
 
@@ -19,8 +19,8 @@ export class BodyEnd {
     }
   }
 
-  /** It is a JSON document, whatever its type says; its reader finds out whether it is complete. */
-  get isDocument(): boolean {
+  /** Whether it looks like a JSON document, whatever its media type; its reader finds out whether it is complete. */
+  get isJsonDocument(): boolean {
     return this.first === openBrace && this.last === closeBrace;
   }
 }
@@ -28,7 +28,7 @@ export class BodyEnd {
 /**
  * Whether a successful response over TLS is delimited only by the close of the connection, and its format does not show its end.
  */
-export function endsUnproven(status: number, headers: HeaderLines): boolean {
+export function needsTruncationCheck(status: number, headers: HeaderLines): boolean {
   if (status < 200 || status > 299 || status === 204) return false;
   if (headers.has("content-length") || headers.has("transfer-encoding")) return false;
   // Compressed formats mark their end.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { BodyEnd, endsUnproven } from "../../../src/net/client/body-end.ts";
+import { TruncationCheck, needsTruncationCheck } from "../../../src/net/client/truncation-check.ts";
 import { HeaderLines } from "../../../src/net/message/header-lines.ts";
 
 function head(headers: Readonly<Record<string, string>>): HeaderLines {
@@ -12,7 +12,7 @@ describe("the end of an answer over TLS is not proven", () => {
     ["of text", 200, { "content-type": "text/plain; charset=utf-8" }],
     ["of audio", 200, { "content-type": "audio/mpeg", "content-encoding": "identity" }],
   ])("%s", (_, status, headers) => {
-    expect(endsUnproven(status, head(headers))).toBe(true);
+    expect(needsTruncationCheck(status, head(headers))).toBe(true);
   });
 
   test.each([
@@ -25,15 +25,15 @@ describe("the end of an answer over TLS is not proven", () => {
     ["is a refusal", 413, { "content-type": "text/html" }],
     ["has no body", 204, {}],
   ])("unless it %s", (_, status, headers) => {
-    expect(endsUnproven(status, head(headers))).toBe(false);
+    expect(needsTruncationCheck(status, head(headers))).toBe(false);
   });
 });
 
 test("a body is a document where it begins and ends as one, however it is cut and with whatever blanks around it", () => {
   const isDocument = (...parts: readonly string[]): boolean => {
-    const end = new BodyEnd();
+    const end = new TruncationCheck();
     for (const part of parts) end.note(Buffer.from(part));
-    return end.isDocument;
+    return end.isJsonDocument;
   };
   expect([isDocument('{"a":1}'), isDocument(" ", "\n{", '"a":1', "}", "\r\n", " ")]).toEqual([true, true]);
   expect([isDocument(), isDocument(" "), isDocument('{"a":1'), isDocument("Hello}"), isDocument("{", "}", "x")]).toEqual(

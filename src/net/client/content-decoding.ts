@@ -6,7 +6,7 @@ import type { BodySource } from "./reply.ts";
  * One known coding is decoded as it streams, with a limit on the ratio against decompression bombs; anything else is a bad
  * response.
  */
-export function decoded(source: BodySource, encoding: string | null): BodySource {
+export function decodeContent(source: BodySource, encoding: string | null): BodySource {
   const name = encoding?.trim().toLowerCase() ?? "";
   if (name === "" || name === "identity") return source;
   const format = formats.get(name);

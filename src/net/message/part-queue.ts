@@ -1,4 +1,4 @@
-import { copiedBytesMax } from "../message/message-parser.ts";
+import { copiedBytesMax } from "./message-parser.ts";
 
 /**
  * Parts of a body that wait for their reader. A part may be a single byte, and its object takes a hundred times that: small
@@ -20,7 +20,7 @@ export class PartQueue {
       this.blockLength += part.length;
       return;
     }
-    const full = this.sealed();
+    const full = this.takeBlock();
     if (full !== null) parts.push(full);
     if (parts.length === 0 || part.length > blockBytes / 4) return void parts.push(part);
     this.block = new Uint8Array(blockBytes);
@@ -30,12 +30,12 @@ export class PartQueue {
 
   /** At most `bytesMax` of the oldest part; null if the queue is empty. */
   shift(bytesMax: number): Uint8Array | null {
-    const part = this.parts.shift() ?? this.sealed();
+    const part = this.parts.shift() ?? this.takeBlock();
     if (part === null) return null;
-    const given = part.length > bytesMax ? part.subarray(0, bytesMax) : part;
-    if (given !== part) this.parts.unshift(part.subarray(bytesMax));
-    this.bytes -= given.length;
-    return given;
+    const first = part.length > bytesMax ? part.subarray(0, bytesMax) : part;
+    if (first !== part) this.parts.unshift(part.subarray(bytesMax));
+    this.bytes -= first.length;
+    return first;
   }
 
   /** All that is queued, if it is one part; else null. */
@@ -50,7 +50,7 @@ export class PartQueue {
     this.parts = this.parts.map(detached);
   }
 
-  private sealed(): Uint8Array | null {
+  private takeBlock(): Uint8Array | null {
     const { block } = this;
     this.block = null;
     return block === null ? null : block.subarray(0, this.blockLength);

@@ -6,7 +6,7 @@ import { codeOf } from "./connection-failure.ts";
  * A streamed body in pieces that are small enough to be queued in memory; a failure is the last of them. The piece that
  * completes the body is only given out when nothing follows it, so that a request with a wrong length is never complete.
  */
-export async function* pieces(body: StreamedBody): AsyncGenerator<Uint8Array | Failure, void, void> {
+export async function* bodyPieces(body: StreamedBody): AsyncGenerator<Uint8Array | Failure, void, void> {
   let left = body.length;
   let last: Uint8Array | null = null;
   try {
