@@ -1,6 +1,6 @@
 import type { StreamDecoder } from "./codec.ts";
 import { findMpegFrame } from "./mpeg/mpeg-frames.ts";
-import { sniffAudio } from "../../../../src/media/audio-kind.ts";
+import { sniffAudio, type AudioKind } from "../../../../src/media/audio-kind.ts";
 import { hasAdtsMark } from "../../../../src/media/containers/adts.ts";
 import { hasTextAt } from "../../../../src/media/containers/bytes.ts";
 import { oggCodecAt, oggPageAt } from "../../../../src/media/containers/ogg-page.ts";
@@ -13,32 +13,18 @@ export const openingBytes = 1 << 16;
 
 /** Tells it by the beginning of a file, without any tag in front; `isShort`: nothing follows behind these bytes. */
 export function fileKind(opening: Uint8Array, isShort: boolean): FileKind | null {
-  switch (sniffAudio(opening)) {
-    case "wav":
-      return hasTextAt(opening, 0, "RIFX") ? null : "wav";
-    case "flac":
-      return "flac";
-    case "ogg":
-      return oggKind(opening);
-    case "m4a":
-    case "mp4":
-    case "webm":
-    case "mkv":
-    case "aiff":
-    case "caf":
-      return "container";
-    default:
-      return unmarkedKind(opening, isShort);
-  }
-}
-
-function unmarkedKind(opening: Uint8Array, isShort: boolean): FileKind | null {
+  const kind = sniffAudio(opening);
+  if (kind === "ogg") return oggKind(opening);
+  if (kind === "flac" || (kind === "wav" && !hasTextAt(opening, 0, "RIFX"))) return kind;
+  if (kind !== null && containers.has(kind)) return "container";
   // Old QuickTime does not say what it is.
   if (["moov", "mdat", "wide", "free", "skip"].some((box) => hasTextAt(opening, 4, box))) return "container";
   if (hasAdtsMark(opening, 0)) return "aac";
   // Files cut out of a stream begin in the middle of a frame.
   return findMpegFrame(opening, isShort) < 0 ? null : "mp3";
 }
+
+const containers: ReadonlySet<AudioKind> = new Set<AudioKind>(["m4a", "mp4", "webm", "mkv", "aiff", "caf"]);
 
 function oggKind(bytes: Uint8Array): FileKind | null {
   const page = oggPageAt(bytes, 0);

@@ -1,8 +1,9 @@
 import { readWaveFormat } from "../wav/wav-decode.ts";
 import { joinBytes, noBytes } from "../bytes.ts";
 import {
+  childrenOf,
   ebmlNumberAt,
-  elementAt,
+  elementsIn,
   floatIn,
   matroskaIds as ids,
   soundTrackType,
@@ -20,45 +21,6 @@ export function readMatroska(source: Uint8Array): DemuxedTrack | null {
   return { coding: track.coding, leadSeconds: 0, playSeconds: Infinity, packets: { [Symbol.iterator]: packets } };
 }
 
-interface Element {
-  readonly id: number;
-  readonly bytes: Uint8Array;
-}
-
-/**
- * Element after element, each at least two bytes long. Those named in `open` are not passed over but entered, so that it does not
- * matter whether their length is known, or true: what is in them comes next.
- */
-function* elementsIn(bytes: Uint8Array, open: ReadonlySet<number> = noneOpen): Generator<Element> {
-  for (let at = 0; at < bytes.length;) {
-    const element = elementAt(bytes, at);
-    if (element === null) {
-      at = nextCluster(bytes, at + 1);
-      continue;
-    }
-    const { id, from, lengthBytes } = element;
-    if (open.has(id)) {
-      yield { id, bytes: noBytes };
-      at = from;
-      continue;
-    }
-    // Only of those that are entered the length may be unknown.
-    const to = lengthBytes === null ? bytes.length : Math.min(bytes.length, from + lengthBytes);
-    yield { id, bytes: bytes.subarray(from, to) };
-    at = to;
-  }
-}
-
-const noneOpen: ReadonlySet<number> = new Set();
-
-/** Behind damage the next cluster is looked for. */
-function nextCluster(bytes: Uint8Array, from: number): number {
-  for (let at = bytes.indexOf(0x1f, from); at >= 0; at = bytes.indexOf(0x1f, at + 1)) {
-    if (bytes[at + 1] === 0x43 && bytes[at + 2] === 0xb6 && bytes[at + 3] === 0x75) return at;
-  }
-  return bytes.length;
-}
-
 interface MatroskaTrack {
   readonly number: number;
   readonly coding: TrackCoding;
@@ -72,36 +34,27 @@ function soundTrack(source: Uint8Array): MatroskaTrack | null {
     if (id === ids.cluster) return null;
     if (id !== ids.trackEntry) continue;
     const facts = childrenOf(bytes);
-    if (unsignedIn(facts.get(ids.trackType) ?? noBytes) !== soundTrackType) continue;
+    if (unsignedIn(facts.get(ids.trackType)) !== soundTrackType) continue;
     const stripped = strippedBy(facts.get(ids.encodings));
-    const name = textIn(facts.get(ids.codecId) ?? noBytes);
+    const name = textIn(facts.get(ids.codecId));
     const coding: TrackCoding = stripped === null ? { codec: "other", name: "compressed" } : codingOf(name, facts);
-    return { number: unsignedIn(facts.get(ids.trackNumber) ?? noBytes), coding, stripped: stripped ?? noBytes };
+    return { number: unsignedIn(facts.get(ids.trackNumber)), coding, stripped: stripped ?? noBytes };
   }
   return null;
 }
 
 const trackMasters: ReadonlySet<number> = new Set([ids.segment, ids.tracks]);
 
-/** The first of each. */
-function childrenOf(bytes: Uint8Array): ReadonlyMap<number, Uint8Array> {
-  const found = new Map<number, Uint8Array>();
-  for (const element of elementsIn(bytes)) if (wanted.has(element.id) && !found.has(element.id)) found.set(element.id, element.bytes);
-  return found;
-}
-
-const wanted: ReadonlySet<number> = new Set<number>(Object.values(ids));
-
 /** Null where packets are packed or locked in another way than by leaving out their common beginning. */
 function strippedBy(encodings: Uint8Array | undefined): Uint8Array | null {
   if (encodings === undefined) return noBytes;
-  const encoding = childrenOf(childrenOf(encodings).get(ids.encoding) ?? noBytes);
+  const encoding = childrenOf(childrenOf(encodings).get(ids.encoding));
   if (encoding.has(ids.encryption)) return null;
   const compression = encoding.get(ids.compression);
   if (compression === undefined) return noBytes;
   const facts = childrenOf(compression);
   const settings = facts.get(ids.compressionSettings) ?? noBytes;
-  return unsignedIn(facts.get(ids.compressionKind) ?? noBytes) === headerStripping && settings.length <= strippedBytesMax ? settings : null;
+  return unsignedIn(facts.get(ids.compressionKind)) === headerStripping && settings.length <= strippedBytesMax ? settings : null;
 }
 
 const headerStripping = 3;
@@ -110,11 +63,11 @@ const strippedBytesMax = 32;
 
 function codingOf(name: string, facts: ReadonlyMap<number, Uint8Array>): TrackCoding {
   const description = facts.get(ids.codecPrivate) ?? noBytes;
-  const audio = childrenOf(facts.get(ids.audio) ?? noBytes);
+  const audio = childrenOf(facts.get(ids.audio));
   const plain = (kind: SampleFormat["kind"], littleEndian: boolean): TrackCoding => {
-    const channels = audio.has(ids.channels) ? unsignedIn(audio.get(ids.channels) ?? noBytes) : 1;
-    const sampleRate = audio.has(ids.samplingFrequency) ? Math.round(floatIn(audio.get(ids.samplingFrequency) ?? noBytes) ?? 0) : 8000;
-    const sampleBytes = unsignedIn(audio.get(ids.bitDepth) ?? noBytes) / 8;
+    const channels = audio.has(ids.channels) ? unsignedIn(audio.get(ids.channels)) : 1;
+    const sampleRate = audio.has(ids.samplingFrequency) ? Math.round(floatIn(audio.get(ids.samplingFrequency)) ?? 0) : 8000;
+    const sampleBytes = unsignedIn(audio.get(ids.bitDepth)) / 8;
     const own = kind === "signed" && littleEndian && sampleBytes === 1 ? "unsigned" : kind;
     return { codec: "samples", format: { kind: own, sampleRate, channels, blockBytes: sampleBytes * channels, littleEndian } };
   };
