@@ -141,14 +141,14 @@ export interface EventDecoder {
   close(): Emissions;
   readonly finished: boolean;
   /** The expected form of the next events: those that match it are not parsed. Null if it is not known. */
-  readonly familiar?: FamiliarDelta | null;
+  readonly matcher?: DeltaMatcher | null;
 }
 
 /** Matches events that differ from an earlier one in nothing but their text. */
-export interface FamiliarDelta {
+export interface DeltaMatcher {
   readonly output: Output;
   /** The text is content; otherwise it is reasoning. */
-  readonly said: boolean;
+  readonly isContent: boolean;
   /** The end of the matching frame that begins at `start`; 0 if none does. */
   end(bytes: Uint8Array, start: number): number;
   /** Where the text of that frame lies. */

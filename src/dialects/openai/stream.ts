@@ -3,7 +3,7 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { tokenUsage } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { FamiliarShape } from "./familiar-shape.ts";
+import { DeltaTemplate } from "./delta-template.ts";
 import { usageExtension } from "../presets.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
@@ -22,7 +22,7 @@ export class OpenAiStream implements EventDecoder {
   private calledTools = false;
   private ended = false;
   private finish: string | null = null;
-  familiar: FamiliarShape | null = null;
+  matcher: DeltaTemplate | null = null;
   private plainDeltas = 0;
   private learned = 0;
 
@@ -75,7 +75,7 @@ export class OpenAiStream implements EventDecoder {
     this.plainDeltas++;
     if (this.plainDeltas < 2) return;
     this.learned++;
-    this.familiar = FamiliarShape.of(frame, key, output);
+    this.matcher = DeltaTemplate.of(frame, key, output);
   }
 
   close(): readonly Emission[] | Failure {
@@ -118,7 +118,7 @@ export class OpenAiStream implements EventDecoder {
     if (!this.finished && this.calledTools) return cutAfter("a tool call");
     if (this.finish === null && !this.answered) return cutAfter("reasoning alone");
     this.ended = true;
-    this.familiar = null;
+    this.matcher = null;
     return [{ kind: "end", frame, finish: this.finish }];
   }
 

@@ -65,13 +65,13 @@ class EmissionCollector implements SseVisitor {
   constructor(private readonly decoder: EventDecoder) {}
 
   recognised(chunk: Uint8Array, at: number): number {
-    const { familiar } = this.decoder;
-    const end = familiar?.end(chunk, at) ?? 0;
-    if (end === 0 || familiar == null) return 0;
+    const { matcher } = this.decoder;
+    const end = matcher?.end(chunk, at) ?? 0;
+    if (end === 0 || matcher == null) return 0;
     // A run is relayed as one range of bytes, so something else between two events ends it.
     if (this.run !== null && this.run.end !== at) this.endRun();
-    this.run ??= new DeltaRun(chunk, at, familiar.output, familiar.said);
-    this.run.add(familiar.from, familiar.to, end);
+    this.run ??= new DeltaRun(chunk, at, matcher.output, matcher.isContent);
+    this.run.add(matcher.from, matcher.to, end);
     return end;
   }
 

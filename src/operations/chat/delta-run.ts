@@ -17,7 +17,7 @@ export class DeltaRun {
     private readonly start: number,
     readonly output: Output,
     /** The text is content; otherwise it is reasoning. */
-    private readonly said: boolean,
+    private readonly isContent: boolean,
   ) {
     this.end = start;
   }
@@ -40,7 +40,7 @@ export class DeltaRun {
   get text(): string {
     const { places, bytes } = this;
     let text = "";
-    for (let at = 0; this.said && at < places.length; at += 2) text += decoder.decode(bytes.subarray(places[at], places[at + 1]));
+    for (let at = 0; this.isContent && at < places.length; at += 2) text += decoder.decode(bytes.subarray(places[at], places[at + 1]));
     return text;
   }
 
@@ -52,7 +52,7 @@ export class DeltaRun {
   /** The length of the content in bytes. */
   get wordBytes(): number {
     let bytes = 0;
-    for (let at = 0; this.said && at < this.places.length; at += 2) bytes += this.places[at + 1]! - this.places[at]!;
+    for (let at = 0; this.isContent && at < this.places.length; at += 2) bytes += this.places[at + 1]! - this.places[at]!;
     return bytes;
   }
 
@@ -60,7 +60,7 @@ export class DeltaRun {
   copyWords(into: Uint8Array, start: number): number {
     const { places, bytes } = this;
     let end = start;
-    for (let at = 0; this.said && at < places.length; at += 2) {
+    for (let at = 0; this.isContent && at < places.length; at += 2) {
       for (let place = places[at]!; place < places[at + 1]!; place++) into[end++] = bytes[place]!;
     }
     return end;
@@ -81,7 +81,7 @@ export class DeltaRun {
     const runs: DeltaRun[] = [];
     let { start } = this;
     for (let at = 0; at < this.places.length; at += 2) {
-      const one = new DeltaRun(this.bytes, start, this.output, this.said);
+      const one = new DeltaRun(this.bytes, start, this.output, this.isContent);
       const last = at + 2 === this.places.length;
       start = last ? this.end : this.frameEnd(this.places[at + 1]!);
       one.add(this.places[at]!, this.places[at + 1]!, start);

@@ -1,12 +1,12 @@
 import type { Output } from "../../operations/emission.ts";
-import type { FamiliarDelta } from "../dialect.ts";
+import type { DeltaMatcher } from "../dialect.ts";
 import { elementsOf, membersOf, scanJson, type JsonMember, type JsonSpan } from "../../operations/json.ts";
 
 /**
  * The template of an event. The deltas of a chat are identical except for their text, so an event that differs from a parsed one only in
  * some plain strings need not be parsed.
  */
-export class FamiliarShape implements FamiliarDelta {
+export class DeltaTemplate implements DeltaMatcher {
   /** Where the text of the last matching event lies. */
   from = 0;
   to = 0;
@@ -17,14 +17,14 @@ export class FamiliarShape implements FamiliarDelta {
     /** The index of the string that is the text. */
     private readonly words: number,
     readonly output: Output,
-    readonly said: boolean,
+    readonly isContent: boolean,
   ) {}
 
   /**
    * The template of a frame with one choice, where `key` of its delta is the text; null if the frame has another form. Only the padding
    * may differ as well, which some upstreams add to hide the length of the text.
    */
-  static of(frame: Uint8Array, key: string, output: Output): FamiliarShape | null {
+  static of(frame: Uint8Array, key: string, output: Output): DeltaTemplate | null {
     const body = frame.subarray(prefixLength, -suffixLength);
     const document = scanJson(body);
     if (!document.ok || document.kind !== "object") return null;
@@ -40,7 +40,7 @@ export class FamiliarShape implements FamiliarDelta {
       at = prefixLength + end - 1;
     }
     literals.push(frame.slice(at));
-    return new FamiliarShape(literals, variableStrings.indexOf(words), output, key === "content");
+    return new DeltaTemplate(literals, variableStrings.indexOf(words), output, key === "content");
   }
 
   /** The end of the matching frame that begins at `start`; 0 if there is none. */
