@@ -79,24 +79,24 @@ function readDeepgram(body: Uint8Array, asked: string | null): Transcript | Fail
 const decoder = new TextDecoder();
 
 function utterances(results: JsonObject): readonly TranscriptSegment[] | null {
-  const said = list(results["utterances"]);
-  return said.length === 0 ? null : said.map((each) => segmentOf(each, string(each["transcript"]), each["speaker"]));
+  const parts = list(results["utterances"]);
+  return parts.length === 0 ? null : parts.map((each) => segmentOf(each, string(each["transcript"]), each["speaker"]));
 }
 
 function sentences(best: JsonObject): readonly TranscriptSegment[] | null {
   const paragraphs = list(fields(best["paragraphs"])["paragraphs"]);
-  const said = paragraphs.flatMap((paragraph) =>
+  const parts = paragraphs.flatMap((paragraph) =>
     list(paragraph["sentences"]).map((each) => segmentOf(each, string(each["text"]), paragraph["speaker"])),
   );
-  return said.length === 0 ? null : said;
+  return parts.length === 0 ? null : parts;
 }
 
-function segmentOf(said: JsonObject, text: string, speaker: unknown): TranscriptSegment {
-  const confidence = said["confidence"];
+function segmentOf(part: JsonObject, text: string, speaker: unknown): TranscriptSegment {
+  const confidence = part["confidence"];
   const isShare = typeof confidence === "number" && confidence > 0 && confidence <= 1;
   return {
-    start: seconds(said["start"]),
-    end: seconds(said["end"]),
+    start: seconds(part["start"]),
+    end: seconds(part["end"]),
     text: ` ${text.trim()}`,
     speaker: speakerLabel(speaker),
     more: isShare ? { avg_logprob: Math.log(confidence) } : {},

@@ -78,18 +78,18 @@ function read(events: readonly SseEvent[]): Events {
   for (const event of events) {
     // The OpenAI API has no end mark for speech, but some compatible servers send that of a chat.
     if (event.data.startsWith("[DONE]")) return { pieces, skipped, end: { usage: null, frame: null }, cause: null };
-    const said = parse(event);
-    if (said === null) {
+    const data = parse(event);
+    if (data === null) {
       skipped.push({ kind: "skipped", detail: "an event is not a JSON object" });
       continue;
     }
-    if (isError(said, event.name)) return { pieces, skipped, end: null, cause: explainInBand(said.error ?? said) };
-    const isNamed = typeof said.type === "string";
-    const type = isNamed ? said.type : event.name;
+    if (isError(data, event.name)) return { pieces, skipped, end: null, cause: explainInBand(data.error ?? data) };
+    const isNamed = typeof data.type === "string";
+    const type = isNamed ? data.type : event.name;
     if (type === speechDone) {
-      return { pieces, skipped, end: { usage: usageOf(said.usage), frame: isNamed ? event.frame : null }, cause: null };
+      return { pieces, skipped, end: { usage: usageOf(data.usage), frame: isNamed ? event.frame : null }, cause: null };
     }
-    const piece = type === speechDelta ? pieceOf(said, isNamed ? event.frame : null) : { audio: nothing, frame: event.frame };
+    const piece = type === speechDelta ? pieceOf(data, isNamed ? event.frame : null) : { audio: nothing, frame: event.frame };
     if (piece === null) return { pieces, skipped, end: null, cause: failure("bad_response", "an event has no audio that can be read") };
     pieces.push(piece);
   }
@@ -97,8 +97,8 @@ function read(events: readonly SseEvent[]): Events {
 }
 
 /** A frame does not contain the name of its event, so a new one is made if only the name tells the type. */
-function pieceOf(said: SpeechEvent, frame: Uint8Array | null): AudioPiece | null {
-  const audio = typeof said.audio === "string" ? audioOf(said.audio) : null;
+function pieceOf(data: SpeechEvent, frame: Uint8Array | null): AudioPiece | null {
+  const audio = typeof data.audio === "string" ? audioOf(data.audio) : null;
   return audio === null ? null : { audio, frame: frame ?? speechDeltaFrame(audio) };
 }
 
@@ -114,8 +114,8 @@ function parse(event: SseEvent): SpeechEvent | null {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
 }
 
-function isError(said: SpeechEvent, eventName: string): boolean {
-  return (said.error !== undefined && said.error !== null) || eventName === "error" || said.type === "error";
+function isError(data: SpeechEvent, eventName: string): boolean {
+  return (data.error !== undefined && data.error !== null) || eventName === "error" || data.type === "error";
 }
 
 /** The usage of a chat under other names. */
