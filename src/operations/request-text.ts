@@ -14,12 +14,12 @@ export function requestText(ask: CallRequest, others: readonly string[] = []): s
 
 /** Without the requested number of tokens: a lower number in an error may be part of its digits, but is no echo of it. */
 function chatTexts({ body, members, maxTokens, maxCompletionTokens }: ChatRequest): readonly string[] {
-  const asked = Math.max(maxTokens ?? 0, maxCompletionTokens ?? 0);
+  const largest = Math.max(maxTokens ?? 0, maxCompletionTokens ?? 0);
   const texts: string[] = [];
   let from = 0;
   for (const member of members) {
     if (member.kind !== "number" || !isTokenBound(member.key)) continue;
-    if ((valueOf(body, member) as number) < asked) continue;
+    if ((valueOf(body, member) as number) < largest) continue;
     texts.push(jsonText(body.subarray(from, member.start)));
     from = member.end;
   }
@@ -61,13 +61,13 @@ export function requestFree(sentence: string, text: string | null): string {
     const last = words[echoWords - 2]!;
     return `${sentence.slice(0, last.index + last[0].length)} …`;
   }
-  const said = words.map(([each]) => each.toLowerCase());
+  const lowerCase = words.map(([each]) => each.toLowerCase());
   // This check is far cheaper than splitting a long request into words, and decides nearly all cases.
   let known = 0;
-  if (!said.some((each) => (known = text.includes(each) ? known + 1 : 0) >= echoWords)) return sentence;
-  const asked = ` ${(text.match(word) ?? []).join(" ")} `;
-  for (let at = 0; at + echoWords <= said.length; at++) {
-    if (asked.includes(` ${said.slice(at, at + echoWords).join(" ")} `)) return withheld;
+  if (!lowerCase.some((each) => (known = text.includes(each) ? known + 1 : 0) >= echoWords)) return sentence;
+  const requestWords = ` ${(text.match(word) ?? []).join(" ")} `;
+  for (let at = 0; at + echoWords <= lowerCase.length; at++) {
+    if (requestWords.includes(` ${lowerCase.slice(at, at + echoWords).join(" ")} `)) return withheld;
   }
   return sentence;
 }

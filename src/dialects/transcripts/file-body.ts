@@ -1,15 +1,15 @@
 import type { FormFile, StoredFile } from "../../media/stored-file.ts";
 import type { StreamedBody } from "../dialect.ts";
 
-/** Large enough that a part costs nothing beside its bytes, small enough to hold one for every upload in flight. */
+/** Large enough that the cost of a part is that of its bytes, small enough to hold one in memory for every upload in flight. */
 export const partBytesMax = 256 * 1024;
 
-/** A file as a body of its own. */
+/** A file as a whole request body. */
 export function fileBody(file: StoredFile): StreamedBody {
   return { length: file.length, parts: () => partsOf(file) };
 }
 
-/** The bytes of a file from its beginning. It throws when there are fewer than there were. */
+/** The bytes of a file from its beginning. Throws if the file has become shorter. */
 export async function* partsOf(file: StoredFile): AsyncGenerator<Uint8Array, void> {
   let at = 0;
   while (at < file.length) {
@@ -20,12 +20,12 @@ export async function* partsOf(file: StoredFile): AsyncGenerator<Uint8Array, voi
   }
 }
 
-/** The media type of a file, where it is one that can stand in a header; what is not known is said not to be. */
+/** The media type of a file, if it is safe in a header; `application/octet-stream` otherwise. */
 export function typeOf({ type }: FormFile): string {
   return type !== null && type.length <= typeLengthMax && mediaType.test(type) ? type : unknownType;
 }
 
-/** With its parameters, each a word or in quotes that end; browsers write a list of codecs without any. */
+/** With parameters, each a token or quoted; browsers write a list of codecs without quotes. */
 const mediaType = /^[\w.+-]{1,64}\/[\w.+-]{1,64}(?: ?; ?[\w.+-]{1,64}=(?:[\w.,+-]{0,100}|"[ \w.,+-]{0,100}"))*;?$/;
 const typeLengthMax = 255;
 

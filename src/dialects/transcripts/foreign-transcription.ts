@@ -19,9 +19,9 @@ export function standardLanguage({ fields, language }: TranscriptionRequest): st
 /** The same with the client's region, if there is one. */
 export function languageTag(ask: TranscriptionRequest): string | null {
   const { fields, language } = ask;
-  const said = spokenLanguage(fields) ?? "";
-  const isTag = /^[a-z]{2,3}[-_][a-z\d]{2,4}$/i.test(said) && languageCode(said) === language;
-  return isTag ? said.replace("_", "-") : standardLanguage(ask);
+  const spoken = spokenLanguage(fields) ?? "";
+  const isTag = /^[a-z]{2,3}[-_][a-z\d]{2,4}$/i.test(spoken) && languageCode(spoken) === language;
+  return isTag ? spoken.replace("_", "-") : standardLanguage(ask);
 }
 
 /** The names of the fields that a dialect does not support, made safe for a log and a header: a client can choose any name. */

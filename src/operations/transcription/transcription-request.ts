@@ -113,8 +113,8 @@ type Granularity = "word" | "segment";
 
 /** Null if there is any other value. */
 function granularitiesIn(fields: readonly FormField[]): readonly Granularity[] | null {
-  const said = listIn(fields, "timestamp_granularities").map((each) => each.trim());
-  return said.every((each) => each === "word" || each === "segment") ? said : null;
+  const granularities = listIn(fields, "timestamp_granularities").map((each) => each.trim());
+  return granularities.every((each) => each === "word" || each === "segment") ? granularities : null;
 }
 
 /** What is certainly wrong with the file. Upstreams support more formats than the gateway recognises. */
