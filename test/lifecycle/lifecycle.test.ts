@@ -44,7 +44,7 @@ function failures(replies: readonly ChatReply[]): readonly unknown[] {
     .map(({ status, error }) => [status, error]);
 }
 
-test("F64: however many configurations there were, one is left when the calls that began with others are over", async () => {
+test("F64: after many reloads only one configuration stays in memory once older calls have ended", async () => {
   await using rig = await setUp({ a: { models: ["chaos"] } }, {}, { env: collects });
   const { gateway } = rig;
   // Large enough that one more or less is seen among all objects of the process.
@@ -171,7 +171,7 @@ describe("a reload", () => {
   });
 
   // A key that is taken out of the file is revoked, and its streams end: reload-revocation.test.ts.
-  test("leaves a running stream alone, even if it removes its channel", async () => {
+  test("does not affect a running stream, even if it removes its channel", async () => {
     const { a, b } = rig.upstream;
     a.script(["fault:held-after@3"]);
     const call = await rig.open({ model: "only-a", x_tokens: 40 }, { stream: true });
@@ -209,7 +209,7 @@ describe("a reload", () => {
     await rig.check({ calls: 3 });
   });
 
-  test("lets a call under way fail over to a channel that is no longer there, with the key it had", async () => {
+  test("lets a running call fail over to a removed channel, with the credential it had", async () => {
     const { a, b } = rig.upstream;
     for (const upstream of [a, b]) upstream.behaviour = "fault:held+status@500";
     const call = await rig.open();
@@ -228,7 +228,7 @@ describe("a reload", () => {
     await rig.check();
   });
 
-  test("from a file that is slow to come keeps no call waiting", async () => {
+  test("from a slow file delays no call", async () => {
     const file = join(rig.gateway.directory, "sluice.yaml");
     expect(Bun.spawnSync(["mkfifo", `${file}.slow`]).exitCode).toBe(0);
     const before = reloads(rig.gateway);
@@ -249,7 +249,7 @@ describe("a reload", () => {
     await rig.check();
   });
 
-  test("that moves the address says that it needs a restart, and changes the rest", async () => {
+  test("that changes the address says that a restart is needed, and applies the rest", async () => {
     const before = reloads(rig.gateway);
     await rig.gateway.rewriteConfig(changed({ listen: "127.0.0.1:1" }));
     await eventually("reloaded", () => reloads(rig.gateway) > before);
@@ -266,7 +266,7 @@ describe("the end", () => {
     return rawRequest(`${gateway.url}/readyz`).then(({ status }) => status);
   }
 
-  test("F63: SIGTERM says so at once, goes on accepting for a while, lets streams finish, and exits with 0", async () => {
+  test("F63: SIGTERM turns readiness off at once, accepts for a while, lets streams finish, and exits with 0", async () => {
     await using rig = await setUp({ a: {} }, { server: { linger: "2s", drain: "10s" } });
     const { gateway } = rig;
     expect([(await rawRequest(`${gateway.url}/readyz`)).status, (await rawRequest(`${gateway.url}/readyz`)).json()]).toMatchObject([
@@ -303,7 +303,7 @@ describe("the end", () => {
     expect(gateway.accessLines().filter(({ state }) => state === "complete").length).toBe(12);
   });
 
-  test("streams that are too long for the drain are told in-band, and calls that wait get their answer", async () => {
+  test("streams that are too long for the drain end with an error event, and waiting calls get an answer", async () => {
     await using rig = await setUp({ a: {} }, { server: { linger: "0ms", drain: "5300ms" } });
     const { gateway } = rig;
     const streams = await Promise.all(Array.from({ length: 10 }, () => rig.open({ model: "fault:hang-after@3" }, { stream: true })));
@@ -338,7 +338,7 @@ describe("the end", () => {
     ]);
   });
 
-  test.each(["SIGTERM", "SIGINT"] as const)("F64: a second %s ends it at once, and with 0", async (signal) => {
+  test.each(["SIGTERM", "SIGINT"] as const)("F64: a second %s ends it at once with exit code 0", async (signal) => {
     await using rig = await setUp({ a: {} }, { server: { linger: "20s", drain: "60s" } });
     const call = await rig.open({ model: "fault:hang-after@3" }, { stream: true });
     await call.untilBody(300);
@@ -408,7 +408,7 @@ describe("SIGHUP during the start", () => {
     return mask !== undefined && (BigInt(`0x${mask}`) & 1n) === 1n;
   }
 
-  test.skipIf(process.platform !== "linux")("does not end it, and is obeyed when it is up", async () => {
+  test.skipIf(process.platform !== "linux")("does not end it, and causes a reload after the start", async () => {
     const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
     const dataDir = join(directory, "data");
     await mkdir(dataDir);
@@ -442,7 +442,7 @@ describe("SIGHUP during the start", () => {
 });
 
 describe("health", () => {
-  test("is told without a key, and nothing else with it", async () => {
+  test("is shown without a key, and reveals nothing else", async () => {
     await using rig = await setUp({ a: {} });
     const health = await rawRequest(`${rig.gateway.url}/healthz`);
     expect([health.status, health.text.trim()]).toEqual([200, "ok"]);
@@ -475,7 +475,7 @@ describe("the log", () => {
     return rig.accessLine(reply.requestId);
   }
 
-  test("has one line for each call, with who, what, where, how long and how much", async () => {
+  test("has one line for each call, with its key, model, channel, times and usage", async () => {
     for (const stream of [false, true]) {
       expect(await lineOf({ model: "told" }, stream)).toEqual({
         time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
@@ -514,7 +514,7 @@ describe("the log", () => {
     await rig.check();
   });
 
-  test("has one line for each call that never became one", async () => {
+  test("has one line for each rejected call", async () => {
     const refused = [
       await rig.chat({}, { key: "sk-stranger-0123456789abcdef" }),
       await rig.chat("this is not JSON"),
@@ -526,7 +526,7 @@ describe("the log", () => {
     await rig.check();
   });
 
-  test("S55: never holds a prompt, an answer or a secret, at its most talkative and whatever happens", async () => {
+  test("S55: never contains a prompt, an answer or a secret, at any level and whatever happens", async () => {
     for (const fault of [
       "ok",
       "leak-key@401",
@@ -637,7 +637,7 @@ describe("a first start", () => {
     expect(text()).not.toContain(secret);
   });
 
-  test("on a port that is taken says so and exits with 1", async () => {
+  test("on a port in use says so and exits with 1", async () => {
     const taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
     const child = spawn(["start", "--listen", `127.0.0.1:${taken.port}`], {});
     expect(await child.process.exited).toBe(1);
@@ -674,7 +674,7 @@ describe("sluice check", () => {
     expect(existsSync(join(directory, "data"))).toBe(false);
   });
 
-  test("does not read on where a file has no end", async () => {
+  test("does not read an endless file", async () => {
     const child = spawn(["check", "/dev/zero"], {});
     expect(await child.output()).toContain("larger than 1 MiB");
     expect(await child.process.exited).toBe(78);
@@ -689,7 +689,7 @@ describe("sluice check", () => {
     expect([jsonCode, JSON.parse(json)]).toMatchObject([78, { ok: false, problems: [{ line: 4 }] }]);
   });
 
-  test("and a start with such a file is refused in the same words, with 78", async () => {
+  test("and a start with such a file is refused with the same messages and exit code 78", async () => {
     const file = join(directory, "sluice.yaml");
     await writeFile(file, good.replace("base_url", "base_ulr"));
     const child = spawn(["start", "--config", file], { KEY: "sk-check-canary-0123456789" });
@@ -700,7 +700,7 @@ describe("sluice check", () => {
   });
 });
 
-test("a key that has expired is refused like any other wrong one, and one that will is not yet", async () => {
+test("an expired key is refused like any wrong one, and one that expires later is not", async () => {
   const [past, future] = ["sk-past-canary-0123456789abcdef", "sk-future-canary-0123456789abcdef"];
   await using upstream = await startChaos();
   const keys = [

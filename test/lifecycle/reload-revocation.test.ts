@@ -25,7 +25,7 @@ afterAll(async () => {
 const leaverKey = "sk-leaver-canary-0123456789abcdef";
 const long = { model: "plain", x_tokens: 400, x_pace_ms: 20 };
 
-test("a key that is taken out of the file ends its running streams", async () => {
+test("removing a key from the file ends its running streams", async () => {
   const call = await rig.open(long, { key: leaverKey, stream: true, timeoutMs: 15_000 });
   await call.untilBody(500);
   await rig.gateway.rewriteConfig({ ...rig.config, keys: [{ name: "tester", key: clientKey }] });

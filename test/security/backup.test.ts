@@ -73,7 +73,7 @@ const bytesIn = (folder: string): string =>
     .join("\n");
 
 describe("S51: a backup", () => {
-  test("is encrypted with the master key unless something else is wished, and says nothing of what is in it", async () => {
+  test("is encrypted with the master key by default, and reveals nothing of its content", async () => {
     const { dataDir, database } = await filled();
     const folder = freshDataDir();
     const file = join(folder, "store.backup");
@@ -169,7 +169,7 @@ describe("S51: a backup", () => {
     expect(await rowsIn(elsewhere)).toBe(900);
   });
 
-  test("that asks for endless work or memory before it can be opened is refused", async () => {
+  test("whose header demands excessive work or memory is refused", async () => {
     const folder = freshDataDir();
     for (const opensWith of [{ kind: "passphrase", workLog2: 40 }, { kind: "passphrase", workLog2: -1 }, { kind: "other" }]) {
       const salt = Buffer.alloc(32, 7).toString("base64url");
@@ -208,7 +208,7 @@ describe("S51: a backup", () => {
     expect(await said(restoreStore({ dataDir, from: from(copy) }))).toContain("another master key");
   });
 
-  test("that was killed over its work leaves nothing readable behind for longer than to the next one", async () => {
+  test("that was killed leaves nothing readable after the next one", async () => {
     const { dataDir, database } = await filled();
     await database.close();
     const left = `${storeFile(dataDir)}.0b5c.part`;
@@ -243,7 +243,7 @@ describe("a sealed file", () => {
     expect(readFileSync(sealed).subarray(-24).equals(readFileSync(again).subarray(-24))).toBe(false);
   });
 
-  test("S52: does not open once a bit of it was turned, wherever that is", async () => {
+  test("S52: does not open if any bit of it was flipped", async () => {
     writeFileSync(plain, Buffer.alloc(2 * chunkBytesUsual + 500, "0123456789"));
     await encryptFile(plain, sealed, key);
     const good = readFileSync(sealed);
@@ -264,7 +264,7 @@ describe("a sealed file", () => {
     );
   });
 
-  test("S52: does not open when it was cut, made longer, or its pieces changed places", async () => {
+  test("S52: does not open if it was truncated, extended or reordered", async () => {
     writeFileSync(plain, Buffer.alloc(3 * chunkBytesUsual, "0123456789"));
     await encryptFile(plain, sealed, key);
     const good = readFileSync(sealed);

@@ -35,7 +35,7 @@ describe("S37: a request that asks for too much", () => {
     expect(read(more)).toEqual({ refused: code, param });
   });
 
-  test("is refused also where the excess hides behind a second of the same name", () => {
+  test("is refused also if the excess is in a duplicate field", () => {
     const stops = JSON.stringify(many(300, "x"));
     const head = `{"model":"m","messages":${JSON.stringify(messages)}`;
     expect(readRaw(`${head},"stop":${stops},"stop":["x"]}`)).toMatchObject({ refused: "array_above_max_length" });
@@ -67,7 +67,7 @@ describe("S37: a request that asks for too much", () => {
   });
 });
 
-test("S37: lists of any length are told by it and by nothing else", () => {
+test("S37: a list is refused by its length alone", () => {
   fc.assert(
     fc.property(fc.nat(600), fc.constantFrom("x", 1, null, "a longer one, of words"), (length, value) => {
       const stop = many(length, value);
@@ -104,11 +104,11 @@ describe("what limits and budgets count", () => {
     ['"n_predict":700,"max_tokens":10', 700, null, 1],
     ['"n":7,"n":1', null, null, 7],
     ['"n":null,"max_tokens":null,"temperature":"1","X-Model":"x","NN":3', null, null, 1],
-  ])("is the largest of the figures that stand there: %s", (members, maxTokens, maxCompletionTokens, choices) => {
+  ])("is the largest of duplicate values: %s", (members, maxTokens, maxCompletionTokens, choices) => {
     expect(readMembers(members)).toMatchObject({ operation: "chat", maxTokens, maxCompletionTokens, choices });
   });
 
-  test("is read in speech requests by names that nobody can read otherwise", () => {
+  test("is read in speech requests under exact names only", () => {
     const body = new TextEncoder().encode('{"model":"m","input":"hi","voice":"v","Input":"a much longer text"}');
     expect(readSpeechRequest(body, { charactersMax: 10 })).toMatchObject({ status: 400, param: "input", code: "unknown_parameter" });
   });
@@ -135,7 +135,7 @@ describe("S37: at a running gateway", () => {
     expect(rig.upstream.a.ledger.chats).toHaveLength(0);
   });
 
-  test("the server's own name for the length of an answer is lowered like the others", async () => {
+  test("another name for max_tokens is lowered like the others", async () => {
     expect((await rig.chat({ model: "predicted", n_predict: 1e9 }, { key: clientKey })).status).toBe(200);
     expect(JSON.parse(Buffer.from(rig.upstream.a.ledger.chats.at(-1)!.body).toString())).toMatchObject({ n_predict: 4_096 });
   });

@@ -266,7 +266,7 @@ describe("S08: no spelling of a path leads anywhere else", () => {
     }
   });
 
-  test("nor does a header that some servers take for the path, the method or the address", async () => {
+  test("nor does a header that other servers use as the path, the method or the address", async () => {
     const tricks = {
       "X-Original-URL": "/healthz",
       "X-Rewrite-URL": "/healthz",
@@ -283,7 +283,7 @@ describe("S08: no spelling of a path leads anywhere else", () => {
   });
 });
 
-describe("S09: a request of two minds is refused, and its connection closed", () => {
+describe("S09: an ambiguous request is refused, and its connection closed", () => {
   const length = Buffer.byteLength(good);
   const chunked = `${length.toString(16)}\r\n${good}\r\n0\r\n\r\n`;
   const smuggled = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -321,7 +321,7 @@ describe("S09: a request of two minds is refused, and its connection closed", ()
     expect([statuses.length === 1 && statuses[0]! >= 400, closed]).toEqual([true, true]);
   });
 
-  test("a credential in a trailer is none", async () => {
+  test("a credential in a trailer does not count", async () => {
     const { statuses } = await say(
       `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n${chunked.slice(0, -2)}Authorization: Bearer ${clientKey}\r\n\r\n`,
     );
@@ -352,7 +352,7 @@ describe("S10: of a client's headers", () => {
     ["constructor", "x"],
   ];
 
-  test("only those that are meant for it reach the upstream, each once", async () => {
+  test("only the allowed ones reach the upstream, each once", async () => {
     const response = await post([...Object.entries({ ...json, ...authorised }), ...strange]);
     expect(response.status).toBe(200);
     const { headers } = rig.upstream.a.ledger.chats.at(-1)!;
@@ -378,14 +378,14 @@ describe("S10: of a client's headers", () => {
     ]);
   });
 
-  test("one that the operator lets through goes through, once, and its spelling changes nothing", async () => {
+  test("one that the operator forwards is forwarded once, in any case", async () => {
     await post([...Object.entries({ ...json, ...authorised }), ["X-Team", "r\u00e9d"], ["x-team", "blue"]]);
     const sent = rig.upstream.a.ledger.chats.at(-1)!.headers.filter(([name]) => name.toLowerCase() === "x-team");
     expect(sent.length).toBe(1);
   });
 });
 
-describe("S11: what is hardly HTTP", () => {
+describe("S11: malformed HTTP", () => {
   const large = (bytes: number) => "x".repeat(bytes);
   test.each([
     ["version 0.9", "GET /healthz\r\n\r\n", [400, 505]],
@@ -414,7 +414,7 @@ describe("S11: what is hardly HTTP", () => {
     expect(statuses).toEqual([200]);
   });
 
-  test("a client that asks before it sends its body is refused without it", async () => {
+  test("a client that sends Expect: 100-continue is refused before it sends its body", async () => {
     // The runtime says `100 Continue` by itself, before anybody has looked at the request.
     const { statuses } = await say(
       "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n",
@@ -423,7 +423,7 @@ describe("S11: what is hardly HTTP", () => {
   });
 });
 
-describe("S12, S62: a body that is built to hurt", () => {
+describe("S12, S62: a hostile body", () => {
   const wrap = (value: string) => `{"model":"plain","messages":[{"role":"user","content":"hi"}],"x":${value}}`;
   const keys = (count: number, key: (at: number) => string) => `{${Array.from({ length: count }, (_, at) => `"${key(at)}":0`).join(",")}}`;
 
@@ -478,7 +478,7 @@ describe("S12, S62: a body that is built to hurt", () => {
       good.replace("}]}", '}],"tools":[{"type":"function","function":{"name":"__proto__","parameters":{"__proto__":1}}}]}'),
     ],
     ["text that looks like code", wrap('"${process.env}; DROP TABLE keys; <script>"')],
-  ])("%s is none of our business", async (_, body) => {
+  ])("%s is passed on", async (_, body) => {
     const response = await post({ ...json, ...authorised }, body);
     expect(response.status).toBe(200);
     expect(Buffer.from(rig.upstream.a.ledger.chats.at(-1)!.body).toString()).toBe(body);
@@ -496,7 +496,7 @@ describe("S12, S62: a body that is built to hurt", () => {
   });
 });
 
-describe("S15: a name that is built to hurt", () => {
+describe("S15: a hostile model name", () => {
   test.each([
     ["a run that almost fits a pattern", "a".repeat(500)],
     ["text of every direction", "\u202e\u0000\u200d".repeat(100)],
@@ -564,8 +564,8 @@ test("S30: an upstream that repeats its key in an error is not quoted", async ()
   await own.check();
 });
 
-describe("S34: nobody may keep an answer", () => {
-  test("an answer to one key says that it is nobody else's, whatever it is", async () => {
+describe("S34: no answer may be cached", () => {
+  test("every answer is private to its key", async () => {
     const streamed = JSON.stringify({ ...(JSON.parse(good) as object), stream: true });
     const answers = [
       await post({ ...json, ...authorised }),
@@ -723,7 +723,7 @@ describe("S57, S60, S72: every route", () => {
     expect(paths.filter((path) => routeOf(path)?.access === "public")).toEqual(["/healthz", "/health", "/readyz"]);
   });
 
-  test("takes its own method and no other, and says which", async () => {
+  test("accepts its own method only, and says which", async () => {
     for (const path of paths) {
       const { method: own } = routeOf(path)!;
       for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]) {
@@ -738,7 +738,7 @@ describe("S57, S60, S72: every route", () => {
     }
   });
 
-  test("tells the world no more than that it is there", async () => {
+  test("without a key tells no more than that it exists", async () => {
     const health = await ask({ path: "/healthz" });
     expect(health.text).toBe("ok\n");
     for (const path of ["/metrics", "/v1/metrics", "/debug/pprof", "/status", "/healthz/all", "/version"])
@@ -785,7 +785,7 @@ describe("S61: a body's type", () => {
   });
 });
 
-test("after all of this the gateway is alive and well", async () => {
+test("after all of this the gateway still works", async () => {
   expect((await rig.chat({ model: "plain" })).status).toBe(200);
   expect([rig.gateway.running, rig.gateway.logs.filter(({ event }) => event === "bug")]).toEqual([true, []]);
   for (const secret of [clientKey, madeKey, narrowKey, upstreamKey("a")]) expect(rig.gateway.text).not.toContain(secret);

@@ -81,7 +81,7 @@ describe("S49: a session that was ended", () => {
   });
 });
 
-test("S49: an admin token that was revoked opens nothing from the next request on, and a new one of its name is another", async () => {
+test("S49: a revoked admin token does not work from the next request on, and a new one of the same name is another", async () => {
   const world = await startAdmin();
   const admin = await world.token("admin");
   const made = await world.call("POST", "/admin/api/tokens", { headers: admin, body: { name: "ci", role: "viewer" } });

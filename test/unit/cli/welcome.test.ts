@@ -15,7 +15,7 @@ const facts: WelcomeFacts = {
   tryModels: { transcription: null, speech: null },
 };
 
-test("a greeting names as many keys and channels as a person reads, says how many more there are, and shows the trouble first", () => {
+test("a greeting names the first keys and channels, says how many more there are, and shows problems first", () => {
   const channels = Array.from({ length: 10_000 }, (_, at) => ({
     name: `c${at}`,
     host: "h",
@@ -35,7 +35,7 @@ test("a greeting of few names them all, as they stand in the file", () => {
   expect(welcome({ ...facts, channels, keyNames: ["one", "two"] })).toContain("  b (h): any model\n  a (h): any model\n\n");
 });
 
-test("a greeting names the commands as they work on this very store", () => {
+test("a greeting names the commands with the options for this store", () => {
   const made = (configFile: string | null): string => welcome({ ...facts, configFile, madeKey: "sk-gw_x" });
   const known = (configFile: string | null): string => welcome({ ...facts, configFile, storedKeys: 2 });
   expect(made(null)).toContain("sluice -- keys create NAME\n");

@@ -211,7 +211,7 @@ describe("a transcoder", () => {
     for (const tools of [lazy, eager]) expect((await read("wav", [mp3()], { asked: "mp3", tools })).failure?.kind).toBe("bad_response");
   });
 
-  test("is not asked to end what was cut, and is destroyed with its reader", async () => {
+  test("is not asked to finish an incomplete input, and is destroyed with its reader", async () => {
     const transcoder = new FakeTranscoder();
     const reader = readerOf("mp3", { asked: "wav", tools: toolsOf(transcoder) });
     const wav = real.get("wav")!;
@@ -222,7 +222,7 @@ describe("a transcoder", () => {
     expect(transcoder.destroyed).toBe(1);
   });
 
-  test("that was still being made when its reader was given up is destroyed as soon as it is there", async () => {
+  test("that was still starting when its reader was destroyed is destroyed as soon as it has started", async () => {
     const transcoder = new FakeTranscoder();
     const made = Promise.withResolvers<FakeTranscoder>();
     const reader = readerOf("wav", { asked: "mp3", tools: { transcoder: () => made.promise } });

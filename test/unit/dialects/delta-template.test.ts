@@ -189,14 +189,14 @@ test.each([": a comment\n\n", "retry: 1\n\n", "id: 7\nevent: x\n\n", "\0data: {}
   },
 );
 
-test("what a model thinks is recognised too, and is no part of what it says", () => {
+test("reasoning is recognised too, and is not part of the content", () => {
   const frames = ["hm ", "so ", "then "].map((reasoning_content) => frame(delta({ content: null, reasoning_content })));
   const { runs, seen } = play(reader(), [Buffer.concat(frames)]);
   expect(runs.map(({ count, output, text }) => [count, output, text])).toEqual([[1, "reasoning", ""]]);
   expect(seen.map(({ output }) => output)).toEqual(["reasoning", "reasoning", "reasoning"]);
 });
 
-test("a name that stands there twice is never recognised: readers do not agree on which one counts", () => {
+test("an event with a duplicate key is never recognised: parsers do not agree on which one counts", () => {
   const twice = (first: string, last: string): Uint8Array =>
     frame(`{"choices":[{"index":0,"delta":{"content":"${first}","content":"${last}"}}]}`);
   const frames = ["a", "b", "c", "d"].map((words) => twice(words, "same"));
@@ -212,7 +212,7 @@ test("where choices take turns, learning stops after a few", () => {
   expect(runs.length).toBeGreaterThan(0);
 });
 
-test("nothing is recognised behind the end of a stream", () => {
+test("nothing is recognised after the end of a stream", () => {
   const frames = [delta({ content: "a" }), delta({ content: "b" }), finish, "[DONE]", delta({ content: "c" })].map(frame);
   const { seen } = play(reader(), [Buffer.concat(frames)]);
   expect(seen.at(-1)?.kind).toBe("end");

@@ -107,18 +107,21 @@ describe.each(speaking)("a client of an upstream that speaks %s", (dialect, code
       expect(await relayed(codec, recording, bytewise(bytes), "clean")).toEqual(whole);
     });
 
-    test.each(["clean", "broken"] as const)("is never told that a cut is an end (the connection's own end is %s)", async (ending) => {
-      const { sent } = await relayed(codec, recording, [bytes], "clean");
-      const wholeAt = ending === "clean" ? wholeFrom : endRead(recording);
-      for (let length = 0; length <= bytes.length; length += step) {
-        const cut = await relayed(codec, recording, [bytes.subarray(0, length)], ending);
-        const whole = length >= wholeAt;
-        if ((cut.failure === null) !== whole || cut.sent.endsWith(done) !== whole)
-          throw new Error(`ended at byte ${length} it becomes ${JSON.stringify(cut)}`);
-        const beginning = whole ? cut.sent.slice(0, -done.length) : cut.sent;
-        if (!sent.startsWith(beginning)) throw new Error(`ended at byte ${length}, what was sent is no beginning: ${beginning}`);
-        if (cut.sent !== "" && cut.failure !== null) expect(cut.failure.kind).toBe("interrupted");
-      }
-    });
+    test.each(["clean", "broken"] as const)(
+      "is never told that an incomplete stream is complete (the connection's own end is %s)",
+      async (ending) => {
+        const { sent } = await relayed(codec, recording, [bytes], "clean");
+        const wholeAt = ending === "clean" ? wholeFrom : endRead(recording);
+        for (let length = 0; length <= bytes.length; length += step) {
+          const cut = await relayed(codec, recording, [bytes.subarray(0, length)], ending);
+          const whole = length >= wholeAt;
+          if ((cut.failure === null) !== whole || cut.sent.endsWith(done) !== whole)
+            throw new Error(`ended at byte ${length} it becomes ${JSON.stringify(cut)}`);
+          const beginning = whole ? cut.sent.slice(0, -done.length) : cut.sent;
+          if (!sent.startsWith(beginning)) throw new Error(`ended at byte ${length}, what was sent is no beginning: ${beginning}`);
+          if (cut.sent !== "" && cut.failure !== null) expect(cut.failure.kind).toBe("interrupted");
+        }
+      },
+    );
   });
 });

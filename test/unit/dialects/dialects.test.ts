@@ -144,7 +144,7 @@ describe.each(speaking)("the dialect %s", (dialect, codec) => {
       expect(outline(play(codec, recording, bytewise(bytes)))).toBe(expected);
     });
 
-    test("calls it whole if the body ends after its terminator, and a failure if it ends anywhere before", () => {
+    test("is complete if the body ends after its terminator, and a failure if it ends anywhere before", () => {
       const sent = framesOf(uncut.emissions);
       for (let length = 0; length <= bytes.length; length += 1) {
         const { emissions, failure } = play(codec, recording, [bytes.subarray(0, length)]);

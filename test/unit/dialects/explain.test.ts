@@ -167,8 +167,8 @@ describe("a status without any body", () => {
   });
 });
 
-describe("who is told what", () => {
-  test("an upstream's own trouble is told in fixed words, without its codes", () => {
+describe("what clients see", () => {
+  test("an upstream's own problem is reported with a fixed text, without its codes", () => {
     for (const status of [401, 402, 403, 429, 500, 503]) {
       const body = { error: { message: "Account Acme Ltd is over its plan", type: "acme", code: "acme_code", param: "acme" } };
       const { publicMessage, type, code, param } = explain(refusal(status, body));
@@ -227,7 +227,7 @@ describe("who is told what", () => {
   });
 });
 
-describe("a client's words, repeated by the upstream", () => {
+describe("text of the client that the upstream repeats", () => {
   const lures = [
     "incorrect api key provided",
     "your credit balance is too low",
@@ -255,7 +255,7 @@ describe("a client's words, repeated by the upstream", () => {
     (lure) => ({ message: `[{'type': 'missing', 'msg': 'Field required', 'input': {'content': '${lure}'}}]`, code: 400 }),
   ];
 
-  test("close no channel and teach no ceiling", () => {
+  test("cools no channel down and teaches no ceiling", () => {
     for (const echo of echoes) {
       for (const lure of lures) {
         for (const status of [400, 422]) {
@@ -276,7 +276,7 @@ describe("the wait", () => {
     expect(explain(refusal(429, "", dateless), Date.parse(date)).retryAfterMs).toBe(9_000);
   });
 
-  test("is told for an overload as for a limit, and never for a client's mistake", () => {
+  test("is kept for an overload and for a limit, and never for a client's mistake", () => {
     expect(explain(refusal(503, "", headers)).retryAfterMs).toBe(9_000);
     expect(explain(refusal(400, "", headers)).retryAfterMs).toBeNull();
   });
@@ -433,7 +433,7 @@ describe("a secret in an answer", () => {
     }
   }
 
-  test("is told to nobody, wherever it stands", () => {
+  test("is never shown, wherever it is", () => {
     const statuses = fc.constantFrom(200, 400, 401, 403, 404, 413, 429, 500);
     fc.assert(
       fc.property(secret, padding, quote, fc.constantFrom(...shapes), statuses, (planted, around, mark, shape, status) => {
@@ -453,7 +453,7 @@ describe("a secret in an answer", () => {
     }
   }
 
-  test("is not cut in two, half of it told", () => {
+  test("is not cut in two with one half shown", () => {
     const planted = "7d".repeat(16);
     const hasHalf = (body: unknown): boolean => {
       const { publicMessage, detail } = explain(refusal(400, body));
@@ -469,7 +469,7 @@ describe("a secret in an answer", () => {
     }
   });
 
-  test("is told to nobody after the word that announces it, however short it is", () => {
+  test("is never shown after a word such as Bearer, however short it is", () => {
     fc.assert(
       fc.property(
         drawn(alphanumeric, 8, 19),
@@ -483,7 +483,7 @@ describe("a secret in an answer", () => {
   });
 });
 
-test("hostile text takes no time", () => {
+test("hostile text takes linear time", () => {
   const size = 2_000_000;
   const pieces = [
     "a",

@@ -216,7 +216,7 @@ describe("the bound of an event", () => {
     expect(read(bytewise(body), new SseReader(max)).events.length).toBe(100);
   });
 
-  test("is eight mebibytes, and a line dripped byte by byte up to it does not cost its square", () => {
+  test("is eight mebibytes, and a line that arrives byte by byte does not take quadratic time", () => {
     const reader = new SseReader();
     const byte = encode("x");
     const first = encode(`data: ${"x".repeat(7 * 1024 * 1024)}`);

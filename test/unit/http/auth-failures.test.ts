@@ -71,7 +71,7 @@ describe("requests without a valid key", () => {
     expect(refused).toBe(170);
   });
 
-  test("are forgotten when they are forgiven", () => {
+  test("are forgotten when they have expired", () => {
     const { clock, failures } = world();
     for (let count = 0; count < 500; count += 1) failures.note(`10.0.0.${count}`);
     clock.nowMs += 2_001;

@@ -18,6 +18,6 @@ test("a few calls that end are no burst, and no burst is over that stays or that
   expect(told(999, 0, 999, 0, 5_000, 5_000, 1_000, 5_000, 300, 2_000)).not.toContain(true);
 });
 
-test("each burst is told of", () => {
+test("each burst is reported", () => {
   expect(told(1_000, 0, 0, 0, 1_000, 0, 0, 0)).toEqual([false, false, true, false, false, false, true, false]);
 });

@@ -53,7 +53,7 @@ describe("new work", () => {
     expect(shed({ ...calm, memoryShare: 0.95 }, "call", never)).toBe("memory_out");
   });
 
-  test("is told why in words that are true: nobody counted calls", () => {
+  test("is refused with the true reason, not with a number of calls", () => {
     for (const why of ["loop_delay", "memory_short", "memory_out"] as const)
       expect(shedFailure(why).publicMessage).not.toContain("concurrent");
     expect(shedFailure("memory_out").publicMessage).toContain("memory");
@@ -124,7 +124,7 @@ describe("the delay of the event loop", () => {
     expect(loop.delayMs(nowMs)).toBe(300);
   });
 
-  test("is seen by who comes before the late timer", () => {
+  test("is seen by a request that is handled before the late timer", () => {
     let nowMs = 0;
     const loop = new LoopDelay(
       0,
@@ -184,7 +184,7 @@ describe("the delay of the event loop", () => {
     expect([piles(499), piles(500)]).toEqual([false, true]);
   });
 
-  test("tells for how long nobody looked, whoever is to blame", () => {
+  test("reports the longest standstill, whatever its cause", () => {
     let nowMs = 0;
     const loop = new LoopDelay(
       0,

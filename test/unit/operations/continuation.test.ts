@@ -65,7 +65,7 @@ describe("a request for the rest of an answer", () => {
   });
 });
 
-describe("who may go on with an answer", () => {
+describe("which candidate may continue an answer", () => {
   const [a, same, maker, other] = [serving("a", "gpt"), serving("b", "gpt"), serving("c", "openai/GPT"), serving("d", "claude")];
   const choices = [a, same, maker, other].map((one, tier) => ({ candidate: one, tier, probe: false }));
   const plan: Candidates = { ok: true, mode: "normal", candidates: choices, skipped: [] };
@@ -83,7 +83,7 @@ describe("who may go on with an answer", () => {
     expect(names(rescue)).toEqual([...able]);
   });
 
-  test("nobody twice, nobody on probation, and nobody after the last attempt", () => {
+  test("none twice, none on probation, and none after the last attempt", () => {
     expect(names("auto", { asked: [a, same] })).toEqual(["c"]);
     expect(names("auto", { plan: { ...plan, candidates: choices.map((choice) => ({ ...choice, probe: true })) } })).toEqual([]);
     expect(names("auto", { plan: { ...plan, mode: "last_resort" } })).toEqual([]);
@@ -91,7 +91,7 @@ describe("who may go on with an answer", () => {
   });
 });
 
-test("the words of an answer are kept as they were said, however they came", () => {
+test("the text of an answer is kept exactly, however it arrives", () => {
   const pieces = ["Il était", ...Array.from({ length: 300 }, (_, at) => ` word${at}`), " 漢字", "", " 👩‍🔧", " the", " end", "."];
   const frames = pieces.map(
     (content) => `data: ${JSON.stringify({ id: "x", choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`,

@@ -563,7 +563,7 @@ describe("limits", () => {
     );
   });
 
-  test("a document built to exhaust us is refused early in its length", () => {
+  test("a hostile document is refused early", () => {
     expect(scanJson(new Uint8Array(10_000_000).fill(0x5b))).toMatchObject({ ok: false, reason: "too_complex", at: 64 });
     expect(scanText('{"a":'.repeat(1_000_000))).toMatchObject({ ok: false, reason: "too_complex", at: 320 });
     const objects = scanText(`[${"{},".repeat(1_333_333)}`);

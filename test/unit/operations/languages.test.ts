@@ -42,7 +42,7 @@ test.each([
   expect(languageCode(said)).toBe(code);
 });
 
-test("what is no language is none, and what has no name is called by its code", () => {
+test("an unknown language is null, and one without a name is called by its code", () => {
   for (const text of ["", " ", "-", "klingon", "english-US", "xx", "xx-US", "constructor", "__proto__", "e".repeat(1e6)]) {
     expect(languageCode(text)).toBeNull();
   }

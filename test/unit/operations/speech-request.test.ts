@@ -113,11 +113,11 @@ describe("a speech request", () => {
     expect(isFailure(readSpeechRequest(Buffer.from(body, "latin1"), limits))).toBe(true);
   });
 
-  test("that is nested to exhaust us is refused as such", () => {
+  test("that is nested too deeply is refused as such", () => {
     expect(refused(`{"x":${"[".repeat(100)}${"]".repeat(100)}}`).code).toBe("json_too_complex");
   });
 
-  test("counts what a reader of Unicode counts", () => {
+  test("counts Unicode characters", () => {
     fc.assert(
       fc.property(anyText(), (text) => {
         expect(characterCount(text)).toBe([...text].length);

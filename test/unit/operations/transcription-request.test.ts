@@ -160,7 +160,7 @@ describe("a list in a form", () => {
     );
   });
 
-  test("that only looks like JSON, or is more than anybody means, is one value", () => {
+  test("that only looks like JSON, or is too long, is one value", () => {
     const endless = JSON.stringify(Array.from({ length: 10_000 }, () => "a"));
     for (const text of ["[laughter]", "[", `["a"] b`, `[["a"]]`, "[1]", "[null]", `[{"a":"b"}]`, "[".repeat(200_000), endless]) {
       expect(listIn(fieldsOf([["keywords", text]]), "keywords")).toEqual([text]);
@@ -184,7 +184,7 @@ describe("a language", () => {
     expect(ask([["language", said]]).language).toBe(language);
   });
 
-  test("that cannot be one anywhere is refused, with a few that are known", () => {
+  test("that cannot be a tag is refused, with examples", () => {
     for (const said of ["old klingon", "klingon!", "-", "a--b", " ", "a\r\nb", "k".repeat(36)]) {
       const failure = refused([["language", said]]);
       expect(failure).toMatchObject({ code: "invalid_value", param: "language" });
@@ -234,7 +234,7 @@ describe("a file", () => {
     }
   });
 
-  test("that is nothing of the kind is refused", () => {
+  test("that is none of these is refused", () => {
     for (const file of [
       formFile(bytesOf("<html></html>"), { name: "index.html", type: "text/html" }),
       formFile(bytesOf("%PDF-1.7"), { name: "audio", type: null }),
