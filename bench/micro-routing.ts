@@ -5,7 +5,7 @@
 import { type Candidate, candidatesOf, type Route } from "../src/channels/channel.ts";
 import { afterFailure, afterSuccess, type Health, scopeIds } from "../src/channels/health.ts";
 import { LastAsked } from "../src/channels/last-asked.ts";
-import { begun, ended, type Load, newLoad, observed, p95Ms } from "../src/channels/load.ts";
+import { startCall, endCall, type Load, newLoad, recordLatency, p95Ms } from "../src/channels/load.ts";
 import { countFirst, newRetryBudget, takeRetry } from "../src/limits/retry-budget.ts";
 import { countAccept, countRequest, newThrottle } from "../src/limits/throttle.ts";
 import { failure } from "../src/operations/failure.ts";
@@ -45,7 +45,7 @@ function world(of: Route): {
   for (const { scopes, deployment } of candidates) {
     for (const id of scopeIds(scopes)) healths.set(id, afterSuccess(undefined, 0, 0));
     const load = newLoad();
-    for (let sample = 0; sample < 60; sample += 1) observed(load, 300 + Math.random() * 200, sample * 100, true);
+    for (let sample = 0; sample < 60; sample += 1) recordLatency(load, 300 + Math.random() * 200, sample * 100, true);
     loads.set(deployment.id, load);
   }
   const input: PlanInput = {
@@ -146,9 +146,9 @@ for (const sizes of [[1], [2], [2, 1], [5, 3], [16], [17], [100], [10_000]]) {
 {
   const load = newLoad();
   measure("load: begun, observed, ended", 200_000, (turn) => {
-    begun(load);
-    observed(load, 400 + (turn % 100), turn, true);
-    ended(load);
+    startCall(load);
+    recordLatency(load, 400 + (turn % 100), turn, true);
+    endCall(load);
   });
   measure("load: p95", 100_000, () => p95Ms(load, true));
   const budget = newRetryBudget();

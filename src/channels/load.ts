@@ -1,6 +1,6 @@
 /**
- * How busy a deployment is and how quickly it answers. It changes: the upstream state, which owns it, calls `begun`, `ended` and
- * `observed`. Everything else gets it as `Readonly<Load>`.
+ * How busy a deployment is and how quickly it answers. The upstream state owns it and calls `startCall`, `endCall` and
+ * `recordLatency`; everything else gets a `Readonly<Load>`.
  */
 export interface Load {
   inFlight: number;
@@ -8,37 +8,37 @@ export interface Load {
   averageMs: number;
   /** When the last latency was observed; `null`: none was yet. */
   observedMs: number | null;
-  /** How long content took: of streams to their first, of whole answers to all of it. A whole one takes as long as it is. */
+  /** Latencies: of streams to the first content, of other answers to the last byte, because those depend on the length. */
   streamed: Latencies | null;
   whole: Latencies | null;
 }
 
-/** A histogram of fixed size: of the last calls, the later ones weigh more. */
+/** A histogram of fixed size in which recent calls have more weight. */
 interface Latencies {
   readonly weights: Uint16Array;
   total: number;
   /** How many calls are known. */
   calls: number;
-  /** Since when its weights were last halved, in hours. */
+  /** The hour in which its weights were last halved. */
   hour: number;
 }
 
-// The histogram: bins that grow by a quarter, from 5 ms to about ten minutes. A percentile is at most that much too high.
+// The bins grow by a quarter, from 5 ms to about ten minutes, so a percentile is at most a quarter too high.
 const binFirstMs = 5;
 const binGrowth = 1.25;
 const bins = 54;
-/** Fewer calls than this have no percentile worth acting on. */
+/** Fewer calls than this are too few for a percentile. */
 const callsMin = 20;
-/** What a call weighs at first. All weights are halved when they are those of so many calls, and every hour. */
+/** The weight of a new call. All weights are halved when their sum reaches the maximum, and every hour. */
 const callWeight = 16;
 const totalMax = 256 * callWeight;
 const hourMs = 3_600_000;
 
-/** How long a latency stays in the average, and the bounds of what one of them may weigh. */
+/** The time constant of the moving average, and the bounds for the weight of one latency. */
 const memoryMs = 10_000;
 const sampleWeightMin = 0.02;
 const sampleWeightMax = 0.5;
-/** An average nobody renews fades in about this time, so that a deployment which was slow once is tried again. */
+/** An average without new latencies fades in about this time, so that a deployment which was slow once is tried again. */
 const fadeMs = 45_000;
 
 export function newLoad(): Load {
@@ -51,17 +51,17 @@ export function newLoad(): Load {
   };
 }
 
-export function begun(load: Load): void {
+export function startCall(load: Load): void {
   load.inFlight += 1;
 }
 
-export function ended(load: Load): void {
+export function endCall(load: Load): void {
   if (load.inFlight === 0) throw new Error("a call ended that never began");
   load.inFlight -= 1;
 }
 
-/** First content came after this long; or nothing came, and this is how long we waited. Quick refusals are no latency. */
-export function observed(load: Load, latencyMs: number, nowMs: number, streamed: boolean): void {
+/** Records the time to the first content, or the wait until a timeout. Quick rejections are not recorded. */
+export function recordLatency(load: Load, latencyMs: number, nowMs: number, streamed: boolean): void {
   if (load.observedMs === null) {
     load.averageMs = latencyMs;
   } else {
@@ -75,13 +75,13 @@ export function observed(load: Load, latencyMs: number, nowMs: number, streamed:
   else count((load.whole ??= newLatencies(hour)), binOf(latencyMs), hour);
 }
 
-/** The average as it stands now; `null`: unknown. */
+/** The present average; `null`: unknown. */
 export function latencyMs(load: Readonly<Load> | undefined, nowMs: number): number | null {
   if (load === undefined || load.observedMs === null) return null;
   return load.averageMs * Math.exp(-(nowMs - load.observedMs) / fadeMs);
 }
 
-/** 95 of 100 calls had content by then; `null`: too few calls to say. */
+/** The 95th percentile; `null`: too few calls. */
 export function p95Ms(load: Readonly<Load> | undefined, streamed: boolean): number | null {
   const latencies = (streamed ? load?.streamed : load?.whole) ?? null;
   if (latencies === null || latencies.calls < callsMin) return null;
@@ -110,7 +110,7 @@ function count(latencies: Latencies, bin: number, hour: number): void {
   latencies.calls += 1;
 }
 
-/** Halves all weights so many times. What has faded altogether is unknown again. */
+/** Halves all weights so many times. If none is left, the percentile is unknown again. */
 function shrink(latencies: Latencies, times: number): void {
   const { weights } = latencies;
   latencies.total = 0;

@@ -14,10 +14,10 @@ export class OutputAverages {
 
   /** A value that is not a valid count is ignored. */
   learn(name: string, completionTokens: number | null): void {
-    if (!isLength(completionTokens)) return;
+    if (!isTokenCount(completionTokens)) return;
     const known = this.averages.get(name);
     const average = known ?? newOutputAverage();
-    moved(average, completionTokens);
+    addAnswer(average, completionTokens);
     // Updated models move to the end of the map. While it is far from full, the order does not matter.
     const isCrowded = this.averages.size > this.modelsMax / 2;
     if (known !== undefined && isCrowded) this.averages.delete(name);
@@ -26,31 +26,29 @@ export class OutputAverages {
 }
 
 /**
- * How long answers usually are. The first ones count alike, later ones move it slowly. It changes with every answer; only its owner
- * calls `moved`.
+ * The average length of answers: a mean of the first ones, and an exponential moving average after that. `addAnswer` changes it in
+ * place.
  */
 interface OutputAverage {
   tokens: number;
   answers: number;
 }
 
-/** After so many answers each new one weighs as much as one of the last so many. */
+/** From this many answers on, each new one has a weight of one in so many. */
 const memory = 20;
-/** A longer answer is a fault of whoever counted. */
+/** A larger count is a mistake of the upstream. */
 const tokensMax = 1e9;
 
-/** Nothing was learned yet. */
 export function newOutputAverage(): OutputAverage {
   return { tokens: 0, answers: 0 };
 }
 
-/** Whether an average can be moved by it. */
-function isLength(completionTokens: number | null): completionTokens is number {
+function isTokenCount(completionTokens: number | null): completionTokens is number {
   return completionTokens !== null && completionTokens >= 0 && completionTokens <= tokensMax;
 }
 
 /** One more answer. */
-export function moved(average: OutputAverage, completionTokens: number): void {
+export function addAnswer(average: OutputAverage, completionTokens: number): void {
   average.answers = Math.min(average.answers + 1, memory);
   average.tokens += (completionTokens - average.tokens) / average.answers;
 }

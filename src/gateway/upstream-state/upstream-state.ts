@@ -15,7 +15,7 @@ import {
   type Health,
 } from "../../channels/health.ts";
 import { LastAsked } from "../../channels/last-asked.ts";
-import { begun, ended, newLoad, observed, type Load } from "../../channels/load.ts";
+import { startCall, endCall, newLoad, recordLatency, type Load } from "../../channels/load.ts";
 import {
   countCall,
   newHedgeQuota,
@@ -198,7 +198,7 @@ export class UpstreamState {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
     if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
-    begun(load);
+    startCall(load);
     const { name } = deployment.channel;
     this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
     if (probe) this.probing(scopes, nowMs);
@@ -341,7 +341,7 @@ export class Ticket {
   ) {}
 
   firstContent(nowMs: number): void {
-    observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
+    recordLatency(this.load, nowMs - this.beganMs, nowMs, this.streamed);
     if (this.suspect) this.upstreams.probeAnswers(this, nowMs);
   }
 
@@ -353,7 +353,7 @@ export class Ticket {
   failed(failure: Failure, nowMs: number): void {
     this.close();
     this.upstreams.failed(this, failure, nowMs);
-    if (failure.kind === "timed_out") observed(this.load, nowMs - this.beganMs, nowMs, this.streamed);
+    if (failure.kind === "timed_out") recordLatency(this.load, nowMs - this.beganMs, nowMs, this.streamed);
   }
 
   /** It ended without saying anything about the upstream: the client left, or another attempt won. */
@@ -365,7 +365,7 @@ export class Ticket {
   private close(): void {
     if (!this.open) throw new Error("an attempt was ended twice");
     this.open = false;
-    ended(this.load);
+    endCall(this.load);
     this.upstreams.callEnded(this.candidate.deployment.channel.name);
   }
 }

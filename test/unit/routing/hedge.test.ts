@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { newLoad, observed } from "../../../src/channels/load.ts";
+import { newLoad, recordLatency } from "../../../src/channels/load.ts";
 import { hedgeDelayMs, type HedgeInput, hedgeWith } from "../../../src/routing/hedge.ts";
 import type { Candidates } from "../../../src/routing/plan.ts";
 import { candidate, candidates } from "../../support/plan-world.ts";
@@ -15,7 +15,7 @@ const policy = {
 
 function loadOf(latencyMs: number, calls: number): ReturnType<typeof newLoad> {
   const load = newLoad();
-  for (let call = 0; call < calls; call += 1) observed(load, latencyMs, call, true);
+  for (let call = 0; call < calls; call += 1) recordLatency(load, latencyMs, call, true);
   return load;
 }
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { Candidate, Route } from "../../../src/channels/channel.ts";
 import { afterFailure, afterSuccess, type Health, opensAgainMs, withProbe } from "../../../src/channels/health.ts";
 import { LastAsked } from "../../../src/channels/last-asked.ts";
-import { begun, newLoad, observed } from "../../../src/channels/load.ts";
+import { startCall, newLoad, recordLatency } from "../../../src/channels/load.ts";
 import { countRequest, newThrottle } from "../../../src/limits/throttle.ts";
 import { failure, type Failure } from "../../../src/operations/failure.ts";
 import { drawOne, indexOf } from "../../../src/routing/draw.ts";
@@ -111,8 +111,8 @@ describe("a plan with healthy candidates", () => {
       ["b/m", 550, 2],
     ] as const) {
       const load = newLoad();
-      observed(load, ms, nowMs, true);
-      for (let call = 0; call < inFlight; call += 1) begun(load);
+      recordLatency(load, ms, nowMs, true);
+      for (let call = 0; call < inFlight; call += 1) startCall(load);
       table.load.set(id, load);
     }
     expect(shares(of, table)["a"]).toBeCloseTo(0.75, 1);
@@ -126,9 +126,9 @@ describe("a plan with healthy candidates", () => {
       const table = tables();
       const quick = newLoad();
       const other = newLoad();
-      observed(quick, 500, nowMs, true);
-      observed(other, ms, nowMs, true);
-      for (let call = 0; call < inFlight; call += 1) begun(other);
+      recordLatency(quick, 500, nowMs, true);
+      recordLatency(other, ms, nowMs, true);
+      for (let call = 0; call < inFlight; call += 1) startCall(other);
       table.load.set("a/m", quick).set("b/m", other);
       expect(shares(route([candidate("a"), candidate("b")]), table)["a"]).toBeGreaterThan(0.99);
     }
@@ -137,7 +137,7 @@ describe("a plan with healthy candidates", () => {
   test("does not skip a new candidate that has no latency yet", () => {
     const table = tables();
     const known = newLoad();
-    observed(known, 50, nowMs, true);
+    recordLatency(known, 50, nowMs, true);
     table.load.set("a/m", known);
     expect(shares(route([candidate("a"), candidate("b")]), table)["b"]).toBeCloseTo(0.5, 1);
   });

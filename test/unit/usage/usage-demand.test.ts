@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { moved, newOutputAverage, OutputAverages } from "../../../src/gateway/admission/output-averages.ts";
+import { addAnswer, newOutputAverage, OutputAverages } from "../../../src/gateway/admission/output-averages.ts";
 import type { Demand } from "../../../src/limits/limits.ts";
 import type { CallRequest } from "../../../src/operations/call-request.ts";
 import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
@@ -375,15 +375,15 @@ describe("an estimate of tokens", () => {
 describe("the usual length of answers", () => {
   test("is their mean at first, and follows later ones slowly", () => {
     const first = newOutputAverage();
-    for (const length of [100, 200, 600]) moved(first, length);
+    for (const length of [100, 200, 600]) addAnswer(first, length);
     expect(first.tokens).toBe(300);
     const settled = newOutputAverage();
-    for (let answer = 0; answer < 100; answer += 1) moved(settled, 100);
-    moved(settled, 1100);
+    for (let answer = 0; answer < 100; answer += 1) addAnswer(settled, 100);
+    addAnswer(settled, 1100);
     expect(settled.tokens).toBe(150);
   });
 
-  test("is not moved by what is no count", () => {
+  test("ignores what is no count", () => {
     const averages = new OutputAverages();
     for (const wrong of [null, -1, Number.NaN, Infinity, 1e12]) averages.learn("a", wrong);
     expect(averages.of("a")).toBeNull();
