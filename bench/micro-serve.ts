@@ -132,9 +132,9 @@ await measure("an await of nothing", () => Promise.resolve());
 await measure("read a request", read);
 await measure("plan", () => upstreams.plan(route, 20, 60_000, ports.nowMs()));
 await measure("book an attempt", () => {
-  const ticket = upstreams.begin({ candidate: route.tiers[0]![0]!, probe: false }, "bench-model", ports.nowMs(), true);
-  ticket.firstContent(ports.nowMs());
-  ticket.succeeded(ports.nowMs());
+  const reporter = upstreams.begin({ candidate: route.tiers[0]![0]!, probe: false }, "bench-model", ports.nowMs(), true);
+  reporter.firstContent(ports.nowMs());
+  reporter.succeeded(ports.nowMs());
 });
 await measure("encode", () => codec.encode(asked, { channel, model: "bench-model", ceiling: null, meterStream: true, forwarded: {} }));
 await measure("read an answer", () => readAnswer(answer));

@@ -6,7 +6,7 @@ export function scanJson(bytes: Uint8Array, limits: JsonLimits = jsonLimits): Js
   const walk = bytes.length < copyMax ? walkOverCopy(bytes, limits) : walkOver(bytes, limits);
   const start = pastSpace(bytes, 0);
   const end = pastDocument(walk, bytes, start);
-  letGo(walk);
+  releaseWalk(walk);
   if (end === failed) return { ok: false, reason: walk.reason, at: walk.at, message: walk.message };
   return { ok: true, kind: kindAt(bytes, start), start, end, members: membersAt(bytes, walk.noted) };
 }
@@ -70,7 +70,7 @@ export function lastMember(members: readonly JsonMember[], key: string): JsonMem
 export function membersOf(bytes: Uint8Array, start: number, end: number): readonly JsonMember[] {
   const walk = walkOver(bytes, unlimited);
   const reached = pastObject(walk, start);
-  letGo(walk);
+  releaseWalk(walk);
   if (reached !== end) throw notScanned("object", start, end);
   return membersAt(bytes, walk.noted);
 }
@@ -80,7 +80,7 @@ export function elementsOf(bytes: Uint8Array, start: number, end: number): reado
   const elements: JsonSpan[] = [];
   const walk = walkOver(bytes, unlimited);
   const reached = pastArray(walk, start, elements);
-  letGo(walk);
+  releaseWalk(walk);
   if (reached !== end) throw notScanned("array", start, end);
   return elements;
 }
@@ -178,7 +178,7 @@ function walkOver(bytes: Uint8Array, limits: JsonLimits): JsonWalk {
 }
 
 /** Drops the references to the document. */
-function letGo(walk: JsonWalk): void {
+function releaseWalk(walk: JsonWalk): void {
   walk.bytes = nothing;
   walk.words = null;
 }

@@ -112,18 +112,18 @@ export class Simulation {
       lastResort: chosen.lastResort === true,
     });
     if (probe) this.probesMax = Math.max(this.probesMax, (this.probes += 1));
-    const ticket = this.state.begin(chosen, this.of.model, startedMs, true);
+    const reporter = this.state.begin(chosen, this.of.model, startedMs, true);
     const answer = this.upstreams[channel.name]!(startedMs, candidate.credential);
-    if (answer.contentMs !== undefined) this.at(startedMs + answer.contentMs, () => ticket.firstContent(this.nowMs));
+    if (answer.contentMs !== undefined) this.at(startedMs + answer.contentMs, () => reporter.firstContent(this.nowMs));
     this.at(startedMs + answer.tookMs, () => {
       if (probe) this.probes -= 1;
       if (answer.failure === null) {
-        if (answer.contentMs === undefined) ticket.firstContent(this.nowMs);
-        ticket.succeeded(this.nowMs);
+        if (answer.contentMs === undefined) reporter.firstContent(this.nowMs);
+        reporter.succeeded(this.nowMs);
         this.answer(beganMs, "served");
         return;
       }
-      ticket.failed(answer.failure, this.nowMs);
+      reporter.failed(answer.failure, this.nowMs);
       if (answer.contentMs !== undefined) return this.answer(beganMs, answer.failure.kind);
       this.goOn(beganMs, planned, [...failedAttempts, { candidate, failure: answer.failure, tookMs: answer.tookMs }]);
     });

@@ -8,7 +8,7 @@ import type { Choice } from "../../routing/plan.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { expectedUse } from "../../usage/demand.ts";
-import type { Ticket } from "../upstream-state/upstream-state.ts";
+import type { AttemptReporter } from "../upstream-state/upstream-state.ts";
 import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
@@ -40,7 +40,7 @@ export class Attempt implements StreamOwner {
   lesson: CallLesson | null = null;
   private readonly cancellation: Cancellation;
   private readonly codec: Pick<Codec<never>, "explain">;
-  private readonly ticket: Ticket;
+  private readonly reporter: AttemptReporter;
   private readonly operation: Operation;
   private readonly askedTokens: number;
   private readonly asksSubtitles: boolean;
@@ -95,7 +95,7 @@ export class Attempt implements StreamOwner {
     this.operation = ask.operation;
     this.asksSubtitles = sendable?.subtitles === true;
     this.expected = expectedOf(ask);
-    this.ticket = gateway.upstreams.begin(choice, call.route.model, startedMs, stream);
+    this.reporter = gateway.upstreams.begin(choice, call.route.model, startedMs, stream);
     const slowMs = hedgeTrigger?.slowMs(candidate, stream) ?? Infinity;
     const { timeouts } = channel;
     const limits = { startedMs, timeouts, stream, patienceMs: patienceMs(ask.operation, stream, timeouts), deadlineMs, slowMs };
@@ -154,7 +154,7 @@ export class Attempt implements StreamOwner {
     if (this.taught !== null) this.gateway.upstreams.learn(this.candidate, this.taught);
     const nowMs = this.ports.nowMs();
     this.answered = outcome;
-    this.ticket.firstContent(nowMs);
+    this.reporter.firstContent(nowMs);
     if (outcome.kind === "whole") this.succeed(nowMs);
     return outcome;
   }
@@ -195,7 +195,7 @@ export class Attempt implements StreamOwner {
   }
 
   succeed(nowMs = this.ports.nowMs()): void {
-    if (this.end("answered", null, nowMs)) this.ticket.succeeded(nowMs);
+    if (this.end("answered", null, nowMs)) this.reporter.succeeded(nowMs);
   }
 
   /** Ends the attempt with a failure. It is charged to its scope, or to nothing if the upstream had no part in it. */
@@ -203,8 +203,8 @@ export class Attempt implements StreamOwner {
     const outcome = outcomeOf(cause);
     const nowMs = this.ports.nowMs();
     if (!this.end(outcome, cause, nowMs)) return;
-    if (outcome === "abandoned") this.ticket.abandoned();
-    else this.ticket.failed(cause, nowMs);
+    if (outcome === "abandoned") this.reporter.abandoned();
+    else this.reporter.failed(cause, nowMs);
   }
 
   /** Another attempt won. */

@@ -188,13 +188,13 @@ export class UpstreamState {
     this.notice("learned", { channel, model, max_tokens: maxTokens, unsupported, for_ms: forMs });
   }
 
-  /** Counts an attempt as running. It is ended exactly once, through the ticket. */
+  /** Counts an attempt as running. Its end is reported exactly once. */
   begin(
     { candidate, probe, lastResort }: Pick<Choice, "candidate" | "probe" | "lastResort">,
     model: string,
     nowMs: number,
     streamed: boolean,
-  ): Ticket {
+  ): AttemptReporter {
     const { deployment, scopes } = candidate;
     let load = this.loads.get(deployment.id);
     if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
@@ -204,17 +204,17 @@ export class UpstreamState {
     if (probe) this.probing(scopes, nowMs);
     const suspect = probe || lastResort === true;
     if (suspect) this.lastAsked.asked(candidate, nowMs);
-    return new Ticket(this, candidate, probe, suspect, model, load, nowMs, streamed);
+    return new AttemptReporter(this, candidate, probe, suspect, model, load, nowMs, streamed);
   }
 
   /** A probe or a last resort has content. Other calls do not have to wait for its end. */
-  probeAnswers({ candidate: { scopes }, beganMs }: Ticket, nowMs: number): void {
+  probeAnswers({ candidate: { scopes }, beganMs }: AttemptReporter, nowMs: number): void {
     for (const scope of scopeIds(scopes)) {
       if (isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
     }
   }
 
-  succeeded({ candidate: { scopes }, model, beganMs, suspect }: Ticket, nowMs: number): void {
+  succeeded({ candidate: { scopes }, model, beganMs, suspect }: AttemptReporter, nowMs: number): void {
     if (suspect) {
       // Scopes that were proved by the first content are not counted again at the end.
       for (const scope of scopeIds(scopes)) {
@@ -240,7 +240,7 @@ export class UpstreamState {
     if (after !== before) this.healths.set(scope, after);
   }
 
-  failed({ candidate, probe, beganMs }: Ticket, failure: Failure, nowMs: number): void {
+  failed({ candidate, probe, beganMs }: AttemptReporter, failure: Failure, nowMs: number): void {
     const charged = chargedScope(candidate, failure);
     if (charged === null) this.lastAsked.clear(candidate);
     for (const scope of scopeIds(candidate.scopes)) {
@@ -263,7 +263,7 @@ export class UpstreamState {
     }
   }
 
-  abandoned({ candidate, probe, beganMs }: Ticket): void {
+  abandoned({ candidate, probe, beganMs }: AttemptReporter): void {
     if (probe) for (const scope of scopeIds(candidate.scopes)) this.probeEnds(scope, beganMs);
   }
 
@@ -324,8 +324,8 @@ export class UpstreamState {
   }
 }
 
-/** A running attempt. Exactly one of `succeeded`, `failed` and `abandoned` ends it. */
-export class Ticket {
+/** Reports the course of a running attempt. Exactly one of `succeeded`, `failed` and `abandoned` ends it. */
+export class AttemptReporter {
   private open = true;
 
   constructor(

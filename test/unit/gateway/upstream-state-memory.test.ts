@@ -23,12 +23,12 @@ function upstreamsWith(routes: readonly Route[]) {
     const plan = upstreams.plan(route, 10, 60_000, clock.nowMs);
     if (!plan.ok) return;
     upstreams.callBegins(route.model, false, clock.nowMs);
-    const ticket = upstreams.begin(plan.candidates[0]!, route.model, clock.nowMs, true);
+    const reporter = upstreams.begin(plan.candidates[0]!, route.model, clock.nowMs, true);
     if (outcome === "served") {
-      ticket.firstContent(clock.nowMs + 1);
-      ticket.succeeded(clock.nowMs + 1);
+      reporter.firstContent(clock.nowMs + 1);
+      reporter.succeeded(clock.nowMs + 1);
     } else {
-      ticket.failed(failure(outcome === "failed" ? "overloaded" : "model_missing", ""), clock.nowMs + 1);
+      reporter.failed(failure(outcome === "failed" ? "overloaded" : "model_missing", ""), clock.nowMs + 1);
     }
   };
   return { upstreams, call };
