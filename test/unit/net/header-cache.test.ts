@@ -14,19 +14,19 @@ const head = fc
   .tuple(fc.constantFrom("GET / HTTP/1.1", "POST /v1/x HTTP/1.1"), fc.array(line, { maxLength: 6 }))
   .map(([first, lines]) => Buffer.from(`${[first, ...lines].join("\r\n")}\r\n\r\n`, "latin1"));
 
-function told(memory: HeaderCache, bytes: Buffer, at: number, end: number): unknown {
-  const read = memory.parse(bytes, at, end);
+function parsed(cache: HeaderCache, bytes: Buffer, at: number, end: number): unknown {
+  const read = cache.parse(bytes, at, end);
   return typeof read === "string" ? read : { first: read.first, headers: Object.entries(allHeaders(read)) };
 }
 
-describe("the memory of heads", () => {
+describe("the header cache", () => {
   test("never changes what is read: each head is the same as for one who has seen no other", () => {
     fc.assert(
       fc.property(fc.array(head, { minLength: 1, maxLength: 12 }), fc.nat({ max: 40 }), (heads, lead) => {
-        const memory = new HeaderCache(100);
+        const cache = new HeaderCache(100);
         for (const bytes of heads) {
           const moved = Buffer.concat([Buffer.alloc(lead, "\n"), bytes]);
-          expect(told(memory, moved, lead, moved.length)).toEqual(told(new HeaderCache(100), bytes, 0, bytes.length));
+          expect(parsed(cache, moved, lead, moved.length)).toEqual(parsed(new HeaderCache(100), bytes, 0, bytes.length));
         }
       }),
       { numRuns: 500 },
@@ -43,9 +43,9 @@ describe("the memory of heads", () => {
       if (secretAt < 0) names[1] = "Accept";
       fc.assert(
         fc.property(fc.array(alike, { minLength: 3, maxLength: 12 }), (heads) => {
-          const memory = new HeaderCache(100);
+          const cache = new HeaderCache(100);
           for (const bytes of heads)
-            expect(told(memory, bytes, 0, bytes.length)).toEqual(told(new HeaderCache(100), bytes, 0, bytes.length));
+            expect(parsed(cache, bytes, 0, bytes.length)).toEqual(parsed(new HeaderCache(100), bytes, 0, bytes.length));
         }),
         { numRuns: 500 },
       );
@@ -53,8 +53,8 @@ describe("the memory of heads", () => {
   });
 
   test("makes a head that is the same in every byte once, unless it holds a credential", () => {
-    const memory = new HeaderCache(100);
-    const read = (text: string): unknown => memory.parse(Buffer.from(text), 0, text.length);
+    const cache = new HeaderCache(100);
+    const read = (text: string): unknown => cache.parse(Buffer.from(text), 0, text.length);
     const same = "HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\n\r\n";
     for (let count = 0; count < 3; count += 1) read(same);
     expect(read(same)).toBe(read(same));
@@ -63,26 +63,26 @@ describe("the memory of heads", () => {
     const secretive = new HeaderCache(100);
     const secret = Buffer.from("GET / HTTP/1.1\r\nAuthorization: Bearer one\r\n\r\n");
     for (let count = 0; count < 4; count += 1)
-      expect(told(secretive, secret, 0, secret.length)).toEqual({ first: "GET / HTTP/1.1", headers: [["authorization", "Bearer one"]] });
+      expect(parsed(secretive, secret, 0, secret.length)).toEqual({ first: "GET / HTTP/1.1", headers: [["authorization", "Bearer one"]] });
   });
 
   test("holds no credential", () => {
-    const memory = new HeaderCache(100);
+    const cache = new HeaderCache(100);
     const bytes = Buffer.from(
       "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer sk-canary\r\nX-Api-Key: sk-canary\r\nA: 1\r\nB: 2\r\n\r\n",
     );
-    for (let count = 0; count < 3; count += 1) memory.parse(bytes, 0, bytes.length);
-    const kept = JSON.stringify(memory, (_, value: unknown) =>
+    for (let count = 0; count < 3; count += 1) cache.parse(bytes, 0, bytes.length);
+    const dump = JSON.stringify(cache, (_, value: unknown) =>
       value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
     );
-    expect(kept).toContain("GET / HTTP/1.1");
-    expect(Buffer.from((memory as unknown as { cached: { bytes: Buffer } }).cached.bytes).toString("latin1")).not.toContain("canary");
-    expect(kept).not.toContain("canary");
+    expect(dump).toContain("GET / HTTP/1.1");
+    expect(Buffer.from((cache as unknown as { cached: { bytes: Buffer } }).cached.bytes).toString("latin1")).not.toContain("canary");
+    expect(dump).not.toContain("canary");
   });
 
   test("knows no more headers than its bound", () => {
     const bytes = Buffer.from(`GET / HTTP/1.1\r\n${"a: b\r\n".repeat(11)}\r\n`);
-    const memory = new HeaderCache(10);
-    for (let count = 0; count < 3; count += 1) expect(memory.parse(bytes, 0, bytes.length)).toBe("there are too many headers");
+    const cache = new HeaderCache(10);
+    for (let count = 0; count < 3; count += 1) expect(cache.parse(bytes, 0, bytes.length)).toBe("there are too many headers");
   });
 });
