@@ -7,6 +7,7 @@ import { resample } from "../../packages/embedded/src/codecs/resample.ts";
 import { DamagedAudio } from "../support/damaged-audio.ts";
 import { noise } from "../support/noise.ts";
 import { filesOf, id3Tag, remux, vorbisOf } from "../support/audio-files.ts";
+import { numRuns } from "../support/properties.ts";
 import { likeness, loudness, speechLike } from "../support/signal.ts";
 
 // Codecs are work, and the machine may have other work.
@@ -64,7 +65,7 @@ describe.each(files)("%s", (_, make) => {
           expect(["read", "refused", "ended"]).toContain(await damagedAudio.outcome(damaged.subarray(0, end)));
         },
       ),
-      { numRuns: 25 },
+      { numRuns: numRuns(8) },
     );
   });
 });
