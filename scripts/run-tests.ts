@@ -11,7 +11,7 @@ import { readReport, summarise, type FileReport, type FileRun } from "./test-rep
  *
  * The first line of a file says what it needs (scripts/test-needs.ts), and that decides what runs beside it:
  *
- * 1. Files that share the machine run first, one per processor.
+ * 1. Files that share the machine run first, one more than there are processors, so that none is idle while one of them waits.
  * 2. Files that need it quiet come next. They mostly wait, so three run at a time on two processors.
  * 3. Files that need it alone come last, one after the other.
  *
@@ -70,8 +70,9 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 let filesRun = 0;
 const firstRuns: FileRun[] = [];
 const leftOut: string[] = [];
-await runAll(usual, minutes);
-await runAll(slow, slowMinutes);
+await runUsual(usual);
+// Most of them run models, which keep every processor busy by themselves.
+await runInLanes(slow, 1, slowMinutes);
 const runs: FileRun[] = [];
 for (const run of firstRuns) runs.push(mayBeTheHost(run) ? await runAgain(run) : run);
 
@@ -100,20 +101,20 @@ function needs(file: string, need: Need): boolean {
 }
 
 /** Runs each file beside those it may run beside. */
-async function runAll(files: readonly string[], withinMinutes: number): Promise<void> {
+async function runUsual(files: readonly string[]): Promise<void> {
   const alone = files.filter((file) => needs(file, "alone"));
   const quiet = files.filter((file) => !alone.includes(file) && needs(file, "quiet"));
   const shared = files.filter((file) => !alone.includes(file) && !quiet.includes(file));
-  // A model keeps every processor busy, so one lane works through the models while the other has the rest.
+  // A model keeps every processor busy: at one end of the queue, they seldom meet.
   const models = shared.filter((file) => needs(file, "models"));
   const processors = availableParallelism();
-  await runInLanes([...models, ...shared.filter((file) => !models.includes(file))], processors, withinMinutes);
-  await runInLanes(quiet, Math.floor(1.5 * processors), withinMinutes);
-  await runInLanes(alone, 1, withinMinutes);
+  await runInLanes([...models, ...shared.filter((file) => !models.includes(file))], processors + 1);
+  await runInLanes(quiet, Math.floor(1.5 * processors));
+  await runInLanes(alone, 1);
 }
 
-/** Every other lane takes files from the back, so that neighbours, which use the same things, seldom meet. */
-async function runInLanes(files: readonly string[], lanes: number, withinMinutes: number): Promise<void> {
+/** The lanes take files from both ends and from the middle, so that neighbours, which use the same things, seldom meet. */
+async function runInLanes(files: readonly string[], lanes: number, withinMinutes = minutes): Promise<void> {
   const queue = [...files];
   const shown = lanes === 1 || files.length === 1;
   const lane = async (next: () => string | undefined): Promise<void> => {
@@ -122,8 +123,8 @@ async function runInLanes(files: readonly string[], lanes: number, withinMinutes
       else firstRuns.push(await run(file, shown));
     }
   };
-  const ends = [() => queue.shift(), () => queue.pop()];
-  await Promise.all(Array.from({ length: lanes }, (_, at) => lane(ends[at % ends.length]!)));
+  const places = [() => queue.shift(), () => queue.pop(), () => queue.splice(queue.length >> 1, 1)[0]];
+  await Promise.all(Array.from({ length: lanes }, (_, at) => lane(places[at % places.length]!)));
 }
 
 function timeIsUp(withinMinutes = minutes): boolean {

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for a gateway whose memory is limited to be refused more.
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { startChaos } from "../support/chaos.ts";
 import { chat, openChat, RawConnection, RawResponse } from "../support/client.ts";

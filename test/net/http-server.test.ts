@@ -1,4 +1,4 @@
-// Needs: alone. It counts open files.
+// Needs: quiet. It mostly waits for deadlines of its own connections; the open files that it counts are its own.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import fc from "fast-check";

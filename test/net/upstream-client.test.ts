@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for deadlines of its own connections.
 import { heapStats } from "bun:jsc";
 import { afterAll, afterEach, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import { createHash, randomBytes } from "node:crypto";

@@ -6,8 +6,11 @@ export async function eventually(what: string, holds: () => boolean | Promise<bo
   while (!(await holds())) {
     const tookMs = performance.now() - beganMs;
     if (tookMs > withinMs && tookMs > slowed(withinMs)) throw new Error(`not within ${withinMs} ms: ${what}`);
+    // Whoever has waited for long is asked less often: a claim may read a whole log or a store, and others need the processor.
+    const pollMs = Math.min(pollMsMax, Math.max(pollMsMin, tookMs / 20));
     await new Promise((resolve) => setTimeout(resolve, pollMs));
   }
 }
 
-const pollMs = 4;
+const pollMsMin = 4;
+const pollMsMax = 25;
