@@ -1,4 +1,4 @@
-// Needs: quiet, servers. It mostly waits for deadlines of a PostgreSQL that does not answer.
+// Needs: alone, servers. Some of its deadlines are tens of milliseconds.
 import { SQL } from "bun";
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Socket } from "node:net";
