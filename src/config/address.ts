@@ -15,21 +15,21 @@ export function checkAddress(text: string): AddressVerdict {
   if (text.length > charactersMax || /[\s\\\p{Cc}]/u.test(text)) return noAddress(text);
   const port = /^https?:\/\/[^/?#@]*:(\d+)(?=[/?#]|$)/i.exec(text)?.[1];
   if (port !== undefined && Number(port) > portMax)
-    return refuse(`there is no port ${port.slice(0, 12)}`, `write a port from 1 to ${portMax}`);
+    return invalid(`there is no port ${port.slice(0, 12)}`, `write a port from 1 to ${portMax}`);
   // The URL parser accepts a missing slash; code that splits the address does not.
   const url = /^https?:\/\/[^/]/i.test(text) || !/^https?:/i.test(text) ? (URL.canParse(text) ? new URL(text) : null) : null;
   if (url === null) return noAddress(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    return refuse("only http and https addresses can be used", "write https://…");
+    return invalid("only http and https addresses can be used", "write https://…");
   }
   if (url.username !== "" || url.password !== "") {
-    return refuse("an address must not contain a user name or a password", "remove it; the key belongs in api_key");
+    return invalid("an address must not contain a user name or a password", "remove it; the key belongs in api_key");
   }
-  if (url.hash !== "" || text.includes("#")) return refuse("an address must not contain a #", "remove it and what follows");
-  if (url.search !== "" || text.includes("?")) return refuse("an address must not contain a query", "remove the ? and what follows");
-  if (url.port === "0") return refuse("port 0 cannot be connected to", "give the port of the upstream");
+  if (url.hash !== "" || text.includes("#")) return invalid("an address must not contain a #", "remove it and what follows");
+  if (url.search !== "" || text.includes("?")) return invalid("an address must not contain a query", "remove the ? and what follows");
+  if (url.port === "0") return invalid("port 0 cannot be connected to", "give the port of the upstream");
   if (isMetadata(url.hostname)) {
-    return refuse(
+    return invalid(
       "this is the address of a cloud's metadata service or of a link-local network, which is never allowed",
       "give the address of the upstream itself",
     );
@@ -47,12 +47,12 @@ const charactersMax = 2048;
 
 function noAddress(text: string): AddressVerdict {
   const isBare = shownValue(text) !== null && /^[\w.-]+\.[\w-]+(?::\d+)?(?:\/|$)/.test(text);
-  return refuse(
+  return invalid(
     `${subject(text)} is not the address of a server`,
     isBare ? `write https://${text}, or http:// if it has no TLS` : "write it as in https://api.example.com/v1",
   );
 }
 
-function refuse(reason: string, fix: string): AddressVerdict {
+function invalid(reason: string, fix: string): AddressVerdict {
   return { ok: false, reason, fix };
 }

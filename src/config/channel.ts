@@ -3,9 +3,8 @@ import { dialects } from "../dialects/index.ts";
 import type { Address, Voices, LocalModel } from "../channels/channel.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import { checkAddress } from "./address.ts";
-import { problem, warning, type Finding } from "./findings/finding.ts";
-import { Mistake, secret, type ModelsSetting } from "./kinds.ts";
-import type { Path } from "./findings/problem.ts";
+import { problem, warning, type Finding, type Path } from "./findings/problem.ts";
+import { InvalidValue, secret, type ModelsSetting } from "./kinds.ts";
 import type { ChannelEntry } from "./schema.ts";
 import type { ChannelSetting } from "./settings.ts";
 
@@ -83,7 +82,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
       capabilities: {
         prefill: capabilities?.prefill ?? false,
         contextTokens: capabilities?.context_tokens ?? null,
-        operations: (capabilities?.operations ?? preset?.operations ?? operations).filter((operation) => speaks(dialect, operation)),
+        operations: (capabilities?.operations ?? preset?.operations ?? operations).filter((operation) => supports(dialect, operation)),
         modelOperations: new Map(local.map(({ upstream, operation }) => [upstream, [operation]])),
         modelDescriptions: new Map(local.map(({ upstream, description }) => [upstream, description])),
         transcriptionFormats:
@@ -115,7 +114,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
 
 const defaultQuirks = { streamOptions: true };
 
-function speaks(dialect: string, operation: Operation): boolean {
+function supports(dialect: string, operation: Operation): boolean {
   return dialects.get(dialect)?.[operation] !== undefined;
 }
 
@@ -123,8 +122,8 @@ function voicesOf({ voices, unknown_voice }: ChannelEntry, preset: Preset | null
   if (voices === undefined && unknown_voice === undefined) return preset?.voices ?? anyVoice;
   const names = new Map(voices ?? []);
   const fallback = names.values().next().value ?? null;
-  const wanted = unknown_voice ?? (names.size > 0 ? "strict" : "pass");
-  return { names, unknown: wanted === "strict" ? "refuse" : wanted === "default" && fallback !== null ? "replace" : "pass", fallback };
+  const policy = unknown_voice ?? (names.size > 0 ? "strict" : "pass");
+  return { names, unknown: policy === "strict" ? "refuse" : policy === "default" && fallback !== null ? "replace" : "pass", fallback };
 }
 
 /** The voices of a local model are known: any other name gets the default voice, and the client is told. */
@@ -218,11 +217,11 @@ function authOf(header: string | undefined): { readonly authHeader?: string; rea
   return header === undefined ? {} : { authHeader: header, authPrefix: header === "authorization" ? "Bearer " : "" };
 }
 
-/** An option without effect is a mistake: its author believes that it has one. */
+/** An option without effect is an error, because its author expects it to have one. */
 function unusedOptions(entry: ChannelEntry, preset: Preset | null, path: Path): Finding[] {
-  const taken: readonly string[] = preset === null || entry.base_url !== undefined ? [] : optionsOf(preset);
-  const idle = (["resource", "region"] as const).filter((option) => entry[option] !== undefined && !taken.includes(option));
-  const findings = idle.map((option) => problem([...path, option], "it is not part of this channel's address", "remove this line"));
+  const used: readonly string[] = preset === null || entry.base_url !== undefined ? [] : optionsOf(preset);
+  const unused = (["resource", "region"] as const).filter((option) => entry[option] !== undefined && !used.includes(option));
+  const findings = unused.map((option) => problem([...path, option], "it is not part of this channel's address", "remove this line"));
   if (entry.api_version !== undefined && (preset === null || preset.dated === null)) {
     findings.push(problem([...path, "api_version"], "this channel does not use an API version", "remove this line"));
   }
@@ -250,7 +249,7 @@ function upstreamKeys(entry: ChannelEntry, preset: Preset | null, path: Path, re
       };
     }
     const key = secret().read(contents.trim());
-    return key instanceof Mistake
+    return key instanceof InvalidValue
       ? { secrets: [], findings: [problem(filePath, `the file does not contain a key: ${key.reason}`, key.fix)] }
       : { secrets: [key], findings: [] };
   }

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import {
   Composer,
   isAlias,
@@ -19,7 +19,7 @@ import { interpolate, type Environment } from "./interpolate.ts";
 import type { Path, Problem } from "./findings/problem.ts";
 import { fileSchema } from "./schema.ts";
 import { shownPath } from "./findings/shown-path.ts";
-import { syntaxMistake } from "./findings/syntax-mistake.ts";
+import { findSyntaxProblem } from "./findings/syntax-problem.ts";
 
 /** A configuration as plain values, with variables replaced, that still knows on which line each value is. */
 export interface Document {
@@ -45,9 +45,9 @@ export async function readDocument(text: string, environment: Environment): Prom
   const lines = new LineCounter();
   const lineAt = (offset: number): number => Math.max(1, lines.linePos(offset).line);
   const tokens = await parse(text, lines);
-  if (tokens === null) return { problems: [{ line: null, path: "", ...tooManySigns }] };
+  if (tokens === null) return { problems: [{ line: null, path: "", ...tooManyTokens }] };
   const yaml = compose(text, tokens);
-  await nextTurn();
+  await yieldToEventLoop();
   if (yaml.errors.length > 0) {
     const bare = yaml.errors.filter(({ pos }) => text.slice(pos[0] - 1, pos[0] + 1) === "${");
     if (bare.length > 0) {
@@ -69,10 +69,10 @@ export async function readDocument(text: string, environment: Environment): Prom
   const targets: Targets = new Map();
 
   /** An alias refers to the last anchor before it in the file, so anchors are recorded where they are written, not where they expand. */
-  const plain = (node: unknown, path: Path, depth: number, unfolding: boolean): unknown => {
+  const plain = (node: unknown, path: Path, depth: number, expanding: boolean): unknown => {
     if (problems.length >= problemsMax) return undefined;
     const offset = offsetOf(node);
-    if (++nodes > nodesMax) return report(offset, [], unfolded.reason, unfolded.fix);
+    if (++nodes > nodesMax) return report(offset, [], tooManyValues.reason, tooManyValues.fix);
     if (depth > depthMax) return report(offset, [], "settings are nested too deeply", "check the indentation and the aliases");
     if (isAlias(node)) {
       const target = targets.get(node) ?? anchors.get(node.source);
@@ -80,17 +80,17 @@ export async function readDocument(text: string, environment: Environment): Prom
       targets.set(node, target);
       return plain(target, path, depth + 1, true);
     }
-    if (!unfolding && isNode(node) && node.anchor !== undefined) anchors.set(node.anchor, node);
+    if (!expanding && isNode(node) && node.anchor !== undefined) anchors.set(node.anchor, node);
     if (hasForeignTag(node))
       return report(offset, path, "tags other than YAML's own are not allowed", "remove the word that begins with !");
     if (isScalar(node)) {
       if (typeof node.value !== "string") return node.value;
       characters += node.value.length;
-      if (characters > charactersMax) return report(offset, [], unfolded.reason, unfolded.fix);
+      if (characters > charactersMax) return report(offset, [], tooManyValues.reason, tooManyValues.fix);
       const value = interpolate(node.value, environment);
       return typeof value === "string" ? value : report(offset, path, value.reason, value.fix);
     }
-    if (isSeq(node)) return node.items.map((item, at) => plain(item, [...path, at], depth + 1, unfolding));
+    if (isSeq(node)) return node.items.map((item, at) => plain(item, [...path, at], depth + 1, expanding));
     if (isMap(node)) {
       const members: Record<string, unknown> = {};
       for (const pair of node.items) {
@@ -98,7 +98,7 @@ export async function readDocument(text: string, environment: Environment): Prom
         const keyOffset = offsetOf(pair.key) ?? offset;
         if (key === null) report(keyOffset, path, "a setting's name must be plain text", "write name: value");
         else if (Object.hasOwn(members, key)) report(keyOffset, [...path, key], "this is set twice", "remove one of the two");
-        else members[key] = plain(pair.value, [...path, key], depth + 1, unfolding);
+        else members[key] = plain(pair.value, [...path, key], depth + 1, expanding);
       }
       return members;
     }
@@ -124,17 +124,17 @@ async function parse(text: string, lines: LineCounter): Promise<CST.Token[] | nu
     for (const token of parser.next(lexeme)) tokens.push(token);
     lexemes += 1;
     if (lexemes > lexemesMax) return null;
-    if (lexemes % lexemesPerLook === 0 && performance.now() > sliceEndsMs) {
-      await nextTurn();
+    if (lexemes % lexemesPerCheck === 0 && performance.now() > sliceEndsMs) {
+      await yieldToEventLoop();
       sliceEndsMs = performance.now() + sliceMs;
     }
   }
   tokens.push(...parser.end());
-  await nextTurn();
+  await yieldToEventLoop();
   return tokens;
 }
 
-const lexemesPerLook = 256;
+const lexemesPerCheck = 256;
 
 function compose(text: string, tokens: readonly CST.Token[]): YamlDocument.Parsed {
   // Pretty errors would quote the file, including secrets. `readDocument` checks for unique keys itself, in linear time.
@@ -149,18 +149,18 @@ function compose(text: string, tokens: readonly CST.Token[]): YamlDocument.Parse
 function syntaxProblem(text: string, errors: readonly YAMLParseError[], lineAt: (offset: number) => number): Omit<Problem, "path"> {
   const first = errors.reduce((one, other) => (other.pos[0] < one.pos[0] ? other : one));
   const line = lineAt(first.pos[0]);
-  const seen = syntaxMistake(text);
-  // A mistake far behind the line where the parser stopped is not what stopped it.
-  if (seen !== null && seen.line <= line + linesBehindMax) return seen;
+  const found = findSyntaxProblem(text);
+  // An error far below the line where the parser stopped is not what stopped it.
+  if (found !== null && found.line <= line + linesBelowMax) return found;
   return { line, ...syntaxFaults[first.code] };
 }
 
 /** The parser blames a value over several lines on its first line. */
-const linesBehindMax = 3;
+const linesBelowMax = 3;
 
 type Targets = Map<Alias, unknown>;
 
-/** One mistake is often reported at several levels. */
+/** One error is often reported at several levels. */
 function distinct(problems: readonly Problem[]): Problem[] {
   return [...new Map(problems.map((problem) => [`${problem.line} ${problem.path} ${problem.reason}`, problem])).values()];
 }
@@ -204,9 +204,9 @@ function hasForeignTag(node: unknown): boolean {
 
 const aliasFix = 'give the name of an anchor (&name) above it; for a literal star write "*" in quotes';
 
-const unfolded = { reason: "the aliases of this file expand into too many values", fix: "use fewer aliases" };
+const tooManyValues = { reason: "the aliases of this file expand into too many values", fix: "use fewer aliases" };
 
-const tooManySigns = {
+const tooManyTokens = {
   reason: "the file has more values and punctuation than can be checked",
   fix: "check that it is the right file; keep large numbers of keys and channels in the store",
 };

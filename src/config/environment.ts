@@ -46,7 +46,7 @@ export function settingsFromEnvironment({
   readonly env: Environment;
   readonly nofile: number;
   readonly nowMs?: number;
-  /** What can run on this machine; nothing, unless the caller looked. */
+  /** The models that can run on this machine; none by default. */
   readonly localModels?: (dataDir: string) => readonly LocalModel[];
 }): EnvironmentSettings {
   const dataDir = defaultDataDir;
@@ -68,8 +68,8 @@ export function settingsFromEnvironment({
     entries.push(reading.entry);
     found.push({ channel: preset.name, variable: reading.variable });
   }
-  const switchedOff = ["off", "0", "false", "no"].includes(valueOf(env, localVariable)?.toLowerCase() ?? "");
-  if (localModels(dataDir).length > 0 && !switchedOff) entries.push({ name: "embedded", provider: "embedded" });
+  const isDisabled = ["off", "0", "false", "no"].includes(valueOf(env, localVariable)?.toLowerCase() ?? "");
+  if (localModels(dataDir).length > 0 && !isDisabled) entries.push({ name: "embedded", provider: "embedded" });
   const clientKey = valueOf(env, clientKeyVariable);
   const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
   const document = { value: { channels: entries, keys }, lineOf: () => null };
@@ -77,13 +77,13 @@ export function settingsFromEnvironment({
   // There is no file with lines to name, so problems name the variable.
   const byVariable = (problem: Problem): Problem => ({ ...problem, path: variableAt(problem.path, found) });
   if (!normalised.ok) return { ok: false, problems: normalised.problems.map(byVariable), lookedFor: providerVariables };
-  const said = normalised.warnings.filter((warning) => warning.path !== "channels").map(byVariable);
+  const others = normalised.warnings.filter((warning) => warning.path !== "channels").map(byVariable);
   return {
     ok: true,
     settings: normalised.settings,
     found,
     lookedFor: providerVariables,
-    warnings: [...warnings, ...said],
+    warnings: [...warnings, ...others],
   };
 }
 
@@ -97,17 +97,17 @@ function providerEntry(preset: Preset, env: Environment): ProviderEntry {
   const key = firstSet(env, environment.key);
   const address = firstSet(env, environment.address);
   const region = firstSet(env, environment.region);
-  const cause = preset.needsKey ? key : address;
-  if (cause === null) return null;
+  const trigger = preset.needsKey ? key : address;
+  if (trigger === null) return null;
   const options = optionsOf(preset);
-  if (environment.address.length > 0 && address === null) return { variable: cause.name, lacks: environment.address };
-  if (options.includes("region") && region === null) return { variable: cause.name, lacks: environment.region };
+  if (environment.address.length > 0 && address === null) return { variable: trigger.name, lacks: environment.address };
+  if (options.includes("region") && region === null) return { variable: trigger.name, lacks: environment.region };
   const entry: Record<string, unknown> = { name: preset.name, provider: preset.name };
   if (key !== null) entry["api_key"] = key.value;
   if (region !== null && options.includes("region")) entry["region"] = region.value;
   if (address !== null) entry["base_url"] = baseUrlOf(address.value, preset);
   if (preset.modelsPath === null) entry["models"] = "*";
-  return { entry, variable: cause.name };
+  return { entry, variable: trigger.name };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Mistake, type Kind } from "./kinds.ts";
+import { InvalidValue, type Kind } from "./kinds.ts";
 
 /** The documentation of a setting, kept with its schema so that the two cannot diverge. */
 export interface Notes {
@@ -70,7 +70,7 @@ function noted<S extends z.ZodType>(schema: S, note: Notes): S {
 function fieldOf<T>(kind: Kind<T>) {
   return z.unknown().transform((value, context): T => {
     const read = kind.read(value);
-    if (!(read instanceof Mistake)) return read;
+    if (!(read instanceof InvalidValue)) return read;
     context.addIssue({ code: "custom", message: read.reason, params: { fix: read.fix }, path: [...read.path] });
     return z.NEVER;
   });

@@ -11,7 +11,7 @@ export async function readFileText(path: string): Promise<string | Problem> {
   try {
     for await (const piece of createReadStream(path) as AsyncIterable<Buffer>) {
       bytes += piece.length;
-      if (bytes > bytesMax) return wrong("the file is larger than 1 MiB", larger);
+      if (bytes > bytesMax) return fileProblem("the file is larger than 1 MiB", tooLargeFix);
       pieces.push(piece);
     }
   } catch (error) {
@@ -20,22 +20,22 @@ export async function readFileText(path: string): Promise<string | Problem> {
   return Buffer.concat(pieces, bytes).toString("utf8");
 }
 
-const larger =
+const tooLargeFix =
   "check that it is the right file; keep thousands of keys in the store (`sluice keys create`), and thousands of channels too (admin API)";
 
 function unreadable(code: string): Problem {
   switch (code) {
     case "ENOENT":
-      return wrong("there is no such file (ENOENT)", "check the path; examples/sluice.yaml is a file to begin with");
+      return fileProblem("there is no such file (ENOENT)", "check the path; examples/sluice.yaml is a file to begin with");
     case "EISDIR":
-      return wrong("this is a directory (EISDIR)", "give the path of the file inside it");
+      return fileProblem("this is a directory (EISDIR)", "give the path of the file inside it");
     case "EACCES":
-      return wrong("there is no permission to read the file (EACCES)", "change its permissions, or start as its owner");
+      return fileProblem("there is no permission to read the file (EACCES)", "change its permissions, or start as its owner");
     default:
-      return wrong(`the file cannot be read (${code})`, "check its path and permissions");
+      return fileProblem(`the file cannot be read (${code})`, "check its path and permissions");
   }
 }
 
-function wrong(reason: string, fix: string): Problem {
+function fileProblem(reason: string, fix: string): Problem {
   return { line: null, path: "", reason, fix };
 }

@@ -1,6 +1,6 @@
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface InterpolationFault {
+export interface InterpolationError {
   readonly reason: string;
   readonly fix: string;
 }
@@ -9,7 +9,7 @@ export interface InterpolationFault {
  * Replaces `${NAME}` and `${NAME:-default}` by values from the environment; `$${` stands for a literal `${`. Values are not
  * interpolated again, so one that happens to contain `${` stays as it is.
  */
-export function interpolate(text: string, environment: Environment): string | InterpolationFault {
+export function interpolate(text: string, environment: Environment): string | InterpolationError {
   const bare = bareVariable(text, environment);
   if (bare !== null) return braceless(bare, text);
   let result = "";
@@ -49,7 +49,7 @@ function bareVariable(text: string, environment: Environment): string | null {
   return null;
 }
 
-function braceless(name: string, text: string): InterpolationFault {
+function braceless(name: string, text: string): InterpolationError {
   const scheme = /^(bearer|basic|token)\s/i.exec(text.trim())?.[1];
   return {
     reason: `the variable ${name} is written without braces, so it would be used literally`,
@@ -57,17 +57,17 @@ function braceless(name: string, text: string): InterpolationFault {
   };
 }
 
-const unclosed: InterpolationFault = {
+const unclosed: InterpolationError = {
   reason: "a `${` has no closing brace",
   fix: "close it as in ${NAME}, or write $${ for a literal ${",
 };
 
-const badName: InterpolationFault = {
+const badName: InterpolationError = {
   reason: "the text between ${ and } is not the name of a variable",
   fix: "use letters, digits and underscores, as in ${NAME} or ${NAME:-default}, or write $${ for a literal ${",
 };
 
-function missing(name: string): InterpolationFault {
+function missing(name: string): InterpolationError {
   return {
     reason: `the environment variable ${name} is not set`,
     fix: `set ${name} before starting, or give a default: \${${name}:-…}`,

@@ -2,8 +2,7 @@ import { limitsOf, type RateLimitFields } from "../limits/limit-fields.ts";
 import { unlimited } from "../limits/limits.ts";
 import { isBearerToken } from "../keys/bearer.ts";
 import { parseToken, tokenPrefix } from "../keys/token.ts";
-import { problem, warning, type Finding } from "./findings/finding.ts";
-import type { Path } from "./findings/problem.ts";
+import { problem, warning, type Finding, type Path } from "./findings/problem.ts";
 import type { KeyEntry } from "./schema.ts";
 import type { ClientKey } from "./settings.ts";
 
@@ -37,11 +36,11 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
   } else if (!isBearerToken(entry.key)) {
     findings.push(problem([...path, "key"], "clients could not send this key: it is too long or contains a comma", "choose another"));
   }
-  for (const [place, words] of budgetsIn(entry.limits)) {
-    if (words.budget_period !== undefined && words.budget_usd === undefined) {
+  for (const [rulePath, limits] of budgetsIn(entry.limits)) {
+    if (limits.budget_period !== undefined && limits.budget_usd === undefined) {
       findings.push(
         problem(
-          [...path, "limits", ...place, "budget_period"],
+          [...path, "limits", ...rulePath, "budget_period"],
           "there is no budget for this period",
           "add budget_usd, or remove this line",
         ),

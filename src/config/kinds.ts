@@ -6,29 +6,30 @@ import { nearest } from "./findings/nearest.ts";
 import { durationText, parseDuration, parseSize } from "./quantity.ts";
 import { subject } from "./findings/shown-value.ts";
 
-/** What a setting may be: how the documentation calls it, and how a value is read. What may be a secret is never quoted. */
+/** A type of setting: its name in the documentation, and how a value is parsed. Values that may be secrets are never quoted. */
 export interface Kind<T> {
   readonly type: string;
-  readonly read: (value: unknown) => T | Mistake;
+  readonly read: (value: unknown) => T | InvalidValue;
 }
 
-export class Mistake {
+/** Why a value is not valid, and how to fix it. */
+export class InvalidValue {
   constructor(
     readonly reason: string,
     readonly fix: string,
-    /** Where inside the value, when it has parts. */
+    /** The path to the invalid part, inside a list or a map. */
     readonly path: readonly (string | number)[] = [],
   ) {}
 }
 
-/** The models of a channel, as a client may ask for them. */
+/** The models of a channel, by the names that clients use. */
 export type ModelsSetting =
   | { readonly kind: "map"; readonly names: ReadonlyMap<string, string> }
   | { readonly kind: "any" }
-  /** `listedPrefix` is what the upstream's list puts before each name, and clients leave out. */
+  /** `listedPrefix` is a prefix of the names in the upstream's list, which clients leave out. */
   | { readonly kind: "discovered"; readonly listedPrefix?: string };
 
-/** A number and a boolean may also come out of a variable, where everything is text. */
+/** Numbers and booleans may be given as text, because variables are always text. */
 export function integer(min: number, max: number): Kind<number> {
   const fix = `write a whole number from ${min} to ${max}`;
   return {
@@ -36,7 +37,7 @@ export function integer(min: number, max: number): Kind<number> {
     read: (value) => {
       const number = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
       if (typeof number !== "number" || !Number.isInteger(number)) return notA("a whole number", value, fix, subject(value));
-      return number < min || number > max ? new Mistake(`${number} is out of range`, fix) : number;
+      return number < min || number > max ? new InvalidValue(`${number} is out of range`, fix) : number;
     },
   };
 }
@@ -48,12 +49,12 @@ export function positiveNumber(max: number): Kind<number> {
     read: (value) => {
       const number = typeof value === "string" && /^\d{1,15}(\.\d{1,6})?$/.test(value) ? Number(value) : value;
       if (typeof number !== "number") return notA("a number", value, fix, subject(value));
-      return number > 0 && number <= max ? number : new Mistake(`${number} is out of range`, fix);
+      return number > 0 && number <= max ? number : new InvalidValue(`${number} is out of range`, fix);
     },
   };
 }
 
-/** An amount of US dollars, in billionths. Nothing is lost on the way: 0.1 is a tenth. */
+/** An amount of US dollars, parsed exactly into billionths of a dollar. */
 export function dollars(nanosMax: number): Kind<number> {
   const fix = `write a number of dollars, such as 0.15, of at most ${nanosMax / 1e9}`;
   return {
@@ -62,7 +63,7 @@ export function dollars(nanosMax: number): Kind<number> {
       if (typeof value !== "number" && typeof value !== "string") return notA("an amount of dollars", value, fix, subject(value));
       const nanos = nanosOf(value);
       if (nanos === null) return notA("an amount of dollars", value, fix, subject(value));
-      return nanos <= nanosMax ? nanos : new Mistake(`${subject(value)} is out of range`, fix);
+      return nanos <= nanosMax ? nanos : new InvalidValue(`${subject(value)} is out of range`, fix);
     },
   };
 }
@@ -86,7 +87,7 @@ export function choice<const T extends string>(values: readonly T[]): Kind<T> {
       if (found !== undefined) return found;
       if (typeof value !== "string") return notA("a name", value, `write one of ${list}`, subject(value));
       const near = nearest(value, values);
-      return new Mistake(
+      return new InvalidValue(
         `${subject(value)} is not a known name`,
         near === null ? `write one of ${list}` : `did you mean ${near}? The choices are ${list}`,
       );
@@ -102,49 +103,49 @@ export function text(charactersMax = 256): Kind<string> {
     type: "text",
     read: (value) => {
       if (typeof value !== "string") return notA("text", value, textFix);
-      if (value === "") return new Mistake("this is empty", "give it a value, or remove the line");
-      if (value.length > charactersMax) return new Mistake(`this is longer than ${charactersMax} characters`, "shorten it");
-      return /\p{Cc}/u.test(value) ? new Mistake("this contains a control character", "remove line breaks and tabs") : value;
+      if (value === "") return new InvalidValue("this is empty", "give it a value, or remove the line");
+      if (value.length > charactersMax) return new InvalidValue(`this is longer than ${charactersMax} characters`, "shorten it");
+      return /\p{Cc}/u.test(value) ? new InvalidValue("this contains a control character", "remove line breaks and tabs") : value;
     },
   };
 }
 
-/** A name of the operator's choosing. It stands in headers, logs and identifiers, so it stays plain. */
+/** A name chosen by the operator. It appears in headers, logs and identifiers, so that only plain characters are allowed. */
 export function name(): Kind<string> {
   return {
     type: "name",
     read: (value) => {
       if (typeof value !== "string") return notA("a name", value, nameFix);
       if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(value)) return value;
-      return new Mistake(`${subject(value)} cannot be a name`, nameFix);
+      return new InvalidValue(`${subject(value)} cannot be a name`, nameFix);
     },
   };
 }
 
-/** A part of a host name, such as a region: it must not be able to name another host. */
+/** A part of a host name, such as a region. Characters that could change the host are not allowed. */
 export function label(): Kind<string> {
   return {
     type: "name",
     read: (value) => {
       if (typeof value !== "string") return notA("a name", value, textFix);
       if (/^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(value)) return value;
-      return new Mistake(`${subject(value)} cannot be part of a host name`, "use letters, digits and dashes, as in us-east-1");
+      return new InvalidValue(`${subject(value)} cannot be part of a host name`, "use letters, digits and dashes, as in us-east-1");
     },
   };
 }
 
-/** A key for an upstream. It travels in a header, which takes visible ASCII only. */
+/** An upstream's API key. It is sent in a header, so that only visible ASCII is allowed. */
 export function secret(): Kind<string> {
   return {
     type: "secret text",
     read: (value) => {
       if (typeof value !== "string") return notA("text", value, textFix);
-      if (value === "") return new Mistake("this is empty", "give the key; if it comes from a variable, the variable is empty");
+      if (value === "") return new InvalidValue("this is empty", "give the key; if it comes from a variable, the variable is empty");
       if (value.length <= 8192 && /^[\x21-\x7e]+$/.test(value)) return value;
       const scheme = /^(bearer|basic|token)\s/i.exec(value)?.[1];
       if (scheme !== undefined)
-        return new Mistake(`the word ${scheme} is not part of a key`, "give the key alone: the gateway adds the word");
-      return new Mistake(
+        return new InvalidValue(`the word ${scheme} is not part of a key`, "give the key alone: the gateway adds the word");
+      return new InvalidValue(
         "this cannot be sent in a header: it contains a space, a line break or a character outside ASCII",
         "check that the key was copied whole and alone",
       );
@@ -162,7 +163,10 @@ export function duration(minMs = 1, maxMs = dayMs): Kind<number> {
       const ms = typeof value === "string" ? parseDuration(value) : null;
       if (ms === null) return notA("a duration", value, fix, subject(value));
       if (ms >= minMs && ms <= maxMs) return ms;
-      return new Mistake(`${subject(value)} is out of range`, `write a duration from ${durationText(minMs)} to ${durationText(maxMs)}`);
+      return new InvalidValue(
+        `${subject(value)} is out of range`,
+        `write a duration from ${durationText(minMs)} to ${durationText(maxMs)}`,
+      );
     },
   };
 }
@@ -174,31 +178,31 @@ export function size(minBytes: number, maxBytes: number): Kind<number> {
       const bytes = typeof value === "string" ? parseSize(value) : null;
       if (bytes === null) return notA("a size", value, "write a number and a unit, such as 64MiB or 25MB", subject(value));
       if (bytes >= minBytes && bytes <= maxBytes) return bytes;
-      return new Mistake(`${subject(value)} is out of range`, `write a size from ${minBytes}B to ${maxBytes}B`);
+      return new InvalidValue(`${subject(value)} is out of range`, `write a size from ${minBytes}B to ${maxBytes}B`);
     },
   };
 }
 
-/** `off` turns a thing off; YAML's `false` says the same. */
+/** `off`, or its YAML equivalent `false`, disables the setting. */
 export function orOff<T>(kind: Kind<T>): Kind<T | null> {
   return {
     type: `${kind.type} or \`off\``,
     read: (value) => {
       if (value === "off" || value === false) return null;
       const read = kind.read(value);
-      return read instanceof Mistake ? new Mistake(read.reason, `${read.fix}, or off`, read.path) : read;
+      return read instanceof InvalidValue ? new InvalidValue(read.reason, `${read.fix}, or off`, read.path) : read;
     },
   };
 }
 
-/** `auto` leaves it to the gateway. */
+/** `auto` lets the gateway choose. */
 export function orAuto<T>(kind: Kind<T>): Kind<T | "auto"> {
   return {
     type: `\`auto\`, ${kind.type}`,
     read: (value) => {
       if (value === "auto") return "auto";
       const read = kind.read(value);
-      return read instanceof Mistake ? new Mistake(read.reason, `${read.fix}, or auto`, read.path) : read;
+      return read instanceof InvalidValue ? new InvalidValue(read.reason, `${read.fix}, or auto`, read.path) : read;
     },
   };
 }
@@ -209,9 +213,12 @@ export function listen(): Kind<Listen> {
     type: "host and port",
     read: (value) => {
       const port = typeof value === "string" ? portBehind(value) : null;
-      if (port !== null && !(Number(port) <= portMax)) return new Mistake(`there is no port ${port.slice(0, 12)}`, portFix);
+      if (port !== null && !(Number(port) <= portMax)) return new InvalidValue(`there is no port ${port.slice(0, 12)}`, portFix);
       if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= portMax) {
-        return new Mistake(`${value} is a port without a host`, `write 127.0.0.1:${value}, or 0.0.0.0:${value} for other machines as well`);
+        return new InvalidValue(
+          `${value} is a port without a host`,
+          `write 127.0.0.1:${value}, or 0.0.0.0:${value} for other machines as well`,
+        );
       }
       return (typeof value === "string" ? parseListen(value) : null) ?? notA("a host and a port", value, fix, subject(value));
     },
@@ -226,12 +233,12 @@ export function address(): Kind<string> {
     read: (value) => {
       if (typeof value !== "string") return notA("an address", value, "write it as in https://api.example.com/v1");
       const verdict = checkAddress(value);
-      return verdict.ok ? verdict.url : new Mistake(verdict.reason, verdict.fix);
+      return verdict.ok ? verdict.url : new InvalidValue(verdict.reason, verdict.fix);
     },
   };
 }
 
-/** A point in time, in milliseconds of the wall clock. A date alone is its first moment in UTC. */
+/** A point in time in wall-clock milliseconds. A date without a time is midnight UTC. */
 export function moment(): Kind<number> {
   const fix = "write a date such as 2027-01-01, or a time such as 2027-01-01T12:00:00Z";
   return {
@@ -240,10 +247,10 @@ export function moment(): Kind<number> {
       const shaped = typeof value === "string" && /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(\.\d{1,3})?(Z|[+-]\d\d:\d\d))?$/.test(value);
       if (!shaped) return notA("a date", value, fix, subject(value));
       const ms = Date.parse(value);
-      // Some engines roll 2027-02-31 over into March.
+      // Some JavaScript engines turn 2027-02-31 into a day in March.
       const day = value.slice(0, 10);
       const exists = new Date(`${day}T00:00:00Z`).getTime() >= 0 && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
-      return Number.isFinite(ms) && exists ? ms : new Mistake(`there is no such day or time: ${value}`, fix);
+      return Number.isFinite(ms) && exists ? ms : new InvalidValue(`there is no such day or time: ${value}`, fix);
     },
   };
 }
@@ -253,13 +260,13 @@ export function list<T>(kind: Kind<T>, itemsMax: number): Kind<readonly T[]> {
     type: `list of ${kind.type}`,
     read: (value) => {
       if (!Array.isArray(value)) return notA("a list", value, "write a list, as in [a, b]");
-      if (value.length === 0) return new Mistake("this list is empty", "fill it, or remove the line");
-      if (value.length > itemsMax) return new Mistake(`this list is longer than ${itemsMax}`, "shorten it");
+      if (value.length === 0) return new InvalidValue("this list is empty", "fill it, or remove the line");
+      if (value.length > itemsMax) return new InvalidValue(`this list is longer than ${itemsMax}`, "shorten it");
       const seen = new Set<T>();
       for (const [at, item] of value.entries()) {
         const read = kind.read(item);
-        if (read instanceof Mistake) return new Mistake(read.reason, read.fix, [at, ...read.path]);
-        if (seen.has(read)) return new Mistake("this is in the list twice", "remove one of the two", [at]);
+        if (read instanceof InvalidValue) return new InvalidValue(read.reason, read.fix, [at, ...read.path]);
+        if (seen.has(read)) return new InvalidValue("this is in the list twice", "remove one of the two", [at]);
         seen.add(read);
       }
       return [...seen];
@@ -267,7 +274,7 @@ export function list<T>(kind: Kind<T>, itemsMax: number): Kind<readonly T[]> {
   };
 }
 
-/** Names of the operator's choosing to values of one kind. */
+/** A map from names to values of one type. */
 export function mapOf<T>(keys: Kind<string>, values: Kind<T>, type: string): Kind<ReadonlyMap<string, T>> {
   return {
     type,
@@ -276,10 +283,10 @@ export function mapOf<T>(keys: Kind<string>, values: Kind<T>, type: string): Kin
       const result = new Map<string, T>();
       for (const [key, item] of Object.entries(value)) {
         const name = keys.read(key);
-        if (name instanceof Mistake) return new Mistake(name.reason, name.fix, [key]);
+        if (name instanceof InvalidValue) return new InvalidValue(name.reason, name.fix, [key]);
         const read = values.read(item);
-        if (read instanceof Mistake) return new Mistake(read.reason, read.fix, [key, ...read.path]);
-        if (result.has(name)) return new Mistake("this is set twice", "remove one of the two", [key]);
+        if (read instanceof InvalidValue) return new InvalidValue(read.reason, read.fix, [key, ...read.path]);
+        if (result.has(name)) return new InvalidValue("this is set twice", "remove one of the two", [key]);
         result.set(name, read);
       }
       return result;
@@ -296,8 +303,8 @@ export function models(): Kind<ModelsSetting> {
     type: "model",
     read: (value) => {
       const read = text().read(value);
-      if (read instanceof Mistake || !read.includes("*")) return read;
-      return new Mistake("a star cannot stand for part of a model's name here", 'name each model, or write models: "*" for any');
+      if (read instanceof InvalidValue || !read.includes("*")) return read;
+      return new InvalidValue("a star cannot stand for part of a model's name here", 'name each model, or write models: "*" for any');
     },
   };
   const asList = list(modelName, modelsMax);
@@ -308,12 +315,13 @@ export function models(): Kind<ModelsSetting> {
       if (value === "*") return { kind: "any" };
       if (Array.isArray(value)) {
         const names = asList.read(value);
-        return names instanceof Mistake ? names : { kind: "map", names: new Map(names.map((name) => [name, name])) };
+        return names instanceof InvalidValue ? names : { kind: "map", names: new Map(names.map((name) => [name, name])) };
       }
       if (!isGroup(value)) return notA("a list or map of models", value, 'write [a, b], { name: upstream-name } or "*"');
       const names = asMap.read(value);
-      if (names instanceof Mistake) return names;
-      if (names.size === 0) return new Mistake("this does not name any model", "fill it, or remove the line to have models discovered");
+      if (names instanceof InvalidValue) return names;
+      if (names.size === 0)
+        return new InvalidValue("this does not name any model", "fill it, or remove the line to have models discovered");
       return { kind: "map", names };
     },
   };
@@ -321,7 +329,7 @@ export function models(): Kind<ModelsSetting> {
 
 const modelsMax = 10_000;
 
-/** Names of headers the gateway itself is responsible for, or that belong to one connection only. */
+/** Headers that the gateway sets itself, or that belong to a single connection (RFC 9110, section 7.6.1). */
 const reservedHeaders = new Set([
   "accept-encoding",
   "connection",
@@ -341,29 +349,29 @@ const reservedHeaders = new Set([
 ]);
 const keyHeaders = new Set(["authorization", "api-key", "x-api-key", "x-goog-api-key"]);
 
-/** A header's name in lower case. */
+/** The name of a header, in lower case. */
 export function headerName(): Kind<string> {
   return {
     type: "header name",
     read: (value) => {
       if (typeof value !== "string") return notA("the name of a header", value, textFix);
       if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(value)) {
-        return new Mistake("this cannot be the name of a header", "use letters, digits and dashes");
+        return new InvalidValue("this cannot be the name of a header", "use letters, digits and dashes");
       }
       const lower = value.toLowerCase();
-      return reservedHeaders.has(lower) ? new Mistake("the gateway sets this header itself", "remove it") : lower;
+      return reservedHeaders.has(lower) ? new InvalidValue("the gateway sets this header itself", "remove it") : lower;
     },
   };
 }
 
-/** Headers besides the one that carries the key. */
+/** A header that does not carry the key. */
 export function plainHeaderName(): Kind<string> {
   return {
     type: "header name",
     read: (value) => {
       const read = headerName().read(value);
-      if (read instanceof Mistake || !keyHeaders.has(read)) return read;
-      return new Mistake("a key does not belong here", "give the key as api_key; auth_header says which header carries it");
+      if (read instanceof InvalidValue || !keyHeaders.has(read)) return read;
+      return new InvalidValue("a key does not belong here", "give the key as api_key; auth_header says which header carries it");
     },
   };
 }
@@ -373,13 +381,13 @@ export function headerValue(): Kind<string> {
     type: "text",
     read: (value) => {
       const read = text(4096).read(value);
-      if (read instanceof Mistake || /^[\x20-\x7e]*$/.test(read)) return read;
-      return new Mistake("a header may contain only ASCII characters", "remove the others");
+      if (read instanceof InvalidValue || /^[\x20-\x7e]*$/.test(read)) return read;
+      return new InvalidValue("a header may contain only ASCII characters", "remove the others");
     },
   };
 }
 
-/** `sqlite`, `memory` or the address of a server, which may hold a password and is therefore never looked into. */
+/** `sqlite`, `memory` or the address of a server. The address may contain a password, so that it is never quoted. */
 export function backend(builtIn: string, schemes: readonly string[]): Kind<string> {
   return {
     type: `\`${builtIn}\` or ${schemes.map((scheme) => `\`${scheme}://…\``).join(" or ")}`,
@@ -397,9 +405,9 @@ export function isGroup(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The commonest mistakes have words of their own: a line left out, a line left empty. `shown`: how the value may be called. */
-export function notA(what: string, value: unknown, fix: string, shown = "this"): Mistake {
-  if (value === undefined) return new Mistake("this is missing", fix);
-  if (value === null) return new Mistake("this has no value", `${fix}, or remove the line`);
-  return new Mistake(`${shown} is not ${what}`, fix);
+/** A missing line and an empty value have their own messages. `shown` is how the value may be called. */
+export function notA(what: string, value: unknown, fix: string, shown = "this"): InvalidValue {
+  if (value === undefined) return new InvalidValue("this is missing", fix);
+  if (value === null) return new InvalidValue("this has no value", `${fix}, or remove the line`);
+  return new InvalidValue(`${shown} is not ${what}`, fix);
 }

@@ -1,4 +1,4 @@
-/** Where a listener waits for connections. */
+/** The address of a listener. */
 export interface Listen {
   readonly host: string;
   readonly port: number;
@@ -6,7 +6,7 @@ export interface Listen {
 
 export const portMax = 65_535;
 
-/** What stands where the port of an address belongs, where that is a number; it need not be one that exists. */
+/** The digits after the last colon of an address, even if they are not a valid port; null if there are none. */
 export function portBehind(text: string): string | null {
   return (
     /^[^:]*:(-?\d+)$|\]:(-?\d+)$/
@@ -16,7 +16,7 @@ export function portBehind(text: string): string | null {
   );
 }
 
-/** Reads `HOST:PORT`, with an IPv6 host in brackets. Port 0 lets the system choose. */
+/** Parses `HOST:PORT`, with an IPv6 host in brackets. With port 0 the system chooses one. */
 export function parseListen(text: string): Listen | null {
   const match = /^(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})))?:(\d{1,5})$/.exec(text);
   const host = match?.[1] ?? match?.[2];
@@ -26,7 +26,7 @@ export function parseListen(text: string): Listen | null {
   return { host, port };
 }
 
-/** Only this machine can reach it. */
+/** Whether only this machine can connect to the host. */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }

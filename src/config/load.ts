@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { LocalModel } from "../channels/channel.ts";
 import { readDocument } from "./document.ts";
 import { isGroup } from "./kinds.ts";
@@ -20,9 +20,9 @@ export interface ConfigSource {
   readonly env: Environment;
   /** How many files the process may have open. */
   readonly nofile: number;
-  /** The wall clock; now, unless a test says otherwise. */
+  /** The wall clock; the current time unless a test sets it. */
   readonly nowMs?: number;
-  /** What can run on this machine; nothing, unless the caller looked. */
+  /** The models that can run on this machine; none by default. */
   readonly localModels?: (dataDir: string) => readonly LocalModel[];
 }
 
@@ -37,7 +37,7 @@ export async function loadConfig({ path, text, env, nofile, nowMs, localModels =
     const document = await readDocument(text, env);
     if ("problems" in document) return { ok: false, problems: document.problems };
     if (isEmpty(document.value)) return { ok: false, problems: [emptyFile] };
-    await nextTurn();
+    await yieldToEventLoop();
     return normalise(document, {
       nofile,
       nowMs: nowMs ?? Date.now(),
@@ -53,7 +53,7 @@ export async function loadConfig({ path, text, env, nofile, nowMs, localModels =
 
 const none = (): readonly LocalModel[] => [];
 
-/** Nothing but comments. On a reload such a file comes from an editor that has not finished, and the channels in use must stay. */
+/** Nothing but comments. During a reload an editor may not have finished writing the file, and the current channels must stay. */
 function isEmpty(value: unknown): boolean {
   return value === null || (isGroup(value) && Object.keys(value).length === 0);
 }

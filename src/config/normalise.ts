@@ -3,13 +3,12 @@ import type { LocalModel } from "../channels/channel.ts";
 import { readChannel, type ReadSecretFile } from "./channel.ts";
 import { configWarnings } from "./findings/config-warnings.ts";
 import type { Document } from "./document.ts";
-import { problem, type Finding } from "./findings/finding.ts";
+import { problem, type Finding, pathText, type Path, type Problem } from "./findings/problem.ts";
 import { readKey } from "./key.ts";
-import { mistakes } from "./findings/mistakes.ts";
-import { pathText, type Path, type Problem } from "./findings/problem.ts";
-import { fileSchema, type ConfigFile } from "./schema.ts";
+import { schemaProblems } from "./findings/schema-problems.ts";
+import { fileSchema, type ConfigFile, type PriceEntry } from "./schema.ts";
 import type { Settings } from "./settings.ts";
-import { readPrice } from "./price.ts";
+import type { Price, PriceRates } from "../usage/price.ts";
 
 export type Normalised =
   | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
@@ -21,14 +20,14 @@ export interface NormaliseContext {
   readonly nofile: number;
   readonly nowMs: number;
   readonly readSecretFile: ReadSecretFile;
-  /** What can run on this machine. */
+  /** The models that can run on this machine. */
   readonly localModels: (dataDir: string) => readonly LocalModel[];
 }
 
-/** Checks plain values against the schema and against one another, and makes them complete. */
+/** Checks parsed values against the schema and against each other, and fills in defaults. */
 export function normalise({ value, lineOf }: Document, context: NormaliseContext): Normalised {
   const checked = fileSchema.safeParse(value);
-  if (!checked.success) return { ok: false, problems: inOrder(mistakes(checked.error.issues, fileSchema, lineOf)) };
+  if (!checked.success) return { ok: false, problems: sortedByLine(schemaProblems(checked.error.issues, fileSchema, lineOf)) };
   const file = checked.data;
   const localModels = file.channels.length === 0 ? [] : context.localModels(file.data_dir);
   const channels = file.channels.map((entry, at) =>
@@ -58,13 +57,13 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     ...keys.flatMap((key) => key.findings),
     ...configWarnings(file, value),
   ];
-  const ofWeight = (weight: Finding["weight"]): Problem[] =>
-    inOrder(
+  const ofSeverity = (severity: Finding["severity"]): Problem[] =>
+    sortedByLine(
       findings
-        .filter((finding) => finding.weight === weight)
+        .filter((finding) => finding.severity === severity)
         .map(({ path, reason, fix }) => ({ line: lineOf(path), path: pathText(path), reason, fix })),
     );
-  const problems = ofWeight("problem");
+  const problems = ofSeverity("problem");
   if (problems.length > 0) return { ok: false, problems };
 
   const secrets = new Map(channels.flatMap((channel) => channel.secrets));
@@ -90,12 +89,11 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       logLevel: file.log.level,
       version: versionOf(value, secrets),
     },
-    warnings: ofWeight("warning"),
+    warnings: ofSeverity("warning"),
   };
 }
 
-/** In the order of the file. */
-function inOrder(problems: readonly Problem[]): Problem[] {
+function sortedByLine(problems: readonly Problem[]): Problem[] {
   return [...problems].sort((one, other) => (one.line ?? 0) - (other.line ?? 0));
 }
 
@@ -142,6 +140,23 @@ function serviceOf({ server, expose }: ConfigFile, nofile: number): Settings["se
     lingerMs: server.linger,
     drainMs: server.drain,
   };
+}
+
+/** A rate that is not given stays unknown, instead of 0. */
+function readPrice(entry: PriceEntry): Price {
+  const given: { readonly [K in keyof PriceRates]: number | undefined } = {
+    input: entry.input,
+    cachedInput: entry.cached_input,
+    output: entry.output,
+    reasoning: entry.reasoning,
+    audioInput: entry.audio_input,
+    audioOutput: entry.audio_output,
+    characters: entry.characters,
+    seconds: entry.second,
+    call: entry.call,
+  };
+  const rates = Object.fromEntries(Object.entries(given).filter(([, nanos]) => nanos !== undefined));
+  return { provider: entry.provider ?? null, model: entry.model, fromMs: entry.from ?? 0, rates };
 }
 
 /** Each request may hold two sockets, and the process needs some files for itself. */

@@ -2,7 +2,7 @@ import { parseListen, portBehind, portMax, type Listen } from "./listen.ts";
 import type { Settings } from "./settings.ts";
 
 /** The addresses given on the command line. */
-export interface ListenWords {
+export interface ListenArguments {
   readonly listen: string | null;
   readonly admin: string | null;
 }
@@ -14,12 +14,12 @@ export interface ListenOverrides {
 }
 
 /** The parsed addresses, or a message about what is wrong with them. */
-export function listenOverrides({ listen, admin }: ListenWords): ListenOverrides | string {
-  const place = listen === null ? undefined : (parseListen(listen) ?? null);
-  if (place === null) return noPort("--listen", listen) ?? "--listen takes HOST:PORT, such as 127.0.0.1:4400";
-  if (admin === null || admin === "off") return { listen: place, admin: admin === null ? undefined : null };
+export function listenOverrides({ listen, admin }: ListenArguments): ListenOverrides | string {
+  const clientListen = listen === null ? undefined : (parseListen(listen) ?? null);
+  if (clientListen === null) return noPort("--listen", listen) ?? "--listen takes HOST:PORT, such as 127.0.0.1:4400";
+  if (admin === null || admin === "off") return { listen: clientListen, admin: admin === null ? undefined : null };
   const adminListen = parseListen(admin);
-  if (adminListen !== null) return { listen: place, admin: adminListen };
+  if (adminListen !== null) return { listen: clientListen, admin: adminListen };
   return noPort("--admin", admin) ?? "--admin takes HOST:PORT, such as 127.0.0.1:4401, or off";
 }
 
@@ -33,11 +33,11 @@ function noPort(option: string, given: string | null): string | null {
  * API moves to the next port, so that two gateways on one machine do not collide.
  */
 export function overridden(settings: Settings, { listen, admin }: ListenOverrides): Settings {
-  const place = listen ?? settings.listen;
-  if (admin !== undefined) return { ...settings, listen: place, admin };
-  const usual = settings.admin !== null && settings.admin.host === "127.0.0.1" && settings.admin.port === adminPort;
-  if (listen === undefined || !usual) return { ...settings, listen: place };
-  return { ...settings, listen: place, admin: { host: "127.0.0.1", port: listen.port === 0 ? 0 : listen.port + 1 } };
+  const clientListen = listen ?? settings.listen;
+  if (admin !== undefined) return { ...settings, listen: clientListen, admin };
+  const isDefault = settings.admin !== null && settings.admin.host === "127.0.0.1" && settings.admin.port === adminPort;
+  if (listen === undefined || !isDefault) return { ...settings, listen: clientListen };
+  return { ...settings, listen: clientListen, admin: { host: "127.0.0.1", port: listen.port === 0 ? 0 : listen.port + 1 } };
 }
 
 const adminPort = 4401;

@@ -1,9 +1,9 @@
-/** Milliseconds of a duration such as `300ms`, `5s`, `1.5s` or `30m`, or null when it is none. */
+/** Milliseconds of a duration such as `300ms`, `5s`, `1.5s` or `30m`; null if the text is not a duration. */
 export function parseDuration(text: string): number | null {
   return parseQuantity(text, { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 });
 }
 
-/** Bytes of a size such as `64MiB` or `25MB`, or null when it is none. */
+/** Bytes of a size such as `64MiB` or `25MB`; null if the text is not a size. */
 export function parseSize(text: string): number | null {
   return parseQuantity(text, {
     B: 1,
@@ -16,7 +16,7 @@ export function parseSize(text: string): number | null {
   });
 }
 
-/** The shortest exact spelling, for the messages that name a limit. */
+/** The shortest exact form, for messages that name a limit. */
 export function durationText(ms: number): string {
   if (ms >= 86_400_000 && ms % 86_400_000 === 0) return `${ms / 86_400_000}d`;
   if (ms >= 60_000 && ms % 60_000 === 0) return `${ms / 60_000}m`;

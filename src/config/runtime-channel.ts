@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { LocalModel } from "../channels/channel.ts";
 import { isPrivateHost, isReserved } from "../channels/network.ts";
 import { readChannel } from "./channel.ts";
-import { mistakes } from "./findings/mistakes.ts";
+import { schemaProblems } from "./findings/schema-problems.ts";
 import { pathText } from "./findings/problem.ts";
 import { channelSchema } from "./schema.ts";
 import type { ChannelSetting } from "./settings.ts";
@@ -20,7 +20,7 @@ export type RuntimeChannel =
  * Settings that a channel of the admin API may not have: its keys are sent separately, and callers must not name files or proxies of
  * this machine.
  */
-const settingsElsewhere = ["api_key", "api_keys", "api_key_file", "proxy"];
+const forbiddenSettings = ["api_key", "api_keys", "api_key_file", "proxy"];
 
 /** Ports of other protocols, where an HTTP request could do harm. */
 const blockedPorts = new Set([
@@ -35,27 +35,27 @@ const blockedPorts = new Set([
 export function readRuntimeChannel(
   entry: Readonly<Record<string, unknown>>,
   secrets: readonly string[],
-  around: { readonly allowPrivate: boolean; readonly localModels: readonly LocalModel[]; readonly own: readonly string[] },
+  context: { readonly allowPrivate: boolean; readonly localModels: readonly LocalModel[]; readonly own: readonly string[] },
 ): RuntimeChannel {
-  const forbidden = settingsElsewhere.filter((name) => name in entry);
+  const forbidden = forbiddenSettings.filter((name) => name in entry);
   if (forbidden.length > 0) {
     return { ok: false, problems: forbidden.map((path) => ({ path, message: "This cannot be set here. Send keys as `secrets`." })) };
   }
   const keys = secrets.length === 0 ? {} : secrets.length === 1 ? { api_key: secrets[0] } : { api_keys: secrets };
   const parsed = z.strictObject({ channels: z.array(channelSchema) }).safeParse({ channels: [{ ...entry, ...keys }] });
   if (!parsed.success) {
-    const found = mistakes(parsed.error.issues, z.strictObject({ channels: z.array(channelSchema) }), () => null);
+    const found = schemaProblems(parsed.error.issues, z.strictObject({ channels: z.array(channelSchema) }), () => null);
     return { ok: false, problems: found.map(({ path, reason, fix }) => ({ path: withoutList(path), message: `${reason}: ${fix}` })) };
   }
   const [channel] = parsed.data.channels;
-  const reading = readChannel(channel!, ["channels", 0], { readSecretFile: () => null, localModels: around.localModels });
+  const reading = readChannel(channel!, ["channels", 0], { readSecretFile: () => null, localModels: context.localModels });
   const problems = reading.findings
-    .filter(({ weight }) => weight === "problem")
+    .filter(({ severity }) => severity === "problem")
     .map(({ path, reason, fix }) => ({ path: withoutList(pathText(path)), message: `${reason}: ${fix}` }));
   if (reading.setting === null || problems.length > 0) return { ok: false, problems };
-  const forbiddenBecause = forbiddenAddress(reading.setting, around);
-  if (forbiddenBecause !== null) return { ok: false, problems: [{ path: "base_url", message: forbiddenBecause }] };
-  return { ok: true, setting: { ...reading.setting, reach: around.allowPrivate ? "any" : "public" }, secrets: reading.secrets };
+  const addressProblem = forbiddenAddress(reading.setting, context);
+  if (addressProblem !== null) return { ok: false, problems: [{ path: "base_url", message: addressProblem }] };
+  return { ok: true, setting: { ...reading.setting, reach: context.allowPrivate ? "any" : "public" }, secrets: reading.secrets };
 }
 
 /** Checks the address itself. What its host name resolves to is checked again with each connection. */

@@ -38,7 +38,7 @@ export const defaultDataDir = "./data";
 const dayMs = 86_400_000;
 const keepMaxMs = 36_600 * dayMs;
 
-/** The configuration file: every setting, what it may be, its default and what it is for. */
+/** The schema of the configuration file: each setting with its type, its default and its description. */
 
 const ratesShape = {
   rpm: optional(integer(1, rateLimitMax.rpm), "Requests per minute."),
@@ -230,7 +230,7 @@ const channelShape = {
   ),
 };
 
-/** One channel, as the file and the admin API describe it. */
+/** One channel, as in the file and in the admin API. */
 export const channelSchema = z.strictObject(channelShape);
 
 export const fileSchema = z.strictObject({
@@ -384,7 +384,7 @@ export const fileSchema = z.strictObject({
   ),
 });
 
-/** A file that fits, with every default filled in. */
+/** A valid file with all defaults filled in. */
 export type ConfigFile = z.infer<typeof fileSchema>;
 export type ChannelEntry = ConfigFile["channels"][number];
 export type KeyEntry = ConfigFile["keys"][number];

@@ -3,19 +3,19 @@ import type { Snapshot } from "../gateway/snapshot.ts";
 import type { ChannelSetting, Settings } from "./settings.ts";
 
 /**
- * Builds what calls are routed by: each model a client may name, with every way to serve it, best tier first. A
- * channel whose models are discovered serves what `discovered` says of it, and nothing until then.
+ * Builds the routes: each model name that clients may use, with all of its candidates by tier. A channel whose models are discovered
+ * serves those in `discovered`, and none before they are known.
  */
 export function buildSnapshot(settings: Settings, discovered: ReadonlyMap<string, readonly string[]>): Snapshot {
-  const ways = new Map<string, Candidate[]>();
+  const candidatesByModel = new Map<string, Candidate[]>();
   for (const channel of settings.channels) {
-    // Several client names may lead to one upstream model: they share a deployment, and so its health.
+    // Several client names may map to one upstream model. They share a deployment, and so its health.
     const deployments = new Map<string, readonly Candidate[]>();
     for (const [model, upstreamModel] of namesOf(channel, discovered)) {
       const candidates = deployments.get(upstreamModel) ?? candidatesFor(channel, upstreamModel);
       deployments.set(upstreamModel, candidates);
-      const known = ways.get(model);
-      if (known === undefined) ways.set(model, [...candidates]);
+      const known = candidatesByModel.get(model);
+      if (known === undefined) candidatesByModel.set(model, [...candidates]);
       else for (const candidate of candidates) known.push(candidate);
     }
   }
@@ -23,7 +23,7 @@ export function buildSnapshot(settings: Settings, discovered: ReadonlyMap<string
   return {
     version: settings.version,
     channels: settings.channels,
-    routes: new Map([...ways].map(([model, candidates]) => [model, routeOf(model, candidates)])),
+    routes: new Map([...candidatesByModel].map(([model, candidates]) => [model, routeOf(model, candidates)])),
     wildcard: anyModel.length === 0 ? null : wildcardOf(anyModel),
     keys: settings.keys.map(({ key }) => key),
     routing: settings.routing,
@@ -31,7 +31,7 @@ export function buildSnapshot(settings: Settings, discovered: ReadonlyMap<string
   };
 }
 
-/** No provider has nearly as many; a list beyond it is not a list of models. */
+/** Far more than any provider has: a longer list is not a list of models. */
 const discoveredMax = 10_000;
 const modelCharactersMax = 256;
 
@@ -74,29 +74,29 @@ function routeOf(model: string, candidates: readonly Candidate[]): Route {
   return { model, tiers: ascending.map(([, members]) => members), size: candidates.length };
 }
 
-/** Clients choose the names they ask for, so what is remembered of them is bounded: in names, and in candidates. */
-const rememberedNamesMax = 1024;
-const rememberedCandidatesMax = 100_000;
+/** Clients choose these names, so that the cache of routes is bounded, in names and in candidates. */
+const cachedNamesMax = 1024;
+const cachedCandidatesMax = 100_000;
 
 function wildcardOf(channels: readonly Channel[]): (model: string) => Route | null {
-  const remembered = new Map<string, Route>();
+  const cached = new Map<string, Route>();
   const size = channels.reduce((sum, channel) => sum + channel.credentials.length, 0);
-  const namesMax = Math.max(8, Math.min(rememberedNamesMax, Math.floor(rememberedCandidatesMax / size)));
+  const namesMax = Math.max(8, Math.min(cachedNamesMax, Math.floor(cachedCandidatesMax / size)));
   return (model) => {
     if (!isModelName(model)) return null;
-    const known = remembered.get(model);
+    const known = cached.get(model);
     const route =
       known ??
       routeOf(
         model,
         channels.flatMap((channel) => candidatesFor(channel, model)),
       );
-    // A map keeps the order of insertion: the first name is the one that was asked for longest ago.
-    remembered.delete(model);
-    remembered.set(model, route);
-    if (remembered.size > namesMax) {
-      const oldest = remembered.keys().next();
-      if (oldest.done !== true) remembered.delete(oldest.value);
+    // A map keeps the order of insertion, so that the first name is the least recently used one.
+    cached.delete(model);
+    cached.set(model, route);
+    if (cached.size > namesMax) {
+      const oldest = cached.keys().next();
+      if (oldest.done !== true) cached.delete(oldest.value);
     }
     return route;
   };

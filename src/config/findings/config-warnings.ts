@@ -1,7 +1,6 @@
-import { warning, type Finding } from "./finding.ts";
+import { warning, type Finding, type Path } from "./problem.ts";
 import { isGroup } from "../kinds.ts";
 import { isLoopback } from "../listen.ts";
-import type { Path } from "./problem.ts";
 import type { ConfigFile } from "../schema.ts";
 
 /** Warnings about settings that may not do what is expected of them. `given` is the file before defaults. */

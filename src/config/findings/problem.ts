@@ -1,9 +1,9 @@
 /**
- * A mistake in a configuration, or a warning: where it is, why it is wrong and how to fix it. A value is quoted only if it cannot be a
+ * An error in a configuration, or a warning: where it is, why it is wrong and how to fix it. A value is quoted only if it cannot be a
  * secret that ended up in the wrong place (`shown-value.ts`).
  */
 export interface Problem {
-  /** `null` if there is no file, or if the mistake is not in a single line. */
+  /** `null` if there is no file, or if the error is not in a single line. */
   readonly line: number | null;
   /** Such as `channels[0].api_key`; empty for the file as a whole. */
   readonly path: string;
@@ -15,8 +15,8 @@ export type Path = readonly (string | number)[];
 
 /** One or two lines for a human. */
 export function renderProblem(file: string | null, problem: Problem): string {
-  const place = [file, problem.line].filter((part) => part !== null).join(":");
-  const head = [place, problem.path, problem.reason].filter((part) => part !== "").join(": ");
+  const location = [file, problem.line].filter((part) => part !== null).join(":");
+  const head = [location, problem.path, problem.reason].filter((part) => part !== "").join(": ");
   return problem.fix === "" ? head : `${head}\n  ${problem.fix}`;
 }
 
@@ -29,4 +29,20 @@ export function pathText(path: Path): string {
       return at === 0 ? step : `.${step}`;
     })
     .join("");
+}
+
+/** Something that was found in the configuration: a `problem` prevents the start, a `warning` does not. */
+export interface Finding {
+  readonly severity: "problem" | "warning";
+  readonly path: Path;
+  readonly reason: string;
+  readonly fix: string;
+}
+
+export function problem(path: Path, reason: string, fix: string): Finding {
+  return { severity: "problem", path, reason, fix };
+}
+
+export function warning(path: Path, reason: string, fix: string): Finding {
+  return { severity: "warning", path, reason, fix };
 }

@@ -7,7 +7,7 @@ function refusal(address: string): string | null {
   return verdict.ok ? null : verdict.reason;
 }
 
-describe("a metadata service is refused however it is spelled:", () => {
+describe("a metadata service is rejected in any notation:", () => {
   test.each([
     "169.254.169.254",
     "169.254.169.254.",
@@ -59,7 +59,7 @@ describe("a metadata service is refused however it is spelled:", () => {
     }
   });
 
-  test("every link-local address, as a dotted, decimal, hexadecimal, octal or mapped one", () => {
+  test("each link-local address, in dotted, decimal, hexadecimal, octal or mapped form", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0xa9fe0000, max: 0xa9feffff }), (address) => {
         const bytes = [24, 16, 8, 0].map((shift) => (address >>> shift) & 0xff);
@@ -79,7 +79,7 @@ describe("a metadata service is refused however it is spelled:", () => {
   });
 });
 
-describe("addresses that are no upstream are refused:", () => {
+describe("addresses that cannot be an upstream are rejected:", () => {
   test.each([
     ["", /not the address/],
     ["api.example.com", /not the address|only http/],
@@ -108,7 +108,7 @@ describe("addresses that are no upstream are refused:", () => {
   });
 });
 
-describe("addresses of one's own are welcome:", () => {
+describe("private addresses are accepted:", () => {
   test.each([
     ["http://127.0.0.1:8000/v1", "127.0.0.1:8000", true],
     ["http://localhost:1234", "localhost:1234", true],
@@ -130,7 +130,7 @@ describe("addresses of one's own are welcome:", () => {
   });
 });
 
-test("no text makes the check throw, and none that it lets through names a metadata service", () => {
+test("no text makes the check throw, and no accepted text names a metadata service", () => {
   fc.assert(
     fc.property(
       fc.oneof(

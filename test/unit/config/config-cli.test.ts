@@ -52,7 +52,7 @@ describe("the command line", () => {
     expect(invocation.command === "usage-error" ? invocation.text : "").toMatch(words);
   });
 
-  test("any words are answered, and nothing is printed or exited on the way", () => {
+  test("any arguments are answered, without printing or exiting", () => {
     fc.assert(
       fc.property(
         fc.array(fc.oneof(fc.string(), fc.constantFrom("start", "check", "help", "--config", "--json", "-c", "--", "-V"))),
@@ -68,14 +68,14 @@ describe("the result of a check", () => {
   const problem = { line: 3, path: "listen", reason: "this is wrong", fix: "do this" };
   const report: CheckReport = { file: "a.yaml", ok: true, problems: [], warnings: [], channels: 2, keys: 1 };
 
-  test("of a good file is one line and 0", () => {
+  test("of a valid file is one line and exit code 0", () => {
     expect(renderCheck(report, false, renderProblem)).toEqual({
       text: "a.yaml can be used: 2 channels, 1 key",
       exitCode: 0,
     });
   });
 
-  test("of a bad file names each problem, and is 78", () => {
+  test("of an invalid file names each problem, with exit code 78", () => {
     const bad = { ...report, ok: false, problems: [problem], warnings: [] };
     expect(renderCheck(bad, false, renderProblem)).toEqual({
       text: "a.yaml:3: listen: this is wrong\n  do this\na.yaml cannot be used: 1 problem",
@@ -83,7 +83,7 @@ describe("the result of a check", () => {
     });
   });
 
-  test("with warnings shows them and is still 0", () => {
+  test("with warnings shows them, with exit code 0", () => {
     const { text, exitCode } = renderCheck({ ...report, file: null, warnings: [problem] }, false, renderProblem);
     expect([text, exitCode]).toEqual([
       "warning: 3: listen: this is wrong\n  do this\nthe environment can be used: 2 channels, 1 key, 1 warning",

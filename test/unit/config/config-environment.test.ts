@@ -13,7 +13,7 @@ function ready(env: Record<string, string>): Extract<ReturnType<typeof settingsF
 }
 
 describe("without a file", () => {
-  test("an empty environment gives no channel, no key, and the list of what would help", () => {
+  test("an empty environment gives no channel, no key, and the list of variables that would help", () => {
     const { settings, found, lookedFor, warnings } = ready({});
     expect([settings.channels, settings.keys, found, warnings]).toEqual([[], [], [], []]);
     expect(lookedFor).toEqual(providerVariables);
@@ -21,7 +21,7 @@ describe("without a file", () => {
     expect(lookedFor).toContain("OLLAMA_HOST");
   });
 
-  test("every provider whose key is set becomes a channel of that name, its models discovered", () => {
+  test("each provider whose key is set becomes a channel of that name with discovered models", () => {
     const { settings, found } = ready({
       OPENAI_API_KEY: " sk-1\n",
       GROQ_API_KEY: "gsk",
@@ -42,14 +42,14 @@ describe("without a file", () => {
     ]);
   });
 
-  test("the first of a provider's variables that is set counts", () => {
+  test("the first of a provider's variables that is set is used", () => {
     const { settings, found } = ready({ GOOGLE_API_KEY: "second", GEMINI_API_KEY: "first" });
     expect([...settings.secrets.values()]).toEqual(["first"]);
     expect(found.map(({ variable }) => variable)).toEqual(["GEMINI_API_KEY"]);
     expect(ready({ GOOGLE_API_KEY: "second" }).found.map(({ variable }) => variable)).toEqual(["GOOGLE_API_KEY"]);
   });
 
-  test("a provider that lacks a second variable makes no channel and says which", () => {
+  test("a provider that needs a second variable gives no channel and says which is missing", () => {
     const { settings, warnings } = ready({ AZURE_OPENAI_API_KEY: "k", AWS_BEARER_TOKEN_BEDROCK: "k" });
     expect(settings.channels).toEqual([]);
     expect(warnings.map(({ path, reason }) => [path, reason])).toEqual([
@@ -58,7 +58,7 @@ describe("without a file", () => {
     ]);
   });
 
-  test("a provider without a list of models takes any name", () => {
+  test("a provider without a list of models accepts any name", () => {
     const { settings } = ready({ AZURE_OPENAI_API_KEY: "k", AZURE_OPENAI_ENDPOINT: "https://r.openai.azure.com/" });
     expect(settings.channels[0]).toMatchObject({
       models: { kind: "any" },
@@ -66,18 +66,18 @@ describe("without a file", () => {
     });
   });
 
-  test("a region makes the address", () => {
+  test("a region becomes part of the address", () => {
     const { settings } = ready({ AWS_BEARER_TOKEN_BEDROCK: "k", AWS_DEFAULT_REGION: "eu-west-1" });
     expect(settings.channels[0]?.address.host).toBe("bedrock-mantle.eu-west-1.api.aws:443");
   });
 
-  test("a client key is taken from SLUICE_KEY, and a short one stops the start", () => {
+  test("the client key is taken from SLUICE_KEY, and a short one prevents the start", () => {
     const { settings } = ready({ SLUICE_KEY: "0123456789abcdef" });
     expect(settings.keys.map(({ key, token }) => [key.name, token])).toEqual([["environment", "0123456789abcdef"]]);
     expect(read({ SLUICE_KEY: "short" })).toMatchObject({ ok: false, problems: [{ line: null, path: "SLUICE_KEY" }] });
   });
 
-  test("a bad value is named by its variable and never quoted", () => {
+  test("an invalid value is reported by its variable and never quoted", () => {
     const result = read({ GROQ_API_KEY: "gsk", OPENAI_API_KEY: "sk with spaces CANARY" });
     expect(result).toMatchObject({ ok: false, problems: [{ path: "OPENAI_API_KEY" }] });
     expect(JSON.stringify(result)).not.toContain("CANARY");
@@ -87,7 +87,7 @@ describe("without a file", () => {
     });
   });
 
-  test("secrets stay out of the channels, and change the version", () => {
+  test("secrets are not in the channels, and change the version", () => {
     const [one, other] = [ready({ OPENAI_API_KEY: "CANARY-1" }), ready({ OPENAI_API_KEY: "CANARY-2" })];
     expect(JSON.stringify(one.settings.channels)).not.toContain("CANARY");
     expect(one.settings.version).not.toBe(other.settings.version);
@@ -114,7 +114,7 @@ describe("the address of a local server", () => {
     expect(ready({ OLLAMA_HOST: value }).settings.channels[0]?.address.baseUrl).toBe(expected);
   });
 
-  test("that is none stops the start", () => {
+  test("that is invalid prevents the start", () => {
     expect(read({ OLLAMA_HOST: "not a host" })).toMatchObject({ ok: false, problems: [{ path: "OLLAMA_HOST" }] });
   });
 });

@@ -78,8 +78,8 @@ channels:
 routing: { attempts: 3, hedge_after: 10s, rescue: error }   # rescue: error | continue
 `;
 
-describe("the file of the contract", () => {
-  test("is read as it stands", async () => {
+describe("the example file", () => {
+  test("is read completely", async () => {
     const settings = await settingsOf(contract);
     expect(settings.listen).toEqual({ host: "127.0.0.1", port: 4400 });
     expect(settings.admin).toEqual({ host: "127.0.0.1", port: 4401 });
@@ -143,13 +143,13 @@ describe("the file of the contract", () => {
     expect(settings.secrets).toEqual(new Map([["main#1", env.OPENAI_API_KEY]]));
   });
 
-  test("gives no cause for a warning", async () => {
+  test("gives no warning", async () => {
     expect(await warningsOf(contract)).toEqual([]);
   });
 });
 
 describe("defaults", () => {
-  test("a file without channels is a complete configuration, with a warning that it leads nowhere", async () => {
+  test("a file without channels is a complete configuration, with a warning that all requests are rejected", async () => {
     expect(await settingsOf("log: {}")).toMatchObject({
       listen: { host: "127.0.0.1", port: 4400 },
       admin: { host: "127.0.0.1", port: 4401 },
@@ -182,14 +182,11 @@ describe("defaults", () => {
     expect((await warningsOf("log: {}")).map(({ path }) => path)).toEqual(["channels"]);
   });
 
-  test.each(["", "\n", "# only a comment\n", "---\n", "{}", "  \r\n"])(
-    "a file that says nothing is not one that can be used: %j",
-    async (text) => {
-      expect(await problemsOf(text)).toMatchObject([{ line: null, path: "", reason: "the file is empty" }]);
-    },
-  );
+  test.each(["", "\n", "# only a comment\n", "---\n", "{}", "  \r\n"])("an empty file is rejected: %j", async (text) => {
+    expect(await problemsOf(text)).toMatchObject([{ line: null, path: "", reason: "the file is empty" }]);
+  });
 
-  test("the number of calls in flight follows the open files allowed, within bounds", async () => {
+  test("the number of calls in flight follows the limit of open files, within bounds", async () => {
     const inFlight = async (nofile: number): Promise<number> => (await settingsOf("log: {}", { nofile })).service.inFlightMax;
     expect(await Promise.all([1024, 4096, 1e6, 0, Infinity].map(inFlight))).toEqual([384, 1920, 10_000, 16, 10_000]);
     expect((await settingsOf("server: { in_flight: 7 }", { nofile: 1e6 })).service.inFlightMax).toBe(7);
@@ -201,7 +198,7 @@ describe("defaults", () => {
     expect(settings.secrets.size).toBe(0);
   });
 
-  test("a pooled channel has a ceiling unless it is turned off, and no other channel has", async () => {
+  test("a pooled channel has a ceiling unless that is turned off, and no other channel has one", async () => {
     const ceiling = async (line: string): Promise<number | null> => firstChannel(await settingsOf(channelWith(line))).maxTokensCeiling;
     expect(await ceiling("api_keys: [a, b]")).toBe(16_384);
     expect(await ceiling("api_keys: [a, b]\n    max_tokens_ceiling: off")).toBeNull();
@@ -213,25 +210,25 @@ describe("defaults", () => {
 });
 
 describe("variables", () => {
-  test("are put in, with defaults for the unset and the empty, and $${ stays literal", async () => {
+  test("are replaced, with defaults for unset and empty ones, and $${ stays literal", async () => {
     const dataDir = async (value: string): Promise<string> => (await settingsOf(`data_dir: ${value}`)).dataDir;
     expect(await dataDir("${APP_KEY}")).toBe(env.APP_KEY);
     expect(await dataDir("/a/${APP_KEY}/${NOPE:-b}/${EMPTY:-c}/${NOPE:-}x")).toBe(`/a/${env.APP_KEY}/b/c/x`);
     expect(await dataDir("$${APP_KEY} $ $$")).toBe("${APP_KEY} $ $$");
   });
 
-  test("what a variable holds is not looked at again", async () => {
+  test("in the value of a variable are not replaced", async () => {
     expect((await settingsOf("data_dir: ${A}", { env: { A: "${B} ${", B: "no" } })).dataDir).toBe("${B} ${");
   });
 
-  test("may carry numbers and switches", async () => {
+  test("may contain numbers and booleans", async () => {
     const settings = await settingsOf("routing: { attempts: '${N}' }\nchannels:\n  - {name: a, base_url: 'http://h', pooled: '${P}'}", {
       env: { N: "2", P: "true" },
     });
     expect([settings.routing.attemptsMax, firstChannel(settings).pooled]).toEqual([2, true]);
   });
 
-  test("names that every object has are not variables", async () => {
+  test("are not looked up on the prototype of the environment", async () => {
     expect(await problemsOf("data_dir: ${constructor}")).toMatchObject([{ line: 1, reason: expect.stringContaining("is not set") }]);
   });
 });
@@ -489,7 +486,7 @@ describe("a value that cannot be a secret is quoted:", () => {
   });
 });
 
-describe("a mistake is named with its line and its fix:", () => {
+describe("an error is reported with its line and its fix:", () => {
   test.each(mistakes)("%s", async (_title, text, line, path, reason, fix) => {
     const problems = await problemsOf(text);
     const found = problems.find((problem) => problem.path === path && problem.line === line && reason.test(problem.reason));
@@ -498,7 +495,7 @@ describe("a mistake is named with its line and its fix:", () => {
     expect(found?.fix).toMatch(fix);
   });
 
-  test("all of a file's mistakes are told at once, in the order of its lines", async () => {
+  test("all errors of a file are reported at once, in the order of its lines", async () => {
     const problems = await problemsOf("routing: { attempts: 0 }\nlisten: 1\nchannels:\n  - name: ''\n    provider: x\nnope: 1\n");
     expect(problems.map(({ line }) => line)).toEqual([1, 2, 4, 5, 6]);
   });
@@ -508,7 +505,7 @@ describe("a mistake is named with its line and its fix:", () => {
     expect((await problemsOf(foreign)).length).toBeLessThanOrEqual(50);
   });
 
-  test("a problem is rendered for a human in two lines at most", async () => {
+  test("a problem is rendered in at most two lines", async () => {
     const [problem] = await problemsOf("\nlisten: 1");
     if (problem === undefined) throw new Error("there is no problem");
     expect(renderProblem("sluice.yaml", problem)).toBe(
@@ -522,17 +519,17 @@ describe("warnings", () => {
   const warned = async (text: string): Promise<(readonly [number | null, string])[]> =>
     (await warningsOf(text)).filter(({ path }) => path !== "channels").map(({ line, path }) => [line, path]);
 
-  test("are not given for settings that do what they say", async () => {
+  test("are not given for ordinary settings", async () => {
     expect(await warned("admin: off")).toEqual([]);
     expect(await warned("store: postgres://u:p@h/d\nstate: redis://h\nallow_private: true")).toEqual([]);
   });
 
-  test("are given for a listener that other machines reach", async () => {
+  test("are given for a listener that other machines can reach", async () => {
     expect(await warned("listen: 0.0.0.0:4400")).toEqual([[1, "listen"]]);
     for (const host of ["127.0.0.1", "127.0.0.2", "localhost", "[::1]"]) expect(await warned(`listen: ${host}:4400`)).toEqual([]);
   });
 
-  test("are given for a key that travels unencrypted in public, not at home", async () => {
+  test("are given for a key that is sent unencrypted over a public network, not over a private one", async () => {
     const over = (address: string): Promise<unknown> => warned(channelWith("api_key: k").replace("https://up.example.com/v1", address));
     expect(await over("http://up.example.com/v1")).toEqual([[3, "channels[0].base_url"]]);
     for (const near of ["http://127.0.0.1:1", "http://10.1.2.3/v1", "http://vllm:8000", "http://[::1]", "http://a.local"]) {
@@ -540,7 +537,7 @@ describe("warnings", () => {
     }
   });
 
-  test("are given for a timeout that a deadline cuts short, and only if it was written", async () => {
+  test("are given for a timeout that is longer than the deadline, and only if it was set", async () => {
     expect(await warned(channelWith("timeouts: { first_content: 300s }"))).toEqual([[5, "channels[0].timeouts.first_content"]]);
     expect(await warned(`${channelWith("tier: 1")}routing: { deadlines: { stream: 10s, whole: 10s } }`)).toEqual([]);
   });
@@ -576,7 +573,7 @@ describe("channels", () => {
     });
   });
 
-  test("of an address alone speak the convention and can do everything", async () => {
+  test("with only an address speak the OpenAI API and support everything", async () => {
     expect(firstChannel(await settingsOf(channelWith("auth_header: X-Key")))).toMatchObject({
       dialect: "openai",
       address: {
@@ -595,7 +592,7 @@ describe("channels", () => {
     expect([channel.address.baseUrl, channel.address.host]).toEqual(["http://h:81/v1", "h:81"]);
   });
 
-  test("take headers in lower case, and forward the provider's with their own", async () => {
+  test("have headers in lower case, and forward those of the provider and their own", async () => {
     const channel = firstChannel(
       await settingsOf(
         channelWith("headers: { X-Team: search }\n    provider: openai\n    api_key: k\n    forward_headers: [X-Trace, openai-beta]"),
@@ -605,7 +602,7 @@ describe("channels", () => {
     expect(channel.forwardHeaders).toEqual(["openai-beta", "x-trace"]);
   });
 
-  test("name their models by map, by list, by star or not at all", async () => {
+  test("have models by map, by list, by star or not at all", async () => {
     const models = async (line: string): Promise<unknown> =>
       firstChannel(await settingsOf(`channels:\n  - name: a\n    base_url: http://h\n    ${line}`)).models;
     expect(await models("models: { a: b }")).toEqual({ kind: "map", names: new Map([["a", "b"]]) });
@@ -620,7 +617,7 @@ describe("channels", () => {
     expect(await models("tier: 1")).toMatchObject({ kind: "discovered" });
   });
 
-  test("have their keys numbered, in the order they are given", async () => {
+  test("have numbered keys, in the given order", async () => {
     const settings = await settingsOf(channelWith("api_keys: [first, second]"));
     expect(firstChannel(settings).credentials).toEqual(["main#1", "main#2"]);
     expect([...settings.secrets]).toEqual([
@@ -646,7 +643,7 @@ describe("channels", () => {
 describe("the version", () => {
   const version = async (text: string, value: string): Promise<string> => (await settingsOf(text, { env: { ...env, K: value } })).version;
 
-  test("is the same for the same settings, and another for every change, a secret's too", async () => {
+  test("is the same for the same settings, and changes with each of them, including secrets", async () => {
     const text = channelWith("api_key: ${K}");
     expect(await version(text, "a")).toBe(await version(text, "a"));
     expect(await version(text, "a")).toBe(await version(`# a comment\n${text}`, "a"));
@@ -668,7 +665,7 @@ describe("secrets", () => {
   const places = mistakes.map(([, text]) => text).concat(contract);
 
   test(
-    "are never in a problem or a warning, wherever in the file they ended up",
+    "are never in a problem or a warning, wherever in the file they are",
     async () => {
       await fc.assert(
         fc.asyncProperty(
@@ -690,7 +687,7 @@ describe("secrets", () => {
     propertyMs,
   );
 
-  test("are told from what a message may quote", async () => {
+  test("are distinguished from values that a message may quote", async () => {
     const shown = [
       "verbose",
       "5 sec",
@@ -731,7 +728,7 @@ describe("secrets", () => {
   });
 });
 
-describe("whatever the text holds, loading answers and never throws:", () => {
+describe("loading never throws, whatever the text contains:", () => {
   const yamlish = fc.array(
     fc.constantFrom(
       "channels",
@@ -860,7 +857,7 @@ describe("whatever the text holds, loading answers and never throws:", () => {
     propertyMs,
   );
 
-  test("reading a file leaves every object's prototype alone", async () => {
+  test("reading a file does not change any prototype", async () => {
     await load('{"__proto__": {"polluted": 1}, "channels": [{"__proto__": {"polluted": 1}, "models": {"__proto__": "x"}}]}');
     await load("constructor: { prototype: { polluted: 1 } }\nchannels:\n  - models: { constructor: x, toString: y }");
     expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);

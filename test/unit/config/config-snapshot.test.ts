@@ -26,14 +26,14 @@ describe("routes", () => {
   const settings = three;
   const { routes, channels, version } = buildSnapshot(settings, none);
 
-  test("merge what every channel offers for a model, tiers in ascending order", () => {
+  test("combine the candidates of all channels for a model, with tiers in ascending order", () => {
     expect(shape(routes.get("fast"))).toEqual([["a/big a#1", "a/big a#2", "b/fast b#1"], ["late/fast late#1"]]);
     expect(routes.get("fast")?.size).toBe(4);
     expect([...routes.keys()].toSorted()).toEqual(["fast", "own", "same"]);
     expect([channels, version]).toEqual([settings.channels, settings.version]);
   });
 
-  test("share a channel's weight among its credentials", () => {
+  test("divide a channel's weight among its credentials", () => {
     expect(routes.get("fast")?.tiers[0]?.map(({ weight }) => weight)).toEqual([0.5, 0.5, 3]);
   });
 
@@ -43,7 +43,7 @@ describe("routes", () => {
     expect(one).toBe(other as NonNullable<typeof one>);
   });
 
-  test("hold every deployment's id once for each upstream model of a channel", () => {
+  test("have one deployment id for each upstream model of a channel", () => {
     const ids = [...routes.values()].flatMap((route) => route.tiers.flat().map(({ deployment }) => deployment));
     expect(new Set(ids.map(({ id }) => id)).size).toBe(new Set(ids).size);
   });
@@ -54,14 +54,14 @@ const discovered = await settingsOf("channels:\n  - { name: d, base_url: http://
 describe("a discovered channel", () => {
   const settings = discovered;
 
-  test("serves nothing until it was discovered, then what its list says", () => {
+  test("serves nothing until its models are discovered, then those of its list", () => {
     expect([...buildSnapshot(settings, none).routes.keys()]).toEqual(["m"]);
     const { routes } = buildSnapshot(settings, new Map([["d", ["m", "n", "n", "", "bad\nname", "x".repeat(300)]]]));
     expect([...routes.keys()]).toEqual(["m", "n"]);
     expect(shape(routes.get("m"))).toEqual([["d/m d#1", "e/m e#1"]]);
   });
 
-  test("of a provider whose list prefixes every name is asked for without the prefix", async () => {
+  test("of a provider whose list prefixes each name is used without the prefix", async () => {
     const listed = await settingsOf("channels:\n  - { name: g, provider: gemini, api_key: k }");
     const { routes } = buildSnapshot(listed, new Map([["g", ["models/some-model", "other"]]]));
     expect(shape(routes.get("some-model"))).toEqual([["g/some-model g#1"]]);
@@ -73,21 +73,21 @@ const wildcards = await settingsOf(
   'channels:\n  - { name: named, base_url: http://a, models: [m] }\n  - { name: any, base_url: http://b, tier: 2, models: "*" }\n  - { name: too, base_url: http://c, models: "*" }',
 );
 
-describe("a channel that takes any model", () => {
+describe("a channel that accepts any model", () => {
   const settings = wildcards;
 
-  test("serves what no channel names, and is not mixed into what one does", () => {
+  test("serves models that no channel names, and is not mixed into the routes of others", () => {
     const { routes, wildcard } = buildSnapshot(settings, none);
     expect(shape(routes.get("m"))).toEqual([["named/m named#1"]]);
     expect(shape(wildcard?.("anything/at:all"))).toEqual([["too/anything/at:all too#1"], ["any/anything/at:all any#1"]]);
   });
 
-  test("gives the same route for the same name, while it is remembered", () => {
+  test("returns the same route for the same name, while it is cached", () => {
     const { wildcard } = buildSnapshot(settings, none);
     expect(wildcard?.("x")).toBe(wildcard?.("x") as Route);
   });
 
-  test("remembers a bounded number of names, those asked for last", () => {
+  test("caches a bounded number of names, the most recently used", () => {
     const { wildcard } = buildSnapshot(settings, none);
     const [often, once] = [wildcard?.("often"), wildcard?.("once")];
     for (let at = 0; at < 1500; at++) {
@@ -98,12 +98,12 @@ describe("a channel that takes any model", () => {
     expect(wildcard?.("once")).not.toBe(once as Route);
   });
 
-  test("does not take what cannot be a model", () => {
+  test("rejects what cannot be a model", () => {
     const { wildcard } = buildSnapshot(settings, none);
     for (const name of ["", "a\u0000b", "a\nb", "x".repeat(257)]) expect(wildcard?.(name)).toBeNull();
   });
 
-  test("is absent where there is none", async () => {
+  test("is absent if there is none", async () => {
     expect(buildSnapshot(await settingsOf("channels:\n  - { name: a, base_url: http://a, models: [m] }"), none).wildcard).toBeNull();
   });
 });

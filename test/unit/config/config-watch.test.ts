@@ -38,7 +38,7 @@ function watching(path: string, options: WatchOptions = { debounceMs: 20, pollMs
   };
 }
 
-describe("a change is seen", () => {
+describe("a change is detected", () => {
   test("when the file is written, and again when it is written again", async () => {
     const file = join(directory(), "sluice.yaml");
     writeFileSync(file, "a");
@@ -51,7 +51,7 @@ describe("a change is seen", () => {
     expect(seen.calls).toBe(3);
   });
 
-  test("when it happened between the last reading and the watch", async () => {
+  test("when it happened between the last read and the start of the watch", async () => {
     const file = join(directory(), "sluice.yaml");
     writeFileSync(file, "a");
     const since = stateOf(file);
@@ -74,7 +74,7 @@ describe("a change is seen", () => {
     }
   });
 
-  test("when a link on the way to it is swapped, as mounted ConfigMaps do", async () => {
+  test("when a symbolic link on its path is swapped, as mounted ConfigMaps do", async () => {
     const place = directory();
     const publish = (version: string): void => {
       mkdirSync(join(place, `..${version}`));
@@ -96,7 +96,7 @@ describe("a change is seen", () => {
     }
   });
 
-  test("when the file behind a link is written", async () => {
+  test("when the target of a symbolic link is written", async () => {
     const real = join(directory(), "real.yaml");
     const link = join(directory(), "link.yaml");
     writeFileSync(real, "a");
@@ -107,7 +107,7 @@ describe("a change is seen", () => {
     await next;
   });
 
-  test("when the file comes back after it was gone", async () => {
+  test("when the file is created again after it was deleted", async () => {
     const file = join(directory(), "sluice.yaml");
     writeFileSync(file, "a");
     const seen = watching(file);
@@ -118,7 +118,7 @@ describe("a change is seen", () => {
     expect(seen.calls).toBe(1);
   });
 
-  test("where the file system reports nothing, by looking", async () => {
+  test("by polling, if the file system reports nothing", async () => {
     const place = directory();
     const file = join(place, "later", "sluice.yaml");
     const seen = watching(file, { debounceMs: 5, pollMs: 20 });
@@ -129,7 +129,7 @@ describe("a change is seen", () => {
   });
 });
 
-describe("nothing is called", () => {
+describe("the callback is not called", () => {
   /** Long enough for a wrong call to arrive: several polls and debounces. */
   const wrongCallMs = 250;
 
@@ -154,7 +154,7 @@ describe("nothing is called", () => {
     expect(seen.calls).toBe(1);
   });
 
-  test("after it was closed, nor while the file is gone", async () => {
+  test("after it was closed, or while the file does not exist", async () => {
     const place = directory();
     const file = join(place, "sluice.yaml");
     writeFileSync(file, "a");
@@ -169,7 +169,7 @@ describe("nothing is called", () => {
 });
 
 describe("work that must not overlap itself", () => {
-  test("runs once more for all who asked meanwhile, also when it failed", async () => {
+  test("runs once more for all requests made meanwhile, even if it failed", async () => {
     const ends: ((failed: boolean) => void)[] = [];
     const ask = oneAtATime(async () => {
       if (await new Promise<boolean>((end) => ends.push(end))) throw new Error("expected");

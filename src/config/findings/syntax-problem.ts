@@ -1,16 +1,16 @@
-/** Where a text stops being YAML, why, and how to fix it. */
-export interface SyntaxMistake {
+/** Where a text stops being valid YAML, why, and how to fix it. */
+export interface SyntaxProblem {
   readonly line: number;
   readonly reason: string;
   readonly fix: string;
 }
 
 /**
- * Looks for the mistake in a text that is not YAML. A parser reports it where it can no longer continue, which for a bracket or a quote
- * may be many lines later; whoever fixes the file needs the line where the mistake was made. It is only called for texts that the parser
- * rejected, and returns null if it finds nothing.
+ * Finds the error in a text that is not valid YAML. A parser reports it where it can no longer continue, which for a bracket or a quote
+ * may be many lines later; whoever fixes the file needs the line of the error. Only called for texts that the parser rejected; returns
+ * null if it finds nothing.
  */
-export function syntaxMistake(text: string): SyntaxMistake | null {
+export function findSyntaxProblem(text: string): SyntaxProblem | null {
   return new SyntaxScan(text.split(/\r?\n/)).run() ?? null;
 }
 
@@ -25,9 +25,9 @@ interface LastEntry {
   readonly line: number;
   readonly indent: number;
   /** Its value is expected on the next lines. */
-  readonly waits: boolean;
+  readonly expectsValue: boolean;
   /** A list entry that looks as if the space after its colon was left out. */
-  readonly glued: boolean;
+  readonly spaceless: boolean;
 }
 
 class SyntaxScan {
@@ -37,7 +37,7 @@ class SyntaxScan {
 
   constructor(private readonly lines: readonly string[]) {}
 
-  run(): SyntaxMistake | undefined {
+  run(): SyntaxProblem | undefined {
     while (this.at < this.lines.length) {
       const found = this.line(this.lines[this.at]!);
       if (found !== undefined) return found;
@@ -46,70 +46,71 @@ class SyntaxScan {
     return undefined;
   }
 
-  private line(line: string): SyntaxMistake | undefined {
+  private line(line: string): SyntaxProblem | undefined {
     let column = indentOf(line);
-    if (line[column] === "\t" && line.trim() !== "" && line.trimStart()[0] !== "#") return this.here(tab);
+    if (line[column] === "\t" && line.trim() !== "" && line.trimStart()[0] !== "#") return this.problemHere(tab);
     if (column === line.length || line[column] === "#" || (column === 0 && /^(?:---|\.\.\.)(?:\s|$)/.test(line))) return undefined;
     let isEntry = false;
     while (line[column] === "-" && (column + 1 === line.length || line[column + 1] === " ")) {
-      const misplaced = this.place(column, true);
+      const misplaced = this.enterBlock(column, true);
       if (misplaced !== undefined) return misplaced;
       isEntry = true;
       const dash = column;
       column += 1;
       while (line[column] === " ") column += 1;
-      this.last = { line: this.at, indent: dash, waits: column === line.length || line[column] === "#", glued: false };
-      if (this.last.waits) return undefined;
+      this.last = { line: this.at, indent: dash, expectsValue: column === line.length || line[column] === "#", spaceless: false };
+      if (this.last.expectsValue) return undefined;
       // What follows the dash belongs to the entry.
-      this.last = { ...this.last, waits: true };
+      this.last = { ...this.last, expectsValue: true };
     }
     const colon = colonOf(line, column);
     if (colon >= 0) return this.setting(line, column, colon);
-    return isEntry ? this.entryValue(line, column) : this.bare(line, column);
+    return isEntry ? this.entryValue(line, column) : this.continuation(line, column);
   }
 
-  private setting(line: string, column: number, colon: number): SyntaxMistake | undefined {
-    const misplaced = this.place(column, false);
+  private setting(line: string, column: number, colon: number): SyntaxProblem | undefined {
+    const misplaced = this.enterBlock(column, false);
     if (misplaced !== undefined) return misplaced;
     let start = colon + 1;
     while (line[start] === " ") start += 1;
-    const waits = start >= line.length || line[start] === "#" || /^[&!]\S*\s*(?:#.*)?$/.test(line.slice(start));
-    this.last = { line: this.at, indent: column, waits, glued: false };
-    return waits ? undefined : this.value(line, start, column);
+    const expectsValue = start >= line.length || line[start] === "#" || /^[&!]\S*\s*(?:#.*)?$/.test(line.slice(start));
+    this.last = { line: this.at, indent: column, expectsValue, spaceless: false };
+    return expectsValue ? undefined : this.value(line, start, column);
   }
 
-  private entryValue(line: string, column: number): SyntaxMistake | undefined {
+  private entryValue(line: string, column: number): SyntaxProblem | undefined {
     const indent = this.blocks.at(-1)?.indent ?? 0;
-    this.last = { line: this.at, indent, waits: false, glued: gluedColon.test(line.slice(column)) };
+    this.last = { line: this.at, indent, expectsValue: false, spaceless: colonWithoutSpace.test(line.slice(column)) };
     return this.value(line, column, indent);
   }
 
-  /** A line that is no setting and no entry: the rest of a text that began above, or a setting without its colon. */
-  private bare(line: string, column: number): SyntaxMistake | undefined {
+  /** A line that is neither a setting nor a list entry: the continuation of a text above, or a setting without its colon. */
+  private continuation(line: string, column: number): SyntaxProblem | undefined {
     const { last } = this;
     if (last === null) return this.value(line, column, -1);
     if (column > last.indent) {
-      this.last = { ...last, waits: false };
-      return last.waits ? this.value(line, column, last.indent) : undefined;
+      this.last = { ...last, expectsValue: false };
+      return last.expectsValue ? this.value(line, column, last.indent) : undefined;
     }
-    return this.here(gluedColon.test(line.slice(column)) ? glued : colonless);
+    return this.problemHere(colonWithoutSpace.test(line.slice(column)) ? spaceless : missingColon);
   }
 
   /** Enters the block that a line belongs to by its indentation. */
-  private place(column: number, listed: boolean): SyntaxMistake | undefined {
+  private enterBlock(column: number, listed: boolean): SyntaxProblem | undefined {
     const { blocks, last } = this;
     if (last === null) {
       blocks.push({ indent: column, listed });
       return undefined;
     }
-    const opens = last.waits && (column > last.indent || (listed && column === last.indent && blocks.at(-1)?.listed === false));
+    const opens = last.expectsValue && (column > last.indent || (listed && column === last.indent && blocks.at(-1)?.listed === false));
     if (opens) {
       blocks.push({ indent: column, listed });
       return undefined;
     }
-    const around = blocks.map(({ indent }) => indent);
+    const indents = blocks.map(({ indent }) => indent);
     const inner = blocks.at(-1)!;
-    if (column > inner.indent) return last.glued ? { ...glued, line: last.line + 1 } : this.here(indented(column, around));
+    if (column > inner.indent)
+      return last.spaceless ? { ...spaceless, line: last.line + 1 } : this.problemHere(wrongIndentation(column, indents));
     while (
       blocks.length > 1 &&
       (blocks.at(-1)!.indent > column || (blocks.at(-1)!.indent === column && blocks.at(-1)!.listed && !listed))
@@ -117,11 +118,11 @@ class SyntaxScan {
       blocks.pop();
     }
     const block = blocks.at(-1)!;
-    return block.indent === column && block.listed === listed ? undefined : this.here(indented(column, around));
+    return block.indent === column && block.listed === listed ? undefined : this.problemHere(wrongIndentation(column, indents));
   }
 
-  /** Reads a value from its first character on, over as many lines as it has. */
-  private value(line: string, start: number, indent: number): SyntaxMistake | undefined {
+  /** Scans a value from its first character on, over all of its lines. */
+  private value(line: string, start: number, indent: number): SyntaxProblem | undefined {
     const first = line[start];
     if (first === "&" || first === "!") {
       const next = /^\S+\s+/.exec(line.slice(start));
@@ -133,7 +134,7 @@ class SyntaxScan {
     return undefined;
   }
 
-  /** A text of its own lines, which are all that is indented further. */
+  /** Skips a block scalar: all lines that are indented further. */
   private skipText(indent: number): void {
     while (this.at + 1 < this.lines.length) {
       const next = this.lines[this.at + 1]!;
@@ -142,9 +143,9 @@ class SyntaxScan {
     }
   }
 
-  private brackets(start: number, indent: number): SyntaxMistake | undefined {
+  private brackets(start: number, indent: number): SyntaxProblem | undefined {
     const open: { readonly bracket: string; readonly line: number }[] = [];
-    const unclosed = (): SyntaxMistake => {
+    const unclosed = (): SyntaxProblem => {
       const { bracket, line } = open.at(-1)!;
       return {
         line: line + 1,
@@ -159,7 +160,7 @@ class SyntaxScan {
         if (this.at >= this.lines.length) return unclosed();
         const next = this.lines[this.at]!;
         const begins = indentOf(next);
-        // Inside of brackets no line stands as far left as what they belong to, but for the last bracket.
+        // Inside brackets, no line except the last bracket may be indented as little as the setting that they belong to.
         if (begins <= indent && (colonOf(next, begins) >= 0 || next.startsWith("- ", begins))) return unclosed();
         column = begins - 1;
         continue;
@@ -175,14 +176,14 @@ class SyntaxScan {
         const { bracket, line: opened } = open.pop()!;
         if (closing[bracket] !== character) {
           const reason = `this ${character} does not close the bracket ${bracket} of line ${opened + 1}`;
-          return this.here({ reason, fix: `close that with ${closing[bracket]} first` });
+          return this.problemHere({ reason, fix: `close that with ${closing[bracket]} first` });
         }
-        if (open.length === 0) return this.ended(column + 1);
+        if (open.length === 0) return this.trailing(column + 1);
       }
     }
   }
 
-  private quoted(start: number): SyntaxMistake | undefined {
+  private quoted(start: number): SyntaxProblem | undefined {
     const line = this.at;
     const unclosed = {
       line: line + 1,
@@ -191,11 +192,11 @@ class SyntaxScan {
     };
     const end = this.quoteEnd(start);
     if (end === null) return unclosed;
-    // What was taken for its end, lines later, is the beginning of the next one.
-    return this.ended(end + 1) === undefined ? undefined : this.at > line ? unclosed : this.ended(end + 1);
+    // A quote lines later that seems to close this one is probably the opening quote of another value.
+    return this.trailing(end + 1) === undefined ? undefined : this.at > line ? unclosed : this.trailing(end + 1);
   }
 
-  /** Where in which line a quote ends, which becomes the line that is read; null where it does not. */
+  /** The column of the closing quote; its line becomes the current one. Null if there is none. */
   private quoteEnd(start: number): number | null {
     const quote = this.lines[this.at]![start];
     const began = this.at;
@@ -217,31 +218,34 @@ class SyntaxScan {
   }
 
   /** After a bracket or a quote only a comment may follow. */
-  private ended(column: number): SyntaxMistake | undefined {
+  private trailing(column: number): SyntaxProblem | undefined {
     const rest = this.lines[this.at]!.slice(column).trimStart();
     if (rest === "" || rest[0] === "#") return undefined;
     if (rest[0] === "]" || rest[0] === "}") {
-      return this.here({ reason: `there is a bracket ${rest[0]} too many`, fix: `remove it, or add what opens it` });
+      return this.problemHere({ reason: `there is a bracket ${rest[0]} too many`, fix: `remove it, or add what opens it` });
     }
-    return this.here({ reason: "something follows where the value has ended", fix: "put the whole value in quotes, or begin a new line" });
+    return this.problemHere({
+      reason: "something follows where the value has ended",
+      fix: "put the whole value in quotes, or begin a new line",
+    });
   }
 
-  private here({ reason, fix }: Omit<SyntaxMistake, "line">): SyntaxMistake {
+  private problemHere({ reason, fix }: Omit<SyntaxProblem, "line">): SyntaxProblem {
     return { line: this.at + 1, reason, fix };
   }
 }
 
 const closing: Readonly<Record<string, string>> = { "[": "]", "{": "}" };
 /** As in `name:value`, but not as in `http://host`. */
-const gluedColon = /^[A-Za-z_][\w-]*:[^\s/]/;
+const colonWithoutSpace = /^[A-Za-z_][\w-]*:[^\s/]/;
 
 const tab = { reason: "a tab is used for indentation", fix: "indent with spaces" };
-const glued = { reason: "there is no space after the colon", fix: "write name: value" };
-const colonless = { reason: "a colon is missing", fix: "write name: value, with a space after the colon" };
+const spaceless = { reason: "there is no space after the colon", fix: "write name: value" };
+const missingColon = { reason: "a colon is missing", fix: "write name: value, with a space after the colon" };
 const quoteFix = "add the closing quote, or write a quote inside of the text twice ('') or with a backslash (\\\")";
 
-function indented(column: number, around: readonly number[]): Omit<SyntaxMistake, "line"> {
-  const nearest = [...new Set(around)].toSorted((a, b) => Math.abs(a - column) - Math.abs(b - column)).slice(0, indentsShown);
+function wrongIndentation(column: number, indents: readonly number[]): Omit<SyntaxProblem, "line"> {
+  const nearest = [...new Set(indents)].toSorted((a, b) => Math.abs(a - column) - Math.abs(b - column)).slice(0, indentsShown);
   const known = nearest.toSorted((a, b) => a - b);
   return {
     reason: `the indentation is wrong: ${spaces(column)} before this line, and ${known.join(", ")} before those around it`,
@@ -249,7 +253,7 @@ function indented(column: number, around: readonly number[]): Omit<SyntaxMistake
   };
 }
 
-/** A text can nest thousands deep. */
+/** A file can be nested thousands of levels deep. */
 const indentsShown = 8;
 
 function spaces(count: number): string {
@@ -262,7 +266,7 @@ function indentOf(line: string): number {
   return column;
 }
 
-/** Where the colon stands that makes a setting of a line; -1 where there is none. */
+/** The column of the colon that makes a line a setting; -1 if there is none. */
 function colonOf(line: string, start: number): number {
   const first = line[start];
   let column = start;

@@ -7,14 +7,18 @@ import { settingsAt, shownPath } from "./shown-path.ts";
 const problemsMax = 50;
 
 /** Turns the issues of the schema into problems that a person can act on. */
-export function mistakes(issues: readonly z.core.$ZodIssue[], schema: z.core.$ZodType, lineOf: (path: Path) => number | null): Problem[] {
+export function schemaProblems(
+  issues: readonly z.core.$ZodIssue[],
+  schema: z.core.$ZodType,
+  lineOf: (path: Path) => number | null,
+): Problem[] {
   return issues.slice(0, problemsMax).flatMap((issue) => {
     const path = issue.path.filter((step) => typeof step !== "symbol");
     if (issue.code === "unrecognized_keys") {
       const known = settingsAt(schema, path);
       return issue.keys.slice(0, problemsMax).map((key) => unknownSetting(key, path, known, lineOf));
     }
-    return [{ line: lineOf(path), path: shownPath(schema, path), ...wordsFor(issue) }];
+    return [{ line: lineOf(path), path: shownPath(schema, path), ...messageFor(issue) }];
   });
 }
 
@@ -30,7 +34,7 @@ function unknownSetting(key: string, path: Path, known: readonly string[], lineO
   };
 }
 
-function wordsFor(issue: z.core.$ZodIssue): Pick<Problem, "reason" | "fix"> {
+function messageFor(issue: z.core.$ZodIssue): Pick<Problem, "reason" | "fix"> {
   if (issue.code === "custom") {
     const fix: unknown = issue.params?.["fix"];
     return { reason: issue.message, fix: typeof fix === "string" ? fix : "" };
