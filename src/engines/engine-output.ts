@@ -5,7 +5,7 @@ export interface EngineMessage {
   readonly error: string | null;
 }
 
-/** Returns the message of a line, or null when the line is none. Other fields than `event` and `error` are ignored. */
+/** Returns the message of a line, or null if it is not one. Other fields than `event` and `error` are ignored. */
 export function parseEngineMessage(line: string): EngineMessage | null {
   if (!line.includes('"event"')) return null;
   try {
@@ -31,21 +31,21 @@ export class LineSplitter {
   private rest = "";
   private isTooLong = false;
 
-  constructor(private readonly line: (text: string) => void) {}
+  constructor(private readonly onLine: (text: string) => void) {}
 
   add(bytes: Uint8Array): void {
     const pieces = this.decoder.decode(bytes, { stream: true }).split("\n");
     const last = pieces.pop() ?? "";
     for (const piece of pieces) {
-      this.take(piece);
-      if (!this.isTooLong) this.line(this.rest);
+      this.append(piece);
+      if (!this.isTooLong) this.onLine(this.rest);
       this.rest = "";
       this.isTooLong = false;
     }
-    this.take(last);
+    this.append(last);
   }
 
-  private take(piece: string): void {
+  private append(piece: string): void {
     this.isTooLong ||= this.rest.length + piece.length > lineMax;
     this.rest = this.isTooLong ? "" : this.rest + piece;
   }
@@ -55,15 +55,15 @@ const lineMax = 16 * 1024;
 
 /** Keeps the last bytes of an output of any length. */
 export class LastOutput {
-  private kept = Buffer.alloc(0);
+  private tail = Buffer.alloc(0);
 
   add(bytes: Uint8Array): void {
-    this.kept = Buffer.from(Buffer.concat([this.kept, bytes.subarray(-tailBytesMax)]).subarray(-tailBytesMax));
+    this.tail = Buffer.from(Buffer.concat([this.tail, bytes.subarray(-tailBytesMax)]).subarray(-tailBytesMax));
   }
 
   /** The text on one line, for a log. */
   get text(): string {
-    return this.kept.toString("utf8").replace(undecodableOrUnprintable, " ").trim();
+    return this.tail.toString("utf8").replace(undecodableOrUnprintable, " ").trim();
   }
 }
 

@@ -64,11 +64,11 @@ export class EngineProcess {
 
   private async end(): Promise<ProcessExit> {
     const { onStatus, onError } = this.options;
-    const statuses = linesOf((message) => {
+    const statuses = messagesOf((message) => {
       if (message.event === "ready") this.settle("ready");
       onStatus(message);
     });
-    const errors = linesOf(onError);
+    const errors = messagesOf(onError);
     const lastOutput = new LastOutput();
     const drained = Promise.all([
       readAll(this.process.stdout, (bytes) => statuses.add(bytes)),
@@ -96,7 +96,7 @@ async function readAll(stream: ReadableStream<Uint8Array>, onBytes: (bytes: Uint
   }
 }
 
-function linesOf(onMessage: (message: EngineMessage) => void): LineSplitter {
+function messagesOf(onMessage: (message: EngineMessage) => void): LineSplitter {
   return new LineSplitter((line) => {
     const message = parseEngineMessage(line);
     if (message !== null) onMessage(message);

@@ -59,7 +59,7 @@ export class EngineSupervisor {
    * that no longer answers: the caller gets another one, unless the engine crashed there, for the request may be the reason.
    * `wasAlone` says that no other request was being served there, so this one used too much memory.
    */
-  async ask(lost: string | null = null, wasAlone = false): Promise<string | Failure> {
+  async socketFor(lost: string | null = null, wasAlone = false): Promise<string | Failure> {
     await this.awaitExit(lost);
     await this.ending;
     if (this.stopped) return shuttingDown();
@@ -81,7 +81,7 @@ export class EngineSupervisor {
   /** Resolves when the process has exited. */
   async stop(): Promise<void> {
     this.stopped = true;
-    if (this.child !== null) await ended(this.child);
+    if (this.child !== null) await terminate(this.child);
   }
 
   kill(): void {
@@ -98,7 +98,7 @@ export class EngineSupervisor {
     else if (lost === ready) await Promise.race([child.exited, Bun.sleep(exitGraceMs)]);
     if (this.child !== child || existsSync(ready)) return;
     this.stoppedByUs = child;
-    await ended(child);
+    await terminate(child);
   }
 
   private async start(): Promise<string | Failure> {
@@ -194,7 +194,7 @@ export class EngineSupervisor {
   private crashed(cause: string, detail: string, startedMs: number): Failure {
     const { engine, nowMs, onEvent } = this.options;
     const now = nowMs();
-    this.crashes = now - startedMs < steadyMs ? this.crashes + 1 : 1;
+    this.crashes = now - startedMs < stableMs ? this.crashes + 1 : 1;
     const backoffMs = backoffAfter(this.crashes);
     this.backoffUntilMs = now + backoffMs;
     this.lastCrash = detail === "" ? cause : `${cause}: ${detail}`;
@@ -205,7 +205,7 @@ export class EngineSupervisor {
 }
 
 /** Sends SIGTERM, then SIGKILL after a grace period, and resolves when the process has exited. */
-async function ended(child: EngineProcess): Promise<void> {
+async function terminate(child: EngineProcess): Promise<void> {
   child.kill("SIGTERM");
   const timer = setTimeout(() => child.kill("SIGKILL"), graceMs);
   await child.exited;
@@ -231,7 +231,7 @@ function shuttingDown(): Failure {
 const firstBackoffMs = 1_000;
 const backoffMsMax = 60_000;
 /** After running for this long, earlier crashes are forgotten. */
-const steadyMs = 60_000;
+const stableMs = 60_000;
 const graceMs = 2_000;
 /** How long to wait for the exit of a process that closed its connections. */
 const exitGraceMs = 500;

@@ -46,15 +46,15 @@ export class Engines {
     if (engine === null) return Promise.resolve(failure("misconfigured", "no local engine serves this path"));
     let supervisor = this.supervisors.get(engine);
     if (supervisor === undefined) this.supervisors.set(engine, (supervisor = this.makeSupervisor(engine)));
-    return supervisor.ask(lost, wasAlone);
+    return supervisor.socketFor(lost, wasAlone);
   }
 
   /** Stops all engines, if necessary with SIGKILL, and resolves when they have exited. */
   async stop(): Promise<void> {
     this.stopped = true;
-    const gone = Array.from(this.supervisors.values(), (supervisor) => supervisor.stop());
+    const exits = Array.from(this.supervisors.values(), (supervisor) => supervisor.stop());
     this.folder.remove();
-    await Promise.all(gone);
+    await Promise.all(exits);
   }
 
   /** Kills all engines at once. */

@@ -9,7 +9,7 @@ export function watchMemory(pid: number, bytesMax: number, onTooMuch: (bytes: nu
     if (bytes <= bytesMax) return;
     clearInterval(timer);
     onTooMuch(bytes);
-  }, lookEveryMs);
+  }, pollMs);
   timer.unref();
   return { stop: () => clearInterval(timer) };
 }
@@ -22,7 +22,7 @@ export function engineMemoryMax(engine: EngineKind): number {
   return engine === "chat" ? Infinity : Math.min(4 * 1024 ** 3, totalmem() * 0.75);
 }
 
-const lookEveryMs = 250;
+const pollMs = 250;
 
 function residentBytes(pid: number): number {
   try {

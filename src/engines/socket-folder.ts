@@ -4,32 +4,32 @@ import { join } from "node:path";
 import type { EngineKind } from "./command.ts";
 import type { SocketPath } from "./engine-supervisor.ts";
 
-/** A private directory for sockets, made when it is first needed. */
+/** A private directory for sockets, created on first use. */
 export class SocketFolder {
-  private made: string | null = null;
+  private path: string | null = null;
   private sockets = 0;
 
-  constructor(private readonly under: string) {}
+  constructor(private readonly parent: string) {}
 
   /** Returns a path that was never used before, so that a socket left by a dead engine does not matter. */
   newSocketPath(engine: EngineKind): SocketPath {
     // A cleaner of temporary files may have removed it.
-    if (this.made === null || !existsSync(this.made)) this.made = make(this.under);
+    if (this.path === null || !existsSync(this.path)) this.path = make(this.parent);
     this.sockets++;
-    return { directory: this.made, socket: join(this.made, `${engine}-${this.sockets}`) };
+    return { directory: this.path, socket: join(this.path, `${engine}-${this.sockets}`) };
   }
 
   remove(): void {
-    if (this.made !== null) rmSync(this.made, { recursive: true, force: true });
-    this.made = null;
+    if (this.path !== null) rmSync(this.path, { recursive: true, force: true });
+    this.path = null;
   }
 }
 
-function make(under: string): string {
-  const parent = [under, tmpdir()].find(isShort) ?? "/tmp";
-  mkdirSync(parent, { recursive: true, mode: 0o700 });
+function make(parent: string): string {
+  const folder = [parent, tmpdir()].find(isShort) ?? "/tmp";
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   // mkdtemp creates it with mode 0700.
-  return mkdtempSync(join(parent, prefix));
+  return mkdtempSync(join(folder, prefix));
 }
 
 const prefix = "sluice-";

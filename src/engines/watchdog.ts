@@ -15,8 +15,8 @@ export interface WatchdogOptions {
  * for a CPU is not counted, nor time in which this process itself was stalled and could not read heartbeats.
  */
 export class Watchdog {
-  private stopLooking: (() => void) | null = null;
-  private lookedMs = 0;
+  private stopChecking: (() => void) | null = null;
+  private checkedMs = 0;
   private starvedMs = 0;
   /** Time since the last heartbeat: the part that counts, and all of it. */
   private silentMs = 0;
@@ -26,42 +26,42 @@ export class Watchdog {
 
   beat(): void {
     const { nowMs = monotonicMs, starvedMs, every = interval } = this.options;
-    this.lookedMs = nowMs();
+    this.checkedMs = nowMs();
     this.silentMs = 0;
     this.passedMs = 0;
-    if (this.stopLooking !== null) return;
+    if (this.stopChecking !== null) return;
     this.starvedMs = starvedMs();
-    this.stopLooking = every(this.lookMs, () => this.look());
+    this.stopChecking = every(this.checkEveryMs, () => this.check());
   }
 
   rest(): void {
-    this.stopLooking?.();
-    this.stopLooking = null;
+    this.stopChecking?.();
+    this.stopChecking = null;
   }
 
-  private get lookMs(): number {
-    return this.options.stuckMs / looks;
+  private get checkEveryMs(): number {
+    return this.options.stuckMs / checks;
   }
 
-  private look(): void {
+  private check(): void {
     const { nowMs = monotonicMs, starvedMs, stuckMs, onStuck } = this.options;
     const now = nowMs();
     const starved = starvedMs();
     // When this timer is late, this process was stalled, and heartbeats of that time are still unread.
-    const passedMs = Math.min(now - this.lookedMs, 2 * this.lookMs);
+    const passedMs = Math.min(now - this.checkedMs, 2 * this.checkEveryMs);
     this.silentMs += Math.max(0, passedMs - Math.max(0, starved - this.starvedMs));
     this.passedMs += passedMs;
-    this.lookedMs = now;
+    this.checkedMs = now;
     this.starvedMs = starved;
-    if (this.silentMs < stuckMs && this.passedMs < stuckMs * starvedPatience) return;
+    if (this.silentMs < stuckMs && this.passedMs < stuckMs * starvedFactor) return;
     this.rest();
     onStuck();
   }
 }
 
-const looks = 20;
+const checks = 20;
 /** An engine that is silent for this many times `stuckMs` is killed even if it had no CPU. */
-const starvedPatience = 10;
+const starvedFactor = 10;
 
 function monotonicMs(): number {
   return performance.now();

@@ -12,7 +12,7 @@ export class Cancellation {
   /** The key of the call; null until it is known. */
   keyId: string | null = null;
   /** Its index among the live calls; null if it is not one of them. */
-  place: number | null = null;
+  index: number | null = null;
   /** Almost always there is one listener, the attempt. */
   private only: CancellationListener | null = null;
   private others: CancellationListener[] | null = null;

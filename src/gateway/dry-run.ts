@@ -40,7 +40,7 @@ export function dryRun(ask: CallRequest, key: Key | null, snapshot: Snapshot, up
   if (isFailure(able)) return { barriers: [...barriers, { kind: "failure", failure: able }], plan: null, outOfBounds, route: null };
   const { streamDeadlineMs, wholeDeadlineMs } = snapshot.routing;
   const streams = "stream" in ask && ask.stream && operationSpecs[ask.operation].startsEarly;
-  const plan = upstreams.look(able.route, promptTokensOf(ask), streams ? streamDeadlineMs : wholeDeadlineMs);
+  const plan = upstreams.previewPlan(able.route, promptTokensOf(ask), streams ? streamDeadlineMs : wholeDeadlineMs);
   return { barriers, plan, outOfBounds, route: able.route };
 }
 

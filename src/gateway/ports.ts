@@ -18,7 +18,7 @@ export interface Ports {
   /** ReaderTools that readers of answers may need. */
   readonly tools: ReaderTools;
   /** Cuts long recordings. Without it, or if this installation lacks the codecs, no recording is cut. */
-  readonly cutAudio?: CutAudio;
+  readonly splitAudio?: SplitAudio;
   /** Called for each finished part of a long call. It gets no content. */
   readonly progress?: (fields: PartProgress) => void;
 }
@@ -50,12 +50,12 @@ export interface PartProgress {
 }
 
 /** Decodes a recording and cuts it at silences into parts of at most `secondsMax`. */
-export type CutAudio = (recording: StoredFile, secondsMax: number) => AudioCutting;
+export type SplitAudio = (recording: StoredFile, secondsMax: number) => AudioSplit;
 
 /** A recording that is being cut, no faster than its parts are taken. */
-export interface AudioCutting {
+export interface AudioSplit {
   /** The next part, or null after the last one. The caller awaits one part before it asks for the next. */
-  next(): Promise<AudioPart | CutTrouble | null>;
+  next(): Promise<AudioPart | SplitFailure | null>;
   /** Stops cutting at once. Parts that were returned stay until they are disposed of. */
   stop(): void;
 }
@@ -74,7 +74,7 @@ export interface AudioPart {
 }
 
 /** Why no more parts come. `absent`: the codecs are not installed; otherwise the failure ends the call. */
-export type CutTrouble = { readonly kind: "absent"; readonly missing: string } | { readonly kind: "failed"; readonly failure: Failure };
+export type SplitFailure = { readonly kind: "absent"; readonly missing: string } | { readonly kind: "failed"; readonly failure: Failure };
 
 /** Sends one request. It never throws: a refused connection, a reset or an abort is a failure like any other. */
 export type Send = (request: UpstreamRequest, channel: Channel, credential: string) => Exchange;

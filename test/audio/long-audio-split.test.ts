@@ -4,10 +4,10 @@ import { resolve } from "node:path";
 import fc from "fast-check";
 import { Mp4OutputFormat } from "mediabunny";
 import { makeEncoder } from "../../packages/embedded/src/codecs/encode.ts";
-import { makeCutter, type Part } from "../../packages/embedded/src/split/cutter.ts";
+import { makeSplitter, type Part } from "../../packages/embedded/src/split/splitter.ts";
 import { wavFile } from "../../packages/embedded/src/split/wav-file.ts";
-import { makeCutAudio } from "../../src/engines/audio/split.ts";
-import type { AudioCutting, AudioPart, CutTrouble } from "../../src/gateway/ports.ts";
+import { makeSplitAudio } from "../../src/engines/audio/split.ts";
+import type { AudioSplit, AudioPart, SplitFailure } from "../../src/gateway/ports.ts";
 import type { AudioFormat } from "../../src/media/audio.ts";
 import { eventually } from "../support/eventually.ts";
 import { slowMp4 } from "../support/hostile-audio.ts";
@@ -20,7 +20,7 @@ import { slowed } from "../support/slowed.ts";
 setDefaultTimeout(60_000);
 
 const onLinux = existsSync("/proc/self/fd");
-const open: AudioCutting[] = [];
+const open: AudioSplit[] = [];
 
 afterEach(() => {
   for (const cutting of open.splice(0)) cutting.stop();
@@ -29,7 +29,7 @@ afterEach(() => {
 describe("a recording that is cut", () => {
   const cut = (samples: Float32Array, secondsMax: number, pieces = 1): readonly Part[] => {
     const parts: Part[] = [];
-    const cutter = makeCutter({ sampleRate: 1000, secondsMax, give: (part) => parts.push({ ...part, samples: part.samples.slice() }) });
+    const cutter = makeSplitter({ sampleRate: 1000, secondsMax, onPart: (part) => parts.push({ ...part, samples: part.samples.slice() }) });
     const size = Math.ceil(samples.length / pieces);
     for (let at = 0; at < samples.length; at += size) cutter.push(samples.subarray(at, at + size));
     cutter.end();
@@ -140,7 +140,7 @@ describe("the process that cuts", () => {
         Promise.resolve(wav.slice(from, from + Math.min(length, 65_536)))
       ),
     };
-    const cutter = makeCutAudio()(slow, 5);
+    const cutter = makeSplitAudio()(slow, 5);
     open.push(cutter);
     const first = await cutter.next();
     expect(first).toMatchObject({ kind: "part", start: 0 });
@@ -157,11 +157,11 @@ describe("the process that cuts", () => {
   ])("says that %s is not audio", async (_, bytes) => {
     const trouble = await cutting(bytes, 15).next();
     expect(trouble).toMatchObject({ kind: "failed", failure: { kind: "invalid_request", status: 400, param: "file" } });
-    expect((trouble as CutTrouble & { readonly kind: "failed" }).failure.publicMessage).toContain("could not be cut into parts");
+    expect((trouble as SplitFailure & { readonly kind: "failed" }).failure.publicMessage).toContain("could not be cut into parts");
   });
 
   test("is not there where its package is not", async () => {
-    const cutter = makeCutAudio({ program: new URL("file:///nowhere/main.ts") })(stored(wavOf(tones())), 15);
+    const cutter = makeSplitAudio({ program: new URL("file:///nowhere/main.ts") })(stored(wavOf(tones())), 15);
     expect(await cutter.next()).toMatchObject({ kind: "absent" });
   });
 
@@ -183,10 +183,10 @@ describe("the process that cuts", () => {
 
   test("that is stuck is given up", async () => {
     const program = new URL("../support/heard-tones.ts", import.meta.url);
-    const silent = makeCutAudio({ program, stallMs: 5000 })(stored(wavOf(tones())), 15);
+    const silent = makeSplitAudio({ program, stallMs: 5000 })(stored(wavOf(tones())), 15);
     // It ends by itself without a word.
     expect(await silent.next()).toMatchObject({ kind: "failed", failure: { kind: "internal" } });
-    const stuck = makeCutAudio({ stallMs: 30 })({ ...stored(wavOf(tones())), read: () => new Promise(() => {}) }, 15);
+    const stuck = makeSplitAudio({ stallMs: 30 })({ ...stored(wavOf(tones())), read: () => new Promise(() => {}) }, 15);
     expect(await stuck.next()).toMatchObject({ kind: "failed", failure: { kind: "internal", detail: expect.stringContaining("stuck") } });
   });
 
@@ -199,7 +199,7 @@ describe("the process that cuts", () => {
     await child.stdin.write(file);
     await child.stdin.flush();
     const beganMs = performance.now();
-    expect(await new Response(child.stdout).text()).toContain('"reason":"undecodable","message":"It takes too long');
+    expect(await new Response(child.stdout).text()).toContain('"reason":"undecodable","message":"Decoding it takes too long');
     await child.exited;
     expect(performance.now() - beganMs).toBeLessThan(slowed(10_000));
   });
@@ -236,13 +236,13 @@ describe("the process that cuts", () => {
   });
 
   test("a recording that cannot be read back is our trouble, not the client's", async () => {
-    const cutter = makeCutAudio()({ ...stored(wavOf(tones())), read: () => Promise.reject(new Error("the disk failed")) }, 15);
+    const cutter = makeSplitAudio()({ ...stored(wavOf(tones())), read: () => Promise.reject(new Error("the disk failed")) }, 15);
     expect(await cutter.next()).toMatchObject({ kind: "failed", failure: { kind: "internal" } });
   });
 
   test("runs a few times at once; others wait, and too many are refused", async () => {
-    const cut = makeCutAudio({ processesMax: 1, waitingMax: 1 });
-    const begin = (): AudioCutting => {
+    const cut = makeSplitAudio({ processesMax: 1, waitingMax: 1 });
+    const begin = (): AudioSplit => {
       const cutter = cut(stored(wavOf(tones())), 15);
       open.push(cutter);
       return cutter;
@@ -268,7 +268,7 @@ describe("the process that cuts", () => {
   });
 });
 
-async function expectPart(cutter: Pick<AudioCutting, "next">): Promise<void> {
+async function expectPart(cutter: Pick<AudioSplit, "next">): Promise<void> {
   const part = await cutter.next();
   expect(part?.kind).toBe("part");
   (part as AudioPart).dispose();
@@ -300,13 +300,13 @@ function id3(bytes: number): Uint8Array {
   return tag;
 }
 
-function cutting(bytes: Uint8Array, secondsMax: number): AudioCutting {
-  const made = makeCutAudio()(stored(bytes), secondsMax);
+function cutting(bytes: Uint8Array, secondsMax: number): AudioSplit {
+  const made = makeSplitAudio()(stored(bytes), secondsMax);
   open.push(made);
   return made;
 }
 
-async function all(cutter: AudioCutting): Promise<readonly (AudioPart & { readonly samples: Float32Array })[]> {
+async function all(cutter: AudioSplit): Promise<readonly (AudioPart & { readonly samples: Float32Array })[]> {
   const parts: (AudioPart & { readonly samples: Float32Array })[] = [];
   for (let part = await cutter.next(); part !== null; part = await cutter.next()) {
     if (part.kind !== "part") throw new Error(JSON.stringify(part));

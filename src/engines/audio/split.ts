@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { AudioCutting, AudioPart, CutAudio, CutTrouble } from "../../gateway/ports.ts";
+import type { AudioSplit, AudioPart, SplitAudio, SplitFailure } from "../../gateway/ports.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import type { StoredFile } from "../../media/stored-file.ts";
 import { ByteReader } from "./byte-reader.ts";
@@ -22,37 +22,37 @@ export interface SplitOptions {
 const defaultProgram = new URL("../../../packages/embedded/src/split/main.ts", import.meta.url);
 
 /** `stop` kills the processes that split recordings, and no other is started. */
-export type StoppableCutAudio = CutAudio & { readonly stop: () => void };
+export type StoppableSplitAudio = SplitAudio & { readonly stop: () => void };
 
 /** Splits recordings in separate processes: decoding is CPU-heavy, and a malicious file may crash a decoder. */
-export function makeCutAudio(options: SplitOptions = {}): StoppableCutAudio {
+export function makeSplitAudio(options: SplitOptions = {}): StoppableSplitAudio {
   const { program = defaultProgram, environment = {}, processesMax = 4, waitingMax = 64, stallMs = 300_000 } = options;
   const path = fileURLToPath(program);
   const semaphore = new Semaphore(processesMax, waitingMax);
-  const running = new Set<AudioCutting>();
+  const running = new Set<AudioSplit>();
   let isStopped = false;
-  const cut: CutAudio = (recording, secondsMax) => {
+  const splitAudio: SplitAudio = (recording, secondsMax) => {
     if (isStopped) return alwaysFails({ kind: "failed", failure: failure("shutting_down", "no recording is cut any more") });
     if (!existsSync(path)) return alwaysFails({ kind: "absent", missing: "the package @sluice/embedded" });
     const permit = semaphore.acquire();
     if (permit === null) return alwaysFails({ kind: "failed", failure: failure("saturated", "too many recordings wait to be cut") });
     const command = [process.execPath, path, "--seconds", String(secondsMax)];
-    const cutting = new Cutting({ recording, permit, stallMs, environment, command, onEnd: () => running.delete(cutting) });
-    running.add(cutting);
-    return cutting;
+    const split = new RunningSplit({ recording, permit, stallMs, environment, command, onEnd: () => running.delete(split) });
+    running.add(split);
+    return split;
   };
   const stop = (): void => {
     isStopped = true;
-    for (const cutting of running) cutting.stop();
+    for (const split of running) split.stop();
   };
-  return Object.assign(cut, { stop });
+  return Object.assign(splitAudio, { stop });
 }
 
-function alwaysFails(trouble: CutTrouble): AudioCutting {
-  return { next: () => Promise.resolve(trouble), stop: () => {} };
+function alwaysFails(reason: SplitFailure): AudioSplit {
+  return { next: () => Promise.resolve(reason), stop: () => {} };
 }
 
-interface CuttingOptions {
+interface RunningSplitOptions {
   readonly recording: StoredFile;
   readonly permit: Permit;
   readonly stallMs: number;
@@ -63,26 +63,26 @@ interface CuttingOptions {
 
 type SplitProcess = Bun.Subprocess<"pipe", "pipe", "ignore">;
 
-class Cutting implements AudioCutting {
-  readonly #options: CuttingOptions;
+class RunningSplit implements AudioSplit {
+  readonly #options: RunningSplitOptions;
   #child: SplitProcess | null = null;
   #output: ByteReader | null = null;
-  #trouble: CutTrouble | null = null;
-  #over = false;
+  #failure: SplitFailure | null = null;
+  #isOver = false;
 
-  constructor(options: CuttingOptions) {
+  constructor(options: RunningSplitOptions) {
     this.#options = options;
   }
 
-  async next(): Promise<AudioPart | CutTrouble | null> {
+  async next(): Promise<AudioPart | SplitFailure | null> {
     if (this.#output === null) {
       await this.#options.permit.ready;
-      if (!this.#over) this.#begin();
+      if (!this.#isOver) this.#begin();
     }
-    if (this.#over || this.#output === null) return this.#trouble;
+    if (this.#isOver || this.#output === null) return this.#failure;
     const stalled = setTimeout(() => this.#fail("the process that cuts recordings is stuck"), this.#options.stallMs);
     try {
-      return (await this.#part(this.#output)) ?? this.#trouble;
+      return (await this.#part(this.#output)) ?? this.#failure;
     } finally {
       clearTimeout(stalled);
     }
@@ -103,7 +103,7 @@ class Cutting implements AudioCutting {
 
   /** Backpressure comes from the process, which reads as fast as its parts are consumed. */
   async #feed(input: Bun.FileSink, recording: StoredFile): Promise<void> {
-    for (let at = 0; at < recording.length && !this.#over;) {
+    for (let at = 0; at < recording.length && !this.#isOver;) {
       let bytes: Uint8Array;
       try {
         bytes = await recording.read(at, feedBytes);
@@ -111,7 +111,7 @@ class Cutting implements AudioCutting {
         this.#fail("a recording could not be read back");
         return;
       }
-      if (this.#over) return;
+      if (this.#isOver) return;
       if (bytes.length === 0) return void this.#fail("a recording is shorter than it was");
       try {
         await input.write(bytes);
@@ -126,14 +126,14 @@ class Cutting implements AudioCutting {
 
   async #part(output: ByteReader): Promise<AudioPart | null> {
     const message = await readMessage(output);
-    if (this.#over) return null;
+    if (this.#isOver) return null;
     switch (message?.type) {
       case "part":
         return this.#stored(message, output);
       case "end":
         return this.#end(null);
       case "failed":
-        return this.#end(troubleOf(message));
+        return this.#end(splitFailureOf(message));
       case undefined:
         return this.#fail("the process that cuts recordings ended early");
     }
@@ -146,31 +146,31 @@ class Cutting implements AudioCutting {
       const into = file;
       if (!(await output.pass(message.bytes, (bytes) => into.append(bytes)))) {
         file.dispose();
-        return this.#over ? null : this.#fail("the process that cuts recordings ended early");
+        return this.#isOver ? null : this.#fail("the process that cuts recordings ended early");
       }
     } catch (error) {
       file?.dispose();
       return this.#end({ kind: "failed", failure: notStored(error) });
     }
-    const kept = file;
-    if (this.#over) {
-      kept.dispose();
+    const stored = file;
+    if (this.#isOver) {
+      stored.dispose();
       return null;
     }
     const { start, end, overlap, goesOn } = message;
-    const content = { name: "part.wav", type: "audio/wav", content: kept.stored() };
-    return { kind: "part", start, end, overlap, goesOn, file: content, dispose: () => kept.dispose() };
+    const content = { name: "part.wav", type: "audio/wav", content: stored.stored() };
+    return { kind: "part", start, end, overlap, goesOn, file: content, dispose: () => stored.dispose() };
   }
 
   #fail(detail: string): null {
     return this.#end({ kind: "failed", failure: failure("internal", detail) });
   }
 
-  /** Only the first reason is kept. */
-  #end(trouble: CutTrouble | null): null {
-    if (this.#over) return null;
-    this.#over = true;
-    this.#trouble = trouble;
+  /** Only the first reason is file. */
+  #end(reason: SplitFailure | null): null {
+    if (this.#isOver) return null;
+    this.#isOver = true;
+    this.#failure = reason;
     this.#child?.kill("SIGKILL");
     this.#options.permit.release();
     this.#options.onEnd();
@@ -188,7 +188,7 @@ function spawnOrNull(command: readonly string[], environment: Readonly<Record<st
 
 const feedBytes = 256 * 1024;
 const messageBytesMax = 64 * 1024;
-const stopped = failure("deadline", "the cutting of a recording was stopped");
+const stopped = failure("deadline", "splitting a recording was stopped");
 
 interface PartMessage {
   readonly type: "part";
@@ -220,7 +220,7 @@ async function readMessage(output: ByteReader): Promise<SplitMessage | null> {
   }
 }
 
-function troubleOf({ reason, message }: FailedMessage): CutTrouble {
+function splitFailureOf({ reason, message }: FailedMessage): SplitFailure {
   if (reason === "absent") return { kind: "absent", missing: "a codec of the package @sluice/embedded" };
   if (reason === "broken") return { kind: "failed", failure: failure("internal", `the process that cuts recordings failed: ${message}`) };
   return { kind: "failed", failure: undecodable(message) };
@@ -240,6 +240,6 @@ function undecodable(message: string): Failure {
 function notStored(error: unknown): Failure {
   const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
   return failure("internal", `a part of a recording could not be written to the temporary directory: ${code}`, {
-    message: "The gateway has no room for the parts of this recording at the moment. Try again later.",
+    message: "The gateway has no disk space for the parts of this recording at the moment. Try again later.",
   });
 }

@@ -7,7 +7,7 @@ export interface TranscodeOptions {
   readonly worker?: URL;
   /** How long an idle worker is kept. */
   readonly idleMs?: number;
-  /** How long the worker may send nothing before it counts as stuck. It is then terminated, and every call in it fails. */
+  /** How long the worker may send empty before it counts as stuck. It is then terminated, and every call in it fails. */
   readonly stepMsMax?: number;
 }
 
@@ -38,7 +38,7 @@ export function makeTranscode({ worker = defaultWorker, idleMs = 60_000, stepMsM
   const scheduleIdleStop = (): void => {
     clearTimeout(idle);
     if (running === null || running.live.size > 0) return;
-    idle = setTimeout(() => running?.end("it had nothing to do"), idleMs);
+    idle = setTimeout(() => running?.end("it had empty to do"), idleMs);
     idle.unref();
   };
 
@@ -47,37 +47,37 @@ export function makeTranscode({ worker = defaultWorker, idleMs = 60_000, stepMsM
     const server = started();
     const id = ++lastId;
     server.live.add(id);
-    const forget = (): void => {
+    const release = (): void => {
       server.live.delete(id);
       scheduleIdleStop();
     };
-    const ask = async (request: WorkerRequest): Promise<TranscodedChunk | null> => {
+    const call = async (message: WorkerRequest): Promise<TranscodedChunk | null> => {
       try {
-        return await server.ask(request);
+        return await server.request(message);
       } catch (error) {
-        forget();
+        release();
         throw error;
       }
     };
     const step = async (request: WorkerRequest): Promise<TranscodedChunk> => {
-      const response = await ask(request);
+      const response = await call(request);
       if (response !== null) return response;
-      forget();
+      release();
       throw new TranscoderLost("a codec is not installed");
     };
-    if ((await ask({ type: "make", id, from, to })) === null) {
-      forget();
+    if ((await call({ type: "make", id, from, to })) === null) {
+      release();
       return null;
     }
     let hasMore = false;
     return {
       async push(bytes) {
-        for (let given = bytes; given.length > 0 || hasMore; given = nothing) {
+        for (let given = bytes; given.length > 0 || hasMore; given = empty) {
           const response = await step({ type: "push", id, bytes: given });
           hasMore = response.more;
           if (response.bytes.length > 0) return response.bytes;
         }
-        return nothing;
+        return empty;
       },
       async end() {
         const pieces: Uint8Array[] = [];
@@ -86,13 +86,13 @@ export function makeTranscode({ worker = defaultWorker, idleMs = 60_000, stepMsM
           pieces.push(response.bytes);
           ({ more } = response);
         }
-        forget();
+        release();
         return pieces.length === 1 ? pieces[0]! : new Uint8Array(Buffer.concat(pieces));
       },
       destroy() {
         if (!server.live.has(id)) return;
-        server.tell({ type: "destroy", id });
-        forget();
+        server.send({ type: "destroy", id });
+        release();
       },
     };
   };
@@ -124,14 +124,14 @@ interface TranscodedChunk {
   readonly more: boolean;
 }
 
-const nothing = new Uint8Array(0);
+const empty = new Uint8Array(0);
 
 interface CodecWorker {
   /** The transcoders that were neither ended nor destroyed. */
   readonly live: Set<number>;
-  /** `null` where a package is not installed. */
-  ask(request: WorkerRequest): Promise<TranscodedChunk | null>;
-  tell(message: { readonly type: "destroy"; readonly id: number }): void;
+  /** `null` if a package is not installed. */
+  request(request: WorkerRequest): Promise<TranscodedChunk | null>;
+  send(message: { readonly type: "destroy"; readonly id: number }): void;
   end(reason: string): void;
 }
 
@@ -190,7 +190,7 @@ function start(file: URL, stepMsMax: number, onEnd: (running: CodecWorker) => vo
 
   const running: CodecWorker = {
     live: new Set(),
-    ask: (request) =>
+    request: (request) =>
       new Promise((resolve, reject) => {
         if (ended !== null) {
           reject(new TranscoderLost(ended));
@@ -202,7 +202,7 @@ function start(file: URL, stepMsMax: number, onEnd: (running: CodecWorker) => vo
         updateRef();
         worker.postMessage({ ...request, call }, []);
       }),
-    tell(message) {
+    send(message) {
       if (ended === null) worker.postMessage(message, []);
     },
     end,

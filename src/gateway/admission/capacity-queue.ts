@@ -29,11 +29,11 @@ export class CapacityQueue {
    */
   wait({ route, channels, untilMs, cancellation }: CapacityRequest): Promise<string | null> {
     const waitMs = untilMs - this.ports.nowMs();
-    if (waitMs <= 0 || channels.length === 0 || cancellation.failure !== null) return nobody;
-    const line = this.byRoute.get(route);
+    if (waitMs <= 0 || channels.length === 0 || cancellation.failure !== null) return noChannel;
+    const waiters = this.byRoute.get(route);
     // The oldest call is the least likely to be served in time.
-    if (line !== undefined && line.length >= this.bounds.routeMax) line[0]!.leave(null);
-    if (this.count >= this.bounds.allMax) return nobody;
+    if (waiters !== undefined && waiters.length >= this.bounds.routeMax) waiters[0]!.leave(null);
+    if (this.count >= this.bounds.allMax) return noChannel;
     return new Promise((resolve) => this.enter({ route, channels, waitMs, cancellation, resolve }));
   }
 
@@ -43,14 +43,14 @@ export class CapacityQueue {
   }
 
   private enter({ route, channels, waitMs, cancellation, resolve }: CapacityWait): void {
-    let disarm = (): void => {};
+    let cancelTimer = (): void => {};
     let unlisten = (): void => {};
-    let waits = true;
+    let isWaiting = true;
     const waiter: CapacityWaiter = {
       leave: (channel) => {
-        if (!waits) return;
-        waits = false;
-        disarm();
+        if (!isWaiting) return;
+        isWaiting = false;
+        cancelTimer();
         unlisten();
         this.count -= 1;
         remove(this.byRoute, route, waiter);
@@ -61,7 +61,7 @@ export class CapacityQueue {
     this.count += 1;
     append(this.byRoute, route, waiter);
     for (const name of channels) append(this.byChannel, name, waiter);
-    disarm = this.ports.after(waitMs, () => waiter.leave(null));
+    cancelTimer = this.ports.after(waitMs, () => waiter.leave(null));
     unlisten = cancellation.listen(() => waiter.leave(null));
   }
 }
@@ -84,18 +84,18 @@ interface CapacityWaiter {
   readonly leave: (channel: string | null) => void;
 }
 
-const nobody = Promise.resolve(null);
+const noChannel = Promise.resolve(null);
 
-function append(lines: Map<string, CapacityWaiter[]>, name: string, waiter: CapacityWaiter): void {
-  const line = lines.get(name);
-  if (line === undefined) lines.set(name, [waiter]);
-  else line.push(waiter);
+function append(waitersByName: Map<string, CapacityWaiter[]>, name: string, waiter: CapacityWaiter): void {
+  const waiters = waitersByName.get(name);
+  if (waiters === undefined) waitersByName.set(name, [waiter]);
+  else waiters.push(waiter);
 }
 
-function remove(lines: Map<string, CapacityWaiter[]>, name: string, waiter: CapacityWaiter): void {
-  const line = lines.get(name);
-  const at = line?.lastIndexOf(waiter) ?? -1;
-  if (line === undefined || at < 0) return;
-  line.splice(at, 1);
-  if (line.length === 0) lines.delete(name);
+function remove(waitersByName: Map<string, CapacityWaiter[]>, name: string, waiter: CapacityWaiter): void {
+  const waiters = waitersByName.get(name);
+  const at = waiters?.lastIndexOf(waiter) ?? -1;
+  if (waiters === undefined || at < 0) return;
+  waiters.splice(at, 1);
+  if (waiters.length === 0) waitersByName.delete(name);
 }

@@ -66,72 +66,79 @@ export class FairQueue {
   private queueOf(route: string): RouteQueue {
     let queue = this.queues.get(route);
     if (queue === undefined) {
-      queue = { route, keys: new Map(), count: 0, admissionWindow: 1, admitted: [], disarm: null };
+      queue = { route, keys: new Map(), count: 0, admissionWindow: 1, admitted: [], cancelTimer: null };
       this.queues.set(route, queue);
     }
     return queue;
   }
 
-  private enter(queue: RouteQueue, call: QueueRequest, resolve: (turn: QueueOutcome) => void): void {
+  private enter(queue: RouteQueue, call: QueueRequest, resolve: (outcome: QueueOutcome) => void): void {
     const { keyId, cancellation, again = false } = call;
     const nowMs = this.ports.nowMs();
-    const opensMs = nowMs + Math.max(call.soonestMs, soonestMsMin, queue.count * lookMs);
-    const waiter: QueuedCall = { keyId, opensMs, again, leave: (turn) => this.leave(queue, waiter, turn), resolve, release: () => {} };
-    const line = queue.keys.get(keyId) ?? [];
-    line.splice(again ? returned(line) : line.length, 0, waiter);
-    queue.keys = again ? inFront(queue.keys, keyId, line) : queue.keys.set(keyId, line);
+    const opensMs = nowMs + Math.max(call.soonestMs, soonestMsMin, queue.count * recheckMs);
+    const waiter: QueuedCall = {
+      keyId,
+      opensMs,
+      again,
+      leave: (outcome) => this.leave(queue, waiter, outcome),
+      resolve,
+      release: () => {},
+    };
+    const waiters = queue.keys.get(keyId) ?? [];
+    waiters.splice(again ? returnedCount(waiters) : waiters.length, 0, waiter);
+    queue.keys = again ? movedToFront(queue.keys, keyId, waiters) : queue.keys.set(keyId, waiters);
     queue.count += 1;
     this.count += 1;
     this.totals.set(keyId, (this.totals.get(keyId) ?? 0) + 1);
-    const disarm = this.ports.after(call.deadlineMs - nowMs, () => waiter.leave("late"));
+    const cancelTimer = this.ports.after(call.deadlineMs - nowMs, () => waiter.leave("late"));
     const unlisten = cancellation.listen(() => waiter.leave("gone"));
     waiter.release = () => {
-      disarm();
+      cancelTimer();
       unlisten();
     };
   }
 
-  private leave(queue: RouteQueue, waiter: QueuedCall, turn: QueueOutcome): void {
-    const line = queue.keys.get(waiter.keyId);
-    const at = line?.indexOf(waiter) ?? -1;
-    if (line === undefined || at < 0) return;
-    line.splice(at, 1);
-    if (line.length === 0) queue.keys.delete(waiter.keyId);
+  private leave(queue: RouteQueue, waiter: QueuedCall, outcome: QueueOutcome): void {
+    const waiters = queue.keys.get(waiter.keyId);
+    const at = waiters?.indexOf(waiter) ?? -1;
+    if (waiters === undefined || at < 0) return;
+    waiters.splice(at, 1);
+    if (waiters.length === 0) queue.keys.delete(waiter.keyId);
     queue.count -= 1;
     this.count -= 1;
     const left = this.totals.get(waiter.keyId)! - 1;
     if (left === 0) this.totals.delete(waiter.keyId);
     else this.totals.set(waiter.keyId, left);
     waiter.release();
-    waiter.resolve(turn);
-    this.tidy(queue);
+    waiter.resolve(outcome);
+    this.removeIfEmpty(queue);
   }
 
   /** Admits as many calls as the window allows and sets the timer for the next. `early`: also calls whose time has not come. */
   private release(queue: RouteQueue, early: boolean): void {
-    queue.disarm?.();
-    queue.disarm = null;
+    queue.cancelTimer?.();
+    queue.cancelTimer = null;
     const nowMs = this.ports.nowMs();
     while (queue.admitted.length < queue.admissionWindow) {
       const next = nextOf(queue, early ? Number.POSITIVE_INFINITY : nowMs);
       if (next === null) break;
-      this.letGo(queue, next);
+      this.admit(queue, next);
     }
     // If the window is full, the next call is admitted when an admitted one reports.
     if (queue.count > 0 && queue.admitted.length < queue.admissionWindow) {
-      queue.disarm = this.ports.after(Math.max(0, soonestOf(queue) - nowMs), () => this.release(queue, false));
+      queue.cancelTimer = this.ports.after(Math.max(0, soonestOf(queue) - nowMs), () => this.release(queue, false));
     }
-    this.tidy(queue);
+    this.removeIfEmpty(queue);
   }
 
-  private letGo(queue: RouteQueue, waiter: QueuedCall): void {
+  private admit(queue: RouteQueue, waiter: QueuedCall): void {
     const { keyId } = waiter;
     // The key moves to the end of the round, with its calls that still wait.
-    const line = queue.keys.get(keyId)!;
+    const waiters = queue.keys.get(keyId)!;
     queue.keys.delete(keyId);
-    queue.keys.set(keyId, line);
+    queue.keys.set(keyId, waiters);
     // An admitted call that does not report was not rejected either. It occupies the window for a limited time only.
-    const forget = this.ports.after(silenceMs, () => {
+    const forget = this.ports.after(reportTimeoutMs, () => {
       queue.admitted.splice(queue.admitted.indexOf(forget), 1);
       this.release(queue, false);
     });
@@ -139,10 +146,10 @@ export class FairQueue {
     waiter.leave("go");
   }
 
-  private tidy(queue: RouteQueue): void {
+  private removeIfEmpty(queue: RouteQueue): void {
     if (queue.count > 0) return;
-    queue.disarm?.();
-    queue.disarm = null;
+    queue.cancelTimer?.();
+    queue.cancelTimer = null;
     if (queue.admitted.length === 0 && this.queues.get(queue.route) === queue) this.queues.delete(queue.route);
   }
 
@@ -150,15 +157,15 @@ export class FairQueue {
   private makeRoom(route: string, keyId: string): boolean {
     const queue = this.queues.get(route);
     if (queue !== undefined && queue.count >= this.bounds.routeMax) {
-      const lines = [...queue.keys].map(([key, line]): readonly [string, number] => [key, line.length]);
-      const hog = most(lines, queue.keys.get(keyId)?.length ?? 0);
-      if (hog === null) return false;
-      queue.keys.get(hog)!.at(-1)!.leave("full");
+      const waitersByKey = [...queue.keys].map(([key, waiters]): readonly [string, number] => [key, waiters.length]);
+      const busiestKey = busiest(waitersByKey, queue.keys.get(keyId)?.length ?? 0);
+      if (busiestKey === null) return false;
+      queue.keys.get(busiestKey)!.at(-1)!.leave("full");
     }
     if (this.count < this.bounds.allMax) return true;
-    const hog = most([...this.totals], this.totals.get(keyId) ?? 0);
-    const lines = hog === null ? [] : [...this.queues.values()].map(({ keys }) => keys.get(hog) ?? []);
-    const longest = lines.toSorted((one, other) => other.length - one.length)[0]?.at(-1);
+    const busiestKey = busiest([...this.totals], this.totals.get(keyId) ?? 0);
+    const waitersByKey = busiestKey === null ? [] : [...this.queues.values()].map(({ keys }) => keys.get(busiestKey) ?? []);
+    const longest = waitersByKey.toSorted((one, other) => other.length - one.length)[0]?.at(-1);
     longest?.leave("full");
     return longest !== undefined;
   }
@@ -193,7 +200,7 @@ interface RouteQueue {
   admissionWindow: number;
   /** Those calls, each as the cancel function of the timer that removes it. */
   readonly admitted: (() => void)[];
-  disarm: (() => void) | null;
+  cancelTimer: (() => void) | null;
 }
 
 interface QueuedCall {
@@ -201,8 +208,8 @@ interface QueuedCall {
   /** When a candidate of this call may be asked. Calls of one route may have different candidates. */
   readonly opensMs: number;
   readonly again: boolean;
-  readonly leave: (turn: QueueOutcome) => void;
-  readonly resolve: (turn: QueueOutcome) => void;
+  readonly leave: (outcome: QueueOutcome) => void;
+  readonly resolve: (outcome: QueueOutcome) => void;
   /** Cancels its timer and stops listening for cancellation. */
   release: () => void;
 }
@@ -210,27 +217,27 @@ interface QueuedCall {
 /** A half-open channel may close at any time, so the queue checks regularly. */
 const soonestMsMin = 100;
 /** Each check makes a plan, so calls check less often the more of them wait. */
-const lookMs = 10;
+const recheckMs = 10;
 /** Upstreams reject quickly; no news for this long means that the call was accepted. */
-const silenceMs = 2_000;
+const reportTimeoutMs = 2_000;
 
 /** How many calls at the head were returned to the queue. The next one comes behind them, so that they keep their order. */
-function returned(line: readonly QueuedCall[]): number {
-  const at = line.findIndex(({ again }) => !again);
-  return at < 0 ? line.length : at;
+function returnedCount(waiters: readonly QueuedCall[]): number {
+  const at = waiters.findIndex(({ again }) => !again);
+  return at < 0 ? waiters.length : at;
 }
 
 /** The key is next, but after keys whose calls were returned before. */
-function inFront(keys: ReadonlyMap<string, QueuedCall[]>, keyId: string, line: QueuedCall[]): Map<string, QueuedCall[]> {
+function movedToFront(keys: ReadonlyMap<string, QueuedCall[]>, keyId: string, waiters: QueuedCall[]): Map<string, QueuedCall[]> {
   const others = [...keys].filter(([key]) => key !== keyId);
   const before = others.findIndex(([, [head]]) => head?.again !== true);
-  return new Map(others.toSpliced(before < 0 ? others.length : before, 0, [keyId, line]));
+  return new Map(others.toSpliced(before < 0 ? others.length : before, 0, [keyId, waiters]));
 }
 
 /** The first call whose time has come, in the order of the keys. */
 function nextOf(queue: RouteQueue, nowMs: number): QueuedCall | null {
-  for (const line of queue.keys.values()) {
-    const waiter = line.find(({ opensMs }) => opensMs <= nowMs);
+  for (const waiters of queue.keys.values()) {
+    const waiter = waiters.find(({ opensMs }) => opensMs <= nowMs);
     if (waiter !== undefined) return waiter;
   }
   return null;
@@ -238,12 +245,12 @@ function nextOf(queue: RouteQueue, nowMs: number): QueuedCall | null {
 
 function soonestOf(queue: RouteQueue): number {
   let soonestMs = Number.POSITIVE_INFINITY;
-  for (const line of queue.keys.values()) for (const { opensMs } of line) soonestMs = Math.min(soonestMs, opensMs);
+  for (const waiters of queue.keys.values()) for (const { opensMs } of waiters) soonestMs = Math.min(soonestMs, opensMs);
   return soonestMs;
 }
 
 /** The key with the most calls, if that is more than the new call's key would have. */
-function most(shares: readonly (readonly [keyId: string, count: number])[], own: number): string | null {
+function busiest(shares: readonly (readonly [keyId: string, count: number])[], own: number): string | null {
   let best: readonly [string, number] | null = null;
   for (const share of shares) if (best === null || share[1] > best[1]) best = share;
   return best !== null && best[1] > own + 1 ? best[0] : null;

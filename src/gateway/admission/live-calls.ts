@@ -12,7 +12,7 @@ export class LiveCalls {
   }
 
   begin(call: Cancellation): void {
-    call.place = this.calls.length;
+    call.index = this.calls.length;
     this.calls.push(call);
   }
 
@@ -26,14 +26,14 @@ export class LiveCalls {
 
   /** The last call takes the index of the removed one. */
   private remove(call: Cancellation): boolean {
-    const { place } = call;
-    if (place === null) return false;
+    const { index } = call;
+    if (index === null) return false;
     const last = this.calls.pop()!;
     if (last !== call) {
-      this.calls[place] = last;
-      last.place = place;
+      this.calls[index] = last;
+      last.index = index;
     }
-    call.place = null;
+    call.index = null;
     return true;
   }
 

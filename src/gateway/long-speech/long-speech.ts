@@ -13,25 +13,25 @@ import type { CallRecord, Persisted } from "../settlement/record.ts";
 import type { CallResult } from "../call-result.ts";
 
 /**
- * Speaks a text that is too long for one request: in parts, put together. Until the first part sounds it can fail like
- * any call; from then on it is whole or visibly broken.
+ * Speaks a text that is too long for one request, in parts that are joined. Until the first audio arrives it can fail like any
+ * call. After that the client gets all of it, or sees that it broke off.
  */
 export async function serveLongSpeech(call: Call, gateway: Gateway): Promise<CallResult> {
   const { ask } = call;
   if (ask.operation !== "speech") throw new Error(`a long text cannot be spoken by a call for ${ask.operation}`);
   const tooMuch = tooMuchToRepeat(ask);
-  if (tooMuch !== null) return failedAnswer(tooMuch, (status) => record(call, gateway, [], ended(tooMuch, status)));
+  if (tooMuch !== null) return failedAnswer(tooMuch, (status) => record(call, gateway, [], endOf(tooMuch, status)));
 
-  const making = encoderFor(ask.format, gateway.ports.tools);
+  const encoderPromise = encoderFor(ask.format, gateway.ports.tools);
   const queue = new SpeechQueue(call, ask, gateway);
   const first = await queue.begin();
-  const recorded = (cause: Failure) => (status: number) => record(call, gateway, queue.records, ended(cause, status));
+  const recorded = (cause: Failure) => (status: number) => record(call, gateway, queue.records, endOf(cause, status));
   if (first.kind === "failed") {
-    void making.then((encoder) => (isFailure(encoder) ? undefined : encoder.transcoder?.destroy()));
+    void encoderPromise.then((encoder) => (isFailure(encoder) ? undefined : encoder.transcoder?.destroy()));
     await queue.settled();
     return { ...first, recorded: recorded(first.failure) };
   }
-  const encoder = await making;
+  const encoder = await encoderPromise;
   if (isFailure(encoder)) {
     queue.cancel(encoder);
     await queue.settled();
@@ -46,20 +46,20 @@ function streamOf(
   call: Call,
   gateway: Gateway,
   queue: SpeechQueue,
-  look: { readonly encoder: Transcoder | null; readonly events: boolean },
+  output: { readonly encoder: Transcoder | null; readonly events: boolean },
 ): LongSpeechStream {
   const firstContentMs = gateway.ports.nowMs() - call.facts.startedMs;
-  const stream = new LongSpeechStream(queue, look, (cause, bytesOut) => {
+  const stream = new LongSpeechStream(queue, output, (cause, bytesOut) => {
     unlisten();
-    const outcome = ended(cause, 200);
-    const how: Ended = { ...outcome, state: outcome.state === "failed" ? "interrupted" : outcome.state, bytesOut, firstContentMs };
-    // What was still being spoken ends at once, and is recorded when it has.
-    if (cause === null) return record(call, gateway, queue.records, how);
+    const outcome = endOf(cause, 200);
+    const result: CallEnd = { ...outcome, state: outcome.state === "failed" ? "interrupted" : outcome.state, bytesOut, firstContentMs };
+    // Parts that are still being spoken are cancelled at once, and recorded when they have ended.
+    if (cause === null) return record(call, gateway, queue.records, result);
     return queue.settled().then(async () => {
-      await record(call, gateway, queue.records, how);
+      await record(call, gateway, queue.records, result);
     });
   });
-  // A client that leaves before anyone reads its stream would otherwise leave it open.
+  // If the client leaves before its stream is read, nobody else would cancel it.
   let unlisten = (): void => {};
   unlisten = call.cancellation.listen((reason) => {
     if (reason.kind === "client_gone") stream.cancel(reason);
@@ -68,7 +68,7 @@ function streamOf(
 }
 
 interface Encoder {
-  /** `null` where none is needed. */
+  /** `null` if the parts need no encoding. */
   readonly transcoder: Transcoder | null;
 }
 
@@ -83,7 +83,7 @@ async function encoderFor(format: AudioFormat, tools: ReaderTools): Promise<Enco
 }
 
 function withoutCodecs(format: AudioFormat): Failure {
-  const message = `A long 'input' is put together from parts, and this gateway has no codecs to make '${format}' of them. Use 'pcm'.`;
+  const message = `A long 'input' is spoken in parts, and this gateway has no codecs to encode them as '${format}'. Use 'pcm'.`;
   return failure("misconfigured", `the codecs to make ${format} are not installed`, { scope: "request", message });
 }
 
@@ -91,17 +91,17 @@ function shapeOf({ format, events, characters }: SpeechRequest): ReturnType<type
   return audioShape({ asked: "pcm", wanted: format, events, characters });
 }
 
-interface Ended extends Pick<CallRecord, "status" | "state" | "failure" | "firstContentMs" | "bytesOut"> {}
+interface CallEnd extends Pick<CallRecord, "status" | "state" | "failure" | "firstContentMs" | "bytesOut"> {}
 
-function ended(cause: Failure | null, status: number): Ended {
+function endOf(cause: Failure | null, status: number): CallEnd {
   const state = cause === null ? "complete" : cause.kind === "client_gone" ? "abandoned" : "failed";
   return { status, state, failure: cause, firstContentMs: null, bytesOut: 0 };
 }
 
-function record({ facts, ask }: Call, gateway: Gateway, parts: readonly CallRecord[], how: Ended): Persisted {
+function record({ facts, ask }: Call, gateway: Gateway, parts: readonly CallRecord[], end: CallEnd): Persisted {
   const endedMs = gateway.ports.nowMs();
-  const finish = how.state === "complete" ? "stop" : null;
-  return gateway.record(longRecord(facts, parts, { ...how, endedMs, finish, characters: (ask as SpeechRequest).characters }));
+  const finish = end.state === "complete" ? "stop" : null;
+  return gateway.record(longRecord(facts, parts, { ...end, endedMs, finish, characters: (ask as SpeechRequest).characters }));
 }
 
 function failedAnswer(cause: Failure, recorded: (status: number) => Persisted): CallResult {

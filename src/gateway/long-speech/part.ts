@@ -8,58 +8,58 @@ import type { CallResult, OutputSource } from "../call-result.ts";
 import { serve } from "../serve.ts";
 
 /**
- * One part of a long text, being spoken: a call of its own, that ends with the whole one. Before its turn it is read
- * ahead as far as there is room; when its turn has come it is read as fast as the client takes it.
+ * One part of a long text, as a call of its own that is cancelled with the whole call. Before its turn it is read ahead as far as
+ * memory allows; after that, as fast as the client reads.
  */
 export class SpeechPart {
   readonly records: CallRecord[] = [];
-  /** Of the audio: how much came, and how much of it is still here. */
+  /** How much audio was received, and how much of it is still held. */
   receivedBytes = 0;
   heldBytes = 0;
   readonly answer: Promise<CallResult>;
-  /** Whether it was answered is known. */
+  /** Resolves when it is known whether the part was answered. */
   readonly opening: Promise<OutputSource | Failure>;
   private readonly cancellation = new Cancellation();
-  private readonly unlink: () => void;
+  private readonly unlisten: () => void;
   private source: OutputSource | null = null;
   private held: Uint8Array[] = [];
   private outcome: Failure | "whole" | null = null;
   private reading: Promise<void> | null = null;
-  private due = false;
+  private isCurrent = false;
 
   constructor(
     call: Call,
     gateway: Gateway,
     private readonly options: SpeechPartOptions,
   ) {
-    this.unlink = call.cancellation.listen((reason) => this.cancellation.cancel(reason));
+    this.unlisten = call.cancellation.listen((reason) => this.cancellation.cancel(reason));
     this.answer = serve({ ...call, cancellation: this.cancellation, split: false }, gateway.collecting(this.records));
     this.opening = this.opened();
-    // Whoever takes it is told of it.
+    // Errors are reported by `take`.
     this.opening.catch(() => {});
   }
 
-  /** Its upstream has said all it had to say. */
+  /** The upstream's answer was read to its end. */
   get isRead(): boolean {
     return this.outcome === "whole";
   }
 
-  /** Nothing of it has left yet, so it could be spoken again. */
+  /** None of its audio was sent yet, so that the part can be spoken again. */
   get isUntouched(): boolean {
     return this.receivedBytes === this.heldBytes;
   }
 
-  /** Reads until its turn comes, and says why if it fails before that. */
+  /** Reads until it is this part's turn. Returns the failure if there is one before that. */
   async readAhead(): Promise<Failure | null> {
     const { room } = this.options;
-    while (!this.due && this.outcome === null) await (room.isFull ? room.changed() : this.read());
+    while (!this.isCurrent && this.outcome === null) await (room.isFull ? room.changed() : this.read());
     return this.outcome === "whole" ? null : this.outcome;
   }
 
-  /** Its turn has come: the next of its audio, or `null` behind the last. */
+  /** The next audio, now that it is this part's turn; `null` after the last. */
   async take(): Promise<Uint8Array | Failure | null> {
-    if (!this.due) {
-      this.due = true;
+    if (!this.isCurrent) {
+      this.isCurrent = true;
       this.options.room.wake();
     }
     for (;;) {
@@ -83,7 +83,7 @@ export class SpeechPart {
     this.source?.cancel(reason);
   }
 
-  /** One read at a time, whoever wants it. */
+  /** Reads are shared: there is one at a time. */
   private read(): Promise<void> {
     this.reading ??= this.readOnce().finally(() => (this.reading = null));
     return this.reading;
@@ -110,13 +110,13 @@ export class SpeechPart {
     }
     if (answer.kind === "whole") return failure("bad_response", "a part came as a whole and not as a stream");
     this.source = answer.source;
-    const wrong = this.wrong(answer.voice);
-    if (wrong !== null) answer.source.cancel(wrong);
-    return wrong ?? answer.source;
+    const rejected = this.rejectAnswer(answer.voice);
+    if (rejected !== null) answer.source.cancel(rejected);
+    return rejected ?? answer.source;
   }
 
-  /** Why it is of no use, although there is an answer. */
-  private wrong(voice: string | null): Failure | null {
+  /** Why an answer cannot be used. */
+  private rejectAnswer(voice: string | null): Failure | null {
     const expected = this.options.voice;
     if (expected !== undefined && voice !== expected) return failure("interrupted", "a part was spoken by another voice");
     return this.outcome === "whole" ? null : this.outcome;
@@ -125,7 +125,7 @@ export class SpeechPart {
   private end(outcome: Failure | "whole"): void {
     if (this.outcome !== null) return;
     this.outcome = outcome;
-    this.unlink();
+    this.unlisten();
     this.options.room.wake();
   }
 
@@ -138,9 +138,9 @@ export class SpeechPart {
 
 export interface SpeechPartOptions {
   readonly room: ReadAheadLimit;
-  /** The voice that the client was told of; undefined for the first part, which decides it. */
+  /** The voice of the first part, which the client was told; undefined for the first part itself. */
   readonly voice: string | null | undefined;
 }
 
-/** Nobody sees the status of a part. */
+/** The status of a part is not shown to anybody. */
 const recordedStatus = 200;

@@ -13,20 +13,20 @@ import type { CallRecord } from "../settlement/record.ts";
 import type { CallResult } from "../call-result.ts";
 
 /**
- * The parts of a long text in their order. While one is being sent the next are already being spoken, but not so early
- * that their upstreams would have to wait long for us: one that waits may hang up.
+ * The parts of a long text in order. While one is sent, the next ones are already being spoken, but not too early: an upstream whose
+ * answer is not read for long may close the connection.
  */
 export class SpeechQueue {
   private readonly texts: Iterator<string, void, undefined>;
-  private following: string | null = null;
+  private nextText: string | null = null;
   private readonly room = new ReadAheadLimit();
   private readonly parts: SpeechPart[] = [];
-  /** Those that are not sent yet, in their order. */
+  /** The parts that have not been sent completely, in order. */
   private readonly open: OpenPart[] = [];
   private route: Route;
   private voice: string | null | undefined;
-  /** Nothing is spoken ahead any more: it was too much for the channel. */
-  private oneByOne = false;
+  /** No part is spoken ahead any more, because the channel could not handle it. */
+  private sequential = false;
   private sentBytes = 0;
   private sentCharacters = 0;
 
@@ -40,23 +40,23 @@ export class SpeechQueue {
     this.advance();
   }
 
-  /** Begins the first part, whose answer is the beginning of the whole. It settles with whom the others are spoken. */
+  /** Starts the first part, whose answer begins that of the whole call. It decides which channels speak the others. */
   async begin(): Promise<CallResult> {
-    const first = this.add(this.following!, false);
+    const first = this.add(this.nextText!, false);
     this.advance();
     const answer = await first.answer;
     if (answer.kind !== "failed") {
       this.voice = answer.voice;
       this.route = withSameVoice(this.call.route, this.ask.voice, answer.channel);
-      this.lookAhead();
+      this.startAhead();
     }
     return answer;
   }
 
-  /** The next audio of the part whose turn it is; `joint` behind its last, and `end` behind the last part. */
+  /** The next audio of the current part; `joint` after its last, and `end` after the last part. */
   async next(): Promise<Uint8Array | Failure | "joint" | "end"> {
     for (;;) {
-      this.lookAhead();
+      this.startAhead();
       const first = this.open[0];
       if (first === undefined) return "end";
       const bytes = await first.part.take();
@@ -64,22 +64,22 @@ export class SpeechQueue {
       if (!isFailure(bytes)) return bytes;
       if (!this.canRepeat(first, bytes)) return bytes;
       first.part.cancel(bytes);
-      this.oneByOne = true;
-      this.open[0] = this.made(first.text, first.characters, false);
+      this.sequential = true;
+      this.open[0] = this.startPart(first.text, first.characters, false);
     }
   }
 
   cancel(reason: Failure): void {
     for (const part of this.parts) part.cancel(reason);
-    this.following = null;
+    this.nextText = null;
   }
 
-  /** How every part so far went. */
+  /** The records of all parts so far. */
   get records(): readonly CallRecord[] {
     return this.parts.flatMap(({ records }) => records);
   }
 
-  /** Every part that was begun has been answered, or was given up. */
+  /** Resolves when each started part was answered or cancelled. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.parts.map(({ opening }) => opening));
   }
@@ -91,51 +91,51 @@ export class SpeechQueue {
     return "joint";
   }
 
-  /** What failed before its turn, and perhaps because it was early, gets another chance. Nobody has heard of it yet. */
+  /** A part that failed before its turn, perhaps because it was started early, is tried again: none of it was sent. */
   private canRepeat({ part, early }: OpenPart, cause: Failure): boolean {
     return early && part.isUntouched && cause.blame !== "client" && this.call.cancellation.failure === null;
   }
 
-  private lookAhead(): void {
-    while (this.following !== null && this.isSoon()) {
+  private startAhead(): void {
+    while (this.nextText !== null && this.isNeededSoon()) {
       const early = this.open.length > 0;
-      const part = this.add(this.following, early);
+      const part = this.add(this.nextText, early);
       this.advance();
       if (early) void this.readAhead(part);
     }
   }
 
-  /** The part behind those that are open will be needed soon. */
-  private isSoon(): boolean {
+  /** Whether the next part will be needed soon. */
+  private isNeededSoon(): boolean {
     if (this.open.length === 0) return true;
-    if (this.oneByOne) return this.open.every(({ part }) => part.isRead);
+    if (this.sequential) return this.open.every(({ part }) => part.isRead);
     if (this.open.length > aheadMax) return false;
-    const perCharacter = this.sentCharacters === 0 ? guessedBytesPerCharacter : this.sentBytes / this.sentCharacters;
-    const before = this.open.reduce((sum, { part, characters }) => {
+    const perCharacter = this.sentCharacters === 0 ? estimatedBytesPerCharacter : this.sentBytes / this.sentCharacters;
+    const pendingBytes = this.open.reduce((sum, { part, characters }) => {
       const expected = part.isRead ? 0 : Math.max(0, perCharacter * characters - part.receivedBytes);
       return sum + part.heldBytes + expected;
     }, 0);
-    return before <= soonBytes;
+    return pendingBytes <= aheadBytesMax;
   }
 
   private async readAhead(part: SpeechPart): Promise<void> {
-    // What is thrown is met again by whoever takes the part.
+    // Errors are reported by `take`.
     const cause = await part.readAhead().catch(() => null);
-    if (cause !== null) this.oneByOne = true;
+    if (cause !== null) this.sequential = true;
   }
 
   private add(text: string, early: boolean): SpeechPart {
-    const made = this.made(text, characterCount(text), early);
-    this.open.push(made);
-    return made.part;
+    const started = this.startPart(text, characterCount(text), early);
+    this.open.push(started);
+    return started.part;
   }
 
-  private made(text: string, characters: number, early: boolean): OpenPart {
+  private startPart(text: string, characters: number, early: boolean): OpenPart {
     const { call, gateway, route, parts } = this;
     const ask = speechPart(this.ask, text);
     if (isFailure(ask)) throw new Error(`a part of a good request is not good: ${ask.detail}`);
     const isFirst = parts.length === 0;
-    // Each part has the time that a call has.
+    // Each part has the deadline of a call of its own.
     const facts = isFirst ? call.facts : { ...call.facts, startedMs: gateway.ports.nowMs() };
     const index = parts.length + 1;
     const headers = partHeaders(call, index);
@@ -149,7 +149,7 @@ export class SpeechQueue {
 
   private advance(): void {
     const { value } = this.texts.next();
-    this.following = value ?? null;
+    this.nextText = value ?? null;
   }
 }
 
@@ -157,17 +157,17 @@ interface OpenPart {
   readonly part: SpeechPart;
   readonly text: string;
   readonly characters: number;
-  /** It was begun before its turn. */
+  /** It was started before its turn. */
   readonly early: boolean;
 }
 
 const aheadMax = 2;
-/** About forty seconds of sound: longer than a voice takes to begin, and less than there is room for. */
-const soonBytes = 2 * 1024 * 1024;
-/** Fifteen characters a second, at 48,000 bytes. */
-const guessedBytesPerCharacter = 3200;
+/** About forty seconds of audio: longer than a voice takes to start, and less than may be held. */
+const aheadBytesMax = 2 * 1024 * 1024;
+/** Fifteen characters per second, at 48,000 bytes per second. */
+const estimatedBytesPerCharacter = 3200;
 
-/** What every channel of the route takes in one request. */
+/** The longest input that each channel of the route accepts. */
 function charactersMax({ route, snapshot }: Call): number {
   const limits = route.tiers.flat().map(({ deployment }) => deployment.channel.capabilities.inputCharactersMax ?? Infinity);
   return Math.min(snapshot.service.speechCharactersMax, ...limits);

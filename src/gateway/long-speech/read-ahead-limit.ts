@@ -1,4 +1,4 @@
-/** The audio that is held in memory for one call. Above the limit nothing more is read ahead. */
+/** Counts the audio that is held in memory for one call. Above the limit, nothing more is read ahead. */
 export class ReadAheadLimit {
   private bytes = 0;
   private waiting: (() => void)[] = [];
@@ -16,7 +16,7 @@ export class ReadAheadLimit {
     if (!this.isFull) this.wake();
   }
 
-  /** Until there may be room again, or another reason to look. */
+  /** Resolves when there may be room again, or when a reader should check for another reason. */
   changed(): Promise<void> {
     return new Promise((resolve) => this.waiting.push(resolve));
   }

@@ -2,25 +2,28 @@ import type { MeteredUsage } from "../../operations/usage.ts";
 import type { CallFacts } from "../call.ts";
 import type { CallRecord } from "../settlement/record.ts";
 
-/** How the whole went, with what is known of its parts. */
-export function longRecord(facts: Readonly<CallFacts>, parts: readonly CallRecord[], how: HowItWent): CallRecord {
+/** The record of the whole call, made from those of its parts. */
+export function longRecord(facts: Readonly<CallFacts>, parts: readonly CallRecord[], end: LongCallEnd): CallRecord {
   return {
     ...facts,
-    ...how,
+    ...end,
     attempts: parts.flatMap(({ attempts }) => attempts),
-    usage: usageOf(parts, how.state === "complete" ? how.characters : null),
+    usage: usageOf(parts, end.state === "complete" ? end.characters : null),
     clampedTo: null,
     plan: null,
     skippedEvents: parts.reduce((sum, { skippedEvents }) => sum + skippedEvents, 0),
   };
 }
 
-export interface HowItWent extends Pick<CallRecord, "status" | "state" | "failure" | "endedMs" | "firstContentMs" | "finish" | "bytesOut"> {
-  /** Of the whole text. */
+export interface LongCallEnd extends Pick<
+  CallRecord,
+  "status" | "state" | "failure" | "endedMs" | "firstContentMs" | "finish" | "bytesOut"
+> {
+  /** The characters of the whole text. */
   readonly characters: number;
 }
 
-/** What was counted of any part; of an answer that broke off, the characters are those of the parts that were spoken. */
+/** The sum over all parts. If the answer broke off, the characters are those of the parts that were spoken. */
 export function usageOf(parts: readonly CallRecord[], characters: number | null): MeteredUsage | null {
   const counted = parts.flatMap(({ usage }) => (usage === null ? [] : [usage]));
   if (counted.length === 0 && characters === null) return null;

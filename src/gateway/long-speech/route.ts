@@ -3,8 +3,8 @@ import { voicesOf, type Candidate, type Route } from "../../channels/channel.ts"
 import { isFailure } from "../../operations/failure.ts";
 
 /**
- * With whom the rest of a text is spoken, once a channel has begun: with that channel, and where it fails only with those
- * that go by the same name of the voice. A change of voice in the middle would be worse than an error.
+ * The route for the other parts once a channel has spoken the first: that channel, and if it fails only channels with the same voice.
+ * A change of voice in the middle would be worse than an error.
  */
 export function withSameVoice(route: Route, asked: string | null, channel: string | null): Route {
   const isFirst = ({ deployment }: Candidate): boolean => deployment.channel.name === channel;

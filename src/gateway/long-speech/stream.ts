@@ -9,26 +9,26 @@ import { joined, sentOf } from "../attempt/relay.ts";
 import type { OutputSource } from "../call-result.ts";
 
 /**
- * A long text on its way to the client: its parts joined, encoded as one, and in events where they are wanted. However
- * it ends, everything that is still being spoken ends with it, and `settled` is told exactly once.
+ * The answer to a long text: the parts are joined, encoded as one, and sent as events if the client asked for that. When it ends for
+ * any reason, the parts that are still being spoken are cancelled, and `settled` is called exactly once.
  */
 export class LongSpeechStream implements OutputSource {
   private readonly speech = new JoinedSpeech();
   private bytesOut = 0;
-  private over = false;
+  private isOver = false;
   private cause: Failure | null = null;
   unsentBytes: (() => number) | null = null;
 
   constructor(
     private readonly queue: SpeechQueue,
-    private readonly look: { readonly encoder: Transcoder | null; readonly events: boolean },
+    private readonly output: { readonly encoder: Transcoder | null; readonly events: boolean },
     private readonly settled: (cause: Failure | null, bytesOut: number) => Persisted,
   ) {}
 
   async next(): Promise<Uint8Array | Failure | null> {
     try {
-      while (!this.over) {
-        const bytes = await this.made();
+      while (!this.isOver) {
+        const bytes = await this.nextPiece();
         if (bytes === null || isFailure(bytes)) await this.end(bytes);
         else if (bytes.length > 0) return bytes;
       }
@@ -43,10 +43,10 @@ export class LongSpeechStream implements OutputSource {
     void this.end(reason);
   }
 
-  /** What the next piece of audio brings, which may be nothing yet; `null` when the last has left. */
-  private async made(): Promise<Uint8Array | Failure | null> {
+  /** The bytes for the next piece of audio, which may be none; `null` after the last. */
+  private async nextPiece(): Promise<Uint8Array | Failure | null> {
     const piece = await this.queue.next();
-    if (this.over) return this.cause;
+    if (this.isOver) return this.cause;
     if (piece === "end") return this.ending();
     if (piece !== "joint" && isFailure(piece)) return interrupted(piece);
     const samples = piece === "joint" ? this.speech.partEnds() : this.speech.push(piece);
@@ -55,10 +55,10 @@ export class LongSpeechStream implements OutputSource {
   }
 
   private async ending(): Promise<Uint8Array | null> {
-    const { encoder, events } = this.look;
+    const { encoder, events } = this.output;
     const audio = [await this.encoded(this.speech.end())];
     if (encoder !== null) audio.push(await encoder.end());
-    if (this.over) return null;
+    if (this.isOver) return null;
     const frames = audio.map((bytes) => this.framed(bytes));
     if (events) frames.push(speechDoneFrame(usageOf(this.queue.records, null)));
     const last = this.counted(joined(frames));
@@ -67,17 +67,17 @@ export class LongSpeechStream implements OutputSource {
   }
 
   private async encoded(samples: Uint8Array): Promise<Uint8Array> {
-    const { encoder } = this.look;
+    const { encoder } = this.output;
     return encoder === null || samples.length === 0 ? samples : encoder.push(samples);
   }
 
-  /** Nothing leaves once it has ended. */
+  /** Nothing is sent after the end. */
   private sent(audio: Uint8Array): Uint8Array | Failure | null {
-    return this.over ? this.cause : this.counted(this.framed(audio));
+    return this.isOver ? this.cause : this.counted(this.framed(audio));
   }
 
   private framed(audio: Uint8Array): Uint8Array {
-    return this.look.events && audio.length > 0 ? speechDeltaFrame(audio) : audio;
+    return this.output.events && audio.length > 0 ? speechDeltaFrame(audio) : audio;
   }
 
   private counted(bytes: Uint8Array): Uint8Array {
@@ -85,20 +85,20 @@ export class LongSpeechStream implements OutputSource {
     return bytes;
   }
 
-  /** The last bytes wait for what is made of it. */
+  /** The last bytes are sent after the record was written. */
   private end(cause: Failure | null): Persisted {
-    if (this.over) return null;
-    this.over = true;
+    if (this.isOver) return null;
+    this.isOver = true;
     this.cause = cause;
     if (cause !== null) this.queue.cancel(cause);
-    this.look.encoder?.destroy();
-    // What breaks in words is told behind all that came before it.
-    const isLost = cause !== null && (cause.kind === "client_gone" || !this.look.events);
+    this.output.encoder?.destroy();
+    // An error event is sent after all audio before it, so that only a broken connection loses bytes.
+    const isLost = cause !== null && (cause.kind === "client_gone" || !this.output.events);
     return this.settled(cause, isLost ? sentOf(this.bytesOut, this) : this.bytesOut);
   }
 }
 
-/** After the first sound, what went wrong with an upstream is told as one thing: it broke off. */
+/** After the first audio, any failure of an upstream is reported as an interruption. */
 function interrupted(cause: Failure): Failure {
   return cause.blame === "channel" ? failure("interrupted", cause.detail, { status: cause.status }) : cause;
 }

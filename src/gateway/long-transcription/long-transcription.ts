@@ -6,13 +6,13 @@ import { summedUsage } from "../../operations/transcription/merge/usage.ts";
 import type { TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
 import type { Call } from "../call.ts";
 import type { Gateway } from "../gateway.ts";
-import { Parts, uncut, type PartFailure } from "./parts.ts";
+import { Parts, tooLongFor, type PartFailure } from "./parts.ts";
 import { knownSpeakers, planParts } from "./plan.ts";
 import type { CallRecord, Persisted } from "../settlement/record.ts";
 import { joined, sentOf } from "../attempt/relay.ts";
 import type { CallResult, OutputSource } from "../call-result.ts";
 
-/** Transcribes a recording that is too long for one request: in parts, put together. */
+/** Transcribes a recording that is too long for one request, in parts that are joined. */
 export function serveLongTranscription(call: Call, gateway: Gateway): Promise<CallResult> {
   if (call.ask.operation !== "transcription") throw new Error(`a ${call.ask.operation} was to be transcribed`);
   return new LongTranscription(call, call.ask, gateway).run();
@@ -35,10 +35,10 @@ class LongTranscription {
   async run(): Promise<CallResult> {
     const { call, ask, gateway } = this;
     const plan = planParts(call, ask);
-    if (plan === null) return this.failed(uncut(call, "no channel takes parts of a sensible length"), null);
-    const cutting = gateway.ports.cutAudio?.(ask.file.content, plan.secondsMax);
-    if (cutting === undefined) return this.failed(uncut(call, "this gateway cannot cut it into parts"), null);
-    const parts = new Parts(call, ask, plan, cutting, gateway);
+    if (plan === null) return this.failed(tooLongFor(call, "no channel takes parts of a sensible length"), null);
+    const split = gateway.ports.splitAudio?.(ask.file.content, plan.secondsMax);
+    if (split === undefined) return this.failed(tooLongFor(call, "this gateway cannot cut it into parts"), null);
+    const parts = new Parts(call, ask, plan, split, gateway);
     this.parts = parts;
     return ask.stream ? this.stream(parts) : this.whole(parts);
   }
@@ -58,7 +58,7 @@ class LongTranscription {
     return { kind: "whole", body: answer.body, type: answer.type, ...this.facts() };
   }
 
-  /** The head waits for the first part: until then, a failure can still be told with a status. */
+  /** The head is sent with the first part: until then a failure can have a status of its own. */
   private async stream(parts: Parts): Promise<CallResult> {
     const first = await parts.next();
     if (first?.kind === "failed") return this.failedPart(first);
@@ -79,7 +79,7 @@ class LongTranscription {
     return { kind: "stream", source, type: eventsType, shape: "events", ...this.facts() };
   }
 
-  /** The frames of what is certain since this part was heard. */
+  /** The frames for the text that is final after this part. */
   private heard(part: HeardPart): Uint8Array | Failure {
     const delta = this.merged.add(part);
     if (this.ask.format !== "diarized_json") return delta === "" ? nothing : deltaFrame(delta);
@@ -111,7 +111,7 @@ class LongTranscription {
     };
   }
 
-  /** Whoever answered a part, in the order they came in. */
+  /** The channels that answered the parts, in order. */
   private facts(): Pick<CallResult, "channel" | "attempts" | "clampedTo" | "voice"> {
     const attempts = this.attempts();
     const channels = new Set(attempts.filter(({ outcome }) => outcome === "answered").map(({ channel }) => channel));
@@ -143,14 +143,14 @@ class LongTranscription {
 const nothing = new Uint8Array(0);
 
 interface LongSourceOptions {
-  /** The frames of a part that was heard. */
+  /** The frames for the transcript of a part. */
   heard(part: HeardPart): Uint8Array | Failure;
   last(): Uint8Array;
-  /** Is told exactly once how it ended, when nothing is under way any more. */
+  /** Called exactly once, when no part is running any more. */
   settled(cause: Failure | null, bytesOut: number): Persisted;
 }
 
-/** What is said of each part, as soon as all before it is said. */
+/** Sends the transcript of each part as soon as all parts before it are sent. */
 class LongSource implements OutputSource {
   private bytesOut = 0;
   unsentBytes: (() => number) | null = null;

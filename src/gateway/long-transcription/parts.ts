@@ -6,105 +6,105 @@ import { partHeaders, type Call } from "../call.ts";
 import { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { partAsk, type PartPlan } from "./plan.ts";
-import type { AudioCutting, AudioPart, CutTrouble } from "../ports.ts";
+import type { AudioSplit, AudioPart, SplitFailure } from "../ports.ts";
 import { serve } from "../serve.ts";
 import type { CallRecord } from "../settlement/record.ts";
 
-/** Why a part, and with it the call, failed. */
+/** The failure of a part, which ends the call. */
 export interface PartFailure {
   readonly kind: "failed";
   readonly failure: Failure;
   readonly retryAfterMs: number | null;
 }
 
-/** A part that was heard. */
+/** A transcribed part. */
 export interface PartHeard extends HeardPart {
   readonly kind: "heard";
 }
 
 /**
- * The parts of a recording, each served like a call of its own, a few at a time, and given in their order. The first that fails
- * ends the others, as does whatever ends the call.
+ * Serves the parts of a recording like calls of their own, a few at a time, and returns their transcripts in order. The first failure
+ * cancels the other parts, and so does the cancellation of the call.
  */
 export class Parts {
-  /** One line for each part that was begun, once all have ended. */
+  /** The records of all started parts; complete when all have ended. */
   readonly records: CallRecord[] = [];
   private readonly cancellation = new Cancellation();
   private readonly results: Promise<PartHeard | PartFailure | null>[] = [];
   private readonly running = new Set<Promise<unknown>>();
-  private readonly pumping: Promise<void>;
-  private tail: (result: PartHeard | PartFailure | null | Promise<PartHeard | PartFailure>) => void = () => {};
+  private readonly finished: Promise<void>;
+  private resolveLast: (result: PartHeard | PartFailure | null | Promise<PartHeard | PartFailure>) => void = () => {};
   private failed: PartFailure | null = null;
   private total: number | null = null;
-  private begun = 0;
-  private given = 0;
+  private started = 0;
+  private returned = 0;
 
   constructor(
     private readonly call: Call,
     private readonly ask: TranscriptionRequest,
     private readonly plan: PartPlan,
-    private readonly cutting: AudioCutting,
+    private readonly split: AudioSplit,
     private readonly gateway: Gateway,
   ) {
-    this.lengthen();
+    this.addResult();
     const unlisten = call.cancellation.listen((reason) => this.fail({ kind: "failed", failure: reason, retryAfterMs: null }));
-    this.pumping = this.pump().finally(unlisten);
+    this.finished = this.run().finally(unlisten);
   }
 
-  /** The next part in the order of the recording, null after the last, or why there is none. */
+  /** The next transcript in order, null after the last, or the failure. */
   async next(): Promise<PartHeard | PartFailure | null> {
-    const result = await this.results[this.given]!;
-    this.given += 1;
+    const result = await this.results[this.returned]!;
+    this.returned += 1;
     return this.failed ?? result;
   }
 
-  /** Resolves when nothing is under way any more. */
+  /** Resolves when no part is running any more. */
   async ended(): Promise<void> {
-    await this.pumping;
+    await this.finished;
     await Promise.all(this.running);
   }
 
-  /** Gives up whatever is under way. */
+  /** Cancels all running parts. */
   stop(cause: Failure): void {
     this.fail({ kind: "failed", failure: cause, retryAfterMs: null });
   }
 
-  private async pump(): Promise<void> {
+  private async run(): Promise<void> {
     for (;;) {
-      while (this.running.size >= atOnceMax) await Promise.race(this.running);
-      if (this.failed !== null) return this.tail(this.failed);
-      const part = await this.cutting.next();
+      while (this.running.size >= concurrentMax) await Promise.race(this.running);
+      if (this.failed !== null) return this.resolveLast(this.failed);
+      const part = await this.split.next();
       if (this.failed !== null) {
         if (part?.kind === "part") part.dispose();
-        return this.tail(this.failed);
+        return this.resolveLast(this.failed);
       }
       if (part === null) {
-        this.total = this.begun;
-        return this.tail(null);
+        this.total = this.started;
+        return this.resolveLast(null);
       }
       if (part.kind !== "part") {
         this.fail({ kind: "failed", failure: part.kind === "failed" ? part.failure : this.absent(part), retryAfterMs: null });
-        return this.tail(this.failed);
+        return this.resolveLast(this.failed);
       }
       this.begin(part);
     }
   }
 
   private begin(part: AudioPart): void {
-    this.begun += 1;
-    const serving = this.serve(part, this.begun).finally(() => part.dispose());
+    this.started += 1;
+    const serving = this.serve(part, this.started).finally(() => part.dispose());
     const ended: Promise<unknown> = serving
-      // A bug, which whoever waits for this part is told of.
+      // An exception is a bug; `next` reports it to the caller.
       .catch(() => this.stop(failure("internal", "a part could not be served")))
       .finally(() => this.running.delete(ended));
     this.running.add(ended);
-    this.tail(serving);
-    this.lengthen();
+    this.resolveLast(serving);
+    this.addResult();
   }
 
-  private lengthen(): void {
-    const result = new Promise<PartHeard | PartFailure | null>((resolve) => (this.tail = resolve));
-    // Nobody may wait for it any more.
+  private addResult(): void {
+    const result = new Promise<PartHeard | PartFailure | null>((resolve) => (this.resolveLast = resolve));
+    // Nobody may be waiting for it.
     result.catch(() => {});
     this.results.push(result);
   }
@@ -114,7 +114,7 @@ export class Parts {
     const startedMs = gateway.ports.nowMs();
     const partCall: Call = {
       ...call,
-      // Each has the time that a call has.
+      // Each part has the deadline of a call of its own.
       facts: { ...call.facts, stream: false, bytesIn: part.file.content.length, startedMs },
       ask: partAsk(ask, part, plan.format),
       route: plan.route,
@@ -136,23 +136,23 @@ export class Parts {
     return { kind: "heard", start, end, overlap, goesOn, transcript };
   }
 
-  /** The first reason stands. The other parts had no part in it, and whoever serves them is not to blame. */
+  /** Keeps the first failure. The other parts are cancelled for a reason that does not blame their channels. */
   private fail({ failure: cause, retryAfterMs }: PartFailure): PartFailure {
     if (this.failed === null) {
       this.failed = { kind: "failed", failure: cause, retryAfterMs };
       this.cancellation.cancel(this.call.cancellation.failure ?? otherFailed);
-      this.cutting.stop();
+      this.split.stop();
     }
     return this.failed;
   }
 
-  private absent({ missing }: CutTrouble & { readonly kind: "absent" }): Failure {
-    return uncut(this.call, `it cannot be cut into parts, because ${missing} is not installed`);
+  private absent({ missing }: SplitFailure & { readonly kind: "absent" }): Failure {
+    return tooLongFor(this.call, `it cannot be cut into parts, because ${missing} is not installed`);
   }
 }
 
-/** What a file that is too large would have been told, had there been no thought of cutting it. */
-export function uncut({ ask, route, snapshot }: Call, why: string): Failure {
+/** The error that an upload of this size gets without splitting. */
+export function tooLongFor({ ask, route, snapshot }: Call, why: string): Failure {
   const bytes = ask.operation === "transcription" ? ask.file.content.length : 0;
   const { audioBytesMax } = snapshot.service;
   const limits = route.tiers.flat().map(({ deployment }) => deployment.channel.capabilities.audioBytesMax ?? audioBytesMax);
@@ -167,5 +167,5 @@ export function uncut({ ask, route, snapshot }: Call, why: string): Failure {
   });
 }
 
-const atOnceMax = 4;
+const concurrentMax = 4;
 const otherFailed = failure("deadline", "another part of the recording failed");

@@ -5,35 +5,37 @@ import type { TranscriptionRequest } from "../../operations/transcription/transc
 import type { Call } from "../call.ts";
 import type { AudioPart } from "../ports.ts";
 
-/** How a recording is cut and its parts are asked for. */
+/** How a recording is split, and how its parts are requested. */
 export interface PartPlan {
   readonly route: Route;
   readonly secondsMax: number;
   readonly format: TranscriptFormat;
 }
 
-/** Parts that everybody on the route takes; null where nobody takes any of a sensible length. */
+/** Parts that all candidates accept; null if no candidate accepts parts of a useful length. */
 export function planParts({ route, snapshot }: Call, ask: TranscriptionRequest): PartPlan | null {
   const { audioBytesMax } = snapshot.service;
-  const takes = (candidate: Candidate): number => Math.min(secondsOf(candidate), secondsIn(audioBytesMax));
-  const tiers = route.tiers.map((tier) => tier.filter((each) => takes(each) >= partSecondsMin)).filter((tier) => tier.length > 0);
+  const secondsFor = (candidate: Candidate): number => Math.min(secondsOf(candidate), secondsIn(audioBytesMax));
+  const tiers = route.tiers
+    .map((tier) => tier.filter((candidate) => secondsFor(candidate) >= partSecondsMin))
+    .filter((tier) => tier.length > 0);
   const candidates = tiers.flat();
   if (candidates.length === 0) return null;
   return {
     route: { model: route.model, tiers, size: candidates.length },
-    secondsMax: Math.min(...candidates.map(takes)),
+    secondsMax: Math.min(...candidates.map(secondsFor)),
     format: formatOf(ask, candidates),
   };
 }
 
-/** What one part is asked for: the same as the client asks for the whole, except for how the answer is written. */
+/** The request for one part: that of the client, except for the format of the answer. */
 export function partAsk(ask: TranscriptionRequest, part: AudioPart, format: TranscriptFormat): TranscriptionRequest {
   const same = ask.format === format;
   return {
     ...ask,
     stream: false,
     format,
-    // Times may be asked for in words that go with the client's format only.
+    // The client's request for timestamps may only be valid with its own format.
     wantsWords: same && ask.wantsWords,
     wantsSegments: !same || ask.wantsSegments,
     fields: same ? ask.fields : ask.fields.filter(({ name }) => !name.startsWith("timestamp_granularities")),
@@ -43,7 +45,7 @@ export function partAsk(ask: TranscriptionRequest, part: AudioPart, format: Tran
   };
 }
 
-/** The names that the client gave to speakers. */
+/** The speaker names that the client sent. */
 export function knownSpeakers({ fields }: TranscriptionRequest): readonly string[] {
   return listIn(fields, "known_speaker_names");
 }
@@ -54,12 +56,12 @@ function secondsOf({ deployment: { channel } }: Candidate): number {
   return Math.min(bytes, audioSecondsMax ?? Infinity, partSecondsMax);
 }
 
-/** Some upstreams count the whole form, in which the file is not alone. */
+/** A little less than the limit, because some upstreams count the whole form. */
 function secondsIn(bytes: number): number {
   return Math.max(0, bytes * 0.98 - headerBytes) / bytesPerSecond;
 }
 
-/** Times where they are needed, and where everybody has them: they tell where a word was said. Else just the text. */
+/** With timestamps if the client needs them or all candidates support them, because they show where words belong. Otherwise text only. */
 function formatOf(ask: TranscriptionRequest, candidates: readonly Candidate[]): TranscriptFormat {
   if (ask.format === "diarized_json") return ask.format;
   const timed = candidates.every(
@@ -68,10 +70,10 @@ function formatOf(ask: TranscriptionRequest, candidates: readonly Candidate[]): 
   return needsTimes(ask.format) || timed ? "verbose_json" : "json";
 }
 
-/** WAV of 16 bit at 16 kHz, one channel: what speech models listen to. */
+/** 16-bit mono WAV at 16 kHz, the input format of speech models. */
 const bytesPerSecond = 32_000;
 const headerBytes = 44;
-/** Shorter parts end sooner, and what fails costs less to ask for again. */
+/** Shorter parts are transcribed sooner, and retrying one costs less. */
 const partSecondsMax = 300;
-/** In less than this there is too little to understand. */
+/** A shorter part contains too little to understand. */
 const partSecondsMin = 5;

@@ -71,9 +71,9 @@ export class Lessons {
   constructor(
     entriesMax: number,
     private readonly nowMs: () => number,
-    isKept: (deployment: string) => boolean,
+    isProtected: (deployment: string) => boolean,
   ) {
-    this.known = new BoundedMap(entriesMax, () => {}, isKept);
+    this.known = new BoundedMap(entriesMax, () => {}, isProtected);
   }
 
   of({ deployment }: Candidate): Lesson {
@@ -92,7 +92,7 @@ export class Lessons {
   confirmed({ deployment }: Candidate, lesson: CallLesson): LearnedFact | null {
     if (!lesson.shared) return null;
     const untilMs = this.nowMs() + lessonMs;
-    const before = this.known.get(deployment.id) ?? { ...untaught, channel: deployment.channel.name, model: deployment.model };
+    const before = this.known.get(deployment.id) ?? { ...nothingStored, channel: deployment.channel.name, model: deployment.model };
     this.known.set(deployment.id, {
       ...before,
       ...(lesson.ceiling !== null && { ceiling: lesson.ceiling, ceilingUntilMs: untilMs }),
@@ -137,7 +137,7 @@ interface Learned {
   readonly subtitlesUntilMs: number;
 }
 
-const untaught = { ceiling: null, ceilingUntilMs: -Infinity, streamOptionsUntilMs: -Infinity, subtitlesUntilMs: -Infinity };
+const nothingStored = { ceiling: null, ceilingUntilMs: -Infinity, streamOptionsUntilMs: -Infinity, subtitlesUntilMs: -Infinity };
 
 const subtitleFormats = "response_format: srt, vtt";
 

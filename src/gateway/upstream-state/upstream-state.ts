@@ -45,9 +45,9 @@ import type { Snapshot } from "../snapshot.ts";
  * names.
  */
 export class UpstreamState {
-  private readonly healths = new BoundedMap<string, Health>(entriesMax, noMatter, (scope) => this.isKnownScope(scope));
-  private readonly loads = new BoundedMap<string, Load>(entriesMax, noMatter, (id) => this.isKnown(id));
-  private readonly routes = new BoundedMap<string, RouteState>(entriesMax, noMatter, (model) => this.snapshot?.routes.has(model) === true);
+  private readonly healths = new BoundedMap<string, Health>(entriesMax, ignore, (scope) => this.isKnownScope(scope));
+  private readonly loads = new BoundedMap<string, Load>(entriesMax, ignore, (id) => this.isKnown(id));
+  private readonly routes = new BoundedMap<string, RouteState>(entriesMax, ignore, (model) => this.snapshot?.routes.has(model) === true);
   private readonly lastAsked = new LastAsked(new BoundedMap(entriesMax));
   private readonly channelCalls = new Map<string, number>();
   readonly lessons: Lessons;
@@ -88,7 +88,7 @@ export class UpstreamState {
   }
 
   /** What the plan of a call would be now. Changes nothing. */
-  look(route: Route, promptTokensEstimate: number, remainingMs: number): Plan {
+  previewPlan(route: Route, promptTokensEstimate: number, remainingMs: number): Plan {
     const state = this.routes.get(route.model);
     return plan({
       route,
@@ -105,7 +105,7 @@ export class UpstreamState {
     });
   }
 
-  /** Another process reports a scope in trouble and for how long it will avoid it. */
+  /** Another process reports a failing scope, and for how long it will not be asked. */
   hint(scope: string, kind: FailureKind, forMs: number): void {
     const before = this.healths.get(scope);
     const after = afterHint(before, kind, this.ports.nowMs(), forMs);
@@ -113,7 +113,7 @@ export class UpstreamState {
   }
 
   /** The scopes of these candidates whose breaker is not closed, the cause, and for how long. */
-  troubles(candidates: readonly Candidate[]): readonly Trouble[] {
+  openBreakers(candidates: readonly Candidate[]): readonly OpenBreaker[] {
     const nowMs = this.ports.nowMs();
     const scopes = new Set(candidates.flatMap((candidate) => scopeIds(candidate.scopes)));
     return [...scopes].flatMap((scope) => {
@@ -210,7 +210,7 @@ export class UpstreamState {
   /** A probe or a last resort has content. Other calls do not have to wait for its end. */
   probeAnswers({ candidate: { scopes }, beganMs }: AttemptReporter, nowMs: number): void {
     for (const scope of scopeIds(scopes)) {
-      if (isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
+      if (isProvedByContent(this.healths.get(scope))) this.recordSuccess(scope, nowMs, beganMs);
     }
   }
 
@@ -218,14 +218,14 @@ export class UpstreamState {
     if (suspect) {
       // Scopes that were proved by the first content are not counted again at the end.
       for (const scope of scopeIds(scopes)) {
-        if (!isProvedByContent(this.healths.get(scope))) this.goodNews(scope, nowMs, beganMs);
+        if (!isProvedByContent(this.healths.get(scope))) this.recordSuccess(scope, nowMs, beganMs);
       }
       return this.accepted(model, nowMs);
     }
-    this.goodNews(scopes.host, nowMs, beganMs);
-    this.goodNews(scopes.credential, nowMs, beganMs);
-    this.goodNews(scopes.deployment, nowMs, beganMs);
-    if (scopes.quota !== null) this.goodNews(scopes.quota, nowMs, beganMs);
+    this.recordSuccess(scopes.host, nowMs, beganMs);
+    this.recordSuccess(scopes.credential, nowMs, beganMs);
+    this.recordSuccess(scopes.deployment, nowMs, beganMs);
+    if (scopes.quota !== null) this.recordSuccess(scopes.quota, nowMs, beganMs);
     this.accepted(model, nowMs);
   }
 
@@ -234,7 +234,7 @@ export class UpstreamState {
     if (state !== undefined) countAccept(state.throttle, nowMs);
   }
 
-  private goodNews(scope: string, nowMs: number, beganMs: number): void {
+  private recordSuccess(scope: string, nowMs: number, beganMs: number): void {
     const before = this.healths.get(scope);
     const after = afterSuccess(before, nowMs, beganMs);
     if (after !== before) this.healths.set(scope, after);
@@ -279,7 +279,7 @@ export class UpstreamState {
   }
 
   /** Called at start and after a reload: forgets what the configuration no longer names. */
-  forgetStrangers(snapshot: Snapshot): void {
+  forgetUnknown(snapshot: Snapshot): void {
     this.snapshot = snapshot;
     this.known = null;
     const nowMs = this.ports.nowMs();
@@ -370,7 +370,7 @@ export class AttemptReporter {
   }
 }
 
-export interface Trouble {
+export interface OpenBreaker {
   readonly scope: string;
   readonly state: "half_open" | "open";
   readonly cause: FailureKind;
@@ -386,7 +386,7 @@ interface RouteState {
 
 /** Entries beside those of the configuration. That is more names than clients need, and costs a few megabytes. */
 const entriesMax = 5_000;
-const noMatter = (): void => {};
+const ignore = (): void => {};
 
 function deploymentsOf(snapshot: Snapshot | null): ReadonlySet<string> {
   const ids = new Set<string>();

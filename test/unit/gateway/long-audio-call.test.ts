@@ -9,7 +9,7 @@ import type { CallResult } from "../../../src/gateway/call-result.ts";
 import { dispatch } from "../../../src/gateway/dispatch.ts";
 import { Gateway } from "../../../src/gateway/gateway.ts";
 import { planParts } from "../../../src/gateway/long-transcription/plan.ts";
-import type { AudioPart, CutTrouble, Ports, Reply } from "../../../src/gateway/ports.ts";
+import type { AudioPart, SplitFailure, Ports, Reply } from "../../../src/gateway/ports.ts";
 import { plainLedger } from "../../support/ledger.ts";
 import type { CallRecord } from "../../../src/gateway/settlement/record.ts";
 import { failure, type Failure } from "../../../src/operations/failure.ts";
@@ -75,7 +75,7 @@ interface World {
 }
 
 function world(
-  cuts: readonly (AudioPart | CutTrouble)[] | null,
+  cuts: readonly (AudioPart | SplitFailure)[] | null,
   send: Ports["send"] = () => ({ reply: Promise.resolve(reply({ text: "said" })), abort: () => {} }),
 ): World {
   const records: CallRecord[] = [];
@@ -90,7 +90,7 @@ function world(
     timers: { set: () => {}, clear: () => {} },
     tools: { transcoder: () => Promise.resolve(null) },
     ...(cuts !== null && {
-      cutAudio: () => {
+      splitAudio: () => {
         const left = [...cuts];
         return {
           next() {

@@ -289,7 +289,7 @@ describe("the books", () => {
       receipts: {
         full: false,
         open: () => Promise.resolve(),
-        openSoon: () => {},
+        openDeferred: () => {},
         close: (receipt) => {
           receipts.push(receipt);
           return close(receipt);

@@ -17,7 +17,7 @@ function upstreamsWith(routes: readonly Route[]) {
   const clock = { nowMs: 1_000_000 };
   const upstreams = new UpstreamState({ nowMs: () => clock.nowMs, dice: () => 0.5, after: () => () => {} });
   const snapshot = { routes: new Map(routes.map((route) => [route.model, route])), wildcard: (model: string) => routeTo(model) };
-  upstreams.forgetStrangers(snapshot as unknown as Snapshot);
+  upstreams.forgetUnknown(snapshot as unknown as Snapshot);
   const call = (route: Route, outcome: "served" | "failed" | "missing"): void => {
     clock.nowMs += 1;
     const plan = upstreams.plan(route, 10, 60_000, clock.nowMs);
@@ -55,7 +55,7 @@ test("names that clients made up do not make the gateway forget what it knows of
   const routes = Array.from({ length: 20 }, (_, at) => routeTo(`real-${at}`, configured));
   const { upstreams, call } = upstreamsWith(routes);
   for (const route of routes) for (let time = 0; time < 5; time += 1) call(route, "failed");
-  const troubles = (): number => upstreams.troubles(routes.flatMap(({ tiers }) => tiers.flat())).length;
+  const troubles = (): number => upstreams.openBreakers(routes.flatMap(({ tiers }) => tiers.flat())).length;
   expect(troubles()).toBe(20);
   for (let name = 0; name < 30_000; name += 1) call(routeTo(`made-up-${name}`), "missing");
   expect(troubles()).toBe(20);
